@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from moorage import Scheduler
+from moorage._core.decide import pod_batch
 from moorage._core.decide.placer import Placer
 from moorage._core.decide.pod_batch import PodBatch
 from moorage.objects.model.pod import Pod
@@ -15,10 +17,20 @@ from moorage.objects.model.pod import Pod
 NONE = np.zeros(0, dtype=np.int32)
 
 
+def room(state: Any, n: int) -> tuple[Any, npt.NDArray[np.int32]]:
+    """What a placer writes the rows of `n` pods to, and these; an array before there were `Placements`."""
+    if hasattr(pod_batch, "Placements"):
+        out = pod_batch.Placements(state, n)
+        return out, out.rows
+    rows = np.full(n, -1, dtype=np.int32)
+    return rows, rows
+
+
 def place_run(placer: Placer, pod_class: int, n: int) -> npt.NDArray[np.int32]:
     """Rows of pods of one class, up to the first that fits nowhere; they are not entered in the ledger."""
-    classes, rows = np.full(n, pod_class, dtype=np.int32), np.empty(n, dtype=np.int32)
-    placer.place(PodBatch.of_classes(placer.search.state, classes, np.zeros(n, dtype=np.int32)), rows)
+    state, classes = placer.search.state, np.full(n, pod_class, dtype=np.int32)
+    out, rows = room(state, n)
+    placer.place(PodBatch.of_classes(state, classes, np.zeros(n, dtype=np.int32)), out)
     return rows if (rows >= 0).all() else rows[: np.argmin(rows >= 0)]
 
 
@@ -39,8 +51,8 @@ class Batch:
 
     def place(self) -> None:
         """All of them in one call."""
-        self.rows = np.empty(len(self.pods), dtype=np.int32)
-        answered = self.placer.place(self.batch, self.rows)
+        out, self.rows = room(self.state, len(self.pods))
+        answered = self.placer.place(self.batch, out)
         assert answered == len(self.pods)
 
     # ---- and back

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bench.batch import Batch
+from bench.batch import Batch, room
 from bench.cluster import filled_scheduler, placer_of
 from bench.decide.test_scan import twin_of
 from bench.plugin_pods import copies, pod
@@ -129,17 +129,18 @@ class Unschedulable:
         huge = pod("huge", {"app": "huge"}, requests={"cpu": "1000", "memory": "1Gi"})
         pod_class = scheduler.context.target_of(huge)[0]
         classes, pinned = np.full(CALLS, pod_class, dtype=np.int32), np.zeros(CALLS, dtype=np.int32)
-        self.placer, self.rows = placer_of(scheduler, 0), np.zeros(CALLS, dtype=np.int32)
+        self.placer = placer_of(scheduler, 0)
+        self.out, rows = room(scheduler.cache.state, CALLS)
         self.batch = PodBatch.of_classes(scheduler.cache.state, classes, pinned)
         self.place()
-        assert (self.rows < 0).all()
+        assert (rows < 0).all()
 
     def place(self) -> None:
-        self.placer.place(self.batch, self.rows)
+        self.placer.place(self.batch, self.out)
 
     def place_each(self) -> None:
         for at in range(CALLS):
-            self.placer.place(self.batch, self.rows, at, at + 1)
+            self.placer.place(self.batch, self.out, at, at + 1)
 
 
 def test_unschedulable(benchmark: Any, report: Any, scheduler: Scheduler) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage._core.decide.placer import Placer
-from moorage._core.decide.pod_batch import PodBatch
+from moorage._core.decide.pod_batch import Placements, PodBatch
 from moorage.objects.model.pod import Pod
 
 Ints = npt.NDArray[np.int32]
@@ -29,9 +29,10 @@ def place_run(
     that one had been looked at. `enter` is called with the rows."""
     tries = placer.tries(n)
     classes, pins, names = (np.full(tries, one, dtype=np.int32) for one in (pod_class, pinned, node_name))
-    rows = np.full(tries, -1, dtype=np.int32)
     state = placer.search.state
-    placer.place(PodBatch.of_classes(state, classes, pins, names), rows, on_unschedulable=lambda at: stops)
+    out, batch = Placements(state, tries), PodBatch.of_classes(state, classes, pins, names)
+    placer.place(batch, out, on_unschedulable=lambda at: stops)
+    rows = out.rows
     placed = tries if (rows >= 0).all() else int(np.argmin(rows >= 0))
     if placed < tries and not (stops or placer.decider.failed):
         placer.skip(n - tries)
@@ -51,8 +52,9 @@ def place_many(
 ) -> int:
     """Place pods by their classes; with pods, they are entered in the ledger in the end."""
     state: Any = placer.search.state
-    batch = PodBatch.of_classes(state, classes, pinned)
-    done = placer.place(batch, rows, first, len(classes), None, on_unschedulable)
+    batch, out = PodBatch.of_classes(state, classes, pinned), Placements(state, len(rows))
+    done = placer.place(batch, out, first, len(classes), None, on_unschedulable)
+    rows[first:] = out.rows[first:]
     if pods is not None:
         for at in range(first, done):
             if rows[at] >= 0:

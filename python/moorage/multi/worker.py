@@ -24,6 +24,7 @@ from moorage.scheduler.cycle.results import ScheduleResult
 from moorage.scheduler.groups.place_group import place_group
 from moorage.scheduler.placing.place import Placing
 from moorage.scheduler.placing.preempt_pods import why_not_at_once
+from moorage.scheduler.scheduling_context import SEGMENTS, WHOLE_CYCLE
 
 from .partition import mark_partition, tolerate_partitions
 
@@ -154,13 +155,14 @@ class Worker:
 
     def _rows(self, pods: list[Pod]) -> list[int]:
         context = self.scheduler.context
-        batch, result = context.batch_of(pods), ScheduleResult.nowhere(context.cache.state, len(pods))
-        for segment in context.segments(batch):
-            if not segment.whole_cycle:
-                Placing(context, segment.engine, batch, result).place(segment.first, segment.end)
+        batch, result = context.batch_of(pods), ScheduleResult(context.cache.state, len(pods))
+        for first, end, route in batch.cut(SEGMENTS):
+            engine = context.deciding(route)
+            if not route & WHOLE_CYCLE:
+                Placing(context, engine, batch, result).place(first, end)
                 continue
-            for at in range(segment.first, segment.end):
-                result.rows[at] = self._choose(segment.engine, pods[at], batch.target(at))
+            for at in range(first, end):
+                result.rows[at] = self._choose(engine, pods[at], batch.target(at))
         rows: list[int] = result.rows.tolist()
         return rows
 
@@ -190,6 +192,7 @@ class Worker:
     def _choose(self, engine: Engine, pod: Pod, target: Target) -> int:
         """The row chosen for one pod by a full cycle with plugins in Python."""
         with self.scheduler.cache.lock:
+            self.scheduler.context.rotation.take(engine)
             decision, _ = engine.schedule(pod, target, self.scheduler.context.view_order)
             if decision.node is None:
                 return NO_NODE

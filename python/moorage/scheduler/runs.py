@@ -21,6 +21,7 @@ from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.queue import Place, QueuedPodInfo
 from moorage.store import ApiError, ObjectStore
 
+from .cycle.engine import Engine
 from .cycle.results import Eviction, Failure, Result, ScheduleResult
 from .groups.group_status import patch_group
 from .groups.place_group import (
@@ -33,7 +34,7 @@ from .placing.binding_cycle import Outcome
 from .placing.place import Placing
 from .placing.single_cycle import whole_cycle
 from .queueing import give_back
-from .scheduling_context import Segment
+from .scheduling_context import SEGMENTS, WHOLE_CYCLE
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler
@@ -126,7 +127,7 @@ class Run:
             logger.exception("after an exception in a run")
         for info in self.queue.in_flight():
             if not scheduler.bindings.has(info.pod):
-                scheduler.context.take_back(info.pod)
+                scheduler.context.take_back([info.pod])
                 held = scheduler.pods.current(info.pod)
                 if held is None or held.spec.node_name or held.metadata.uid != info.pod.metadata.uid:
                     self.queue.done(info.pod.metadata.uid)
@@ -226,9 +227,9 @@ class Run:
         tried = 0
         context = self.scheduler.context
         batch = context.batch_of([info.pod for info in infos])
-        for segment in context.segments(batch):
-            of_segment = self._each if segment.whole_cycle else self.place
-            tried += of_segment(segment, batch, infos)
+        for first, end, route in batch.cut(SEGMENTS):
+            place = self._each if route & WHOLE_CYCLE else self.place
+            tried += place(context.deciding(route), batch, infos, range(first, end))
             if self._evicts:
                 break
         if tried < len(infos):
@@ -239,26 +240,26 @@ class Run:
         self._most = 1 if self._evicts else min(self._most * FEW, ALL)
         return tried
 
-    def place(self, segment: Segment, batch: PodBatch, infos: Sequence[QueuedPodInfo]) -> int:
-        """Place the pods of a segment of a batch, whose entries `infos` are; how many were tried."""
+    def place(self, engine: Engine, batch: PodBatch, infos: Sequence[QueuedPodInfo], pods: range) -> int:
+        """Place some pods of a batch, whose entries `infos` are; how many were tried."""
         context, began = self.scheduler.context, time.perf_counter()
-        result = ScheduleResult.nowhere(context.cache.state, len(batch))
-        end = Placing(context, segment.engine, batch, result).place(segment.first, segment.end, True)
+        result = ScheduleResult(context.cache.state, len(batch))
+        end = Placing(context, engine, batch, result).place(pods.start, pods.stop, True)
         self.result.seconds += time.perf_counter() - began
         names = result.nodes
-        for at in range(segment.first, end):
+        for at in range(pods.start, end):
             node = names[at]
             if node is None:
                 self._failed(infos[at], result.failures[at])
             else:
                 self._assumed(infos[at], node)
-        return end - segment.first
+        return end - pods.start
 
-    def _each(self, segment: Segment, batch: PodBatch, infos: Sequence[QueuedPodInfo]) -> int:
+    def _each(self, engine: Engine, batch: PodBatch, infos: Sequence[QueuedPodInfo], pods: range) -> int:
         """Place and bind pods one by one, with all plugins of the profile; how many were tried."""
-        for at in range(segment.first, segment.end):
+        for at in pods:
             began, info = time.perf_counter(), infos[at]
-            decision = whole_cycle(self.scheduler.context, segment.engine, info.pod, batch.target(at))
+            decision = whole_cycle(self.scheduler.context, engine, info.pod, batch.target(at))
             self.result.seconds += time.perf_counter() - began
             if decision.node is None:
                 self._failed(info, Failure.of(decision))
@@ -266,8 +267,8 @@ class Run:
                 self._went(Outcome(info.pod, decision.node, decision.waiting, decision.binding))
             self.resume(self.scheduler.cache.clock())
             if self._evicts:
-                return at + 1 - segment.first
-        return segment.end - segment.first
+                return at + 1 - pods.start
+        return len(pods)
 
     def _attempt_unit(self, unit: UnitKey, infos: Sequence[QueuedPodInfo]) -> None:
         """Place the pods of a group, all that it needs or none."""

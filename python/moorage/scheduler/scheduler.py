@@ -219,7 +219,8 @@ class Scheduler:
                 return False  # nothing is heard before the end of the transaction
             self.context.enlist()
         try:
-            self.announce_freed()
+            if self.bindings.freed:
+                self.announce_freed()
             while self.informers.run_once():
                 heard = True
         except BaseException:

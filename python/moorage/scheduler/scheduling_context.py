@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,6 @@ import numpy.typing as npt
 from moorage._core.decide.pod_batch import PodBatch, Route
 from moorage._core.state.pod_spec import bound
 from moorage.cache import SchedulerCache
-from moorage.errors import CacheError
 from moorage.framework.plugin.group_index import PodGroups
 from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.framework.plugin.nominator import PodNominator
@@ -27,38 +27,13 @@ from .placing.binding_cycle import BindingCycles
 from .placing.single_cycle import schedule_one
 from .records import Records
 
-CANNOT_BE_ASSUMED = "pod {} is in the cache, so can't be assumed"
 WHOLE_CYCLE = int(Route.PYTHON | Route.EXTENDERS)
-PROFILE = int(Route.PROFILE)
-SEGMENTS = int(WHOLE_CYCLE | Route.WAITS | Route.VOLUMES) | ~(PROFILE - 1)
-"""Where these bits change, the engine or the way does."""
+"""Plugins outside the core or extenders have a say: each pod has a cycle of its own, with all its plugins."""
 
-
-@dataclass(slots=True)
-class Segment:
-    """Pods of a batch that follow one another and are decided about in one way.
-
-    Attributes
-    ----------
-    engine : Engine
-        The one that decides.
-    whole_cycle : bool
-        Whether plugins outside the core or extenders have a say, so that each pod has a cycle of its own.
-    waits : bool
-        Whether the pods wait on Permit for others of their groups, where they come alone.
-    first, end : int
-        The first pod, and the one behind the last.
-    """
-
-    engine: Engine
-    whole_cycle: bool
-    waits: bool
-    first: int
-    end: int
-
-    def part(self, first: int, end: int) -> Segment:
-        """Some of the pods."""
-        return Segment(self.engine, self.whole_cycle, self.waits, first, end)
+WAITS = int(Route.WAITS)
+VOLUMES, PROFILE = int(Route.VOLUMES), int(Route.PROFILE)
+SEGMENTS = WHOLE_CYCLE | WAITS | VOLUMES | ~(PROFILE - 1)
+"""Where these bits change, the engine or the way does in which pods are decided about."""
 
 
 @dataclass
@@ -100,6 +75,7 @@ class SchedulingContext:
     finish_binding: Callable[[Sequence[Pod]], dict[str, Failure]]
     group_cycle_bugs: bool = True
     percentage_of_placements: int | None = None
+    _routes: dict[int, int] = field(default_factory=dict)  # see `PodBatch.route_by`
 
     @property
     def nominator(self) -> PodNominator:
@@ -127,45 +103,48 @@ class SchedulingContext:
 
     def batch_of(self, pods: Sequence[Pod]) -> PodBatch:
         """Pods as the core reads them, with the route of each."""
-        batch, engines = PodBatch(self.cache.state, pods), self.rotation.engines
-        each = len(engines) > 1 or engines[0].profile.has_units or bool(self.handle.extenders)
-        batch.route_by(lambda at: self._route_of(pods[at], batch.target(at)), each or engines[0].signs)
+        batch = PodBatch(self.cache.state, pods)
+        batch.route_by(lambda at: self._route_of_class(pods[at], batch.target(at)), known=self._routes)
+        if self._routes_each:
+            batch.route_by(lambda at: self._route_of_pod(pods[at]), True)
         return batch
 
-    def template_batch_of(self, template: Pod, n: int) -> PodBatch:
-        """`n` replicas of a template as the core reads them, with their route."""
-        batch = PodBatch.of_template(self.cache.state, template, n)
-        batch.route_by(lambda at: self._route_of(template, batch.target(at)))
+    def template_batch_of(self, template: Pod, n: int, first: int) -> PodBatch:
+        """`n` replicas of a template from an ordinal on as the core reads them, with their route."""
+        batch = PodBatch.of_template(self.cache.state, template, n, first)
+        batch.route_by(lambda at: self._route_of_class(template, batch.target(at)), known=self._routes)
+        if self._routes_each:
+            batch.route_by(lambda at: self._route_of_pod(template))
         return batch
 
-    def _route_of(self, pod: Pod, target: Target) -> int:
-        """What the placement of a pod needs, as far as its profile says."""
+    def _route_of_class(self, pod: Pod, target: Target) -> int:
+        """What the placement of all pods of a class needs: of a profile's pods with volumes, or of others."""
         engine = self.engine_of(pod)
         route, decider = engine.number * PROFILE, engine.for_pod(pod)
         if not decider.profile.is_in_core:
             return route | Route.PYTHON
-        if self.handle.extenders and engine.interested(pod):
+        return route if decider.passes(target, pod) else route | Route.REJECTED
+
+    def _route_of_pod(self, pod: Pod) -> int:
+        """What the placement of a pod needs besides."""
+        engine, route = self.engine_of(pod), 0
+        if not engine.decides_alone(pod):
             route |= Route.EXTENDERS
         if engine.profile.has_units and group_of(pod) is not None:
             route |= Route.WAITS
-        if not decider.passes(target, pod):
-            route |= Route.REJECTED
-        if decider.sign(pod) is not None:
+        if engine.for_pod(pod).sign(pod) is not None:
             route |= Route.SIGNED
         return route
 
-    def segments(self, batch: PodBatch, first: int = 0, end: int | None = None) -> Iterator[Segment]:
-        """A batch cut where the way changes in which pods are decided about. Each segment has the rotation
-        while it is looked at."""
-        engines, end = self.rotation.engines, len(batch) if end is None else end
-        for begin, stop, route in batch.cut(SEGMENTS, first):
-            if begin >= end:
-                return
-            engine = engines[route // PROFILE]
-            if route & Route.VOLUMES:
-                engine = engine.deciding(True)
-            ways = bool(route & WHOLE_CYCLE), bool(route & Route.WAITS)
-            yield Segment(self.rotation.take(engine), *ways, begin, min(stop, end))
+    @cached_property
+    def _routes_each(self) -> bool:
+        """Whether pods of a class can have different routes."""
+        engines = self.rotation.engines
+        return bool(self.handle.extenders) or any(one.signs or one.profile.has_units for one in engines)
+
+    def deciding(self, route: int) -> Engine:
+        """The engine that decides about pods of a route."""
+        return self.rotation.engines[route // PROFILE].deciding(route & VOLUMES != 0)
 
     def assume(self, pod: Pod, node: str) -> None:
         """Put a pod on the node that was chosen; it is nominated no more."""
@@ -199,21 +178,12 @@ class SchedulingContext:
         if self.cache.transactions and self.records.can_undo:
             self.cache.enlist(self.records)
 
-    # ---- new pods ------------------------------------------------------------------------------------------
-
-    def check_new(self, pods: Sequence[Pod]) -> None:
-        """CacheError for a pod that is in the cache, or comes twice."""
-        seen = set()
-        for pod in pods:
-            if pod.metadata.uid in seen or self.cache.state.has_pod(pod):
-                raise CacheError(CANNOT_BE_ASSUMED.format(pod.metadata.uid))
-            seen.add(pod.metadata.uid)
-
-    def take_back(self, pod: Pod) -> None:
-        """Take a pod off the node that it is assumed on, unless its binding cycle goes on."""
+    def take_back(self, pods: Iterable[Pod]) -> None:
+        """Take pods off the nodes that they are assumed on, but those whose binding cycles go on."""
         with self.cache.lock:
-            if self.cache.is_assumed_pod(pod) and not self.bindings.has(pod):
-                self.cache.forget_pod(self.cache.get_pod(pod))
+            for pod in pods:
+                if self.cache.is_assumed_pod(pod) and not self.bindings.has(pod):
+                    self.cache.forget_pod(self.cache.get_pod(pod))
 
     @contextmanager
     def taken_back_on_error(self, pods: Iterable[Pod]) -> Iterator[None]:
@@ -221,8 +191,7 @@ class SchedulingContext:
         try:
             yield
         except BaseException:
-            for pod in pods:
-                self.take_back(pod)
+            self.take_back(pods)
             raise
 
     # ---- one pod -------------------------------------------------------------------------------------------

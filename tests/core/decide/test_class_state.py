@@ -15,7 +15,7 @@ from tests.core.placing import place_run
 from moorage._core.decide.class_state import ClassState, ClassStates
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.placer import Placer
-from moorage._core.decide.pod_batch import PodBatch
+from moorage._core.decide.pod_batch import Placements, PodBatch
 from moorage._core.state.cluster_state import ClusterState
 from moorage.plugins.registry import default_profile
 
@@ -112,10 +112,10 @@ def test_pods_of_a_class_that_failed_are_not_searched_for_until_something_change
     told: list[int] = []
 
     def place(n: int) -> list[int]:
-        rows = np.full(n, -9, dtype=np.int32)
+        out = Placements(state, n)
         batch = PodBatch.of_classes(state, np.full(n, pod_class, np.int32), np.zeros(n, np.int32))
-        placer.place(batch, rows, on_unschedulable=told.append)
-        return [int(row >= 0) for row in rows]
+        placer.place(batch, out, on_unschedulable=told.append)
+        return [int(row >= 0) for row in out.rows]
 
     placer.search.states.set_failure((pod_class, 0, 0), "why", state.log.head)
     assert (place(2), told, placer.decider.from_scans) == ([0, 0], [], 0)
@@ -137,23 +137,23 @@ def test_what_is_noted_of_a_failure(calls_back: bool) -> None:
     target, states = (pod_class, 0, 0), placer.search.states
     states.set_failure(target, "of another time", state.log.head)
     state.set_node(node("n0", cpu=1, labels={"a": "b"}))
-    rows, batch = np.zeros(2, dtype=np.int32), PodBatch.of_template(state, pod("p", requests={"cpu": 1}), 2)
+    out, batch = Placements(state, 2), PodBatch.of_template(state, pod("p", requests={"cpu": 1}), 2)
 
     def ask(at: int) -> None:
         assert states.failure_of(target, state.log.head) is None
         states.set_failure(target, f"pod {at}", state.log.head)
 
-    placer.place(batch, rows, on_unschedulable=ask if calls_back else None)
-    assert rows.tolist() == [0, -1]
+    placer.place(batch, out, on_unschedulable=ask if calls_back else None)
+    assert out.rows.tolist() == [0, -1]
     assert states.failure_of(target, state.log.head) == ("pod 1" if calls_back else None)
 
 
 def test_failures_of_pods_that_are_pinned_are_those_of_one_node() -> None:
     state, placer = over(2, cpu=1)
     asks = [pod("p", requests={"cpu": 1}, affinity=pinned(f"n{at}")) for at in (0, 0, 1, 0)]
-    rows = np.full(4, -9, dtype=np.int32)
-    placer.place(PodBatch(state, asks), rows)
-    assert rows.tolist() == [0, -1, 1, -1]
+    out = Placements(state, 4)
+    placer.place(PodBatch(state, asks), out)
+    assert out.rows.tolist() == [0, -1, 1, -1]
 
 
 # ---- how much is kept
@@ -210,9 +210,9 @@ def test_what_a_run_holds_stays_though_it_is_too_much() -> None:
         used = placer.search.states.used_bytes
         placer.decider.candidates_limit = used * (1 if bounded else 9)
         states = [placer.search.states.state_of(one) for one in classes]
-        rows.append(np.full(90, -9, dtype=np.int32))
-        each = np.repeat(np.array(classes, dtype=np.int32), 30)
-        placer.place(PodBatch.of_classes(state, each, np.zeros(90, np.int32)), rows[-1])
+        out, each = Placements(state, 90), np.repeat(np.array(classes, dtype=np.int32), 30)
+        placer.place(PodBatch.of_classes(state, each, np.zeros(90, np.int32)), out)
+        rows.append(out.rows)
         assert [placer.search.states.state_of(one) for one in classes] == states
         assert placer.search.states.used_bytes == used * (1 if bounded else 3)
     assert rows[0].tolist() == rows[1].tolist()

@@ -21,7 +21,7 @@ from moorage import Cluster, Scheduler
 from moorage._core.decide.decider import TieBreak, count_verdicts
 from moorage._core.decide.placer import Placer
 from moorage._core.decide.plan import Plan
-from moorage._core.decide.pod_batch import LedgerSink, PodBatch, Sink
+from moorage._core.decide.pod_batch import LedgerSink, Placements, PodBatch, Sink
 from moorage._core.state.pod_spec import bound
 from moorage.objects.model.meta import LabelSelector
 from moorage.objects.model.pod import Pod, TopologySpreadConstraint
@@ -41,7 +41,9 @@ class Placing:
         tie_break, percentage = setting.get("tie_break", TieBreak.FIRST), setting.get("percentage", 0)
         self.placer = Placer(self.state, self.scheduler.plan, tie_break, percentage)
         self.batch = PodBatch(self.state, pods)
-        self.rows = np.full(len(pods), -9, dtype=np.int32)
+        self.out = Placements(self.state, len(pods))
+        self.rows = self.out.rows
+        self.rows[:] = -9
         self.starts = dict[int, int]()
         self.failed: list[int] = []
         self.why: list[dict[int, int]] = []
@@ -54,7 +56,7 @@ class Placing:
 
     def place(self, first: int, end: int) -> None:
         """The pods from `first` to `end` in one call."""
-        assert self.placer.place(self.batch, self.rows, first, end, LedgerSink(), self.note) == end
+        assert self.placer.place(self.batch, self.out, first, end, LedgerSink(), self.note) == end
         self.starts[end] = self.placer.decider.start
 
     def many(self, ends: Iterable[int] = ()) -> None:
@@ -160,26 +162,27 @@ def test_where_there_is_no_room_for_all_counters(limit: int) -> None:
 
 def test_the_pods_between_two_places() -> None:
     placing = Placing(NODES, [fitting(at) for at in range(6)])
-    assert placing.placer.place(placing.batch, placing.rows, 2, 4) == 4
+    assert placing.placer.place(placing.batch, placing.out, 2, 4) == 4
     assert (placing.rows >= 0).tolist() == [False, False, True, True, False, False]
-    assert placing.placer.place(placing.batch, placing.rows[:5], 4) == 5, "as many as have a row"
+    placing.out.keep(5)
+    assert placing.placer.place(placing.batch, placing.out, 4) == 5, "as many as have a row"
     assert (placing.rows >= 0).tolist() == [False, False, True, True, True, False]
 
 
 @pytest.mark.parametrize(("first", "end", "rows"), [(-1, 2, 2), (0, 3, 2), (0, 2, 1), (0, 3, 3)])
 def test_a_row_for_each_pod(first: int, end: int, rows: int) -> None:
     placing = Placing(NODES, [fitting(0), fitting(1)])
-    where = np.full(rows, -9, dtype=np.int32)
+    where = Placements(placing.state, rows)
     with pytest.raises(ValueError, match="a row for each pod is wanted, and a pod to begin with"):
         placing.placer.place(placing.batch, where, first, end)
-    assert set(where.tolist()) == {-9}
+    assert set(where.rows.tolist()) == {-1}
     assert placing.placer.decider.from_candidates == placing.placer.decider.from_scans == 0
 
 
 @pytest.mark.parametrize(("first", "end", "answer"), [(2, 2, 2), (2, 1, 1), (2, -1, 2), (5, -1, 2)])
 def test_no_pod_to_place(first: int, end: int, answer: int) -> None:
     placing = Placing(NODES, [fitting(0), fitting(1)])
-    assert placing.placer.place(placing.batch, placing.rows, first, end) == answer
+    assert placing.placer.place(placing.batch, placing.out, first, end) == answer
     assert placing.rows.tolist() == [-9, -9]
 
 
@@ -208,14 +211,14 @@ def test_it_ends_before_the_pod_that_it_is_told_to_stop_at(ports: str) -> None:
         return at == 5
 
     sink = LedgerSink()
-    assert placing.placer.place(placing.batch, placing.rows, 0, -1, sink, stop) == 5
+    assert placing.placer.place(placing.batch, placing.out, 0, -1, sink, stop) == 5
     assert (told, [one.name for one in placing.state.pods()]) == ([1, 5], ["p0", "p3", "p4"])
     assert placing.placer.decider.start == 2, "the two that fit nowhere"
     until = Placing(NODES, pods)
     until.many([5])
     assert until.starts[5] == 2
     assert until.rows[:5].tolist() == placing.rows[:5].tolist()
-    assert placing.placer.place(placing.batch, placing.rows, 5, -1, sink, placing.note) == 8
+    assert placing.placer.place(placing.batch, placing.out, 5, -1, sink, placing.note) == 8
     assert placing.failed == [5], "it was told to stop, so nothing is known of such pods"
     assert placing.rows.tolist() == until.rows.tolist()
     assert placing.placer.decider.start == until.starts[8]
@@ -223,7 +226,7 @@ def test_it_ends_before_the_pod_that_it_is_told_to_stop_at(ports: str) -> None:
 
 @pytest.mark.parametrize("ports", PORTS)
 def test_what_is_raised_about_a_pod_comes_out(ports: str) -> None:
-    """What was placed before stays placed, and the pods from that one on can be placed afterwards."""
+    """What was placed before stays placed, unless pods have host ports; the others can be placed later."""
     placing, expected = Placing(NODES, kinds(ports)), Placing(NODES, kinds(ports))
     expected.many()
 
@@ -231,12 +234,13 @@ def test_what_is_raised_about_a_pod_comes_out(ports: str) -> None:
         raise LookupError(f"pod {at}")
 
     with pytest.raises(LookupError, match=r"^pod 1$"):
-        placing.placer.place(placing.batch, placing.rows, 0, -1, LedgerSink(), fail)
-    assert [one.name for one in placing.state.pods()] == ["p0"]
+        placing.placer.place(placing.batch, placing.out, 0, -1, LedgerSink(), fail)
+    stays = 0 if ports == "ports" else 1
+    assert [one.name for one in placing.state.pods()] == ["p0"][:stays]
     table = placing.state.table
-    assert table.requested["cpu"].sum() == 1000
+    assert table.requested["cpu"].sum() == 1000 * stays
     placing.placer.decider.start = 0  # where the search for that pod began
-    placing.place(1, 8)
+    placing.place(stays, 8)
     assert placing.rows.tolist() == expected.rows.tolist()
     assert placing.failed == [1, 5]
 
@@ -248,9 +252,9 @@ class Note(Sink):
         self.placing = placing
         self.taken = list[tuple[int, int, list[int]]]()
 
-    def enter(self, batch: PodBatch, rows: Any, first: int, end: int) -> int:
-        assert batch is self.placing.batch
-        self.taken.append((first, end, np.asarray(rows)[first:end].tolist()))
+    def enter(self, batch: PodBatch, out: Placements, first: int, end: int) -> int:
+        assert (batch, out) == (self.placing.batch, self.placing.out)
+        self.taken.append((first, end, out.rows[first:end].tolist()))
         return 0
 
 
@@ -262,7 +266,7 @@ def test_a_sink_has_taken_the_placed_pods_when_one_fits_nowhere(ports: str) -> N
     def tell(at: int) -> None:
         told.append((at, sum(row >= 0 for *_, rows in sink.taken for row in rows)))
 
-    assert placing.placer.place(placing.batch, placing.rows, 0, -1, sink, tell) == 8
+    assert placing.placer.place(placing.batch, placing.out, 0, -1, sink, tell) == 8
     assert told == [(1, 1), (5, 3)]
     taken = [at for first, end, rows in sink.taken for at, row in enumerate(rows, first) if row >= 0]
     assert taken == [0, 3, 4, 7], "each once, and in order"

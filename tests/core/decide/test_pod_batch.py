@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pinned, pod, port
 
-from moorage._core.decide.pod_batch import LedgerSink, PodBatch, Route, Sink, TemplateSink
+from moorage._core.decide.pod_batch import LedgerSink, Placements, PodBatch, Route, Sink
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_spec import bound
+from moorage.errors import CacheError
 from moorage.objects.model.pod import (
     PersistentVolumeClaimVolumeSource,
     Pod,
@@ -163,7 +164,9 @@ def test_replicas_of_a_template() -> None:
     target = pod_class, 0, state.classes.pinned_symbol(pod_class, template)
     assert (len(batch), list(batch.pods), batch.targets()) == (1000, [], [target])
     assert batch.cut(-1) == [(0, 1000, Route.PINNED | Route.PORTS)]
-    assert batch.pod(0) is batch.pod(999) is template
+    assert [batch.pod(at).metadata.name for at in (0, 999)] == ["web-0", "web-999"]
+    assert batch.pod(7).metadata.uid == "default/web-#7"
+    assert batch.pod(7).spec is template.spec
     asked = list[int]()
     batch.route_by(lambda at: asked.append(at) or Route.SIGNED)
     assert asked == [0], "equal ones have one route"
@@ -175,6 +178,8 @@ def test_no_replicas() -> None:
     assert (len(batch), batch.cut(-1), batch.targets()) == (0, [], [])
     with pytest.raises(ValueError, match=r"^-1 pods$"):
         PodBatch.of_template(ClusterState(), pod("web"), -1)
+    with pytest.raises(CacheError, match=r"^a template of pods needs "):
+        PodBatch.of_template(ClusterState(), pod(""), 1)
 
 
 # ---- pods by their classes
@@ -231,6 +236,12 @@ def over(*nodes: str) -> ClusterState:
     return state
 
 
+def placed(state: ClusterState, *rows: int) -> Placements:
+    out = Placements(state, len(rows))
+    out.rows[:] = rows
+    return out
+
+
 def held(state: ClusterState) -> dict[str, str]:
     return {one.name: one.spec.node_name for one in state.pods()}
 
@@ -238,7 +249,7 @@ def held(state: ClusterState) -> dict[str, str]:
 def test_the_ledger_takes_pods_with_a_row_as_assumed() -> None:
     state = over("a", "b")
     pods = [pod("p0"), pod("p1"), pod("p2", requests={"cpu": 1}), pod("p3"), pod("p4")]
-    batch, rows = PodBatch(state, pods), ints(0, -1, 1, 1, 0)
+    batch, rows = PodBatch(state, pods), placed(state, 0, -1, 1, 1, 0)
     LedgerSink().enter(batch, rows, 0, 4)
     assert held(state) == {"p0": "a", "p2": "b", "p3": "b"}
     assert all(state.is_assumed_pod(one) for one in state.pods())
@@ -252,38 +263,39 @@ def test_the_ledger_takes_pods_with_a_row_as_assumed() -> None:
 def test_rows_that_the_ledger_cannot_take(first: int, end: int, rows: int) -> None:
     state = over("a")
     with pytest.raises(IndexError, match=f"there are no pods {first} to {end} with a row"):
-        LedgerSink().enter(PodBatch(state, [pod("p"), pod("q")]), np.zeros(rows, np.int32), first, end)
+        LedgerSink().enter(PodBatch(state, [pod("p"), pod("q")]), placed(state, *[0] * rows), first, end)
     assert held(state) == {}
 
 
 def test_a_row_that_is_not_there_enters_nobody() -> None:
     state = over("a")
     with pytest.raises(IndexError, match="there is no row 7"):
-        LedgerSink().enter(PodBatch(state, [pod("p"), pod("q")]), ints(0, 7), 0, 2)
+        LedgerSink().enter(PodBatch(state, [pod("p"), pod("q")]), placed(state, 0, 7), 0, 2)
     assert held(state) == {}
 
 
 def test_the_ledger_takes_no_pods_without_objects() -> None:
     state = over("a")
-    batch = PodBatch.of_template(state, pod("web"), 2)
+    state.classes.intern(pod("p"))
+    batch = PodBatch.of_classes(state, ints(0, 0), ints(0, 0))
     with pytest.raises(IndexError, match="there are no pods 0 to 2 with a row"):
-        LedgerSink().enter(batch, ints(0, 0), 0, 2)
+        LedgerSink().enter(batch, placed(state, 0, 0), 0, 2)
 
 
 def test_replicas_are_entered_up_to_the_first_that_fits_nowhere() -> None:
     state, template = over("a", "b"), pod("web")
-    batch, sink = PodBatch.of_template(state, template, 9), TemplateSink(template, 5)
-    rows = ints(0, 1, -1, 0, -1, -1, -1, -1, 1)
+    batch, sink = PodBatch.of_template(state, template, 9, 5), LedgerSink()
+    rows = placed(state, 0, 1, -1, 0, -1, -1, -1, -1, 1)
     sink.enter(batch, rows, 0, 1)
     sink.enter(batch, rows, 1, 8)
     assert held(state) == {"web-5": "a", "web-6": "b"}
     sink.enter(batch, rows, 8, 9)
-    assert held(state)["web-7"] == "b", "the ordinals go on"
+    assert held(state)["web-13"] == "b", "the ordinal follows from the place"
     sink.enter(batch, rows, 4, 4)
     assert len(state.ledger) == 3
 
 
 def test_a_sink_of_nobodys() -> None:
     state = over("a")
-    assert Sink().enter(PodBatch(state, [pod("p")]), ints(0), 0, 1) == 0
+    assert Sink().enter(PodBatch(state, [pod("p")]), placed(state, 0), 0, 1) == 0
     assert held(state) == {}

@@ -89,7 +89,7 @@ def forget_assumed(one: Scheduler, on_permit: bool = False) -> None:
     """Take back what is assumed, pods that wait on Permit only where asked to."""
     for each in one.cache.state.pods():
         if on_permit or one.handle.get_waiting_pod(each.metadata.uid) is None:
-            one.context.take_back(each)
+            one.context.take_back([each])
 
 
 def schedule_and_forget(one: Scheduler) -> None:

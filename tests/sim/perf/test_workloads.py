@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from moorage.errors import InputError
@@ -34,16 +33,18 @@ EXCERPT = {one.full_name: one for case in read_cases(str(DATA)) for one in case.
 
 def one_by_one(scheduler: Scheduler, template: Pod, n: int, first: int = 0) -> ScheduleResult:
     """What `Scheduler.schedule_by_template` does, by `schedule_one` alone."""
-    rows, failures, state = list[int](), dict[int, Failure](), scheduler.cache.state
+    state = scheduler.cache.state
+    out = ScheduleResult(state, n)
     for index in range(first, first + n):
         decision = scheduler.context.schedule_one(replica(template, index))
         if decision.node is None:
-            failures[index - first] = Failure.of(decision)
+            out.failures[index - first] = Failure.of(decision)
+            out.keep(index - first)
             break
         row = state.table.find_row(decision.node)
         assert row is not None
-        rows.append(row)
-    return ScheduleResult(state, np.array(rows, dtype=np.int32), failures).named()
+        out.rows[index - first] = row
+    return out
 
 
 @pytest.mark.parametrize("one", EXCERPT.values(), ids=EXCERPT)

@@ -1,12 +1,9 @@
 from collections.abc import Callable
 from typing import Self
 
-import numpy as np
-import numpy.typing as npt
-
 from moorage._core.decide.decider import Decider, TieBreak
 from moorage._core.decide.plan import Plan
-from moorage._core.decide.pod_batch import PodBatch, Sink
+from moorage._core.decide.pod_batch import Placements, PodBatch, Sink
 from moorage._core.decide.search import Search
 from moorage._core.state.cluster_state import ClusterState
 
@@ -15,13 +12,15 @@ class Placer:
     def search(self) -> Search: ...
     @property
     def decider(self) -> Decider: ...
+    @property
+    def unplaced(self) -> int: ...
     def __new__(
         cls, state: ClusterState, plan: Plan, tie_break: TieBreak, percentage: int = 0, seed: int = 0
     ) -> Self: ...
     def place(
         self,
         batch: PodBatch,
-        rows: npt.NDArray[np.int32],
+        out: Placements,
         first: int = 0,
         end: int = -1,
         sink: Sink | None = None,

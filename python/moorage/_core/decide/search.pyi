@@ -26,6 +26,7 @@ class Search:
     parallel_from: int
     node_names: frozenset[str] | None
     invalid_score: Callable[[str, int], Exception]
+    nominator: _Nominator | None
     on_nominated: Callable[[int, Sequence[Pod] | None], None] | None
     @property
     def state(self) -> ClusterState: ...

@@ -35,7 +35,7 @@ class PluginErrors:
     def __init__(self, fail_fast: bool = False) -> None:
         self.fail_fast = fail_fast
         self.counts: Counter[Kind] = Counter()
-        self._summarized: Counter[Kind] = Counter()
+        self._silent: Counter[Kind] = Counter()
 
     def note(self, plugin: str, about: str, text: str, error: Exception) -> None:
         """Log the first exception of a plugin and type, with its traceback, and count the others.
@@ -51,20 +51,20 @@ class PluginErrors:
         """
         kind = plugin, type(error).__name__
         self.counts[kind] += 1
-        if self.fail_fast or self.counts[kind] == 1:
-            self._summarized[kind] += 1
         if self.fail_fast:
             raise error
         if self.counts[kind] == 1:
             logger.error("%s: %s", about, text, exc_info=error)
+        else:
+            self._silent[kind] += 1
 
     def summarize(self) -> None:
         """Log the number of exceptions since the last summary that were only counted."""
-        if self.counts == self._summarized:
+        if not self._silent:
             return
-        for (plugin, error), more in (self.counts - self._summarized).items():
+        for (plugin, error), more in self._silent.items():
             logger.error('plugin "%s" raised %s %d more times', plugin, error, more)
-        self._summarized = self.counts.copy()
+        self._silent.clear()
 
 
 class StatusError(MoorageError):

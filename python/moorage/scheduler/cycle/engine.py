@@ -26,7 +26,6 @@ from moorage.framework.runtime.filtering import PreFilterRun
 from moorage.framework.runtime.runtime import Framework, Target
 from moorage.framework.runtime.scoring import out_of_range
 from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import group_of
 from moorage.scheduler.extenders.extended_search import ExtendedSearch
 
 from .diagnosis import Diagnosis, explain_verdict
@@ -100,7 +99,7 @@ class Engine:
         self.placer = Placer(self.cache.state, self.plan, tie_break, percentage, seed & 0xFFFFFFFFFFFFFFFF)
         self.search, self.decider = self.placer.search, self.placer.decider
         self.decider.has_extenders = any(one.is_filter or one.is_prioritizer for one in handle.extenders)
-        self.search.invalid_score = out_of_range
+        self.search.invalid_score, self.search.nominator = out_of_range, handle.nominator
         self.framework.attach(self.decider)
         if not profile.is_in_core:
             self.search.on_nominated = self.bridge.set_nominated_pods
@@ -224,10 +223,6 @@ class Engine:
         """Whether the core alone decides about a pod, and nobody has anything to do before it is bound."""
         return self.for_pod(pod).profile.is_in_core and self.decides_alone(pod)
 
-    def waits_for_others(self, pod: Pod) -> bool:
-        """Whether a pod that comes alone has to wait on Permit for others of its group."""
-        return self.profile.has_units and group_of(pod) is not None
-
     def passes(self, target: Target, pod: Pod) -> bool:
         """Whether no PreFilter or PreScore plugin of a profile in the core rejects pods of a target. They
         reject malformed selectors and terms of the pod alone, whatever else is there."""
@@ -256,8 +251,7 @@ class Engine:
 
     def _nominate(self, pod: Pod) -> None:
         """Tell the next search which nominated pods go before `pod`, and where."""
-        with self.handle.nominator.lock:
-            self.search.follow_nominator(self.handle.nominator, pod)
+        self.search.follow_nominator(self.handle.nominator, pod)
 
     def row_in_view(self, name: str) -> int:
         """Row of a node that a cycle sees, or -1."""

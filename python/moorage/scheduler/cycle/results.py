@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from moorage._core.state.cluster_state import ClusterState
+from moorage._core.decide.pod_batch import Placements
 from moorage.framework.plugin.interface import Code, NominatingInfo, Status
 from moorage.plugins.gang_scheduling import GangScheduling
 
@@ -211,48 +211,35 @@ class Failure:
         return found
 
 
-@dataclass(slots=True)
-class ScheduleResult:
+class ScheduleResult(Placements):
     """What became of pods that were placed in their order.
 
     Attributes
     ----------
     rows : (n,) int32 array
         Row of the node table that each pod was put on, -1 where it fits nowhere.
+    nodes : list of str or None
+        Name of the node of each pod, None where it fits nowhere; made when somebody asks.
     failures : dict of int to Failure
         Place of each other pod to the reason.
     """
 
-    _state: ClusterState
-    rows: npt.NDArray[np.int32]
-    failures: dict[int, Failure] = field(default_factory=dict)
-    _symbols: npt.NDArray[np.int32] | None = None
-
-    @classmethod
-    def nowhere(cls, state: ClusterState, n: int) -> ScheduleResult:
-        """The result about `n` pods none of which is placed yet."""
-        return cls(state, np.full(n, -1, dtype=np.int32))
-
-    def named(self) -> ScheduleResult:
-        """The result, whose names are those of the nodes that the rows are now: a row may be another node's
-        later."""
-        self._symbols = self._state.table.name_symbols(self.rows)
-        return self
-
-    @property
-    def nodes(self) -> list[str | None]:
-        """Name of the node of each pod, None where it fits nowhere; made when somebody asks."""
-        symbols = self._symbols if self._symbols is not None else self._state.table.name_symbols(self.rows)
-        names = self._state.symbols.names
-        return [
-            names[symbol] if row >= 0 else None
-            for row, symbol in zip(self.rows.tolist(), symbols.tolist(), strict=True)
-        ]
+    __slots__ = ()
 
     @property
     def failure(self) -> Failure | None:
         """Why the first pod that fits nowhere does not; None where all were placed."""
         return self.failures[min(self.failures)] if self.failures else None
+
+    def end_at_failure(self) -> None:
+        """Tell of the pods before the first that fits nowhere, and of its failure; note the nodes' names."""
+        failure = self.failure
+        if failure is not None:
+            placed = min(self.failures)
+            self.keep(placed)
+            self.failures.clear()
+            self.failures[placed] = failure
+        self.note_names()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -34,15 +34,25 @@ from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
 from moorage.scheduler.placing.binding_cycle import Started
 from moorage.scheduler.placing.place import LEDGER, Placing
+from moorage.scheduler.scheduling_context import SEGMENTS, WHOLE_CYCLE
 
 if TYPE_CHECKING:
-    from moorage.scheduler.scheduling_context import SchedulingContext, Segment
+    from moorage.scheduler.scheduling_context import SchedulingContext
 
 NO_PLACEMENTS = "no feasible placements found"
 NONE_AVAILABLE = "0/{} placements are available, first placement status: {}"
 UNSCHEDULABLE = "pod group is unschedulable"
 WAITS_FOR_VICTIMS = f"{UNSCHEDULABLE}, pod group is waiting for preemption to complete"
 WAITS_FOR_MEMBERS = f"{UNSCHEDULABLE}, {WAITS}, {WAITING}"
+
+
+class Segment(NamedTuple):
+    """Members that follow one another: who decides about them, in whole cycles or not, and which they are."""
+
+    engine: Engine
+    whole_cycle: bool
+    first: int
+    end: int
 
 
 class Members:
@@ -85,7 +95,10 @@ class Members:
         self.pods = pods
         self.scheduled = scheduled
         self.batch = context.batch_of(pods)
-        self.segments = list(context.segments(self.batch))
+        self.segments = [
+            Segment(context.deciding(route), bool(route & WHOLE_CYCLE), first, end)
+            for first, end, route in self.batch.cut(SEGMENTS)
+        ]
 
     @cached_property
     def carry_terms(self) -> bool:
@@ -152,7 +165,7 @@ class Attempt:
     def __init__(self, members: Members) -> None:
         self.members = members
         self.context = members.context
-        self.result = ScheduleResult.nowhere(self.context.cache.state, len(members.pods))
+        self.result = ScheduleResult(self.context.cache.state, len(members.pods))
         self.rows, self.failures = self.result.rows, self.result.failures
         self.reserved: dict[int, Started] = {}
         self.error = ""
@@ -212,7 +225,6 @@ class Attempt:
         """Put every pod on a node, as far as nodes are found. Pods that the core alone schedules enter the
         ledger in `enter`."""
         for segment in self.members.segments:
-            self.context.rotation.take(segment.engine)
             MemberPlacing(self, segment).place(segment.first, segment.end, until_eviction=True)
             if self.error:
                 break
@@ -229,7 +241,7 @@ class Attempt:
     def enter_until(self, end: int) -> None:
         """Enter the pods before a position."""
         if end > self.entered:
-            LEDGER.enter(self.members.batch, self.rows, self.entered, end)
+            LEDGER.enter(self.members.batch, self.result, self.entered, end)
             self.entered = end
 
     def reserve(self, at: int, started: Started) -> None:
@@ -291,10 +303,9 @@ class MemberPlacing(Placing):
         self.attempt = attempt
         self.whole_cycle = segment.whole_cycle
 
-    def _together_until(self, first: int, end: int) -> int:
-        return first if self.whole_cycle or self.context.nominator else end
-
     def place_together(self, first: int, end: int) -> int:
+        if self.whole_cycle or self.context.nominator:
+            return first
         done = super().place_together(first, end)
         if np.any(self.result.rows[first:done] >= 0):
             self.attempt.permit()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from moorage._core.decide.bulk_operations import check_new
 from moorage.errors import MoorageError
 from moorage.framework.plugin.interface import NominatingInfo, PostFilterPlugin
 from moorage.framework.runtime.call import StatusError
@@ -204,26 +205,27 @@ def schedule_workload(
     """See `Scheduler.schedule_workload`."""
     groups, unit = context.groups, (group.namespace, group.name)
     pending = groups.pending(unit) if pods is None else pods
-    context.check_new(pending)
+    check_new(context.cache.state, pending)
     engines = {context.engine_of(pod) for pod in pending}
     if len(engines) > 1:
         raise MoorageError(several_schedulers(pending))
     if not engines:
-        return ScheduleResult.nowhere(context.cache.state, 0)
+        return ScheduleResult(context.cache.state, 0)
     placed = place_group(context, engines.pop(), group, pending, groups.scheduled(unit))
-    failures = placed.failures
+    result = ScheduleResult(context.cache.state, len(pending))
+    result.rows[:] = placed.rows
+    result.failures.update(placed.failures)
     for at, started in placed.started.items():
         outcome = context.bindings.bind(started)
         if outcome.failure is not None:
-            placed.rows[at] = -1
-            failures[at] = outcome.failure
+            result.rows[at], result.failures[at] = -1, outcome.failure
     later = context.finish_binding([started.pod for started in placed.started.values()])
     for at, started in placed.started.items():
         if started.pod.key in later:
-            placed.rows[at] = -1
-            failures[at] = later[started.pod.key]
+            result.rows[at], result.failures[at] = -1, later[started.pod.key]
     context.sync()
-    return ScheduleResult(context.cache.state, placed.rows, failures).named()
+    result.note_names()
+    return result
 
 
 def several_schedulers(pods: Sequence[Pod]) -> str:

@@ -15,14 +15,11 @@ if TYPE_CHECKING:
     from moorage.scheduler.scheduling_context import SchedulingContext
 
 LEDGER = LedgerSink()
-PORTS = int(Route.PORTS)
-ALONE = int(Route.TERMINATING | Route.NOMINATED | Route.SIGNED | Route.REJECTED)
-"""Routes of pods that a cycle of their own decides about: counters leave terminating pods out, a nominated
-node is tried first, a signature may bring a hint, and a rejection is PreFilter's to word."""
+ALONE = int(Route.ALONE)
 
 
 class Placing:
-    """Places the pods of a batch for one engine, one after the other.
+    """Places the pods of a batch for one engine, whose turn it is from now on, one after the other.
 
     Parameters
     ----------
@@ -45,11 +42,11 @@ class Placing:
         sink: Sink = LEDGER,
     ) -> None:
         self.context = context
-        self.engine = engine
+        self.engine = context.rotation.take(engine)
         self.batch = batch
         self.result = result
         self.sink = sink
-        self.state = context.cache.state
+        self._latest: dict[Target, Failure] = {}  # of each target, before a pod of this call failed
         self._in_vain: tuple[int, SearchInVain] | None = None  # the place of the pod, and what was found
 
     def place(self, first: int, end: int, until_eviction: bool = False) -> int:
@@ -69,88 +66,83 @@ class Placing:
         at = first
         while at < end:
             with self.context.cache.lock:  # not over the whole: informers take it after a lock of their own
-                at, evicted = self._place_from(at, end)
+                at = self.place_together(at, end)
+                evicted = at < end and self._place_one(at)
+            at = min(at + 1, end)
             if evicted and until_eviction:
                 break
             if evicted:
                 self.context.sync()
         return at
 
-    def _place_from(self, first: int, end: int) -> tuple[int, bool]:
-        """Place pods until one has others evicted; where that ends, and whether it does so."""
-        for begin, piece_end, route in self.batch.cut(ALONE, first):
-            at, stop, failed = begin, min(piece_end, end), False
-            while at < stop:
-                if not (route or failed) and (together := self._together_until(at, stop)) > at:
-                    at = self.place_together(at, together)
-                    failed = self.engine.decider.failed
-                if at < stop:
-                    at += 1
-                    if self._place_one(at - 1):
-                        return at, True
-            if stop == end:
-                break
-        return end, False
+    def place_until_failure(self, end: int) -> int:
+        """Place the pods up to the first that fits nowhere. Nobody hears of those that leave for it.
 
-    def _together_until(self, first: int, end: int) -> int:
-        """The end of the pods from `first` on that are nominated to no node."""
-        nominator = self.context.nominator
-        if nominator:
-            for at in range(first, end):
-                if nominator.nominated_node(self.batch.pods[at]) is not None:
-                    return at
-        return end
-
-    def place_together(self, first: int, end: int) -> int:
-        """Place pods by the core alone.
+        Parameters
+        ----------
+        end : int
 
         Returns
         -------
         int
-            `end`; or the place of the pod about which a plugin failed, or that fits nowhere while others may
-            be evicted for it: a cycle of its own decides about that one.
+            The end of the pods that were tried.
         """
-        self.engine.batching.kept = None
-        nominator = self.context.nominator
-        if nominator:
-            with nominator.lock:
-                self.engine.search.follow_nominator(nominator, self.batch.pod(first))
-        else:
-            self.engine.search.nominate(())
-        # Where host ports or an open transaction take memory pod by pod, it can run out half-way.
-        if self.state.journal.depth or self.batch.may_need(PORTS, first, end):
-            return self.state.atomically(self._place_in_core, first, end)
-        return self._place_in_core(first, end)
+        at = 0
+        while at < end and not self.result.failures:
+            at = self.place_together(at, end)
+            if at < end:
+                self._place_one(at)
+                at += 1
+        return at
 
-    def _place_in_core(self, first: int, end: int) -> int:
-        states, rows, failures = self.engine.search.states, self.result.rows, self.result.failures
-        noted = dict[int, Failure]()
-        latest = dict[Target, Failure]()  # of each target, before a pod of this batch failed
+    def place_together(self, first: int, end: int) -> int:
+        """Place pods by the core alone.
 
-        def must_ask_post_filter(at: int) -> bool:
-            target = self.batch.target(at)
-            known = states.state_of(*target).failure
-            failure = self._why(target, at)
-            if failure is None:
-                return True
-            if known is not None:
-                latest.setdefault(target, cast(Failure, known))
-            noted[at] = failure
-            return False
+        Parameters
+        ----------
+        first, end : int
 
-        done = self.engine.placer.place(self.batch, rows, first, end, self.sink, must_ask_post_filter)
-        if done == first or rows[first:done].min() >= 0:
-            return done
-        for at in (first + np.flatnonzero(rows[first:done] < 0)).tolist():
-            target = self.batch.target(at)
-            if at in noted:
-                latest[target] = noted[at]
-            failures[at] = latest.get(target) or cast(Failure, states.state_of(*target).failure)
+        Returns
+        -------
+        int
+            `end`; or the place of the first pod that needs a cycle of its own, see `Placer.place`, or that
+            fits nowhere while others may be evicted for it.
+        """
+        placer = self.engine.placer
+        done = placer.place(self.batch, self.result, first, end, self.sink, self._must_ask_post_filter)
+        if done > first:
+            self.engine.batching.kept = None
+            if placer.unplaced:
+                self._complete_failures(first, done)
         return done
+
+    def _must_ask_post_filter(self, at: int) -> bool:
+        """A pod fits nowhere that is the first of its target to find the cluster so: note why, unless it
+        needs a cycle of its own."""
+        target = self.batch.target(at)
+        known = self.engine.search.states.state_of(*target).failure
+        failure = self._why(target, at)
+        if failure is None:
+            return True
+        if known is not None:
+            self._latest.setdefault(target, cast(Failure, known))
+        self.result.failures[at] = failure
+        return False
+
+    def _complete_failures(self, first: int, end: int) -> None:
+        """Pods of a target that failed one after the other have the reason of the first."""
+        failures, latest, states = self.result.failures, self._latest, self.engine.search.states
+        for at in (first + np.flatnonzero(self.result.rows[first:end] < 0)).tolist():
+            target = self.batch.target(at)
+            if at in failures:
+                latest[target] = failures[at]
+            else:
+                failures[at] = latest.get(target) or cast(Failure, states.state_of(*target).failure)
+        self._latest = {}
 
     def _why(self, target: Target, at: int) -> Failure | None:
         """Why a pod fits nowhere, as things are; None where PostFilter must be asked about it."""
-        engine, head = self.engine, self.state.log.head
+        engine, head = self.engine, self.context.cache.state.log.head
         known = None if self.context.nominator else engine.search.states.failure_of(target, head)
         if known is not None:
             return cast(Failure, known)
@@ -168,10 +160,11 @@ class Placing:
 
     def _place_one(self, at: int) -> bool:
         """Decide about one pod in a cycle of its own; whether others were evicted for it."""
+        self.context.enlist_if_possible()
         engine, target, pod = self.engine, self.batch.target(at), self.batch.pod(at)
         states = engine.search.states
         is_plain = not (self.context.nominator or self.batch.route(at) & ALONE)
-        if is_plain and (known := states.failure_of(target, self.state.log.head)) is not None:
+        if is_plain and (known := states.failure_of(target, self.context.cache.state.log.head)) is not None:
             self.result.failures[at] = cast(Failure, known)
             return False
         searched, self._in_vain = self._in_vain, None
@@ -188,5 +181,5 @@ class Placing:
         diagnosis = decision.diagnosis
         settled = diagnosis is not None and bool(diagnosis.futile_plugins or decision.nominating)
         if is_plain and settled and not failure.nominated_node and decision.next == decision.start:
-            states.set_failure(target, failure, self.state.log.head)
+            states.set_failure(target, failure, self.context.cache.state.log.head)
         return bool(failure.nominated_node)

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import numpy.typing as npt
 
+from moorage._core.decide.bulk_operations import check_new
 from moorage._core.preempt.preemptor import Evictions
-from moorage.errors import CacheError, MoorageError
+from moorage.errors import MoorageError
 from moorage.framework.runtime.preempt_handle import budgets_of
 from moorage.framework.runtime.runtime import Target
 from moorage.objects.model.pod import Pod
 from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.preemption.eviction_units import Units
 from moorage.scheduler.cycle.engine import Engine
-from moorage.scheduler.scheduling_context import CANNOT_BE_ASSUMED
 from moorage.store import NotFoundError
 
 if TYPE_CHECKING:
@@ -146,8 +146,11 @@ def preempt_pods(context: SchedulingContext, pods: Sequence[Pod], offsets: Seque
     if offsets and len(offsets) != len(pods):
         raise ValueError("an offset for each pod is wanted")
     begin = np.array(offsets or [0] * len(pods), dtype=np.int64)
+    check_new(context.cache.state, pods)
     asked = [(context.engine_of(pod), context.target_of(pod)) for pod in pods]
-    _check(context, pods, asked)
+    for pod, (engine, _) in zip(pods, asked, strict=True):
+        if why := why_not_at_once(engine, pod):
+            raise MoorageError(why)
     out, at = Preemption(context, pods), 0
     try:
         for (_, target), equal in groupby(asked, key=lambda one: (id(one[0]), one[1])):
@@ -159,16 +162,6 @@ def preempt_pods(context: SchedulingContext, pods: Sequence[Pod], offsets: Seque
         out.undo()
         raise
     return out
-
-
-def _check(context: SchedulingContext, pods: Sequence[Pod], asked: Sequence[tuple[Engine, Target]]) -> None:
-    seen = set()
-    for pod, (engine, _) in zip(pods, asked, strict=True):
-        if pod.metadata.uid in seen or context.cache.state.has_pod(pod):
-            raise CacheError(CANNOT_BE_ASSUMED.format(pod.metadata.uid))
-        seen.add(pod.metadata.uid)
-        if why := why_not_at_once(engine, pod):
-            raise MoorageError(why)
 
 
 def why_not_at_once(engine: Engine, pod: Pod) -> str:

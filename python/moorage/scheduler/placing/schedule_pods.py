@@ -2,59 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from functools import partial
 from typing import TYPE_CHECKING, cast
 
-import numpy as np
 from msgspec.structs import replace
 
-from moorage._core.decide.pod_batch import TemplateSink
-from moorage.framework.plugin.nominator import PodNominator
+from moorage._core.decide.bulk_operations import check_new
+from moorage._core.decide.pod_batch import PodBatch
 from moorage.objects.model.pod import Pod
+from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
+from moorage.scheduler.scheduling_context import SEGMENTS, WAITS, WHOLE_CYCLE
 from moorage.store import ObjectClient
 
-from .place import ALONE, Placing
+from .place import Placing
 from .single_cycle import schedule_one, whole_cycle
 
 if TYPE_CHECKING:
     from moorage.scheduler.scheduling_context import SchedulingContext
 
 MOST = 2**31 - 1
+APART = WHOLE_CYCLE | WAITS
 
 
 def schedule_pods(context: SchedulingContext, pods: Sequence[Pod]) -> ScheduleResult:
     """See `Scheduler.schedule_pods`."""
-    context.check_new(pods)
-    context.enlist_if_possible()
-    with context.taken_back_on_error(pods):
-        result = _place_all(context, pods)
-        context.sync()
-    context.handle.plugin_errors.summarize()
-    return result.named()
-
-
-def _place_all(context: SchedulingContext, pods: Sequence[Pod]) -> ScheduleResult:
-    """Place pods by the segments of their batch."""
-    batch, result = context.batch_of(pods), ScheduleResult.nowhere(context.cache.state, len(pods))
-    for segment in context.segments(batch):
-        if not (segment.whole_cycle or segment.waits):
-            Placing(context, segment.engine, batch, result).place(segment.first, segment.end)
-            continue
-        for at in range(segment.first, segment.end):
-            decision = whole_cycle(context, segment.engine, pods[at], batch.target(at))
-            if decision.node is None:
-                result.failures[at] = Failure.of(decision)
+    check_new(context.cache.state, pods)
+    if context.cache.transactions:
+        context.enlist_if_possible()
+    batch, result = context.batch_of(pods), ScheduleResult(context.cache.state, len(pods))
+    try:
+        for first, end, route in batch.cut(SEGMENTS):
+            engine = context.deciding(route)
+            if route & APART:
+                _place_each(context, engine, batch, result, range(first, end))
             else:
-                result.rows[at] = segment.engine.row_in_view(decision.node)
-    if context.bindings.running:
-        failures = context.finish_binding(pods)
-        for at, pod in enumerate(pods):
-            if pod.key in failures and result.rows[at] >= 0:
-                result.rows[at], result.failures[at] = -1, failures[pod.key]
+                Placing(context, engine, batch, result).place(first, end)
+        if context.bindings.running:
+            _finish_binding(context, pods, result)
+        context.sync()
+    except BaseException:
+        context.take_back(pods)
+        raise
+    context.handle.plugin_errors.summarize()
+    result.note_names()
     return result
+
+
+def _place_each(
+    context: SchedulingContext, engine: Engine, batch: PodBatch, result: ScheduleResult, pods: range
+) -> None:
+    """Place some pods of a batch in whole cycles."""
+    for at in pods:
+        decision = whole_cycle(context, engine, batch.pod(at), batch.target(at))
+        if decision.node is None:
+            result.failures[at] = Failure.of(decision)
+        else:
+            result.rows[at] = engine.row_in_view(decision.node)
+
+
+def _finish_binding(context: SchedulingContext, pods: Sequence[Pod], result: ScheduleResult) -> None:
+    """Let time pass until the pods are bound, as far as they can be."""
+    failures = context.finish_binding(pods)
+    for at, pod in enumerate(pods):
+        if pod.key in failures and result.rows[at] >= 0:
+            result.rows[at], result.failures[at] = -1, failures[pod.key]
 
 
 def replica(template: Pod, index: int) -> Pod:
@@ -69,53 +82,37 @@ def schedule_by_template(context: SchedulingContext, template: Pod, n: int, firs
     """See `Scheduler.schedule_by_template`."""
     if not 0 <= n <= MOST:
         raise ValueError(f"n {n}: 0 to {MOST}")
-    state, indices = context.cache.state, range(first, first + n)
-    tries = context.engine_for(template).placer.tries(n)
-    batch = context.template_batch_of(template, tries)
-    segment = next(iter(context.segments(batch)), None)
-    if segment is None or segment.whole_cycle:  # replicas do not wait for one another
-        return _one_by_one(context, map(partial(replica, template), indices))
-    engine, result, done = segment.engine, ScheduleResult.nowhere(state, tries), 0
+    state, engine = context.cache.state, context.engine_of(template).for_pod(template)
+    tries = engine.placer.tries(n)
+    batch, result = context.template_batch_of(template, tries, first), ScheduleResult(state, tries)
+    if tries and batch.route(0) & WHOLE_CYCLE:  # replicas do not wait for one another
+        _bind_each(context, batch, result)
+        result.end_at_failure()
+        return result
     with ExitStack() as stack:
         with context.cache.lock:
             state.check_template(template, first, n)
             # From here on, pods of these names are those of this call.
-            stack.enter_context(context.taken_back_on_error(replica(template, index) for index in indices))
-            if not (batch.route(0) & ALONE or _are_nominated(context.nominator, template, indices)):
-                sink = TemplateSink(template, first)
-                done = Placing(context, engine, batch, result, sink).place_together(0, tries)
-        if result.failures:
-            placed, failure = next(iter(result.failures.items()))
-            engine.placer.skip(n - tries)
-            return ScheduleResult(state, result.rows[:placed], {placed: failure}).named()
-        if done == n:
-            return result.named()
-        others = _one_by_one(context, map(partial(replica, template), indices[done:]))
-        failures = {done + at: failure for at, failure in others.failures.items()}
-        rows = np.concatenate((result.rows[:done], others.rows))
-        return ScheduleResult(state, rows, failures).named()
+            stack.enter_context(context.taken_back_on_error(map(batch.pod, range(tries))))
+            done = Placing(context, engine, batch, result).place_until_failure(tries)
+            if done == tries and result.failures:
+                engine.placer.skip(n - tries)
+            result.end_at_failure()
+        if result.failure is not None and result.failure.nominated_node:
+            context.sync()
+    return result
 
 
-def _are_nominated(nominator: PodNominator, template: Pod, indices: range) -> bool:
-    """Whether any of these replicas of a template is nominated to a node."""
-    uids, start = nominator.nodes if nominator else {}, replica(template, 0).metadata.uid[:-1]
-    if len(indices) <= len(uids):
-        return any(f"{start}{index}" in uids for index in indices)
-    ends = (uid[len(start) :] for uid in uids if uid.startswith(start))
-    return any(end.isdecimal() and int(end) in indices for end in ends)
-
-
-def _one_by_one(context: SchedulingContext, pods: Iterable[Pod]) -> ScheduleResult:
-    """Profiles with plugins outside the core, which bind in the store; nominations; a plugin that fails."""
-    rows: list[int] = []
-    failures = dict[int, Failure]()
-    for pod in pods:
-        if not context.engine_of(pod).is_in_core_for(pod) and context.current(pod) is None:
+def _bind_each(context: SchedulingContext, batch: PodBatch, result: ScheduleResult) -> None:
+    """Place replicas of a template one by one, up to the first that fits nowhere, where plugins outside the
+    core or extenders have a say. Each is created in the store, where it is bound."""
+    for at in range(len(batch)):
+        pod = batch.pod(at)
+        if context.current(pod) is None:
             cast(ObjectClient, context.handle.client).create(pod)
             context.sync()
         decision = schedule_one(context, pod)
         if decision.node is None:
-            failures[len(rows)] = Failure.of(decision)
+            result.failures[at] = Failure.of(decision)
             break
-        rows.append(cast(int, context.cache.state.table.find_row(decision.node)))
-    return ScheduleResult(context.cache.state, np.array(rows, dtype=np.int32), failures).named()
+        result.rows[at] = cast(int, context.cache.state.table.find_row(decision.node))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from moorage._core.decide.pod_batch import Route
 from moorage.framework.plugin.interface import NominatingInfo
 from moorage.framework.runtime.runtime import Target
 from moorage.objects.model.pod import Pod
@@ -37,8 +38,9 @@ def schedule_one(context: SchedulingContext, pod: Pod) -> Decision:
     CacheError
         The pod is in the cache.
     """
-    target, engine = context.target_of(pod), context.engine_for(pod)
-    if not engine.is_in_core_for(pod) or engine.waits_for_others(pod):
+    batch = context.batch_of([pod])
+    engine, target = context.deciding(batch.route(0)), batch.target(0)
+    if batch.route(0) & (Route.PYTHON | Route.EXTENDERS | Route.WAITS):
         decision = whole_cycle(context, engine, pod, target)
         if decision.binding:
             failures = context.finish_binding([pod])
@@ -46,6 +48,7 @@ def schedule_one(context: SchedulingContext, pod: Pod) -> Decision:
             decision = after_binding(decision, failures.get(pod.key), binding=is_running)
         context.sync()
         return decision
+    context.rotation.take(engine)
     context.enlist_if_possible()
     is_new = not (pod.metadata.uid and context.cache.state.has_pod(pod))
     with context.taken_back_on_error([pod] if is_new else []):
@@ -62,6 +65,7 @@ def schedule_one(context: SchedulingContext, pod: Pod) -> Decision:
 
 def whole_cycle(context: SchedulingContext, engine: Engine, pod: Pod, target: Target) -> Decision:
     """A cycle with all its plugins, for one pod."""
+    context.rotation.take(engine)
     context.enlist()
     with context.cache.lock:
         decision, state = engine.schedule(pod, target, context.view_order)

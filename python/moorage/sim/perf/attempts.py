@@ -12,17 +12,17 @@ from moorage._core.decide.pod_batch import PodBatch
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import PodGroup
 from moorage.queue import QueuedPodInfo
+from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure, Result
 from moorage.scheduler.groups.place_group import GroupResult
 from moorage.scheduler.runs import Run as SchedulerRun
-from moorage.scheduler.scheduling_context import Segment
 
 from .pods import FAILED, GONE, PodRun
 
 if TYPE_CHECKING:
     from .loop import Run
 
-Way = Callable[[Segment, PodBatch, Sequence[QueuedPodInfo]], int]
+Way = Callable[[Engine, PodBatch, Sequence[QueuedPodInfo], range], int]
 
 
 class Attempts(SchedulerRun):
@@ -64,22 +64,22 @@ class Attempts(SchedulerRun):
             meter.tried(self.run.timer() - began, measured / len(infos), meter.pods - pods)
         return tried, bool(infos or self.result.skipped)
 
-    def place(self, segment: Segment, batch: PodBatch, infos: Sequence[QueuedPodInfo]) -> int:
-        at, evicted = segment.first, self.victims
-        while at < segment.end and evicted == self.victims:
-            stop = min(self._equal_until(infos, at), segment.end)
+    def place(self, engine: Engine, batch: PodBatch, infos: Sequence[QueuedPodInfo], pods: range) -> int:
+        at, evicted = pods.start, self.victims
+        while at < pods.stop and evicted == self.victims:
+            stop = min(self._equal_until(infos, at), pods.stop)
             if stop > at + 1:
                 at += self._by_template(infos[at:stop])
             else:
-                stop = self._run_until(infos, at, segment.end)
-                at += self._timed(super().place, segment.part(at, stop), batch, infos)
-        return at - segment.first
+                stop = self._run_until(infos, at, pods.stop)
+                at += self._timed(super().place, engine, batch, infos, range(at, stop))
+        return at - pods.start
 
-    def _each(self, segment: Segment, batch: PodBatch, infos: Sequence[QueuedPodInfo]) -> int:
-        at, evicted = segment.first, self.victims
-        while at < segment.end and evicted == self.victims:
-            at += self._timed(super()._each, segment.part(at, at + 1), batch, infos)
-        return at - segment.first
+    def _each(self, engine: Engine, batch: PodBatch, infos: Sequence[QueuedPodInfo], pods: range) -> int:
+        at, evicted = pods.start, self.victims
+        while at < pods.stop and evicted == self.victims:
+            at += self._timed(super()._each, engine, batch, infos, range(at, at + 1))
+        return at - pods.start
 
     def _run_until(self, infos: Sequence[QueuedPodInfo], at: int, end: int) -> int:
         """The end of the pods from `at` on that are of one run and that no template stands for."""
@@ -107,7 +107,7 @@ class Attempts(SchedulerRun):
         meter, timer, n = self.run.meter, self.run.timer, len(infos)
         began = timer()
         done = self.scheduler.schedule_by_template(one.template, n, one.first + number)
-        placed = len(done.rows)
+        placed = len(done)
         meter.scheduled(one, placed, began, timer())
         for info, node in zip(infos, done.nodes, strict=False):
             self._assumed(info, cast(str, node))
@@ -119,11 +119,13 @@ class Attempts(SchedulerRun):
             self._failed(info, done.failure)
         return placed + len(failed)
 
-    def _timed(self, way: Way, segment: Segment, batch: PodBatch, infos: Sequence[QueuedPodInfo]) -> int:
-        """Try the pods of a segment, which are of one run; how many were tried."""
-        one, _ = self.run.known[infos[segment.first].pod.key]
+    def _timed(
+        self, way: Way, engine: Engine, batch: PodBatch, infos: Sequence[QueuedPodInfo], pods: range
+    ) -> int:
+        """Try some pods of a batch, which are of one run; how many were tried."""
+        one, _ = self.run.known[infos[pods.start].pod.key]
         before, began = len(self.placed), self.run.timer()
-        tried = way(segment, batch, infos)
+        tried = way(engine, batch, infos, pods)
         self.run.meter.scheduled(one, len(self.placed) - before, began, self.run.timer())
         return tried
 

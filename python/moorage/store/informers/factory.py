@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from threading import Event, Thread
 from typing import Any, TypeVar, cast
 
@@ -78,12 +78,15 @@ class InformerFactory:
 
         Over an ObjectStore only the informers of kinds are asked that have changed since the last time.
         """
-        informers, changes = list(self._informers.values()), None
+        changes: int | None = None
+        kinds: Container[type[Object]] = self._informers
         if isinstance(self._client, ObjectStore) and not self._resync_period:
             changes = self._client.changes
+            if changes == self._changes:
+                return 0
             if self._changes is not None:
-                kinds = self._client.changed_since(self._changes) if changes != self._changes else ()
-                informers = [one for kind, one in self._informers.items() if kind in kinds] if kinds else []
+                kinds = self._client.changed_since(self._changes)
+        informers = [one for kind, one in self._informers.items() if kind in kinds]
         there, events, self._changes = len(self._informers), 0, None
         for informer in informers:
             events += informer.run_once()

@@ -20,6 +20,25 @@ NOT_ASSUMED = "pod {} wasn't assumed so cannot be {}"
 # ---- pods by their objects
 
 
+def check_new(ClusterState state not None, pods):
+    """Check that pods can be assumed.
+
+    Parameters
+    ----------
+    pods : sequence of Pod
+
+    Raises
+    ------
+    CacheError
+        One of them is known, or stands there twice.
+    """
+    cdef set seen = set()
+    for pod in pods:
+        if state._known(pod) >= 0 or UID.of(METADATA.of(pod)) in seen:
+            raise CacheError(KNOWN.format(pod.metadata.uid))
+        seen.add(UID.of(METADATA.of(pod)))
+
+
 def assume_pods(ClusterState state not None, pods):
     """Assume several pods; all or none."""
     cdef int32_t[::1] classes = np.empty(len(pods), dtype=np.int32)

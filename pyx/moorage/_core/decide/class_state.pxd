@@ -42,6 +42,7 @@ cdef bint is_worth(ClassSearch* one, int64_t head, int64_t following) noexcept n
 
 cdef class ClassState:
     cdef ClassSearch c
+    cdef int32_t pod_class, node_name, pinned
     cdef Shape shape
     cdef Candidates candidates
     cdef Py_ssize_t charged
@@ -69,6 +70,7 @@ cdef class ClassState:
 cdef class ClassStates:
     cdef PodClasses classes
     cdef dict by_target
+    cdef ClassState latest
     cdef set in_use  # the states that a run holds
     cdef Py_ssize_t most_bytes
     cdef readonly Py_ssize_t used_bytes

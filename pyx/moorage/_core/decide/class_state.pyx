@@ -207,14 +207,18 @@ cdef class ClassStates:
 
     cdef ClassState get(self, int32_t pod_class, int32_t node_name, int32_t pinned):
         """The state of a class, which is the one used last now."""
-        cdef ClassState one
+        cdef ClassState one = self.latest
+        if one is not None and one.is_kept and one.pod_class == pod_class and one.node_name == node_name \
+                and one.pinned == pinned:
+            return one
         target = pod_class, node_name, pinned
         one = self.by_target.pop(target, None)
         if one is None:
             one = ClassState(self.classes.shape(pod_class))
+            one.pod_class, one.node_name, one.pinned = target
             if len(self.by_target) >= STATES_LIMIT:
                 self._drop(next(iter(self.by_target)))
-        self.by_target[target] = one
+        self.by_target[target] = self.latest = one
         one.is_kept = True
         return one
 

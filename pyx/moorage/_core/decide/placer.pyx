@@ -1,6 +1,6 @@
 """Placer: chooses nodes for pods in order and accounts for each on its row. The only loop that does."""
 
-import numpy as np
+from libc.string cimport memset
 
 from moorage._core.base.buffers cimport Journal
 from moorage._core.base.change_log cimport LOG_ROW
@@ -15,7 +15,7 @@ from moorage._core.csrc cimport (
 )
 from moorage._core.decide.class_state cimport ClassState
 from moorage._core.decide.plan cimport Plan
-from moorage._core.decide.pod_batch cimport NAMED, PORTS
+from moorage._core.decide.pod_batch cimport ALONE, NAMED, PORTS
 from moorage._core.decide.terms cimport Terms
 from moorage._core.state.pod_class cimport Shape
 
@@ -41,21 +41,26 @@ cdef class Placer:
         Reads the cluster for one pod.
     decider : Decider
         Chooses a node by the search.
+    unplaced : int
+        How many of the pods that the last `place` has looked at fit nowhere.
     """
 
     def __cinit__(self, ClusterState state not None, Plan plan not None, tie_break, percentage=0, seed=0):
         self.state = state
         self.search = Search(state, plan)
         self.decider = Decider(self.search, tie_break, percentage, seed)
+        self.searches = Buffer(Journal(), sizeof(void*))
 
-    def place(self, PodBatch batch not None, int32_t[::1] rows not None, int32_t first=0, int32_t end=-1,
+    def place(self, PodBatch batch not None, Placements out not None, int32_t first=0, int32_t end=-1,
               Sink sink=None, on_unschedulable=None):
         """Choose nodes for pods, one after the other, and account for each on its row.
+
+        It ends before a pod whose route is one of `ALONE`, or that the search's nominator has a node for.
 
         Parameters
         ----------
         batch : PodBatch
-        rows : (pods,) int32 array
+        out : Placements
             Takes the row chosen for each pod, -1 where it fits nowhere.
         first, end : int
             The pod to begin with, and the one to end before; by default all for which there are rows.
@@ -70,34 +75,41 @@ cdef class Placer:
         Returns
         -------
         int
-            `end`; or the place of the pod about which a plugin failed (`Decider.failed`) or for which
-            `on_unschedulable` returned true.
-
-        Can run out of memory half-way where pods have host ports or a transaction is open; to be run inside
-        `ClusterState.atomically` then.
+            `end`; or the place of the pod that needs a cycle of its own: one before which it ends, about
+            which a plugin failed (`Decider.failed`), or for which `on_unschedulable` returned true.
         """
-        cdef int32_t at = first, stop
-        cdef Buffer searches
         if sink is None:
             sink = NOWHERE
         if end < 0:
-            end = <int32_t>min(len(batch), rows.shape[0])
-        if not 0 <= first or end > len(batch) or end > rows.shape[0]:
+            end = <int32_t>min(len(batch), out.n)
+        if not 0 <= first or end > len(batch) or end > out.n:
             raise ValueError("a row for each pod is wanted, and a pod to begin with")
-        self.decider.failed = False
+        self.decider.failed, self.unplaced = False, 0
+        end = batch.until(ALONE, first, end)
+        if first < end:
+            end = self.search._follow(batch, first, end)
         if first >= end:
             return end
+        # Where host ports or an open transaction take memory pod by pod, it can run out half-way.
+        if self.state.journal.depth or batch.until(PORTS, first, end) < end:
+            return self.state.atomically(self._place, batch, out, first, end, sink, on_unschedulable)
+        return self._place(batch, out, first, end, sink, on_unschedulable)
+
+    cpdef int32_t _place(self, PodBatch batch, Placements out, int32_t first, int32_t end, Sink sink,
+                         object on_unschedulable) except -1:
+        cdef int32_t at = first, stop
+        cdef bint together
         self.decider._save()
         self.state.ledger.make_room(end - first)
         self.state.ledger.reserve_rows(self.state.table.used)
         while at < end:
             stop = self._together_until(batch, at, end)
-            searches = self._prepare_all(batch, at, stop) if stop > at else None
-            if searches is not None:
-                at = self._place_runs(batch, searches, rows, at, stop, sink, on_unschedulable)
+            together = stop > at and self._prepare_all(batch, at, stop)
+            if together:
+                at = self._place_runs(batch, out, at, stop, sink, on_unschedulable)
             else:
                 stop = min(batch.spans[batch.span_at(at)].end, end)
-                at = self._place_run(batch, rows, at, stop, sink, on_unschedulable)
+                at = self._place_run(batch, out, at, stop, sink, on_unschedulable)
             if at < stop:
                 return at
         return end
@@ -137,11 +149,9 @@ cdef class Placer:
             each += 1
         return min(at, end)
 
-    cdef Buffer _prepare_all(self, PodBatch batch, int32_t first, int32_t end):
-        """The search of each run; None where they cannot all be prepared at once."""
+    cdef bint _prepare_all(self, PodBatch batch, int32_t first, int32_t end) except -1:
+        """Have the search of each run in `searches`; False where they cannot all be prepared at once."""
         cdef int32_t begin = batch.span_at(first), stop = batch.span_at(end - 1) + 1, each, pod_class
-        cdef Buffer out = Buffer(Journal(), sizeof(void*), stop - begin)
-        cdef void** searches = <void**>out.data
         cdef dict known = {}
         cdef ClassState one
         cdef Shape shape
@@ -152,7 +162,7 @@ cdef class Placer:
             shape = self.state.classes.shape(pod_class)
             terms = self.search._terms_of(pod_class, 0)
             if shape.is_pinned and (not terms.is_empty or self.search.in_placement):
-                return None
+                return False
         self.search.states.in_use, epoch = set(), self.state.domains.epoch
         for pod_class in known:
             one = self.decider._ready(pod_class, 0, 0)
@@ -161,19 +171,20 @@ cdef class Placer:
             known[pod_class] = one
         self.state.domains.refresh()  # classes without terms are counted as well
         if self.state.domains.epoch != epoch:  # no room for the counters of all of them
-            return None
+            return False
         for pod_class, one in known.items():
             self.decider._count(one, pod_class)
         self.state.view.fill_cluster(&self.search.cluster)
+        self.searches.reserve(stop - begin)
         for each in range(begin, stop):
-            searches[each - begin] = &(<ClassState>known[batch.spans[each].pod_class]).c
-        return out
+            (<void**>self.searches.data)[each - begin] = &(<ClassState>known[batch.spans[each].pod_class]).c
+        return True
 
-    cdef int32_t _place_runs(self, PodBatch batch, Buffer which, int32_t[::1] rows, int32_t first,
-                             int32_t end, Sink sink, object on_unschedulable) except -1:
-        """Place the pods from `first` to `end` by their searches; where it ends."""
+    cdef int32_t _place_runs(self, PodBatch batch, Placements out, int32_t first, int32_t end, Sink sink,
+                             object on_unschedulable) except -1:
+        """Place the pods from `first` to `end` by their `searches`; where it ends."""
         cdef int32_t at = first, begin = first, entered = first, each = batch.span_at(first), base = each
-        cdef ClassSearch** searches = <ClassSearch**>which.data
+        cdef ClassSearch** searches = <ClassSearch**>self.searches.data
         cdef bint is_new
         while at < end:
             self.decider._begin_run(end - at)
@@ -181,19 +192,19 @@ cdef class Placer:
                 is_new = False
                 while at < end and not is_new and not self.decider.failed:
                     begin, at = at, min(batch.spans[each].end, end)
-                    is_new = self._place_equal(searches[each - base], batch.spans[each].pinned, &rows[begin],
-                                               at - begin)
+                    is_new = self._place_equal(searches[each - base], batch.spans[each].pinned,
+                                               out.data + begin, at - begin)
                     each += 1
             if self.decider.failed:  # about the pod after those that were placed
                 at = begin + self.placed
-            sink.enter(batch, rows, entered, at)
+            sink.enter(batch, out, entered, at)
             entered = at
             if self.decider.failed:
                 return at
             if is_new and self._is_stopped(searches[each - 1 - base], begin + self.placed, on_unschedulable):
                 self._skip(1 + begin + self.placed - at)
                 return begin + self.placed
-        if rows[end - 1] < 0:
+        if out.data[end - 1] < 0:
             self.state.view.refresh()
         return end
 
@@ -229,6 +240,7 @@ cdef class Placer:
         if self.placed == n or self.decider.failed:
             return False
         self._skip(n - self.placed)
+        self.unplaced += n - self.placed
         for at in range(self.placed, n):
             rows[at] = -1
         return not known
@@ -289,7 +301,7 @@ cdef class Placer:
 
     # ---- one run, with Python where it is needed -----------------------------------------------------------
 
-    cdef int32_t _place_run(self, PodBatch batch, int32_t[::1] rows, int32_t first, int32_t end, Sink sink,
+    cdef int32_t _place_run(self, PodBatch batch, Placements out, int32_t first, int32_t end, Sink sink,
                             object on_unschedulable) except -1:
         """Place the pods from `first` to `end`, which are equal; where it ends."""
         cdef PodSpan* span = &batch.spans[batch.span_at(first)]
@@ -300,20 +312,21 @@ cdef class Placer:
         if not is_new:
             self.placed, self.search.found.evaluated = 0, self.state.view.size
         elif one.shape.ports or self.search.nominations.rows or self.search.plan.needs_python:
-            self.placed = self._place_each(span, &rows[first], end - first)
+            self.placed = self._place_each(span, out.data + first, end - first)
         else:
             self.state.domains.refresh()
             self.decider._count(one, span.pod_class)
             self.decider._begin_run(end - first)
             with nogil:
-                self.placed = self._run(&one.c, &rows[first], end - first)
+                self.placed = self._run(&one.c, out.data + first, end - first)
         at = first + self.placed
-        sink.enter(batch, rows, first, at)
+        sink.enter(batch, out, first, at)
         if at == end or self.decider.failed:
             return at
         self._skip(end - at)
+        self.unplaced += end - at
         self.state.view.refresh()  # a cycle in vain has seen the last placement all the same
-        np.asarray(rows)[at:end] = -1
+        memset(out.data + at, -1, (end - at) * sizeof(int32_t))
         if is_new and self._is_stopped(&one.c, at, on_unschedulable):
             self._skip(1 + at - end)
             return at

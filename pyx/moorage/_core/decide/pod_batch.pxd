@@ -1,7 +1,8 @@
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t
 
 from moorage._core.base.buffers cimport Buffer
 from moorage._core.state.cluster_state cimport ClusterState
+from moorage._core.state.templates cimport Replicas
 
 
 cpdef enum Route:
@@ -18,6 +19,9 @@ cpdef enum Route:
     PYTHON = 512     # plugins outside the core have a say
     WAITS = 1024     # it waits on Permit for others of its group
     PROFILE = 65536  # the number of its profile is in the bits from here on
+    # A cycle of its own decides: counters leave terminating pods out, a nominated node is tried first, a
+    # signature may bring a hint, and a rejection is PreFilter's to word.
+    ALONE = TERMINATING | NOMINATED | SIGNED | REJECTED
 
 
 cdef struct PodSpan:
@@ -28,7 +32,8 @@ cdef struct PodSpan:
 cdef class PodBatch:
     cdef ClusterState state
     cdef readonly object pods
-    cdef object template
+    cdef Replicas replicas  # of a template
+    cdef PodSpan only  # the run of a batch that has no other
     cdef Buffer memory
     cdef PodSpan* spans
     cdef int32_t n_spans
@@ -39,18 +44,27 @@ cdef class PodBatch:
     cdef int32_t _route_of_class(self, int32_t pod_class) except -1
     cdef int32_t _fill(self, PodSpan* out, object pod, int32_t known) except -1
     cdef PodSpan* _append(self, const PodSpan* span) except NULL
+    cdef int32_t _more(self, int32_t index, int32_t at, object route_of, dict known) except? -1
+    cdef int32_t until(self, int32_t mask, int32_t first, int32_t end) noexcept
+    cdef int32_t until_one_of(self, dict uids, int32_t first, int32_t end) except -1
     cdef int32_t span_at(self, int32_t at) noexcept nogil
     cdef PodSpan* _span(self, int32_t at) except NULL
 
 
+cdef class Placements:
+    cdef ClusterState state
+    cdef Py_ssize_t n
+    cdef int32_t* data  # its own until somebody asks for the array
+    cdef int32_t* symbols
+    cdef object array
+    cdef readonly dict failures
+
+    cpdef int note_names(self) except -1
+
+
 cdef class Sink:
-    cpdef int enter(self, PodBatch batch, const int32_t[::1] rows, int32_t first, int32_t end) except -1
+    cpdef int enter(self, PodBatch batch, Placements out, int32_t first, int32_t end) except -1
 
 
 cdef class LedgerSink(Sink):
-    pass
-
-
-cdef class TemplateSink(Sink):
-    cdef object template
-    cdef int64_t next
+    cdef int _enter_replicas(self, PodBatch batch, Placements out, int32_t first, int32_t end) except -1

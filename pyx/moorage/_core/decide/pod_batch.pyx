@@ -1,13 +1,17 @@
-"""PodBatch: pods in the order in which they are to be placed, as the core reads them; and the sinks that take
-the placed ones."""
+"""PodBatch: pods in the order in which they are to be placed, as the core reads them; where they were placed;
+and the sinks that take the placed ones."""
 
-from libc.stdint cimport INT32_MAX
+import numpy as np
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from libc.stdint cimport INT32_MAX, int64_t
+from libc.string cimport memcpy, memset
 
 from moorage._core.base.buffers cimport Journal
-from moorage._core.base.fields cimport DELETION_TIMESTAMP, METADATA, NODE_NAME, SPEC, Field
+from moorage._core.base.fields cimport DELETION_TIMESTAMP, METADATA, NODE_NAME, SPEC, UID, Field
 from moorage._core.state.ledger cimport ASSUMED
 from moorage._core.state.pod_class cimport Shape
 from moorage._core.state.pod_spec cimport uses_volumes
+from moorage._core.state.templates cimport replicas_of, split_uid
 
 cdef Field STATUS = Field("status"), NOMINATED_NODE_NAME = Field("nominated_node_name")
 
@@ -30,28 +34,34 @@ cdef class PodBatch:
     def __cinit__(self, ClusterState state not None, pods=None):
         self.state = state
         self.pods = () if pods is None else pods
-        self.memory = Buffer(Journal(), sizeof(PodSpan))
         if pods is not None:
             self._read(pods)
 
     @staticmethod
-    def of_template(ClusterState state not None, template, int32_t n):
+    def of_template(ClusterState state not None, template, int32_t n, int64_t first=0):
         """`n` pods equal to a template.
 
         Parameters
         ----------
         template : Pod
         n : int
+        first : int
+            The ordinal of the first pod; see `ClusterState.assume_template`.
 
         Returns
         -------
         PodBatch
+
+        Raises
+        ------
+        CacheError
+            The template has no name, or there are no such ordinals.
         """
         if n < 0:
             raise ValueError(f"{n} pods")
         cdef PodBatch out = PodBatch(state)
         cdef PodSpan span
-        out.template = template
+        out.replicas = replicas_of(template, first, n)
         out._fill(&span, template, -1)
         span.end = n
         if n:
@@ -134,8 +144,14 @@ cdef class PodBatch:
         return pod_class
 
     cdef PodSpan* _append(self, const PodSpan* span) except NULL:
-        self.memory.reserve(self.n_spans + 1)
-        self.spans = <PodSpan*>self.memory.data
+        if self.n_spans == 0:
+            self.spans = &self.only
+        else:
+            if self.memory is None:
+                self.memory = Buffer(Journal(), sizeof(PodSpan))
+                (<PodSpan*>self.memory.data)[0] = self.only
+            self.memory.reserve(self.n_spans + 1)
+            self.spans = <PodSpan*>self.memory.data
         self.spans[self.n_spans] = span[0]
         self.n_spans += 1
         return &self.spans[self.n_spans - 1]
@@ -165,24 +181,39 @@ cdef class PodBatch:
         return span.pod_class, span.node_name, span.pinned
 
     def pod(self, int32_t at):
-        """A pod; the template, where the pods are its replicas."""
+        """A pod; one of a template's replicas is made now."""
         self._span(at)
-        return self.pods[at] if self.template is None else self.template
+        return self.pods[at] if self.replicas is None else self.replicas.make(self.replicas.first + at)
 
     def route(self, int32_t at):
         """The route of a pod: what its placement needs, as bits of `Route`."""
         return self._span(at).route
 
-    def may_need(self, int32_t mask, int32_t first, int32_t end):
-        """Whether the route of a pod from `first` to `end` has one of the bits of `mask`."""
-        cdef int32_t each = self.span_at(first)
-        while each < self.n_spans and (each == 0 or self.spans[each - 1].end < end):
-            if self.spans[each].route & mask:
-                return True
+    cdef int32_t until(self, int32_t mask, int32_t first, int32_t end) noexcept:
+        """The first pod from `first` on whose route has one of the bits of `mask`; `end` where none before it
+        has."""
+        cdef int32_t each = self.span_at(first), at = first
+        while at < end and each < self.n_spans and not self.spans[each].route & mask:
+            at = self.spans[each].end
             each += 1
-        return False
+        return min(at, end)
 
-    def route_by(self, route_of, bint each=False):
+    cdef int32_t until_one_of(self, dict uids, int32_t first, int32_t end) except -1:
+        """The first pod from `first` on whose UID is one of these; `end` where none comes before it."""
+        cdef int64_t ordinal
+        cdef int32_t at
+        if self.replicas is None:
+            for at in range(first, end):
+                if UID.of(METADATA.of(self.pods[at])) in uids:
+                    return at
+            return end
+        for uid in uids:
+            prefix, ordinal = split_uid(uid)
+            if prefix == self.replicas.prefix and first <= ordinal - self.replicas.first < end:
+                end = <int32_t>(ordinal - self.replicas.first)
+        return end
+
+    def route_by(self, route_of, bint each=False, dict known=None):
         """Add to the routes what only others know.
 
         Parameters
@@ -191,6 +222,9 @@ cdef class PodBatch:
             The place of a pod to further bits of its route.
         each : bool
             Whether to ask about each pod, and not about the first of each run alone.
+        known : dict, optional
+            What `route_of` has said of pods of a class without volumes (``class``), and with volumes
+            (``~class``): those are not asked about, others are added. Without `each`.
         """
         cdef PodBatch out = PodBatch(self.state)
         cdef PodSpan one
@@ -198,8 +232,7 @@ cdef class PodBatch:
         cdef int32_t at = 0, begin, index, more
         if not each:
             for index in range(self.n_spans):
-                more = route_of(at)
-                self.spans[index].route |= more
+                self.spans[index].route |= self._more(index, at, route_of, known)
                 at = self.spans[index].end
             return
         for index in range(self.n_spans):
@@ -214,7 +247,19 @@ cdef class PodBatch:
                 else:
                     last = out._append(&one)
                 at += 1
-        self.memory, self.spans, self.n_spans = out.memory, out.spans, out.n_spans
+        self.only, self.memory, self.n_spans = out.only, out.memory, out.n_spans
+        self.spans = &self.only if self.memory is None else <PodSpan*>self.memory.data
+
+    cdef int32_t _more(self, int32_t index, int32_t at, route_of, dict known) except? -1:
+        """What is known of the route of a run that begins at `at`, else what `route_of` says."""
+        cdef PodSpan* span = &self.spans[index]
+        if known is None:
+            return route_of(at)
+        key = ~span.pod_class if span.route & VOLUMES else span.pod_class
+        found = known.get(key)
+        if found is None:
+            found = known[key] = route_of(at)
+        return found
 
     def cut(self, int32_t mask, int32_t first=0):
         """Cut the batch where the route changes.
@@ -259,29 +304,114 @@ cdef class PodBatch:
         return list(found)
 
 
+cdef class Placements:
+    """Where the pods of a batch were placed.
+
+    Parameters
+    ----------
+    state : ClusterState
+    n : int
+        Pods, none of which is placed yet.
+
+    Attributes
+    ----------
+    failures : dict of int to object
+        Place of each pod that fits nowhere to the reason.
+    """
+
+    def __cinit__(self, ClusterState state not None, Py_ssize_t n):
+        if n < 0:
+            raise ValueError(f"{n} pods")
+        self.state = state
+        self.n = n
+        self.failures = {}
+        self.data = <int32_t*>PyMem_Malloc((n + 1) * sizeof(int32_t))
+        if self.data == NULL:
+            raise MemoryError
+        memset(self.data, -1, n * sizeof(int32_t))
+
+    def __dealloc__(self):
+        if self.array is None:
+            PyMem_Free(self.data)
+        PyMem_Free(self.symbols)
+
+    def __len__(self):
+        return self.n
+
+    @property
+    def rows(self):
+        """Row of the node table that each pod was put on, -1 where it has none: a (pods,) int32 array."""
+        cdef int32_t[::1] view
+        if self.array is None:
+            array = np.empty(self.n + 1, dtype=np.int32)
+            view = array
+            memcpy(&view[0], self.data, self.n * sizeof(int32_t))
+            PyMem_Free(self.data)
+            self.array, self.data = array[:self.n], &view[0]
+        return self.array
+
+    def keep(self, Py_ssize_t n):
+        """Tell of no more than the first `n` pods.
+
+        Parameters
+        ----------
+        n : int
+        """
+        self.n = min(self.n, max(<Py_ssize_t>0, n))
+        if self.array is not None:
+            self.array = self.array[:self.n]
+
+    cpdef int note_names(self) except -1:
+        """Have the names of the nodes that the rows belong to now: a row may be another node's later."""
+        cdef Py_ssize_t at
+        cdef const int32_t* names = <int32_t*>self.state.table.name.data
+        if self.symbols == NULL:
+            self.symbols = <int32_t*>PyMem_Malloc((self.n + 1) * sizeof(int32_t))
+            if self.symbols == NULL:
+                raise MemoryError
+        for at in range(self.n):
+            if self.data[at] >= self.state.table.used:
+                self.state.table.check_row(self.data[at])
+            self.symbols[at] = names[self.data[at]] if self.data[at] >= 0 else 0
+        return 0
+
+    @property
+    def nodes(self):
+        """Name of the node of each pod, None where it has none: a list."""
+        cdef Py_ssize_t at
+        cdef list names = self.state.symbols.names
+        if self.symbols == NULL:
+            self.note_names()
+        return [names[self.symbols[at]] for at in range(self.n)]
+
+
 cdef class Sink:
     """Takes the pods that were placed. This one takes none: they are entered in the ledger later."""
 
-    cpdef int enter(self, PodBatch batch, const int32_t[::1] rows, int32_t first, int32_t end) except -1:
-        """The pods from `first` to `end` have their rows (-1: none), and are accounted for there.
+    cpdef int enter(self, PodBatch batch, Placements out, int32_t first, int32_t end) except -1:
+        """The pods from `first` to `end` have their rows, if any, and are accounted for there.
 
         Parameters
         ----------
         batch : PodBatch
-        rows : (pods,) int32 array
+        out : Placements
         first, end : int
         """
         return 0
 
 
 cdef class LedgerSink(Sink):
-    """Enters pods in the ledger as assumed."""
+    """Enters pods in the ledger as assumed; no object is made for replicas of a template."""
 
-    cpdef int enter(self, PodBatch batch, const int32_t[::1] rows, int32_t first, int32_t end) except -1:
+    cpdef int enter(self, PodBatch batch, Placements out, int32_t first, int32_t end) except -1:
         cdef int32_t at, each
         cdef ClusterState state = batch.state
-        if not 0 <= first <= end <= min(len(batch.pods), rows.shape[0]):
+        cdef const int32_t* rows = out.data
+        cdef Py_ssize_t there = len(batch.pods) if batch.replicas is None else len(batch)
+        if not 0 <= first <= end <= min(there, out.n):
             raise IndexError(f"there are no pods {first} to {end} with a row")
+        if batch.replicas is not None:
+            return self._enter_replicas(batch, out, first, end)
         for at in range(first, end):
             if rows[at] >= 0:
                 state.table.check_row(rows[at])
@@ -292,26 +422,11 @@ cdef class LedgerSink(Sink):
             if rows[at] >= 0:
                 state.ledger.insert(batch.pods[at], batch.spans[each].pod_class, rows[at], ASSUMED)
 
-
-cdef class TemplateSink(Sink):
-    """Enters replicas of a template in the ledger as assumed; no object is made for any of them.
-
-    Parameters
-    ----------
-    template : Pod
-    first : int
-        The ordinal of the first pod; see `ClusterState.assume_template`.
-    """
-
-    def __cinit__(self, template not None, int64_t first):
-        self.template = template
-        self.next = first
-
-    cpdef int enter(self, PodBatch batch, const int32_t[::1] rows, int32_t first, int32_t end) except -1:
+    cdef int _enter_replicas(self, PodBatch batch, Placements out, int32_t first, int32_t end) except -1:
+        """Enter the replicas up to the first that fits nowhere: none after it does."""
         cdef int32_t placed = first
-        while placed < end and rows[placed] >= 0:
+        while placed < end and out.data[placed] >= 0:
             placed += 1
         if placed > first:
-            pod_class = batch.spans[0].pod_class
-            batch.state.assume_template(pod_class, self.template, self.next, rows[first:placed])
-            self.next += placed - first
+            batch.state.assume_template(batch.spans[0].pod_class, batch.replicas.template,
+                                        batch.replicas.first + first, out.rows[first:placed])

@@ -5,6 +5,7 @@ from moorage._core.csrc cimport mr_cluster, mr_found, mr_search
 from moorage._core.decide.class_state cimport ClassStates
 from moorage._core.decide.nominations cimport Judgements, Nominations
 from moorage._core.decide.plan cimport Plan
+from moorage._core.decide.pod_batch cimport PodBatch
 from moorage._core.state.pod_class cimport Shape
 from moorage._core.state.cluster_state cimport ClusterState
 from moorage._core.decide.terms cimport Terms
@@ -30,7 +31,7 @@ cdef class Search:
     cdef dict judgements
     cdef Nominations nominations
     cdef Judgements judged
-    cdef public object node_names, invalid_score, on_nominated
+    cdef public object node_names, invalid_score, on_nominated, nominator
 
     cdef int32_t listed(self) noexcept nogil
     cdef int _prepare(self, int32_t pod_class, int32_t node_name, int32_t pinned) except -1
@@ -45,6 +46,7 @@ cdef class Search:
     cdef tuple _scores(self, int32_t kernel, const int32_t[::1] rows)
     cdef int _fill_cluster(self) except -1
     cdef uint64_t[::1] _verdicts(self, uint64_t asked)
+    cdef int32_t _follow(self, PodBatch batch, int32_t first, int32_t end) except -1
     cdef int _judge_nominated(self, int32_t pod_class) except -1
     cdef bint _judge(self, int32_t pod_class, int32_t row, list changes, object ports, uint64_t asked,
                      object on_nominated, uint64_t* verdict) except -1

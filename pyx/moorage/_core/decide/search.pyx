@@ -59,6 +59,8 @@ cdef class Search:
         The only nodes to search, in place of those that the shape names.
     on_nominated : callable, optional
         Called with (row, pods) while nominated pods are on a row, and with (row, None) when they are off it.
+    nominator : PodNominator or None
+        The one that `Placer.place` follows.
     invalid_score : callable
         A native plugin's name and its score that is not in 0..100, to the exception that ends the cycle.
     """
@@ -241,7 +243,21 @@ cdef class Search:
     def follow_nominator(self, nominator, pod):
         """The same for all pods of a `PodNominator`: those of at least the priority of the pods that come
         next. The next question is about `pod`. Costs what has changed since the last time."""
-        self.nominations.follow(nominator, pod)
+        with nominator.lock:
+            self.nominations.follow(nominator, pod)
+
+    cdef int32_t _follow(self, PodBatch batch, int32_t first, int32_t end) except -1:
+        """Follow the nominator for the pods of a batch from `first` on; the end of those that it has no node
+        for."""
+        if self.nominator is None:
+            return end
+        if not self.nominator.nodes:
+            self.nominations.give(())
+            return end
+        end = batch.until_one_of(self.nominator.nodes, first, end)
+        if first < end:
+            self.follow_nominator(self.nominator, batch.pod(first))
+        return end
 
     cdef int _judge_nominated(self, int32_t pod_class) except -1:
         cdef Judgements one = self._judgements_of(pod_class)

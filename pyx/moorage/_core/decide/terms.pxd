@@ -1,10 +1,14 @@
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
 
 from moorage._core.csrc cimport mr_constraint, mr_pod_term, mr_terms
 from moorage._core.state.domains cimport Counter, Domains, Matched
 from moorage._core.decide.plan cimport Plan
 from moorage._core.state.pod_class cimport Shape
 from moorage._core.state.cluster_state cimport ClusterState
+
+
+cdef struct Versions:  # of what terms are read from
+    int64_t namespaces, workloads, terms, domains
 
 
 cdef class Terms:
@@ -14,14 +18,15 @@ cdef class Terms:
     cdef int32_t pinned
     cdef dict labels
     cdef list memory, held, of_hosts
-    cdef tuple versions
+    cdef Versions versions
     # Per matcher of `mr_spread_filter_without` a key, and whether labels alone count a class.
     cdef list predicates
     cdef dict of_hard  # counter of a hard constraint to whether it has an empty selector
     cdef readonly str spread_error, spread_score_error
     cdef readonly dict answers
 
-    cdef bint is_current(self) except -1
+    cdef Versions _read_versions(self) noexcept
+    cdef bint is_current(self) noexcept
     cdef int fill(self) except -1
     cdef int32_t domains(self) noexcept
     cdef void* _keep(self, Py_ssize_t itemsize, Py_ssize_t items) except? NULL

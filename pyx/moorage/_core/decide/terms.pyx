@@ -5,7 +5,7 @@ from functools import partial
 from moorage._core.state.pod_terms import TermKind
 from moorage._core.base.selectors import LabelSelectorMatcher, with_labels
 
-from libc.string cimport memset
+from libc.string cimport memcmp, memset
 
 from moorage._core.base.buffers cimport Buffer, Journal
 from moorage._core.csrc cimport mr_counter_add, mr_inter_pod_scores, mr_inter_pod_skips, mr_terms_prepare
@@ -49,7 +49,7 @@ cdef class Terms:
         self.pinned = pinned
         self.memory, self.held, self.of_hosts, self.of_hard, self.predicates = [], [], [], {}, []
         self.answers = {}
-        self.versions = self._versions()
+        self.versions = self._read_versions()
         constraints = self.shape.spread
         selector = None
         defaulted = not constraints
@@ -61,16 +61,18 @@ cdef class Terms:
         self.spread_error = self._read_hard(constraints, selector)
         self.spread_score_error = self._read_soft(constraints, selector)
         self._read_terms(plan)
-        self.versions = self._versions()
+        self.versions = self._read_versions()
 
-    def _versions(self):
-        state = self.state
-        read = state.namespaces.version, state.workloads.version, len(state.classes.terms)
-        return *read, state.domains.epoch
+    cdef Versions _read_versions(self) noexcept:
+        cdef Versions out
+        out.namespaces, out.workloads = self.state.namespaces.version, self.state.workloads.version
+        out.terms, out.domains = len(self.state.classes.terms), self.state.domains.epoch
+        return out
 
-    cdef bint is_current(self) except -1:
+    cdef bint is_current(self) noexcept:
         """Whether nothing has changed that this was read from."""
-        return self.versions == self._versions()
+        cdef Versions now = self._read_versions()
+        return memcmp(&now, &self.versions, sizeof(Versions)) == 0
 
     cdef void* _keep(self, Py_ssize_t itemsize, Py_ssize_t items) except? NULL:
         if items == 0:

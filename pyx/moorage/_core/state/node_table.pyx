@@ -201,13 +201,15 @@ cdef class NodeTable:
         (n,) int32 array
             0 for -1.
         """
-        cdef int32_t[::1] out = np.zeros(rows.shape[0], dtype=np.int32)
+        cdef const int32_t* names = <int32_t*>self.name.data
         cdef Py_ssize_t at
+        found = np.empty(rows.shape[0], dtype=np.int32)
+        cdef int32_t[::1] out = found
         for at in range(rows.shape[0]):
-            if rows[at] >= 0:
+            if rows[at] >= self.used:
                 self.check_row(rows[at])
-                out[at] = (<int32_t*>self.name.data)[rows[at]]
-        return np.asarray(out)
+            out[at] = names[rows[at]] if rows[at] >= 0 else 0
+        return found
 
     def is_present(self, int32_t row):
         """True for a node that exists; False for a ghost, which only has pods."""

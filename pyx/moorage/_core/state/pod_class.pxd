@@ -48,6 +48,7 @@ cdef class PodClasses:
     cpdef int32_t intern(self, pod) except -1
     cdef int32_t intern_after(self, pod, before) except -1
     cdef object _find(self, pod)
+    cdef object _intern_shape(self, pod)
     cdef bint knows(self, pod) except -1
     cdef int remember(self, pod, int32_t pod_class) except -1
     cdef int check(self, int32_t pod_class) except -1

@@ -45,6 +45,7 @@ from moorage._core.base.debug cimport MR_DEBUG_BUILD, debug_below
 cdef enum:
     MEMO_LIMIT = 1 << 16
 
+cdef frozenset NOTHING = frozenset()
 cdef int64_t EXACT = <int64_t>1 << 53
 cdef object UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 cdef dict OPERATORS = {
@@ -412,11 +413,11 @@ cdef class PodClasses:
         return self.intern(pod)
 
     cdef object _find(self, pod):
-        meta = pod.metadata
-        shape = self._intern_shape(pod)
-        owner = meta.controller()
-        owned = owner and (owner.api_version, owner.kind, owner.name, owner.uid)
-        key = (shape, frozenset(meta.labels.items()), owned)
+        meta = METADATA.of(pod)
+        labels, owned = LABELS.of(meta), None
+        if OWNER_REFERENCES.of(meta) and (owner := meta.controller()) is not None:
+            owned = owner.api_version, owner.kind, owner.name, owner.uid
+        key = self._intern_shape(pod), frozenset(labels.items()) if labels else NOTHING, owned
         found = self.class_ids.get(key)
         if found is None:
             with self.lock:
@@ -430,7 +431,7 @@ cdef class PodClasses:
         """Note the class of a pod on the object."""
         force_setattr(pod, "interned", (self, pod_class))
 
-    def _intern_shape(self, pod):
+    cdef object _intern_shape(self, pod):
         cdef Shape shape
         # Reading a spec costs tens of microseconds; equal bytes are read once.
         raw = spec_key(pod) if self.ledger_of is None else (spec_key(pod), self.ledger_of(pod))

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from moorage._core.base.fields cimport SPEC, Field
+from moorage._core.base.fields cimport METADATA, NODE_NAME, SPEC, Field
 
 NODE_NAME_FIELD = "metadata.name"
 cdef Field VOLUMES = Field("volumes")
@@ -14,16 +14,22 @@ cdef tuple VOLUME_SOURCES = tuple([
     )
 ])
 
+cdef Field NAMESPACE = Field("namespace"), STATUS = Field("status")
+cdef Field RESOURCES = Field("resources"), ALLOCATED_RESOURCES = Field("allocated_resources")
+cdef Field CONTAINER_STATUSES = Field("container_statuses")
+cdef Field INIT_CONTAINER_STATUSES = Field("init_container_statuses")
+
 encode = msgspec.msgpack.Encoder().encode
 
 
-def resized(pod):
+cpdef tuple resized(pod):
     """What of a status takes part in effective requests."""
-    status = pod.status
-    whole = status.resources is not None or bool(status.allocated_resources)
-    if not whole and not status.container_statuses and not status.init_container_statuses:
+    status = STATUS.of(pod)
+    whole = RESOURCES.of(status) is not None or bool(ALLOCATED_RESOURCES.of(status))
+    containers, init_containers = CONTAINER_STATUSES.of(status), INIT_CONTAINER_STATUSES.of(status)
+    if not (whole or containers or init_containers):
         return ()
-    statuses = (*status.container_statuses, *status.init_container_statuses)
+    statuses = (*containers, *init_containers)
     held = [s for s in statuses if s.resources is not None]
     if not held and not whole:
         return ()
@@ -33,13 +39,13 @@ def resized(pod):
 def spec_key(pod):
     """Bytes that are equal only for pods of one shape. Of volumes a shape has only the images: pods that
     differ in their claims share one."""
-    spec = pod.spec
-    if spec.volumes:
+    spec = SPEC.of(pod)
+    if VOLUMES.of(spec):
         images = tuple([volume for volume in spec.volumes if volume.image is not None])
         spec = msgspec.structs.replace(spec, node_name="", volumes=images)
-    elif spec.node_name:
+    elif NODE_NAME.of(spec):
         spec = msgspec.structs.replace(spec, node_name="")
-    return encode((pod.metadata.namespace, spec, resized(pod)))
+    return encode((NAMESPACE.of(METADATA.of(pod)), spec, resized(pod)))
 
 
 def bound(pod, str node_name not None):

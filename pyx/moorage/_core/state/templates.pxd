@@ -41,3 +41,4 @@ cdef class Templates:
 
 
 cdef Replicas replicas_of(object template, int64_t first, int64_t count, int32_t id=?)
+cdef tuple split_uid(str uid)

@@ -20,21 +20,21 @@ from moorage._core.decide.decider import TieBreak
 from moorage._core.state.pod_spec import bound
 from moorage.cache import BinderCache, CacheHandler, CachePodInfo, SchedulerCache, SchedulingStatus, Victims
 from moorage.errors import CacheError
+from moorage.framework import (
+    Code,
+    CycleState,
+    FrameworkHandle,
+    PodNominator,
+    Profile,
+    Registry,
+    Status,
+    as_status,
+)
 from moorage.framework.configuration import feature_gates as all_gates
 from moorage.framework.configuration import groups_pods
-from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.handle import FrameworkHandle
-from moorage.framework.plugin.nominator import PodNominator
-from moorage.framework.plugin.status import Code, Status, as_status
-from moorage.framework.profiles.plugin_registry import Registry
-from moorage.framework.profiles.profile import Profile
 from moorage.framework.runtime.preempt_handle import budgets_of
+from moorage.objects import Namespace, Node, Object, Pod, PodDisruptionBudget, PodGroup, UnitKey, group_of
 from moorage.objects.model.godel import ledger_of, unit_key
-from moorage.objects.model.meta import Object
-from moorage.objects.model.node import Namespace, Node
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import PodGroup, UnitKey, group_of
-from moorage.objects.model.policy import PodDisruptionBudget
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.plugins.node_resources_fit import NodeResourcesFit
 from moorage.plugins.registry import ConfigurationSource, default_profile, read_configuration

@@ -12,8 +12,7 @@ from zlib import crc32
 
 from msgspec.structs import replace
 
-from moorage.objects.model.node import Node, Taint
-from moorage.objects.model.pod import Pod, Toleration
+from moorage.objects import Node, Pod, Taint, Toleration
 
 ZONE = "topology.kubernetes.io/zone"
 KEY = "moorage.dev/partition"

@@ -14,9 +14,7 @@ import numpy.typing as npt
 from moorage._core.state.pod_spec import bound
 from moorage.framework.runtime.preempt_handle import budgets_of
 from moorage.framework.runtime.runtime import Target
-from moorage.objects.model.cluster import Cluster
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import UnitKey, group_of
+from moorage.objects import Cluster, Pod, UnitKey, group_of
 from moorage.preemption.importance import split_by_budget
 from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.engine import Engine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from moorage import framework as fwk
 from moorage.errors import MoorageError
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 
 
 class DefaultBinder(fwk.BindPlugin):

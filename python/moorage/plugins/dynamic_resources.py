@@ -20,7 +20,7 @@ from moorage.framework.plugin.events import (
 )
 from moorage.framework.plugin.signing import UNSIGNED
 from moorage.framework.profiles.in_core import CorePostFilter, UnbuiltPlugin
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 from moorage.objects.model.resource_claims import ResourceClaim
 
 if TYPE_CHECKING:

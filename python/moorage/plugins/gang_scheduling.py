@@ -8,9 +8,7 @@ from moorage import framework as fwk
 from moorage.framework.plugin.events import POD, POD_GROUP, ActionType, on, queue_if
 from moorage.framework.plugin.group_index import PodGroups
 from moorage.framework.profiles.in_core import UnitPlugin
-from moorage.objects.model.meta import Object
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import UnitKey, group_of
+from moorage.objects import Object, Pod, UnitKey, group_of
 
 WAITS = "waiting for minCount pods from a gang to be scheduled"
 TIMEOUT = 5 * 60.0

@@ -8,7 +8,7 @@ from typing import Any
 from moorage import framework as fwk
 from moorage._core.state.images import normalized_image_name
 from moorage.framework.profiles.in_core import NativePlugin
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 
 
 class ImageLocality(NativePlugin, fwk.ScorePlugin, fwk.SignPlugin):

@@ -12,8 +12,7 @@ from moorage._core.state.pod_terms import PodTerm
 from moorage.framework.plugin.events import NODE, POD, ActionType, is_live, is_same_pod, on, queue_if
 from moorage.framework.plugin.signing import UNSIGNED
 from moorage.framework.profiles.in_core import NativePlugin
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, Pod
 
 REASONS = (
     "node(s) didn't match pod affinity rules",

@@ -15,11 +15,10 @@ from moorage._core.state.pod_spec import pinned_node
 from moorage.framework.plugin import signing
 from moorage.framework.plugin.events import NODE, ActionType, on, queue_if
 from moorage.framework.profiles.in_core import NativePlugin
+from moorage.objects import Node, NodeSelector, NodeSelectorMatcher, Pod, PodSpec
 from moorage.objects.model import pod as pod_objects
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Affinity, NodeSelector, Pod, PodSpec
+from moorage.objects.model.pod import Affinity
 from moorage.objects.model.selectors import (
-    NodeSelectorMatcher,
     field_requirement_error,
     pod_matches_node_selector,
     requirement_error,

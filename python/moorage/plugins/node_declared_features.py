@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from moorage import framework as fwk
 from moorage.framework.plugin.events import NODE, POD, ActionType, is_same_pod, on, queue_if
 from moorage.framework.profiles.in_core import UnbuiltPlugin
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, Pod
 
 
 class NodeDeclaredFeatures(

@@ -9,7 +9,7 @@ from moorage import framework as fwk
 from moorage._core.state.pod_class import Shape
 from moorage.framework.plugin.events import NODE, ActionType, on
 from moorage.framework.profiles.in_core import NativePlugin
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 
 
 class NodeName(NativePlugin, fwk.FilterPlugin, fwk.EnqueueExtensions, fwk.SignPlugin):

@@ -9,7 +9,7 @@ from moorage import framework as fwk
 from moorage._core.state.pod_class import Shape
 from moorage.framework.plugin.events import NODE, POD, ActionType, is_live, on, queue_if
 from moorage.framework.profiles.in_core import NativePlugin
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 
 
 class NodePorts(NativePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.EnqueueExtensions, fwk.SignPlugin):

@@ -9,7 +9,7 @@ from moorage import framework as fwk
 from moorage._core.state.cluster_state import ClusterState
 from moorage.framework.plugin import signing
 from moorage.framework.profiles.in_core import NativePlugin
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 
 from .node_resources_fit import weighted_resources
 

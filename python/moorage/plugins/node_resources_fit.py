@@ -23,9 +23,7 @@ from moorage.framework.plugin.events import (
     queue_if,
 )
 from moorage.framework.profiles.in_core import NativePlugin
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import PodGroup
+from moorage.objects import Node, Pod, PodGroup
 from moorage.objects.model.resource_claims import DeviceClass
 
 IMPLICIT = "deviceclass.resource.kubernetes.io/"

@@ -10,8 +10,7 @@ from moorage._core.state.pod_class import Shape
 from moorage.framework.plugin import signing
 from moorage.framework.plugin.events import NODE, POD, ActionType, is_same_pod, on, queue_if
 from moorage.framework.profiles.in_core import NativePlugin
-from moorage.objects.model.node import Node, Taint
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, Pod, Taint
 from moorage.objects.model.selectors import tolerates
 
 UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")

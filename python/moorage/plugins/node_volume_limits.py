@@ -18,8 +18,8 @@ from moorage.framework.plugin.events import (
     queue_if,
 )
 from moorage.framework.profiles.in_core import VolumePlugin
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.storage import CSIDriver, CSINode, PersistentVolumeClaim, VolumeAttachment
+from moorage.objects import CSINode, PersistentVolumeClaim, Pod
+from moorage.objects.model.storage import CSIDriver, VolumeAttachment
 from moorage.volume.binding.claims import VolumeError
 from moorage.volume.usage.attached import AttachedVolumes, CSIVolume, MissingClaimError
 from moorage.volume.usage.in_use import VolumesInUse

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from moorage import framework as fwk
 from moorage.errors import MoorageError
-from moorage.objects.model.pod_group import PodGroup
+from moorage.objects import PodGroup
 
 
 class PodGroupPodsCount(fwk.PlacementScorePlugin):

@@ -13,9 +13,8 @@ from moorage._core.state.pod_class import Shape
 from moorage.framework.plugin.events import NODE, POD, ActionType, is_live, is_same_pod, on, queue_if
 from moorage.framework.plugin.signing import UNSIGNED
 from moorage.framework.profiles.in_core import NativePlugin
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod, TopologySpreadConstraint
-from moorage.objects.model.selectors import LabelSelectorMatcher
+from moorage.objects import LabelSelectorMatcher, Node, Pod
+from moorage.objects.model.pod import TopologySpreadConstraint
 from moorage.objects.read.decode import decode
 
 HARD = "DoNotSchedule"

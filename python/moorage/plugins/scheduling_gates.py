@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from moorage import framework as fwk
 from moorage.framework.plugin.events import POD, ActionType, is_same_pod, on, queue_if
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 
 
 class SchedulingGates(fwk.PreEnqueuePlugin, fwk.EnqueueExtensions):

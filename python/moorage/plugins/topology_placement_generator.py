@@ -10,8 +10,7 @@ from moorage import framework as fwk
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.table_columns import label_column
 from moorage.errors import MoorageError
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import PodGroup
+from moorage.objects import Pod, PodGroup
 
 NO_DOMAIN = "cannot determine domain for already scheduled pods: {}"
 

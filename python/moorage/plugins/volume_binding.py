@@ -26,15 +26,8 @@ from moorage.framework.plugin.events import (
 )
 from moorage.framework.profiles.in_core import VolumePlugin
 from moorage.framework.runtime.steps import StatusSteps
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.quantity import parse_value
-from moorage.objects.model.storage import (
-    CSIDriver,
-    CSINode,
-    CSIStorageCapacity,
-    PersistentVolumeClaim,
-    StorageClass,
-)
+from moorage.objects import CSINode, PersistentVolumeClaim, Pod, StorageClass, parse_value
+from moorage.objects.model.storage import CSIDriver, CSIStorageCapacity
 from moorage.store import ObjectClient
 from moorage.store.errors import ApiError, NotFoundError
 from moorage.volume.binding.assume_cache import ObjectNotFoundError

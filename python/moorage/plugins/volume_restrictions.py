@@ -11,8 +11,7 @@ import numpy as np
 from moorage import framework as fwk
 from moorage.framework.plugin.events import NODE, PERSISTENT_VOLUME_CLAIM, POD, ActionType, on, queue_if
 from moorage.framework.profiles.in_core import VolumePlugin
-from moorage.objects.model.pod import Pod, Volume
-from moorage.objects.model.storage import PersistentVolumeClaim
+from moorage.objects import PersistentVolumeClaim, Pod, Volume
 from moorage.store.errors import NotFoundError as ObjectNotFoundError
 from moorage.volume.usage.in_use import VolumesInUse, disk_of
 

@@ -22,8 +22,7 @@ from moorage.framework.plugin.events import (
     queue_if,
 )
 from moorage.framework.profiles.in_core import VolumePlugin
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from moorage.objects import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.store.errors import NotFoundError as ObjectNotFoundError
 from moorage.volume.binding.claims import claim_class
 from moorage.volume.constants import WAIT_FOR_FIRST_CONSUMER

@@ -10,7 +10,7 @@ from moorage.errors import MoorageError
 if TYPE_CHECKING:
     from moorage._core.decide.terms import Terms
     from moorage._core.state.pod_class import Shape
-    from moorage.objects.model.pod import Pod
+    from moorage.objects import Pod
 
 
 class NotFoundError(MoorageError):

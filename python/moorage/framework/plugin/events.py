@@ -17,9 +17,7 @@ import msgspec
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import pod_requests
-from moorage.objects.model.meta import Object, Resources
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, Object, Pod, Resources
 
 
 class ActionType(IntFlag):

@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import PodGroup, UnitKey, group_of
+from moorage.objects import Pod, PodGroup, UnitKey, group_of
 from moorage.objects.workloads.ownership import FINISHED
 
 if TYPE_CHECKING:

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 from moorage.cache import SchedulerCache, Snapshot
 from moorage.errors import MoorageError
 from moorage.framework.runtime.call import PluginErrors
-from moorage.objects.model.meta import Object
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import PodGroup
+from moorage.objects import Object, Pod, PodGroup
 
 from .extender import Extender
 from .nominator import PodNominator

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import PodGroup
+from moorage.objects import Pod, PodGroup
 
 from .nodes_view import InfoNodes, NodesView
 from .status import SKIP as SKIP

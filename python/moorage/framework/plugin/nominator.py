@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 
 from .interface import NominatingInfo
 

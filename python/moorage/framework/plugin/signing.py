@@ -12,7 +12,7 @@ import msgspec
 from moorage._core.base.resources import ZERO, is_counted, pod_requests
 from moorage._core.state.pod_spec import spec_key
 from moorage.framework.runtime.call import StatusError, ask
-from moorage.objects.model.pod import NodeSelectorRequirement, NodeSelectorTerm, Pod, Volume
+from moorage.objects import NodeSelectorRequirement, NodeSelectorTerm, Pod, Volume
 
 from .interface import FilterPlugin, Plugin, PreFilterPlugin, PreScorePlugin, ScorePlugin, SignPlugin
 from .status import Code, Status

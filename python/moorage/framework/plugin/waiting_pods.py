@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from moorage.framework.configuration.durations import format_duration
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 
 from .status import Code, Status
 

@@ -12,8 +12,7 @@ from moorage.framework.plugin import interface
 from moorage.framework.plugin.interface import Plugin, PreFilterResult
 from moorage.framework.plugin.signing import volumes
 from moorage.framework.plugin.status import SKIP, Status
-from moorage.objects.model.meta import Object
-from moorage.objects.model.pod import Pod
+from moorage.objects import Object, Pod
 
 if TYPE_CHECKING:
     from moorage._core.state.cluster_state import ClusterState

@@ -9,7 +9,7 @@ from moorage.framework.plugin.handle import Parallelizer
 from moorage.framework.plugin.interface import PermitPlugin, PreBindPlugin, PreBindPreFlightResult
 from moorage.framework.plugin.status import Code, Status, error_status
 from moorage.framework.plugin.waiting_pods import MAX_TIMEOUT, PodInPreBind
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 
 from .call import StatusError, ask, to_status, wrong_answer
 from .steps import Ended, StatusSteps, Steps, take_step

@@ -14,7 +14,7 @@ from moorage._core.decide.plan import REASONS, VERDICT_SHIFT
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.interface import FilterPlugin, Plugin, ScorePlugin
 from moorage.framework.plugin.status import Answers, Code, Status, error_status, read_answers
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 
 from .call import StatusError, ask, ask_status
 from .filtering import filter_status

@@ -10,7 +10,7 @@ from typing import Any
 from moorage.errors import MoorageError, PluginError
 from moorage.framework.plugin.interface import Plugin
 from moorage.framework.plugin.status import Code, Status
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 
 logger = logging.getLogger("moorage.framework")
 

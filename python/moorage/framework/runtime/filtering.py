@@ -10,7 +10,7 @@ from moorage.framework.plugin import interface
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.nodes_view import NodesView
 from moorage.framework.plugin.status import Code, Status, error_status, is_success
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 
 from .call import StatusError, ask, wrong_answer
 

@@ -16,7 +16,7 @@ from moorage._core.state.pod_spec import bound
 from moorage.cache import NodeInfo, SchedulerCache
 from moorage.errors import MoorageError
 from moorage.framework.plugin.status import Code, Status
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 
 if TYPE_CHECKING:
     from moorage.framework.plugin.cycle_state import CycleState

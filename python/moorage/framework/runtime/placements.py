@@ -14,8 +14,7 @@ from moorage.errors import PluginError
 from moorage.framework.plugin import interface
 from moorage.framework.plugin.status import Code, Status, error_status
 from moorage.framework.profiles.profile import Profile
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import PodGroup
+from moorage.objects import Pod, PodGroup
 
 from .call import StatusError, note_exception
 from .scoring import invalid_score

@@ -18,9 +18,7 @@ from moorage.framework.plugin.extender import Extender
 from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.framework.plugin.nodes_view import AnyNodeInfo, NodesView
 from moorage.framework.plugin.status import Code, Status, error_status
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.policy import PodDisruptionBudget
+from moorage.objects import Node, Pod, PodDisruptionBudget
 
 from .call import ask_status
 from .runtime import Framework

@@ -26,7 +26,7 @@ from moorage.framework.plugin.status import SKIP, Code, Status, as_status, error
 from moorage.framework.plugin.waiting_pods import MAX_TIMEOUT, PodInPreBind, WaitingPod
 from moorage.framework.profiles.in_core import NativePlugin, UnbuiltPlugin, VolumePlugin, always_skips
 from moorage.framework.profiles.profile import Profile
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 
 from .binding_points import (
     PRE_FLIGHT,

@@ -14,7 +14,7 @@ from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.interface import MAX_NODE_SCORE, ScorePlugin
 from moorage.framework.plugin.nodes_view import NodesView
 from moorage.framework.plugin.status import Code, Status, error_status
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 
 from .call import StatusError, ask
 

@@ -1,8 +1,8 @@
-"""Binder: binds what several schedulers propose, each placement checked against a cache that knows them all.
+"""Binder: binds the placements that several schedulers propose, each checked against one cache.
 
-Schedulers decide at the same time, each assuming that nobody else does (optimistic concurrency, as in Gödel).
-The binder takes their placements one after the other. Its cache already has every pod that it has let pass:
-a conflict shows as what it is, no room, a port in use, a skew, a victim that somebody else has claimed.
+Schedulers decide at the same time with optimistic concurrency (as in Gödel). The binder checks their
+placements one after the other. Its cache has every pod that it has admitted, so that a conflict is a
+rejection with its own reason: too few resources, a port in use, a skew, a victim of another pod.
 """
 
 from __future__ import annotations
@@ -68,12 +68,14 @@ class Placement:
 
     Attributes
     ----------
+    pod : Pod
+    node : str
     victims : tuple of Pod
-        Pods on that node that have to go for it.
+        Pods on that node to evict for the pod.
     violations : int
-        How many of them a PodDisruptionBudget protects, as the scheduler saw it.
+        How many of the victims a PodDisruptionBudget protected when the scheduler chose them.
     scheduler : str
-        Who asks.
+        Name of the scheduler.
     """
 
     pod: Pod
@@ -85,12 +87,15 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a placement: bound, waiting for its victims to be gone, or rejected.
+    """The decision of the binder about a placement: bound, waiting for its victims, or rejected.
 
     Attributes
     ----------
+    placement : Placement
     status : Status or None
-        Why it was rejected; None for one that was not.
+        The rejection; None for a placement that was not rejected.
+    waiting : bool
+        The pod is assumed until its victims are deleted.
     """
 
     placement: Placement
@@ -108,7 +113,7 @@ class Outcome:
 
 
 VICTIMS_TIMEOUT = 600.0
-"""Seconds that a pod waits for its victims to be gone (Gödel's binder)."""
+"""Seconds that a pod waits until its victims are deleted (Gödel's binder)."""
 
 LEFT = "pod {} is gone, or going"
 CLAIMED = "victim {} is claimed by another pod"
@@ -120,11 +125,24 @@ TOO_LATE = "victims were not gone after {:g} s"
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """A placement whose pod is assumed."""
+    """A placement whose pod is assumed.
+
+    Attributes
+    ----------
+    placement : Placement
+    engine : Engine
+        The engine that has checked it.
+    state : CycleState or None
+        None where no plugin has written anything.
+    assumed : Pod
+        The pod with its node.
+    deadline : float
+        Seconds on the binder's clock, when the wait for victims ends.
+    """
 
     placement: Placement
     engine: Engine
-    state: CycleState | None  # None: no plugin keeps anything there
+    state: CycleState | None
     assumed: Pod
     deadline: float = 0.0
 
@@ -139,13 +157,13 @@ class Binder:
         `sync`.
     profile, profiles, config, feature_gates, registry
         As those of `Scheduler`: a pod is checked by the PreFilter and Filter plugins of its profile, and
-        bound by the Reserve, PreBind, Bind and PostBind plugins. Pod groups count if a gate says so.
+        bound by the Reserve, PreBind, Bind and PostBind plugins. Pod groups count with a gate for them.
     cache : BinderCache, optional
-        Empty; by default one with Gödel's times.
+        An empty cache; by default one with Gödel's times.
     clock : callable
-        Seconds, for how long a pod waits for its victims.
+        Returns seconds, for the wait for victims.
     wait : callable
-        Lets so many seconds pass while the volumes of a pod are being bound.
+        Called with seconds to wait while the volumes of a pod are being bound.
     """
 
     def __init__(
@@ -165,7 +183,6 @@ class Binder:
         self.clock = clock
         self.cache = cache or BinderCache(CacheHandler(clock=clock))
         self.informers = InformerFactory(client)
-        # Checking asks of a cache what all caches have.
         of_all, nominator = cast(SchedulerCache, self.cache), PodNominator(lambda pod: False)
         self._handle = FrameworkHandle(
             of_all,
@@ -189,23 +206,44 @@ class Binder:
         self.sync()
 
     def sync(self) -> bool:
-        """Take over everything that the store has to tell; whether there was anything."""
-        heard = False
+        """Apply all pending events of the store; True where there were any."""
+        any_events = False
         while self.informers.run_once():
-            heard = True
-        return heard
+            any_events = True
+        return any_events
 
     def client_for(self, name: str = "") -> ObjectClient:
-        """The client of one of several schedulers that follow the same store, each in a thread of its own if
-        need be: ``Scheduler(binder.client_for("one"))``. A placement that the binder rejects is a
-        ConflictError to it, with the reason: it forgets the pod, and tries it again."""
+        """A client for one of several schedulers: ``Scheduler(binder.client_for("one"))``.
+
+        The schedulers follow the same store, and may run in threads. A rejected placement raises
+        ConflictError with the reason in the scheduler, which forgets the pod and retries it.
+
+        Parameters
+        ----------
+        name : str
+            Name of the scheduler in placements.
+
+        Returns
+        -------
+        ObjectClient
+        """
         return cast(ObjectClient, BindingClient(self, name))
 
     # ---- placements ----------------------------------------------------------------------------------------
 
     def bind(self, placements: Sequence[Placement]) -> list[Outcome]:
-        """Decide about placements one after the other; pods of a pod group that follow one another are a
-        unit, of which its minimum is bound or nobody. Returns the outcomes in the same order."""
+        """Check placements one after the other, and bind those that hold.
+
+        Parameters
+        ----------
+        placements : sequence of Placement
+            Consecutive pods of a pod group are a unit: at least its minimum is bound, or none.
+
+        Returns
+        -------
+        list of Outcome
+            In the order of `placements`.
+        """
         with self._lock:
             return self._decide(placements)
 
@@ -226,8 +264,14 @@ class Binder:
         return group_of(placement.pod) if self._has_units else None
 
     def resume(self) -> list[Outcome]:
-        """Go on with the pods whose victims are gone, or not gone in time; what the cache assumes or marks
-        too long expires."""
+        """Bind the waiting pods whose victims are deleted, and reject those whose wait has timed out. Assumed
+        pods and marks of the cache expire.
+
+        Returns
+        -------
+        list of Outcome
+            Of the pods that wait no longer.
+        """
         with self._lock:
             self.sync()
             self.cache.clean(self.clock())
@@ -244,18 +288,18 @@ class Binder:
             return [self._reject(one, status) for one in late] + self._bind_all(ready)
 
     def _admit(self, placement: Placement) -> Admitted | Outcome:
-        """Check one placement; where it holds its victims are marked and its pod is assumed."""
+        """Check one placement; if it holds, mark its victims and assume its pod."""
         pod = placement.pod
         ledger = ledger_of(pod)
         engine = self._engine(pod, ledger)
         status = self._check_pod(pod) or (self._check_victims(placement) if placement.victims else None)
         if status is not None:
             return Outcome(placement, status)
-        said = check(engine, pod, placement.node, placement.victims)
-        if ledger and not isinstance(said, Status):
-            said = self._check_best_effort(placement) or said
-        if isinstance(said, Status):
-            return Outcome(placement, said)
+        checked = check(engine, pod, placement.node, placement.victims)
+        if ledger and not isinstance(checked, Status):
+            checked = self._check_best_effort(placement) or checked
+        if isinstance(checked, Status):
+            return Outcome(placement, checked)
         assumed = bound(pod, placement.node)
         marked: list[Pod] = []
         try:
@@ -266,10 +310,11 @@ class Binder:
         except CacheError as error:
             self._unmark(marked, pod)
             return Outcome(placement, as_status(error))
-        return Admitted(placement, engine, said, assumed, self.clock() + VICTIMS_TIMEOUT)
+        return Admitted(placement, engine, checked, assumed, self.clock() + VICTIMS_TIMEOUT)
 
     def _engine(self, pod: Pod, ledger: int) -> Engine:
-        """The engine that checks a pod. NodeResourcesFit knows of the guaranteed ledger alone."""
+        """The engine that checks a pod; for a best-effort pod one without NodeResourcesFit, which counts the
+        guaranteed ledger only."""
         engine = self._by_name.get(pod.spec.scheduler_name, self._engines[0])
         if ledger:
             name = engine.profile.scheduler_name
@@ -282,24 +327,25 @@ class Binder:
         return engine
 
     def _check_best_effort(self, placement: Placement) -> Status | None:
-        """Whether what best-effort pods may have of the node is enough."""
+        """The rejection of a best-effort pod by the best-effort ledger of the node."""
         reasons = self.cache.fits(placement.pod, placement.node, placement.victims)
         return Status(Code.UNSCHEDULABLE, reasons, NodeResourcesFit.name) if reasons else None
 
     def _check_pod(self, pod: Pod) -> Status | None:
-        """Whether the pod still waits for a node."""
-        held = self._pods.get(pod.key)
-        if held is None or held.metadata.uid != pod.metadata.uid or held.metadata.deletion_timestamp:
+        """The rejection of a pod that is deleted or being deleted."""
+        stored = self._pods.get(pod.key)
+        if stored is None or stored.metadata.uid != pod.metadata.uid or stored.metadata.deletion_timestamp:
             return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (LEFT.format(pod.key),))
         return None
 
     def _check_victims(self, placement: Placement) -> Status | None:
-        """Whether the victims are there, nobody else's, and no better protected than they were."""
+        """The rejection where a victim is not on the node, is marked for another pod, or where more victims
+        are protected than before."""
         for victim in placement.victims:
             with self.cache.lock:
-                held = self.cache.pods.find(victim)
+                cached = self.cache.pods.find(victim)
                 is_assumed = self.cache.pods.is_assumed_pod(victim)
-            if held is None or held.spec.node_name != placement.node or is_assumed:
+            if cached is None or cached.spec.node_name != placement.node or is_assumed:
                 return Status(Code.UNSCHEDULABLE, (GONE.format(victim.key, placement.node),))
             if self.cache.is_pod_marked_to_delete(victim):
                 return Status(Code.UNSCHEDULABLE, (CLAIMED.format(victim.key),))
@@ -309,7 +355,7 @@ class Binder:
         return None
 
     def _all_or_nothing(self, group: str, unit: list[Admitted | Outcome]) -> list[Admitted | Outcome]:
-        """Take a unit back of which too few pods were admitted."""
+        """Reject the admitted pods of a unit that are fewer than its minimum."""
         there = self.informers.informer(PodGroup).indexer.get(group)
         wanted = 0 if there is None else there.min_count
         running = len(self.cache.get_unit_status(unit_key(unit[0].placement.pod)).running_pods)
@@ -321,11 +367,11 @@ class Binder:
     # ---- after the decision --------------------------------------------------------------------------------
 
     def _proceed(self, admitted: Sequence[Admitted]) -> list[Outcome]:
-        """Delete victims, and bind the pods that need not wait for theirs; the outcomes of all."""
+        """Delete victims, and bind the pods that need not wait for theirs."""
         outcomes, ready = [], []
         for one in admitted:
             for victim in one.placement.victims:
-                with suppress(NotFoundError):  # somebody was faster
+                with suppress(NotFoundError):  # it was deleted before
                     self.client.delete(Pod, victim.name, victim.namespace, uid=victim.metadata.uid)
         if any(one.placement.victims for one in admitted):
             self.sync()
@@ -341,7 +387,7 @@ class Binder:
         return any(self.cache.state.has_pod(victim) for victim in one.placement.victims)
 
     def _bind_all(self, ready: Sequence[Admitted]) -> list[Outcome]:
-        """Bind pods, in bulk where only the store has to hear of it."""
+        """Bind pods, with one call of the store where no plugin takes part."""
         outcomes = []
         plain = [one for one in ready if one.engine.is_in_core_for(one.placement.pod)]
         try:
@@ -352,9 +398,9 @@ class Binder:
                 self._finish(plain)
                 outcomes = [Outcome(one.placement) for one in plain]
         except ApiError:
-            pass  # none is bound: somebody else was faster with one of them
-        told = {id(outcome.placement) for outcome in outcomes}
-        outcomes += [self._bind(one) for one in ready if id(one.placement) not in told]
+            pass  # none is bound, as one was bound or deleted before
+        done = {id(outcome.placement) for outcome in outcomes}
+        outcomes += [self._bind(one) for one in ready if id(one.placement) not in done]
         self.sync()
         return outcomes
 
@@ -384,7 +430,7 @@ class Binder:
                 self.cache.set_unit_scheduling_status(unit_key(one.assumed), SchedulingStatus.SCHEDULED)
 
     def _reject(self, one: Admitted, status: Status) -> Outcome:
-        """The pod goes back to its scheduler; its victims, where they are still there, are spared."""
+        """Forget a pod and unmark its victims."""
         with self.cache.lock:
             self._unmark(one.placement.victims, one.placement.pod)
             self.cache.forget_pod(CachePodInfo(one.assumed))
@@ -405,7 +451,7 @@ T = TypeVar("T", bound=Object)
 
 
 class Handler(Generic[T]):
-    """Hands the events of a kind to the methods of the cache that are named after it."""
+    """Calls the methods of the cache for one kind of object, as `add_node`; a CacheError is logged."""
 
     def __init__(self, cache: BinderCache, kind: str) -> None:
         self._add, self._update, self._delete = (
@@ -413,17 +459,17 @@ class Handler(Generic[T]):
         )
 
     def on_add(self, obj: T, is_in_initial_list: bool) -> None:
-        _tell(self._add, obj)
+        _apply(self._add, obj)
 
     def on_update(self, old: T, new: T) -> None:
-        _tell(self._update, old, new)
+        _apply(self._update, old, new)
 
     def on_delete(self, obj: T | DeletedFinalStateUnknown[T]) -> None:
-        _tell(self._delete, last_state(obj))
+        _apply(self._delete, last_state(obj))
 
 
 class PodHandler(Handler[Pod]):
-    """Pods that have finished hold nothing; a pod of the same name with another UID is another pod."""
+    """As `Handler`, for pods: one that has finished counts as deleted, one with a new UID as another pod."""
 
     def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
         if obj.status.phase not in FINISHED:
@@ -437,7 +483,7 @@ class PodHandler(Handler[Pod]):
             super().on_update(old, new)
 
 
-def _tell(method: Callable[..., Any], *objects: Object) -> None:
+def _apply(method: Callable[..., Any], *objects: Object) -> None:
     try:
         method(*objects)
     except CacheError as error:
@@ -445,7 +491,13 @@ def _tell(method: Callable[..., Any], *objects: Object) -> None:
 
 
 def watch(informers: InformerFactory, cache: BinderCache) -> None:
-    """Have informers report to the cache; pods come last."""
+    """Add the handlers of the cache to informers; that of pods is last.
+
+    Parameters
+    ----------
+    informers : InformerFactory
+    cache : BinderCache
+    """
     informers.informer(Namespace).add_event_handler(namespace_handler(cache))
     informers.informer(Node).add_event_handler(Handler[Node](cache, "node"))
     informers.informer(PodGroup).add_event_handler(Handler[PodGroup](cache, "pod_group"))
@@ -453,19 +505,19 @@ def watch(informers: InformerFactory, cache: BinderCache) -> None:
     for workload in WORKLOADS:
         informers.informer(workload).add_event_handler(workload_handler(cache))
     for storage in STORAGE:
-        informers.informer(storage)  # plugins ask for what there is
+        informers.informer(storage)  # for the listers of plugins
     informers.informer(Pod).add_event_handler(PodHandler(cache, "pod"))
 
 
 class BindingClient:
-    """See `Binder.client_for`."""
+    """The client of a scheduler: binds through the binder, else calls the binder's own client."""
 
     def __init__(self, binder: Binder, name: str) -> None:
         self._binder = binder
         self._name = name
 
     def bind(self, pod: Pod, node: str) -> None:
-        """Have the binder bind a pod; ConflictError with its reason where it rejects that."""
+        """Bind a pod; ConflictError with the reason where the binder rejects the placement."""
         (outcome,) = self._binder.bind([Placement(pod, node, scheduler=self._name)])
         if outcome.status is not None:
             raise conflict("pods/binding", pod.name, outcome.reason)

@@ -24,6 +24,9 @@ def assign_owners(nodes: Sequence[Node], schedulers: int, how: str) -> list[int]
 
     Parameters
     ----------
+    nodes : sequence of Node
+    schedulers : int
+        The number of schedulers.
     how : {"none", "zone", "hash"}
         ``none``: no partitions; ``zone``: whole zones, the largest first, each to the scheduler with the
         fewest nodes so far; ``hash``: by a hash of the node's name.
@@ -48,15 +51,28 @@ def assign_owners(nodes: Sequence[Node], schedulers: int, how: str) -> list[int]
     for node in nodes:
         zone = node.metadata.labels.get(ZONE, "")
         zones[zone] = zones.get(zone, 0) + 1
-    held, of_zone = [0] * schedulers, dict[str, int]()
+    sizes, of_zone = [0] * schedulers, dict[str, int]()
     for zone, count in sorted(zones.items(), key=lambda item: -item[1]):
-        of_zone[zone] = held.index(min(held))
-        held[of_zone[zone]] += count
+        of_zone[zone] = sizes.index(min(sizes))
+        sizes[of_zone[zone]] += count
     return [of_zone[node.metadata.labels.get(ZONE, "")] for node in nodes]
 
 
 def mark_partition(scheduler: int, node: Node, owner: int) -> Node:
-    """Taint a node that belongs to another scheduler, for a scheduler's copy of the cluster."""
+    """A node in a scheduler's copy of the cluster: with a taint where it belongs to another scheduler.
+
+    Parameters
+    ----------
+    scheduler : int
+        Number of the scheduler whose copy it is.
+    node : Node
+    owner : int
+        Number of the scheduler that the node belongs to.
+
+    Returns
+    -------
+    Node
+    """
     if owner == scheduler:
         return node
     taint = Taint(key=KEY, value=str(owner), effect="NoSchedule")

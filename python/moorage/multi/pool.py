@@ -24,11 +24,35 @@ class Pool:
     """Workers that run at the same time; arguments and results are in the order of the workers."""
 
     def propose(self, pods: Sequence[Ints]) -> list[ProposedPlacements]:
-        """Have each worker decide about its pods; see `Worker.propose`."""
+        """Call `Worker.propose` of each worker.
+
+        Parameters
+        ----------
+        pods : sequence of (n,) int32 array
+
+        Returns
+        -------
+        list of ProposedPlacements
+
+        Raises
+        ------
+        MoorageError
+            The process of a worker has ended.
+        """
         return self._call("propose", pods)
 
     def update(self, updates: Sequence[BinderUpdate]) -> None:
-        """Apply the decisions of the binder to each worker; see `Worker.update`."""
+        """Call `Worker.update` of each worker.
+
+        Parameters
+        ----------
+        updates : sequence of BinderUpdate
+
+        Raises
+        ------
+        MoorageError
+            The process of a worker has ended.
+        """
         self._call("update", updates)
 
     def close(self) -> None:

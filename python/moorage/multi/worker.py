@@ -84,14 +84,14 @@ class BinderUpdate:
         Pods of this worker whose placement was rejected.
     pods, nodes : (n,) int32 array
         Pods of other workers that were bound, and their nodes.
-    gone : sequence of str
+    deleted : sequence of str
         UIDs of all evicted pods.
     """
 
     rejected: Sequence[int]
     pods: Ints
     nodes: Ints
-    gone: Sequence[str] = ()
+    deleted: Sequence[str] = ()
 
 
 class Worker:
@@ -125,6 +125,10 @@ class Worker:
         ----------
         pods : (n,) int32 array
             Indices into `WorkerInit.pods`.
+
+        Returns
+        -------
+        ProposedPlacements
         """
         nodes = np.full(len(pods), NO_NODE, dtype=np.int32)
         victims: dict[int, tuple[tuple[str, ...], int]] = {}
@@ -207,29 +211,34 @@ class Worker:
         if pod.spec.preemption_policy == "Never" or why_not_at_once(engine, pod):
             return
         with scheduler.preempt_pods([pod]) as tried:
-            row, gone = int(tried.rows[0]), tried.victims(0)
+            row, evicted = int(tried.rows[0]), tried.victims(0)
         if row < 0:
             return
-        for victim in gone:
+        for victim in evicted:
             self._remove(victim)
         scheduler.cache.assume_pod(bound(pod, scheduler.table.row_name(row)))
         nodes[place] = self._node_of[row]
-        self._placed[number], self._victims[number] = pod, gone
-        protected, _ = split_by_budget(gone, budgets_of(engine.handle))
-        victims[number] = tuple(victim.metadata.uid for victim in gone), len(protected)
+        self._placed[number], self._victims[number] = pod, evicted
+        protected, _ = split_by_budget(evicted, budgets_of(engine.handle))
+        victims[number] = tuple(victim.metadata.uid for victim in evicted), len(protected)
 
     def update(self, update: BinderUpdate) -> None:
-        """Apply the decisions of the binder: take rejected pods back, add bound pods, remove evicted ones."""
+        """Apply the decisions of the binder: remove rejected and evicted pods, add bound ones.
+
+        Parameters
+        ----------
+        update : BinderUpdate
+        """
         cache, pods, nodes = self.scheduler.cache, self.init.pods, self.init.cluster.nodes
         for number in update.rejected:
             self._remove(self._placed.pop(number))
-        back = [victim for number in update.rejected for victim in self._victims.pop(number, ())]
-        cache.add_pods([victim for victim in back if victim.metadata.uid not in update.gone])
+        kept = [victim for number in update.rejected for victim in self._victims.pop(number, ())]
+        cache.add_pods([victim for victim in kept if victim.metadata.uid not in update.deleted])
         cache.add_bound_pods(
             [pods[number] for number in update.pods.tolist()],
             [nodes[node].name for node in update.nodes.tolist()],
         )
-        for uid in update.gone:
+        for uid in update.deleted:
             if cache.state.has_pod(self._known[uid]):
                 self._remove(self._known[uid])
 

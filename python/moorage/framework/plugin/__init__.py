@@ -1,1 +1,1 @@
-"""What a plugin is, is given, and answers."""
+"""What plugins are called with and return."""

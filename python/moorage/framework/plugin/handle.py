@@ -1,4 +1,4 @@
-"""FrameworkHandle: what plugins can use of the framework and the scheduler."""
+"""FrameworkHandle: the interface of framework and scheduler for plugins."""
 
 from __future__ import annotations
 
@@ -60,16 +60,16 @@ class Event:
 
 @dataclass(slots=True)
 class EventRecorder:
-    """Keeps the events in the order in which they happened."""
+    """Records events in their order."""
 
     events: list[Event] = field(default_factory=list)
 
     def save(self) -> int:
-        """How many events there are, for `undo`."""
+        """The number of events, for `undo`."""
         return len(self.events)
 
     def undo(self, saved: int) -> None:
-        """Forget the events since `save`."""
+        """Drop the events since `save`."""
         del self.events[saved:]
 
     def event(self, regarding: Object, type: str, reason: str, action: str, note: str) -> None:
@@ -128,17 +128,17 @@ class FrameworkHandle:
     nominator : PodNominator
     recorder : EventRecorder
     plugin_errors : PluginErrors
-        What plugins have raised.
+        Counts the exceptions of plugins.
     extenders : sequence
         In configured order.
     pods_in_pre_bind : dict of str to PodInPreBind
         By UID, from the begin of PreBind to the end of the binding cycle.
     framework : Framework
-        Set when the framework is complete; while plugins are made it is not there yet.
+        None while its plugins are being made.
     preemption_offset : callable
-        Where among so many potential nodes the dry runs for a pod begin.
+        Called with a pod and a number of candidate nodes; the index of the node that dry runs begin with.
     make_preempt_handle : callable, optional
-        Makes what `preempt_handle` answers.
+        Makes the return value of `preempt_handle`.
     on_eviction : list of callable
         Called with each pod that is deleted for another one or for a group, its node, and the preemptor.
     groups_pods : bool
@@ -150,10 +150,9 @@ class FrameworkHandle:
     preempts_for_groups : bool
         Pods are evicted for a group as a whole, and for no pod of it alone (gate WorkloadAwarePreemption).
     postponed : list of callable, optional
-        What preemption does to victims and nominations waits in here, where there is a list: inside a
-        transaction of a pod group cycle.
+        Inside the transaction of a pod group cycle: the evictions and changes of nominations to do after it.
     clock, wait : callable
-        Seconds, and what lets so many of them pass, for who waits for others in PreBind.
+        The time in seconds, and a wait for some seconds, for plugins that wait in PreBind.
     """
 
     cache: SchedulerCache
@@ -178,15 +177,19 @@ class FrameworkHandle:
     clock: Callable[[], float] = time.monotonic
     wait: Callable[[float], object] = time.sleep
     _snapshot: Snapshot = field(default_factory=Snapshot)
-    _shared: dict[object, Any] = field(default_factory=dict)  # by all profiles: a copy has the same
+    _shared: dict[object, Any] = field(default_factory=dict)  # one for all profiles: copies refer to it
 
     def shared(self, make: Callable[[FrameworkHandle], S]) -> S:
-        """The one object of its kind that all plugins of a scheduler share.
+        """An object that all plugins of a scheduler share.
 
         Parameters
         ----------
         make : callable
-            Called with a handle where no plugin has asked yet.
+            Makes the object from a handle, at the first call with this callable.
+
+        Returns
+        -------
+        object
         """
         if make not in self._shared:
             self._shared[make] = make(self)
@@ -194,11 +197,11 @@ class FrameworkHandle:
         return made
 
     def made(self) -> dict[object, Any]:
-        """The shared objects by what made them."""
+        """The shared objects by the callables that made them."""
         return self._shared
 
     def snapshot(self) -> Snapshot:
-        """The nodes and pods at the start of this cycle, without what was assumed since."""
+        """The nodes and pods at the start of this cycle."""
         return self._snapshot
 
     def preempt_handle(self) -> PreemptHandle:
@@ -218,7 +221,7 @@ class FrameworkHandle:
         return self.make_preempt_handle(self)
 
     def begin_cycle(self) -> None:
-        """Bring the snapshot up to date as a cycle begins."""
+        """Update the snapshot, at the start of a cycle."""
         self.cache.update_snapshot(self._snapshot)
 
     def get_pod_in_pre_bind(self, uid: str) -> PodInPreBind | None:

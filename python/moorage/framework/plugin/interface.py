@@ -1,4 +1,4 @@
-"""The extension points: what a plugin may extend, and what it answers there.
+"""The extension points: a base class for each, with the methods that plugins implement.
 
 kube-scheduler v1.36, framework/interface.go. A plugin takes part at the points whose base classes it extends.
 Filter and Score have a vectorised form, which is used where a plugin has it.
@@ -39,16 +39,22 @@ BASES: dict[type[Plugin], str] = {}
 class Plugin:
     """A plugin: its name, default weight and arguments.
 
-    A class of plugins is its own factory: it is called with arguments and a handle.
+    A class of plugins is its own factory.
+
+    Parameters
+    ----------
+    args : mapping of str to object, optional
+        Arguments in their JSON form, on top of `default_args`.
+    handle : FrameworkHandle, optional
 
     Attributes
     ----------
     extension_points : tuple of str
         From the base classes; a class may name them itself.
     in_core : bool
-        The engine does this plugin's work itself, for many pods at once.
+        The core does the work of this plugin, for many pods at once.
     feature_gate : str
-        Where set, the plugin is on by default only while that gate is.
+        The gate that enables the plugin by default; "" where it always is.
     """
 
     name: ClassVar[str] = ""
@@ -103,7 +109,7 @@ class Plugin:
         return self.handle
 
     def close(self) -> None:
-        """Called when the framework ends."""
+        """Called when the framework is closed."""
 
 
 # ---- the queue ---------------------------------------------------------------------------------------------
@@ -337,8 +343,15 @@ class FilterPlugin(Plugin, point="filter"):
 
 @dataclass(frozen=True, slots=True)
 class NominatingInfo:
-    """What becomes of a pod's nomination: a node takes the place of an earlier one ("" takes it away), or
-    (`noop`) it stays as it is in the pod's own status. PostFilter answers this beside its status."""
+    """A change of a pod's nomination, which PostFilter returns with its status.
+
+    Attributes
+    ----------
+    nominated_node_name : str
+        The new node; "" removes the nomination.
+    noop : bool
+        No change: the node of the pod's own status stays.
+    """
 
     nominated_node_name: str = ""
     noop: bool = False
@@ -490,13 +503,33 @@ class PermitPlugin(Plugin, point="permit"):
     def permit(
         self, state: CycleState, pod: Pod, node_name: str
     ) -> tuple[Status | None, float] | Status | None:
-        """Let the pod go on, reject it, or let it wait for that many seconds, 900 at most."""
+        """Let the pod be bound, reject it, or let it wait.
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        node_name : str
+
+        Returns
+        -------
+        Status or None
+            Wait lets the pod wait, until `WaitingPod.allow` or `WaitingPod.reject`.
+        float
+            Seconds to wait at most, 900 by default and at most.
+        """
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
 class PreBindPreFlightResult:
-    """`allow_parallel`: PreBind may run beside that of its neighbours in the profile."""
+    """What PreBindPreFlight returns with its status.
+
+    Attributes
+    ----------
+    allow_parallel : bool
+        PreBind may run at the same time as that of its neighbours in the profile.
+    """
 
     allow_parallel: bool = False
 
@@ -505,28 +538,69 @@ class PreBindPlugin(Plugin, point="preBind"):
     def pre_bind_pre_flight(
         self, state: CycleState, pod: Pod, node_name: str
     ) -> tuple[PreBindPreFlightResult | None, Status | None] | Status | None:
-        """Success where `pre_bind` has something to do, Skip where not."""
+        """Decide whether `pre_bind` is called.
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        node_name : str
+
+        Returns
+        -------
+        PreBindPreFlightResult or None
+        Status or None
+            Skip where `pre_bind` has nothing to do for the pod; any code but that and Success is an Error.
+        """
         return None
 
     def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | StatusSteps | None:
-        """What must be done before the pod is bound.
+        """Prepare the binding of a pod, for instance by binding its volumes.
 
-        Whoever has to wait for others may be a generator: it yields the seconds until it wants to go on, and
-        returns its status. Other pods are decided about meanwhile, without a thread for each that waits. A
-        generator that is closed while it waits is needed no longer.
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        node_name : str
+
+        Returns
+        -------
+        Status, None or generator
+            A generator yields the seconds until its next step, and returns the status. Meanwhile other pods
+            are scheduled, without a thread for each pod that waits. It is closed where it is not needed any
+            more.
         """
         raise NotImplementedError
 
 
 class BindPlugin(Plugin, point="bind"):
     def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Bind the pod; Skip leaves it to the next plugin."""
+        """Bind a pod.
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        node_name : str
+
+        Returns
+        -------
+        Status or None
+            Skip leaves the pod to the next Bind plugin.
+        """
         raise NotImplementedError
 
 
 class PostBindPlugin(Plugin, point="postBind"):
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """The pod is bound."""
+        """Called when a pod is bound.
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        node_name : str
+        """
         raise NotImplementedError
 
 
@@ -535,7 +609,14 @@ class PostBindPlugin(Plugin, point="postBind"):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Placement:
-    """Some nodes, to which all pods of a group go if one does: their rows, int32, in list order."""
+    """A set of nodes for all pods of a group.
+
+    Attributes
+    ----------
+    name : str
+    rows : (n,) int32 array
+        Rows of the node table, in list order.
+    """
 
     name: str
     rows: npt.NDArray[np.int32]
@@ -543,16 +624,16 @@ class Placement:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assignments:
-    """Where the pods of a group would be in a placement.
+    """The nodes that the pods of a group would have in a placement.
 
     Attributes
     ----------
     pods : sequence of Pod
-        Those that are to be placed.
+        The pods to place.
     rows : (pods,) int32 array
-        The row of each, -1 where it has none.
+        The row of the node of each pod, -1 for none.
     scheduled : int
-        How many pods of the group have a node already.
+        The number of pods of the group that have a node already.
     """
 
     placement: Placement
@@ -570,17 +651,50 @@ class PlacementGeneratePlugin(Plugin, point="placementGenerate"):
     def generate_placements(
         self, group: PodGroup, scheduled: Sequence[Pod], parent: Placement
     ) -> Sequence[Placement]:
-        """The placements to try for a group, some pods of which may have a node; they share out `parent`, all
-        nodes. What it raises fails the group."""
+        """The placements to try for a pod group. An exception fails the group.
+
+        Parameters
+        ----------
+        group : PodGroup
+        scheduled : sequence of Pod
+            The pods of the group that have a node.
+        parent : Placement
+            All nodes.
+
+        Returns
+        -------
+        sequence of Placement
+            Subsets of `parent`.
+        """
         raise NotImplementedError
 
 
 class PlacementScorePlugin(Plugin, point="placementScore"):
     def score_placement(self, group: PodGroup, assignments: Assignments) -> int:
-        """Any integer where `normalize_placement_scores` is extended, else 0 to 100. What is asked about is
-        not on its nodes yet."""
+        """Score a placement that the group fits.
+
+        Parameters
+        ----------
+        group : PodGroup
+        assignments : Assignments
+            The pods and their nodes, which do not hold them yet.
+
+        Returns
+        -------
+        int
+            0 to 100, or any integer where `normalize_placement_scores` is extended.
+        """
         raise NotImplementedError
 
     def normalize_placement_scores(self, scores: npt.NDArray[np.int64]) -> npt.ArrayLike:
-        """The scores of all placements that the group fits, brought to 0 to 100."""
+        """Bring the scores of all placements that the group fits to 0 to 100.
+
+        Parameters
+        ----------
+        scores : (n,) int64 array
+
+        Returns
+        -------
+        (n,) array of int
+        """
         return scores

@@ -18,19 +18,19 @@ class PodNominator:
     Parameters
     ----------
     is_current : callable, optional
-        False for a pod that is gone or bound: it is not nominated any more.
+        False for a pod that is deleted or bound, and so cannot be nominated.
 
     Attributes
     ----------
     lock : RLock
-        Held by whoever reads or changes several nominations as one.
+        To be held by callers that read or change several nominations at once.
     nodes : dict of str to str
         Node by UID; "" where a nomination was taken away.
     changes : list of str
-        Nodes whose nominated pods have changed, or one of which has come to the cache or left it: the core
-        writes here, too.
+        Nodes whose nominated pods have changed, or were added to the cache or removed from it. The core
+        appends to it, too.
     epoch : int
-        Grows where `changes` does not tell all that has changed.
+        Grows where `changes` is not complete.
     """
 
     def __init__(self, is_current: Callable[[Pod], bool] = lambda pod: True) -> None:
@@ -77,13 +77,13 @@ class PodNominator:
                 self._note(node)
 
     def _note(self, node: str) -> None:
-        """The pods of a node have changed."""
+        """Record a change of a node."""
         if len(self.changes) >= CHANGES_LIMIT:
             self._begin_epoch()
         self.changes.append(node)
 
     def _begin_epoch(self) -> None:
-        """Anything may have changed."""
+        """Record that any node may have changed."""
         self.changes.clear()
         self.epoch += 1
 
@@ -103,13 +103,14 @@ class PodNominator:
                 self._note(node)
 
     def rebuild(self) -> None:
-        """An exception (an interrupt by a signal) may have ended an operation halfway: drop what is half."""
+        """Make the state consistent after an exception, such as an interrupt, within an operation: drop
+        nominations that are recorded in part."""
         with self.lock:
-            kept = {
+            consistent = {
                 node: {uid: pod for uid, pod in pods.items() if self.nodes.get(uid) == node}
                 for node, pods in self._pods.items()
             }
-            self._pods = {node: pods for node, pods in kept.items() if pods}
+            self._pods = {node: pods for node, pods in consistent.items() if pods}
             nominated = {uid for pods in self._pods.values() for uid in pods}
             for uid in [uid for uid, node in self.nodes.items() if node and uid not in nominated]:
                 del self.nodes[uid]
@@ -125,12 +126,12 @@ class PodNominator:
         old, new : Pod
         """
         with self.lock:
-            kept = None
+            nomination = None
             if not old.status.nominated_node_name and not new.status.nominated_node_name:
                 node = self.nodes.get(old.metadata.uid)
-                kept = None if node is None else NominatingInfo(node)
+                nomination = None if node is None else NominatingInfo(node)
             self.delete_nominated_pod_if_exists(old)
-            self.add_nominated_pod(new, kept)
+            self.add_nominated_pod(new, nomination)
 
     def nominated_pods_for_node(self, node_name: str) -> list[Pod]:
         """Parameters
@@ -187,10 +188,10 @@ class PodNominator:
             return self.nodes.copy(), {node: pods.copy() for node, pods in self._pods.items()}
 
     def undo(self, saved: tuple[dict[str, str], dict[str, dict[str, Pod]]]) -> None:
-        """Have the nominations of `save` again."""
+        """Restore the nominations of `save`."""
         nodes, pods = saved
         with self.lock:
-            self.nodes.clear()  # the core knows it
+            self.nodes.clear()  # in place, as the core has a reference to it
             self.nodes.update(nodes)
             self._pods = pods
             self._begin_epoch()
@@ -201,6 +202,17 @@ class PodNominator:
 
 
 def going_before(pod: Pod, others: Iterable[Pod]) -> list[Pod]:
-    """Of some nominated pods, those that are counted when `pod` is filtered."""
+    """The nominated pods that are counted when a pod is filtered: others of at least its priority.
+
+    Parameters
+    ----------
+    pod : Pod
+    others : iterable of Pod
+        Pods nominated to one node.
+
+    Returns
+    -------
+    list of Pod
+    """
     priority, uid = pod.spec.priority or 0, pod.metadata.uid
     return [other for other in others if (other.spec.priority or 0) >= priority and other.metadata.uid != uid]

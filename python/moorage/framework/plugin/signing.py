@@ -1,5 +1,7 @@
-"""Signatures of pods: what pods must have in common to get equal verdicts and scores (kube-scheduler v1.36,
-SignPod in framework/runtime/framework.go and the signers of kube-scheduler/framework)."""
+"""Signatures: pods with equal ones get equal verdicts and scores.
+
+kube-scheduler v1.36, SignPod in framework/runtime/framework.go and the signers of kube-scheduler/framework.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +33,10 @@ UNSIGNED = Status(Code.UNSCHEDULABLE, ("the pod cannot be signed",))
 class Signer:
     """Signs the pods of one profile.
 
+    Parameters
+    ----------
+    profile : Profile
+
     Attributes
     ----------
     plugins : list of SignPlugin
@@ -54,11 +60,21 @@ class Signer:
                 break
             found.append(plugin)
         self.plugins = found
-        # In-tree plugins look at nothing but spec and labels.
+        # By spec and labels: in-tree plugins read nothing else.
         self._signed: dict[Any, bytes | None] | None = None if [p for p in found if not p.in_core] else {}
 
     def sign(self, pod: Pod) -> bytes | None:
-        """The signature of a pod; None where a plugin refuses, raises, or answers what JSON cannot hold."""
+        """The signature of a pod.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        bytes or None
+            None where a plugin refuses, raises, or returns what JSON cannot hold.
+        """
         if not self.plugins or self._signed is None:
             return self._sign(pod) if self.plugins else None
         spec = pod.spec
@@ -87,16 +103,27 @@ class Signer:
             return None
 
 
-# ---- what several plugins depend on ------------------------------------------------------------------------
+# ---- parts of signatures -----------------------------------------------------------------------------------
 
 
 def tolerations(pod: Pod) -> dict[str, Any]:
-    """The tolerations, in an order of their own."""
+    """The tolerations of a pod, sorted by key and value."""
     return {"tolerations": sorted(pod.spec.tolerations, key=lambda one: (one.key, one.value))}
 
 
 def requests(plugin: Plugin, pod: Pod) -> dict[str, Any]:
-    """What must be free, as a plugin's cache reads it. Scalars count even with 0."""
+    """The requests of a pod, with scalar resources of 0.
+
+    Parameters
+    ----------
+    plugin : Plugin
+        Its handle has the gates that requests depend on.
+    pod : Pod
+
+    Returns
+    -------
+    dict
+    """
     gates = plugin.required_handle().cache.state.classes.gates
     found = pod_requests(pod, None, gates.pod_level_resources, resizes=False)
     plain = [found.get(name, ZERO).value() for name in ("memory", STORAGE)]
@@ -105,14 +132,14 @@ def requests(plugin: Plugin, pod: Pod) -> dict[str, Any]:
 
 
 def volumes(pod: Pod) -> dict[str, Any]:
-    """The sources of the volumes. Config maps and secrets do not count; nor does what is not read of them."""
+    """The sources of a pod's volumes, sorted; without config maps, secrets, and fields that are not read."""
     sources = (msgspec.structs.replace(volume, name="") for volume in pod.spec.volumes)
     return {"volumes": sorted(_text(source) for source in sources if source != NO_SOURCE)}
 
 
 def node_affinity(pod: Pod) -> dict[str, Any]:
-    """nodeSelector and node affinity, whatever the order of terms, requirements and values. As upstream has
-    it, required affinity without terms is signed like none."""
+    """nodeSelector and node affinity of a pod, with terms, requirements and values sorted. As upstream,
+    required affinity without terms is signed as none."""
     parts: dict[str, Any] = {"nodeSelector": pod.spec.node_selector, "nodeAffinity": None}
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
     if affinity is not None:
@@ -126,8 +153,8 @@ def _term(term: NodeSelectorTerm) -> list[list[str]]:
     return [_requirements(term.match_expressions), _requirements(term.match_fields)]
 
 
-def _requirements(given: Iterable[NodeSelectorRequirement]) -> list[str]:
-    return sorted(_text((one.key, one.operator, sorted(one.values))) for one in given)
+def _requirements(requirements: Iterable[NodeSelectorRequirement]) -> list[str]:
+    return sorted(_text((one.key, one.operator, sorted(one.values))) for one in requirements)
 
 
 def _text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""What a plugin answers: a Status, or None for Success (kube-scheduler v1.36, framework/interface.go)."""
+"""Status, the return value of plugins; None is Success (kube-scheduler v1.36, framework/interface.go)."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ REJECTED = frozenset({Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, C
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Status:
-    """What a plugin answers; ``None`` in its place is Success.
+    """The outcome of a plugin's call; ``None`` in its place is Success.
 
-    A value: what upstream changes in place comes back as a new Status here.
+    A value: methods that change a Status upstream return a new one here.
 
     Attributes
     ----------
     code : Code
     texts : tuple of str
-        The reasons without that of the error.
+        The reasons, without the text of the error.
     plugin : str
-        Who answered; the runtime fills it in.
+        Name of the plugin, which the runtime sets.
     err : Exception or None
         The error behind an Error.
     """
@@ -56,7 +56,7 @@ class Status:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """The text of the error, where there is one, then the other reasons."""
+        """The text of the error, if there is one, then the other reasons."""
         return self.texts if self.err is None else (str(self.err), *self.texts)
 
     def message(self) -> str:
@@ -101,7 +101,7 @@ class Status:
         return replace(self, texts=(*self.texts, reason))
 
     def __eq__(self, other: object) -> bool:
-        """Code, reasons (in order), plugin and error must match; one error may be the cause of the other."""
+        """Equal codes, reasons in order, plugins and errors; one error may be the cause of the other."""
         if not isinstance(other, Status):
             return NotImplemented
         mine, theirs = (self.code, self.texts, self.plugin), (other.code, other.texts, other.plugin)
@@ -115,7 +115,7 @@ SKIP = Status(Code.SKIP)
 
 
 def _wraps(error: BaseException | None, target: BaseException | None) -> bool:
-    """Go's ``errors.Is`` over the chain of causes; no error is only no error."""
+    """Go's ``errors.Is`` over the chain of causes."""
     if target is None:
         return error is None
     while error is not target and error is not None:
@@ -124,14 +124,33 @@ def _wraps(error: BaseException | None, target: BaseException | None) -> bool:
 
 
 def as_status(err: BaseException | None) -> Status | None:
-    """An Error status of an error, without further reasons; None of None."""
+    """The Error status of an exception.
+
+    Parameters
+    ----------
+    err : Exception or None
+
+    Returns
+    -------
+    Status or None
+        None for None.
+    """
     return None if err is None else Status(Code.ERROR, err=err)
 
 
 def error_status(text: str, status: Status, plugin: str = "") -> Status:
-    """An Error ``text: …`` around what a plugin answered unexpectedly.
+    """The Error ``text: …`` that wraps an unexpected status of a plugin.
 
-    For a Wait or Skip, of which upstream prints ``%!w(<nil>)``, the reasons are printed, or else the code.
+    Parameters
+    ----------
+    text : str
+    status : Status
+        Of Wait and Skip, for which upstream prints ``%!w(<nil>)``, the text has the reasons, else the code.
+    plugin : str, optional
+
+    Returns
+    -------
+    Status
     """
     err = PluginError(f"{text}: {status.message() or status.code}")
     err.__cause__ = status.as_error()
@@ -161,7 +180,7 @@ def equal(a: Status | None, b: Status | None) -> bool:
 
 
 class NodeToStatus(Mapping[str, Status]):
-    """Node name to the status that rejected the pod there, in list order; made when somebody reads it
+    """Node name to the status that rejects the pod there, in list order; computed at the first access
     (kube-scheduler v1.36, framework/types.go).
 
     Parameters
@@ -169,10 +188,10 @@ class NodeToStatus(Mapping[str, Status]):
     nodes : int
         The number of nodes.
     read : callable
-        Makes the statuses. To be asked before the cluster changes.
+        Computes the statuses. It must be called before the cluster changes.
     from_search : bool
-        All of them are verdicts of the core's last search: what it says of the nodes that it searched, and an
-        unresolvable status for all others.
+        The statuses are verdicts of the core's last search for the nodes that it searched, and
+        UnschedulableAndUnresolvable for all others.
     """
 
     def __init__(self, nodes: int, read: Callable[[], dict[str, Status]], from_search: bool = False) -> None:
@@ -237,21 +256,21 @@ def read_answers(
     ValueError
         For another shape, or for other values.
     """
-    given = np.asarray(answer.numbers if isinstance(answer, Answers) else answer)
-    if given.shape != (nodes,):
-        raise ValueError(f'filter_all of plugin "{name}" answered shape {given.shape} for {nodes} nodes')
+    values = np.asarray(answer.numbers if isinstance(answer, Answers) else answer)
+    if values.shape != (nodes,):
+        raise ValueError(f'filter_all of plugin "{name}" answered shape {values.shape} for {nodes} nodes')
     if isinstance(answer, Answers):
-        known = given.dtype.kind in "iu" and int(given.max(initial=0)) < len(answer.statuses)
-        if not known or (given.dtype.kind == "i" and given.min(initial=0) < 0):
+        known = values.dtype.kind in "iu" and int(values.max(initial=0)) < len(answer.statuses)
+        if not known or (values.dtype.kind == "i" and values.min(initial=0) < 0):
             raise ValueError(f'filter_all of plugin "{name}" answered numbers of no status')
-        return Answers(given, answer.statuses)
-    if given.dtype == bool:
-        rejections = () if given.all() else (verdict(Code.UNSCHEDULABLE),)
-        return Answers((~given).view(np.uint8), (None, *rejections))
-    if given.dtype.kind not in "iu" or not np.isin(given, FILTER_CODES).all():
+        return Answers(values, answer.statuses)
+    if values.dtype == bool:
+        rejections = () if values.all() else (verdict(Code.UNSCHEDULABLE),)
+        return Answers((~values).view(np.uint8), (None, *rejections))
+    if values.dtype.kind not in "iu" or not np.isin(values, FILTER_CODES).all():
         raise ValueError(f'filter_all of plugin "{name}" answered neither booleans nor codes of Filter')
-    there = np.flatnonzero(np.bincount(given, minlength=1)).tolist()
-    return Answers(np.searchsorted(there, given), [verdict(code) for code in there])
+    there = np.flatnonzero(np.bincount(values, minlength=1)).tolist()
+    return Answers(np.searchsorted(there, values), [verdict(code) for code in there])
 
 
 def fit_error(nodes: int, reasons: Mapping[str, int]) -> str:

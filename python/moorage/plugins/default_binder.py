@@ -8,8 +8,10 @@ from moorage.objects import Pod
 
 
 class DefaultBinder(fwk.BindPlugin):
-    """kube-scheduler v1.36, defaultbinder/. Where a profile has nothing else to do between choosing a node
-    and binding, the scheduler binds many pods at once."""
+    """Bind: creates the binding through the client (kube-scheduler v1.36, defaultbinder/).
+
+    The scheduler binds many pods with one call where no other plugin takes part after Filter and Score.
+    """
 
     name = "DefaultBinder"
     in_core = True

@@ -1,5 +1,4 @@
-"""DynamicResources: known by name only. It filters nothing and scores 0 for pods without resource claims, and
-pods with claims are refused when they are read."""
+"""DynamicResources: devices for resource claims, which this version leaves out."""
 
 from __future__ import annotations
 
@@ -42,7 +41,11 @@ class DynamicResources(
     fwk.EnqueueExtensions,
     fwk.SignPlugin,
 ):
-    """kube-scheduler v1.36, dynamicresources/."""
+    """A placeholder with the queueing hints of kube-scheduler v1.36, dynamicresources/.
+
+    It filters no node and scores 0 for pods without resource claims; pods with claims are refused when they
+    are read.
+    """
 
     name = "DynamicResources"
     default_weight = 2
@@ -55,7 +58,7 @@ class DynamicResources(
         return None, self.failure(state) or fwk.Status(fwk.Code.UNSCHEDULABLE, (NO_CLAIMS,), self.name)
 
     def failure(self, state: fwk.CycleState) -> fwk.Status | None:
-        """PreFilter ended before this plugin had its turn: it misses what it would have written there."""
+        """The Error where PreFilter ended before this plugin, so that it has written no state."""
         return (
             None
             if self.name in state.skip_filter_plugins
@@ -83,8 +86,8 @@ class DynamicResources(
         ]
 
     def after_claim_change(self, pod: Pod, old: ResourceClaim | None, new: ResourceClaim) -> fwk.QueueingHint:
-        """A claim of the pod came or changed, or any claim gave its devices back; and the pod has all claims
-        that it needs."""
+        """Queue where the pod has all its claims, and one of them was added or updated, or any claim was
+        deallocated."""
         claims = self._claims(pod)
         if claims is None:
             return fwk.QUEUE_SKIP
@@ -95,7 +98,7 @@ class DynamicResources(
         return queue_if(old is None or old.status != new.status)
 
     def after_pod_change(self, pod: Pod, old: Pod, new: Pod) -> fwk.QueueingHint:
-        """This pod has all claims that it needs."""
+        """Queue where the event is about the pod, and it has all its claims."""
         return queue_if(is_same_pod(pod, new) and self._claims(new) is not None)
 
     def _claims(self, pod: Pod) -> list[ResourceClaim] | None:
@@ -114,8 +117,8 @@ class DynamicResources(
 
 
 def _claim_names(pod: Pod) -> Iterator[tuple[str | None, bool]]:
-    """The names of the claims that a pod needs, and whether each is made for this pod; None where one that is
-    made for it has no name yet."""
+    """The names of the claims of a pod, and whether each is generated for the pod; None for a generated claim
+    without a name yet."""
     made = {one.name: one for one in pod.status.resource_claim_statuses}
     for use in pod.spec.resource_claims:
         if use.resource_claim_name is not None:

@@ -1,4 +1,4 @@
-"""GangScheduling: the pods of a group wait until there are enough of them, and until enough have a node."""
+"""GangScheduling: the pods of a group are scheduled when minCount of them can be, or none is."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ from moorage.objects import Object, Pod, UnitKey, group_of
 
 WAITS = "waiting for minCount pods from a gang to be scheduled"
 TIMEOUT = 5 * 60.0
-"""Seconds that a pod waits on Permit for the others."""
+"""Seconds that a pod of a group waits on Permit."""
 
 
 class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.EnqueueExtensions):
-    """kube-scheduler v1.36, gangscheduling/. Pods of a group mostly come to Permit together, and then the
-    minimum is counted once (`scheduler/groups/place_group.py`); here is what holds for one that comes
-    alone."""
+    """PreEnqueue and Permit of kube-scheduler v1.36, gangscheduling/.
+
+    Pods of a group that are scheduled together do not run Permit one by one:
+    `scheduler/groups/place_group.py` counts them once. Permit here is for a pod that is scheduled alone.
+    """
 
     name = "GangScheduling"
     feature_gate = "GangScheduling"
 
     def pre_enqueue(self, pod: Pod) -> fwk.Status | None:
-        """A rejection while the pod's group, or a part of the pods that it needs, is not there."""
+        """Reject the pod until its group exists and has minCount pods."""
         key = group_of(pod)
         if key is None:
             return None
@@ -39,8 +41,8 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
         return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,), self.name)
 
     def permit(self, state: fwk.CycleState, pod: Pod, node_name: str) -> tuple[fwk.Status | None, float]:
-        """Wait until as many pods of the group as it needs have a node, in fact or assumed; the last of them
-        allows all others that wait."""
+        """Wait until minCount pods of the group have a node or are assumed; the last of them allows the
+        others that wait."""
         key = group_of(pod)
         if key is None:
             return None, 0.0
@@ -74,10 +76,10 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
         ]
 
     def after_pod_added(self, pod: Pod, old: None, new: Pod) -> fwk.QueueingHint:
-        """A pod of the same group came."""
+        """Queue where a pod of the same group was added."""
         key = group_of(pod)
         return queue_if(key is not None and group_of(new) == key)
 
     def after_group_added(self, pod: Pod, old: None, new: Object) -> fwk.QueueingHint:
-        """The pod's group came."""
+        """Queue where the pod's group was added."""
         return queue_if((new.namespace, new.name) == group_of(pod))

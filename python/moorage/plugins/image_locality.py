@@ -1,4 +1,4 @@
-"""ImageLocality: prefers nodes that already have the pod's images."""
+"""ImageLocality: prefers nodes that have the images of the pod."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from moorage.objects import Pod
 
 
 class ImageLocality(NativePlugin, fwk.ScorePlugin, fwk.SignPlugin):
-    """kube-scheduler v1.36, image_locality.go. Counts are those of the moment a node was last copied to the
-    view."""
+    """Score of kube-scheduler v1.36, image_locality.go.
+
+    The number of nodes with an image is that of the time when the node was last copied to the view.
+    """
 
     name = "ImageLocality"
     default_weight = 1

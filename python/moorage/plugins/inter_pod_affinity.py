@@ -1,4 +1,4 @@
-"""InterPodAffinity: required terms filter, preferred ones score; the pod's and those of pods there."""
+"""InterPodAffinity: affinity and anti-affinity of the pod and of existing pods."""
 
 from __future__ import annotations
 
@@ -30,8 +30,12 @@ class InterPodAffinity(
     fwk.EnqueueExtensions,
     fwk.SignPlugin,
 ):
-    """kube-scheduler v1.36, interpodaffinity/. The bucket is the sum of the weights; its constant lies
-    between the extremes of the feasible nodes."""
+    """Required terms filter, preferred terms score (kube-scheduler v1.36, interpodaffinity/).
+
+    The raw score is the sum of the weights of matching terms; it is normalized linearly between the minimum
+    and the maximum of the feasible nodes. Arguments: ``hardPodAffinityWeight``, the weight of required
+    affinity of existing pods; ``ignorePreferredTermsOfExistingPods``.
+    """
 
     name = "InterPodAffinity"
     missing_state_text = {
@@ -60,8 +64,8 @@ class InterPodAffinity(
         return tuple(text for bit, text in enumerate(REASONS) if bits >> bit & 1)
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any] | fwk.Status | None:
-        """Terms of other pods may match the labels. Where their preferred terms are ignored, labels do not
-        count at all, though required terms may still match them."""
+        """The labels, which terms of other pods may match. As upstream, they are left out where preferred
+        terms of existing pods are ignored, though required terms may still match."""
         affinity = pod.spec.affinity
         if affinity is not None and (affinity.pod_affinity, affinity.pod_anti_affinity) != (None, None):
             return UNSIGNED
@@ -75,8 +79,8 @@ class InterPodAffinity(
         ]
 
     def after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> fwk.QueueingHint:
-        """A pod came that the affinity terms want, or went that anti-affinity terms keep away; changed
-        labels count too."""
+        """Queue where a pod matches the affinity terms now, or the anti-affinity terms no longer: it was
+        added, deleted or got other labels."""
         if is_same_pod(pod, new):
             return fwk.QUEUE
         if any(other is not None and not is_live(other) for other in (old, new)):
@@ -93,7 +97,7 @@ class InterPodAffinity(
         return queue_if(attracted or (_all_match(anti_affinity, old) and not _all_match(anti_affinity, new)))
 
     def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> fwk.QueueingHint:
-        """A domain came, or a node moved to another; for anti-affinity, also out of all."""
+        """Queue where a node has another value of a topology key, or for anti-affinity has lost the label."""
         affinity, anti_affinity = self._required(pod)
         now = new.metadata.labels
         if old is None:
@@ -108,7 +112,7 @@ class InterPodAffinity(
         )
 
     def _required(self, pod: Pod) -> tuple[tuple[PodTerm, ...], tuple[PodTerm, ...]]:
-        """Required terms of both kinds; ValueError where one is malformed."""
+        """Required affinity and anti-affinity terms; ValueError where one is malformed."""
         shape = self.shape_of(pod)
         if "required" in shape.terms_error:
             raise ValueError(shape.terms_error)
@@ -116,7 +120,7 @@ class InterPodAffinity(
 
 
 def _all_match(terms: Sequence[PodTerm], pod: Pod) -> bool:
-    """Whether all terms mean a pod; no terms mean none. As upstream has it, a namespace selector is asked
-    about no labels."""
+    """Whether all terms, and at least one, match a pod. As upstream, namespace selectors are matched against
+    no labels."""
     meta = pod.metadata
     return bool(terms) and all(term.matches(meta.namespace, {}, meta.labels) for term in terms)

@@ -1,4 +1,4 @@
-"""NodeAffinity: nodeSelector and required node affinity filter, preferred node affinity scores."""
+"""NodeAffinity: nodeSelector and node affinity of the pod, and addedAffinity of the profile."""
 
 from __future__ import annotations
 
@@ -40,8 +40,11 @@ class NodeAffinity(
     fwk.EnqueueExtensions,
     fwk.SignPlugin,
 ):
-    """kube-scheduler v1.36, node_affinity.go. The bucket is the sum of the matching preferred weights; its
-    constant is 100 * sum / max."""
+    """nodeSelector and required terms filter, preferred terms score (kube-scheduler v1.36, node_affinity.go).
+
+    The raw score is the sum of the weights of matching preferred terms; the score is 100 * sum / maximum.
+    Argument: ``addedAffinity``, for all pods of the profile.
+    """
 
     name = "NodeAffinity"
     default_weight = 2
@@ -69,7 +72,7 @@ class NodeAffinity(
 
     @cached_property
     def added(self) -> pod_objects.NodeAffinity | None:
-        """addedAffinity: what every pod of the profile must and should meet besides."""
+        """addedAffinity of the arguments."""
         added = self.args.get("addedAffinity")
         return None if added is None else decode(dict(added), pod_objects.NodeAffinity)
 
@@ -94,16 +97,16 @@ class NodeAffinity(
         return [on(NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL, self.after_node_change)]
 
     def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> fwk.QueueingHint:
-        """A node matches the pod that did not match before. addedAffinity is asked about the node as it is
-        now only."""
+        """Queue where a node matches the pod and did not before. addedAffinity is matched against the new
+        node only."""
         added = None if self.added is None else self.added.required
         is_let_in = added is None or NodeSelectorMatcher(added).matches(new)
         return queue_if(is_let_in and _matches(pod, new) and not (old is not None and _matches(pod, old)))
 
 
 def _matches(pod: Pod, node: Node) -> bool:
-    """Whether nodeSelector and required node affinity match; ValueError where a malformed term may be why
-    they do not."""
+    """Whether nodeSelector and required node affinity match; ValueError for a malformed term where they do
+    not."""
     if pod_matches_node_selector(pod.spec, node):
         return True
     required = (

@@ -1,4 +1,4 @@
-"""NodeDeclaredFeatures: known by name only; it filters nothing for pods that need no declared feature."""
+"""NodeDeclaredFeatures: features that nodes declare and pods need, which this version leaves out."""
 
 from __future__ import annotations
 
@@ -13,30 +13,33 @@ from moorage.objects import Node, Pod
 class NodeDeclaredFeatures(
     UnbuiltPlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.EnqueueExtensions, fwk.SignPlugin
 ):
-    """kube-scheduler v1.36, nodedeclaredfeatures/."""
+    """A placeholder with the queueing hints of kube-scheduler v1.36, nodedeclaredfeatures/.
+
+    It filters no node.
+    """
 
     name = "NodeDeclaredFeatures"
     feature_gate = "NodeDeclaredFeatures"
 
     def sign_pod(self, pod: Pod) -> None:
-        """Nothing that pods hold here needs a declared feature."""
+        """No part of a pod that is read here needs a declared feature."""
 
     def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         nodes = ActionType.ADD | ActionType.UPDATE_NODE_DECLARED_FEATURE
         return [on(NODE, nodes, self.after_node_change), on(POD, ActionType.UPDATE, self.after_pod_change)]
 
     def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> fwk.QueueingHint:
-        """A node came, or declares other features."""
+        """Queue where a node was added, or declares other features."""
         return queue_if(old is None or old.status.declared_features != new.status.declared_features)
 
     def after_pod_change(self, pod: Pod, old: Pod, new: Pod) -> fwk.QueueingHint:
-        """This pod needs other features."""
+        """Queue where the pod needs other features."""
         return queue_if(is_same_pod(pod, new) and _needs(old) != _needs(new))
 
 
 def _needs(pod: Pod) -> tuple[bool, bool]:
-    """Which features a pod needs of those that nodes may declare (nodedeclaredfeatures/features): that all
-    containers restart, and user namespaces in the host's network."""
+    """Whether a pod needs restarts of all containers, and user namespaces in the host's network: the features
+    that nodes may declare (nodedeclaredfeatures/features)."""
     containers = (*pod.spec.containers, *pod.spec.init_containers)
     rules = (rule for container in containers for rule in container.restart_policy_rules)
     restarts = any(rule.action == "RestartAllContainers" for rule in rules)

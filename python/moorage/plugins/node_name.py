@@ -13,7 +13,7 @@ from moorage.objects import Pod
 
 
 class NodeName(NativePlugin, fwk.FilterPlugin, fwk.EnqueueExtensions, fwk.SignPlugin):
-    """kube-scheduler v1.36, node_name.go."""
+    """Filter of kube-scheduler v1.36, node_name.go."""
 
     name = "NodeName"
 

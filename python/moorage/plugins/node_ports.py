@@ -1,4 +1,4 @@
-"""NodePorts: the host ports that a pod asks for must be free."""
+"""NodePorts: the host ports of a pod must be free on its node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from moorage.objects import Pod
 
 
 class NodePorts(NativePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.EnqueueExtensions, fwk.SignPlugin):
-    """kube-scheduler v1.36, node_ports.go: ports of containers and sidecars."""
+    """Filter of kube-scheduler v1.36, node_ports.go, for ports of containers and sidecars."""
 
     name = "NodePorts"
     missing_state_text = {fwk.FilterPlugin: 'reading "PreFilterNodePorts"'}
@@ -25,7 +25,7 @@ class NodePorts(NativePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.Enqueue
         return ("node(s) didn't have free ports for the requested pod ports",)
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
-        """All host ports by their numbers alone, those of init containers too."""
+        """The numbers of all host ports, with those of init containers."""
         containers = (*pod.spec.containers, *pod.spec.init_containers)
         return {"hostPorts": sorted({port.host_port for one in containers for port in one.ports} - {0})}
 
@@ -33,11 +33,11 @@ class NodePorts(NativePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.Enqueue
         return [on(POD, ActionType.DELETE, self.after_pod_deleted), on(NODE, ActionType.ADD)]
 
     def after_pod_deleted(self, pod: Pod, old: Pod, new: None) -> fwk.QueueingHint:
-        """A pod went that had one of the pod's ports."""
+        """Queue where the deleted pod had a port of the pod."""
         return queue_if(is_live(old) and self._conflicts(pod, old))
 
     def _conflicts(self, pod: Pod, other: Pod) -> bool:
-        """Whether both want a port of one protocol and address; 0.0.0.0 stands for all addresses."""
+        """Whether two pods need the same port, protocol and address; 0.0.0.0 is every address."""
         everywhere = self.required_handle().cache.state.symbols.intern("0.0.0.0")
         return any(
             mine[1:] == theirs[1:] and (mine[0] == theirs[0] or everywhere in (mine[0], theirs[0]))

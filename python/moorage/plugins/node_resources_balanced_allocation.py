@@ -15,7 +15,10 @@ from .node_resources_fit import weighted_resources
 
 
 class NodeResourcesBalancedAllocation(NativePlugin, fwk.PreScorePlugin, fwk.ScorePlugin, fwk.SignPlugin):
-    """kube-scheduler v1.36, balanced_allocation.go; `Profile.balanced_allocation` chooses the formula."""
+    """Score of kube-scheduler v1.36, balanced_allocation.go.
+
+    `Profile.balanced_allocation` selects the formula. Argument: ``resources``, with names and weights.
+    """
 
     name = "NodeResourcesBalancedAllocation"
     default_weight = 1

@@ -1,4 +1,4 @@
-"""NodeResourcesFit: a pod's requests must be free on the node; scores by LeastAllocated."""
+"""NodeResourcesFit: the requests of a pod must be free on its node."""
 
 from __future__ import annotations
 
@@ -39,8 +39,11 @@ class NodeResourcesFit(
     fwk.EnqueueExtensions,
     fwk.SignPlugin,
 ):
-    """kube-scheduler v1.36, fit.go and least_allocated.go. Reason bits: pods, cpu, memory, then the shape's
-    other requests in their order (ephemeral-storage, then by name)."""
+    """Filter, and Score by a strategy (kube-scheduler v1.36, noderesources/fit.go and the strategies there).
+
+    Reason bits: pods, cpu, memory, then the other requests of the shape (ephemeral-storage, then by name).
+    Arguments: ``scoringStrategy``, ``ignoredResources``, ``ignoredResourceGroups``.
+    """
 
     name = "NodeResourcesFit"
     missing_state_text = {fwk.FilterPlugin: 'error reading "PreFilterNodeResourcesFit"'}
@@ -73,34 +76,44 @@ class NodeResourcesFit(
         return signing.requests(self, pod)
 
     def score_placement(self, group: PodGroup, assignments: fwk.Assignments) -> int:
-        """MostAllocated over all nodes of a placement together, with the pods that would come: little is left
-        over of placements that are nearly full (KEP-5732)."""
+        """MostAllocated over the sums of all nodes of a placement, with the pods of the group (KEP-5732).
+
+        Parameters
+        ----------
+        group : PodGroup
+        assignments : Assignments
+
+        Returns
+        -------
+        int
+            0 to 100.
+        """
         nodes = self._framework().nodes(assignments.placement.rows)
-        comes = self._comes(assignments)
+        requests = self._requests(assignments)
         points = total = 0
         for name, weight in weighted_resources(self.args["scoringStrategy"]["resources"]):
             capacity = int(nodes.allocatable[name].sum())
             if capacity == 0:
                 continue
             is_basic = name in ("cpu", "memory")
-            used = int((nodes.nonzero if is_basic else nodes.requested)[name].sum()) + comes[name]
+            used = int((nodes.nonzero if is_basic else nodes.requested)[name].sum()) + requests[name]
             points += weight * (min(used, capacity) * fwk.MAX_NODE_SCORE // capacity)
             total += weight
         return points // total if total else 0
 
-    def _comes(self, assignments: fwk.Assignments) -> Counter[str]:
-        """What the containers of the pods request together that would come, as scores of nodes take it."""
+    def _requests(self, assignments: fwk.Assignments) -> Counter[str]:
+        """The sum of the requests of the assigned pods, as Score counts them."""
         shapes = Counter(
             self.shape_of(pod)
             for pod, row in zip(assignments.pods, assignments.rows.tolist(), strict=True)
             if row >= 0
         )
-        comes: Counter[str] = Counter()
+        total: Counter[str] = Counter()
         for shape, pods in shapes.items():
             cpu, memory = shape.score_requests
             for name, amount in {"cpu": cpu, "memory": memory, **shape.other_requests}.items():
-                comes[name] += pods * amount
-        return comes
+                total[name] += pods * amount
+        return total
 
     # ---- queueing hints ------------------------------------------------------------------------------------
 
@@ -114,7 +127,7 @@ class NodeResourcesFit(
         ]
 
     def after_pod_change(self, pod: Pod, old: Pod, new: Pod | None) -> fwk.QueueingHint:
-        """A pod went, or asks for less of what this one asks for."""
+        """Queue where a pod was deleted, or requests less of a resource that the pod requests."""
         if new is None:
             return queue_if(is_live(old))
         return queue_if(is_same_pod(pod, new) or (new.spec.node_name and self._frees(pod, old, new)))
@@ -128,8 +141,8 @@ class NodeResourcesFit(
         )
 
     def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> fwk.QueueingHint:
-        """The pod would fit a node if that were empty, which now has more of something. Resources that are
-        configured to be ignored count all the same, as upstream has it."""
+        """Queue where the pod fits the empty node, and the node has more of a resource than before. As
+        upstream, ignored resources count."""
         wanted = _wanted(self.shape_of(pod))
         now = _allocatable(new, wanted)
         delegated = {name for name in wanted if not now[name] and self._is_delegated(name)}
@@ -141,7 +154,7 @@ class NodeResourcesFit(
         return queue_if(any(now[name] > was[name] for name in now))
 
     def _is_delegated(self, name: str) -> bool:
-        """Whether an extended resource is allocated dynamically: a device class stands for it."""
+        """Whether an extended resource is one of a device class."""
         informers = self.handle and self.handle.informers
         if not informers or not is_counted(name) or name == "ephemeral-storage":
             return False
@@ -150,7 +163,7 @@ class NodeResourcesFit(
     def after_device_class_change(
         self, pod: Pod, old: DeviceClass | None, new: DeviceClass
     ) -> fwk.QueueingHint:
-        """A device class stands for a resource that the pod asks for."""
+        """Queue where a device class has an extended resource that the pod requests."""
         if old is not None and old.spec.extended_resource_name == new.spec.extended_resource_name:
             return queue_if(False)
         names = _names(new) if old is None else {new.spec.extended_resource_name}
@@ -158,7 +171,7 @@ class NodeResourcesFit(
 
 
 def _wanted(shape: Shape) -> dict[str, int]:
-    """What a pod requests of each resource, without those that it does not request."""
+    """The requests of a pod that are not 0."""
     cpu, memory = shape.requests
     return {
         name: amount for name, amount in (("cpu", cpu), ("memory", memory)) if amount
@@ -166,19 +179,29 @@ def _wanted(shape: Shape) -> dict[str, int]:
 
 
 def _allocatable(node: Node, names: Iterable[str]) -> dict[str, int]:
-    """What a node has of some resources, and of pods."""
-    given = node.status.allocatable
-    found = {name: parse_value(given.get(name, 0)) for name in (*names, "pods")}
+    """The allocatable amounts of some resources, and of pods."""
+    allocatable = node.status.allocatable
+    found = {name: parse_value(allocatable.get(name, 0)) for name in (*names, "pods")}
     if "cpu" in found:
-        found["cpu"] = parse_milli(given.get("cpu", 0))
+        found["cpu"] = parse_milli(allocatable.get("cpu", 0))
     return found
 
 
 def _names(device_class: DeviceClass) -> set[str | None]:
-    """The extended resources that a device class stands for."""
+    """The extended resources of a device class."""
     return {device_class.spec.extended_resource_name, f"{IMPLICIT}{device_class.name}"}
 
 
 def weighted_resources(resources: Iterable[Mapping[str, Any]]) -> list[tuple[str, int]]:
-    """Resources and weights of a scoring strategy."""
+    """Resources and weights of a scoring strategy.
+
+    Parameters
+    ----------
+    resources : iterable of mapping
+        ``ResourceSpec`` values of the arguments.
+
+    Returns
+    -------
+    list of (str, int)
+    """
     return [(entry["name"], entry["weight"]) for entry in resources]

@@ -1,4 +1,4 @@
-"""NodeUnschedulable: rejects nodes with spec.unschedulable, unless the pod tolerates that taint."""
+"""NodeUnschedulable: rejects nodes with spec.unschedulable."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule
 
 
 class NodeUnschedulable(NativePlugin, fwk.FilterPlugin, fwk.EnqueueExtensions, fwk.SignPlugin):
-    """kube-scheduler v1.36, node_unschedulable.go."""
+    """Filter of kube-scheduler v1.36, node_unschedulable.go.
+
+    A pod that tolerates the taint ``node.kubernetes.io/unschedulable`` passes.
+    """
 
     name = "NodeUnschedulable"
 
@@ -34,9 +37,9 @@ class NodeUnschedulable(NativePlugin, fwk.FilterPlugin, fwk.EnqueueExtensions, f
         ]
 
     def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> fwk.QueueingHint:
-        """A node can be scheduled on now; tolerations do not count."""
+        """Queue where a node was added or uncordoned and is schedulable; tolerations do not count."""
         return queue_if(not new.spec.unschedulable and (old is None or old.spec.unschedulable))
 
     def after_toleration_change(self, pod: Pod, old: Pod, new: Pod) -> fwk.QueueingHint:
-        """This pod tolerates such nodes."""
+        """Queue where the pod tolerates the taint now."""
         return queue_if(is_same_pod(pod, new) and tolerates(new.spec.tolerations, UNSCHEDULABLE))

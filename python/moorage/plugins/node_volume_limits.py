@@ -1,4 +1,4 @@
-"""NodeVolumeLimits: how many volumes of a CSI driver a node takes."""
+"""NodeVolumeLimits: the number of volumes of a CSI driver that a node can attach."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STATUSES = None, EXCEEDED
 
 
 class NodeVolumeLimits(VolumePlugin):
-    """kube-scheduler v1.36, nodevolumelimits/csi.go."""
+    """Filter of kube-scheduler v1.36, nodevolumelimits/csi.go."""
 
     name = "NodeVolumeLimits"
 
@@ -43,7 +43,7 @@ class NodeVolumeLimits(VolumePlugin):
         return self._unbuilt() if _counts(pod) else fwk.SKIP
 
     def _unbuilt(self) -> fwk.Status | None:
-        """An error where a driver must be on a node, which has an effect with the gate VolumeLimitScaling."""
+        """An Error for a driver with preventPodSchedulingIfMissing, with the gate VolumeLimitScaling."""
         if self.required_handle().scales_volume_limits:
             for driver in self.lister(CSIDriver).list():
                 if driver.spec.prevent_pod_scheduling_if_missing:
@@ -89,7 +89,7 @@ class NodeVolumeLimits(VolumePlugin):
     def _wanted(
         self, state: fwk.CycleState, pod: Pod, attached: AttachedVolumes
     ) -> frozenset[CSIVolume] | fwk.Status:
-        """The pod's volumes, or what is wrong with them on every node."""
+        """The volumes of a pod to attach, or a status for all nodes."""
         try:
             wanted: frozenset[CSIVolume] | fwk.Status = state.read(STATE)
         except fwk.NotFoundError:
@@ -108,22 +108,22 @@ class NodeVolumeLimits(VolumePlugin):
         ]
 
     def after_csi_node_change(self, pod: Pod, old: CSINode | None, new: CSINode) -> fwk.QueueingHint:
-        """A node came, or some driver takes more volumes there, whether or not it is one of the pod's."""
+        """Queue where a CSINode was added, or the limit of any driver there is higher."""
         if old is None:
             return queue_if(True)
         was = _limits(old)
         return queue_if(any(limit > was.get(driver, 0) for driver, limit in _limits(new).items()))
 
     def after_pod_deleted(self, pod: Pod, old: Pod, new: None) -> fwk.QueueingHint:
-        """A pod with volumes that count went."""
+        """Queue where a pod with volumes to attach was deleted."""
         return queue_if(_counts(old) and is_live(old))
 
     def after_claim_added(self, pod: Pod, old: None, new: PersistentVolumeClaim) -> fwk.QueueingHint:
-        """A claim of the pod came."""
+        """Queue where a claim of the pod was added."""
         return queue_if(is_claim_of(pod, new))
 
     def after_detached(self, pod: Pod, old: VolumeAttachment, new: None) -> fwk.QueueingHint:
-        """A volume was detached that may be of a driver of the pod's."""
+        """Queue where a volume was detached whose driver the pod may use."""
         return queue_if(
             any(
                 volume.persistent_volume_claim or migrated_driver(volume) == old.spec.attacher
@@ -133,7 +133,7 @@ class NodeVolumeLimits(VolumePlugin):
 
 
 def _counts(pod: Pod) -> bool:
-    """Whether a pod has volumes that may count."""
+    """Whether a pod has volumes that may be attached by a CSI driver."""
     return any(v.persistent_volume_claim or v.ephemeral or migrated_driver(v) for v in pod.spec.volumes)
 
 
@@ -147,11 +147,22 @@ def _volumes_of(pod: Pod, attached: AttachedVolumes) -> frozenset[CSIVolume] | f
 
 
 def is_claim_of(pod: Pod, claim: PersistentVolumeClaim) -> bool:
-    """Whether a pod names a claim, or it belongs to an ephemeral volume of the pod."""
+    """Whether a pod uses a claim.
+
+    Parameters
+    ----------
+    pod : Pod
+    claim : PersistentVolumeClaim
+
+    Returns
+    -------
+    bool
+        True for a claim that the pod names, or that has the name of one of its ephemeral volumes.
+    """
     ephemeral = {f"{pod.name}-{volume.name}" for volume in pod.spec.volumes if volume.ephemeral is not None}
     return claim.namespace == pod.namespace and claim.name in claim_names(pod) | ephemeral
 
 
 def _limits(node: CSINode) -> dict[str, int]:
-    """Driver to the number of volumes that it takes; 0 where it gives no limit."""
+    """Driver to its limit on the node; 0 for none."""
     return {one.name: (one.allocatable and one.allocatable.count) or 0 for one in node.spec.drivers}

@@ -1,4 +1,4 @@
-"""PodGroupPodsCount: the more pods of a group a placement has, the better."""
+"""PodGroupPodsCount: prefers placements with more pods of the group."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from moorage.objects import PodGroup
 
 
 class PodGroupPodsCount(fwk.PlacementScorePlugin):
-    """kube-scheduler v1.36, podgrouppodscount/. Members that have a node already count, too."""
+    """PlacementScore of kube-scheduler v1.36, podgrouppodscount/.
+
+    Pods that have a node already count, too. The score is 100 * pods / maximum.
+    """
 
     name = "PodGroupPodsCount"
     default_weight = 1

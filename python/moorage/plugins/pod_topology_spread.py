@@ -1,4 +1,4 @@
-"""PodTopologySpread: spreads pods over the domains of labels; hard constraints filter, soft ones score."""
+"""PodTopologySpread: spreads pods over the domains of node labels."""
 
 from __future__ import annotations
 
@@ -25,7 +25,16 @@ SYSTEM_CONSTRAINTS = (
 
 
 class Hard(NamedTuple):
-    """A constraint that filters: the pods it counts, and whether it leaves tainted nodes out."""
+    """A hard constraint, for queueing hints.
+
+    Attributes
+    ----------
+    topology_key : str
+    selector : LabelSelectorMatcher
+        The pods that it counts.
+    honors_taints : bool
+        It leaves out nodes with taints that the pod does not tolerate.
+    """
 
     topology_key: str
     selector: LabelSelectorMatcher
@@ -41,8 +50,12 @@ class PodTopologySpread(
     fwk.EnqueueExtensions,
     fwk.SignPlugin,
 ):
-    """kube-scheduler v1.36, podtopologyspread/. The bucket is the weighed sum of matching pods; constants
-    need its extremes over the feasible nodes. Pods without constraints get the system's or a list's."""
+    """Hard constraints filter, soft ones score (kube-scheduler v1.36, podtopologyspread/).
+
+    The raw score is the weighted number of matching pods; it is normalized by the minimum and the maximum of
+    the feasible nodes. Arguments: ``defaultingType``, ``System`` or ``List``, and ``defaultConstraints``, for
+    pods without constraints of their own.
+    """
 
     name = "PodTopologySpread"
     missing_state_text = {
@@ -69,12 +82,12 @@ class PodTopologySpread(
 
     @property
     def is_system_defaulted(self) -> bool:
-        """Whether pods without constraints get the system's, not those of a list."""
+        """Whether pods without constraints get those of the system."""
         return bool(self.args["defaultingType"] == "System")
 
     @cached_property
     def default_constraints(self) -> tuple[TopologySpreadConstraint, ...]:
-        """What spreads pods without constraints of their own."""
+        """The constraints of pods without any of their own."""
         if self.is_system_defaulted:
             return SYSTEM_CONSTRAINTS
         return tuple(map(_constraint, self.args.get("defaultConstraints") or ()))
@@ -91,7 +104,7 @@ class PodTopologySpread(
 
     @property
     def can_sign(self) -> bool:
-        """False with default constraints, the system's for instance: every pod may be spread by them."""
+        """False with default constraints, since they may apply to every pod."""
         return not self.default_constraints
 
     def sign_pod(self, pod: Pod) -> fwk.Status | None:
@@ -107,7 +120,7 @@ class PodTopologySpread(
         return [on(POD, pods, self.after_pod_change), on(NODE, nodes, self.after_node_change)]
 
     def after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> fwk.QueueingHint:
-        """Another count of pods, or this pod tolerates taints of other nodes."""
+        """Queue where the number of matching pods has changed, or the pod tolerates other taints."""
         for other in (old, new):
             if other is not None and not (is_same_pod(pod, other) or _counts(pod, other)):
                 return fwk.QUEUE_SKIP
@@ -124,7 +137,7 @@ class PodTopologySpread(
         )
 
     def after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> fwk.QueueingHint:
-        """A node with all topology keys came, went, moved to other domains or has other taints."""
+        """Queue where a node with all topology keys was added or deleted, or has other domains or taints."""
         keys = [one.topology_key for one in self._hard(pod)]
         was, now = (None if node is None else _domains(keys, node) for node in (old, new))
         if old is None or new is None:
@@ -132,7 +145,7 @@ class PodTopologySpread(
         return queue_if(was != now or (now is not None and old.spec.taints != new.spec.taints))
 
     def _hard(self, pod: Pod) -> list[Hard]:
-        """The hard constraints of a pod, or the default ones; ValueError where a selector is malformed."""
+        """The hard constraints of a pod, by default those of the arguments; ValueError where malformed."""
         constraints: Sequence[TopologySpreadConstraint] = pod.spec.topology_spread_constraints
         selector = None
         if not constraints:
@@ -146,14 +159,14 @@ class PodTopologySpread(
         ]
 
     def _default_selector(self, pod: Pod) -> LabelSelectorMatcher | None:
-        """What default constraints count: the pods of what this one belongs to."""
+        """The selector of default constraints: that of the services and controllers of the pod."""
         state = self.required_handle().cache.state
         owner = state.classes.keys[state.classes.intern(pod)][2]
         return state.workloads.selector_of(pod.namespace, pod.metadata.labels, owner)
 
 
 def _selector(constraint: TopologySpreadConstraint, pod: Pod) -> LabelSelectorMatcher:
-    """What a constraint of a pod counts: its selector, and its matchLabelKeys with the pod's values."""
+    """The pods that a constraint counts: its selector with the pod's values of matchLabelKeys."""
     own = LabelSelectorMatcher(constraint.label_selector)
     labels = pod.metadata.labels
     keys = {key: labels[key] for key in constraint.match_label_keys if key in labels}
@@ -165,10 +178,10 @@ def _counts(pod: Pod, other: Pod) -> bool:
 
 
 def _domains(keys: Sequence[str], node: Node) -> list[str] | None:
-    """A node's domains; None where it lacks a key."""
+    """The values of topology keys of a node; None where it lacks one."""
     labels = node.metadata.labels
     return [labels[key] for key in keys] if all(key in labels for key in keys) else None
 
 
-def _constraint(given: Mapping[str, Any]) -> TopologySpreadConstraint:
-    return decode(dict(given), TopologySpreadConstraint)
+def _constraint(value: Mapping[str, Any]) -> TopologySpreadConstraint:
+    return decode(dict(value), TopologySpreadConstraint)

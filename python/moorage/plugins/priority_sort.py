@@ -1,4 +1,4 @@
-"""PrioritySort: higher priority first, then the pod that came earlier."""
+"""PrioritySort: sorts the queue by priority, then by the time of entry."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from moorage.queue.active_queue import by_priority
 
 
 class PrioritySort(fwk.QueueSortPlugin):
-    """kube-scheduler v1.36, priority_sort.go. Pods that came at one time keep the order of their entry."""
+    """QueueSort of kube-scheduler v1.36, priority_sort.go. Pods with equal times keep the order of entry."""
 
     name = "PrioritySort"
 

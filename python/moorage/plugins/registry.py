@@ -71,8 +71,17 @@ def in_tree_registry() -> Registry:
 
 
 def default_profile(gates: Mapping[str, bool] = DEFAULT_GATES) -> Profile:
-    """The profile of a kube-scheduler v1.36.2 without configuration, with these feature gates on top of the
-    defaults."""
+    """The profile of a kube-scheduler v1.36.2 without configuration.
+
+    Parameters
+    ----------
+    gates : mapping of str to bool
+        Feature gates, on top of the defaults.
+
+    Returns
+    -------
+    Profile
+    """
     plugins = _default_plugins(frozenset({**DEFAULT_GATES, **gates}.items()))
     return Profile(plugins=tuple([plugin(args) for plugin, args in plugins]))
 
@@ -81,7 +90,7 @@ def default_profile(gates: Mapping[str, bool] = DEFAULT_GATES) -> Profile:
 def _default_plugins(
     gates: frozenset[tuple[str, bool]],
 ) -> tuple[tuple[type[Plugin], Mapping[str, Any] | None], ...]:
-    """The plugins that are on by default, with their arguments."""
+    """The classes and arguments of the plugins that are enabled by default."""
     by_name, found = dict(gates), []
     for plugin in IN_TREE:
         if by_name.get(plugin.feature_gate, True):
@@ -96,14 +105,46 @@ ConfigurationSource = str | PathLike[str] | bytes | Mapping[str, Any] | KubeSche
 def read_configuration(
     source: ConfigurationSource, feature_gates: Mapping[str, bool] | None = None
 ) -> KubeSchedulerConfiguration:
-    """A configuration with the defaults of the in-tree plugins; see `load_configuration`."""
+    """Read a configuration, with the in-tree plugins.
+
+    Parameters
+    ----------
+    source : str, path, bytes, mapping or KubeSchedulerConfiguration
+        As of `load_configuration`; a KubeSchedulerConfiguration is returned as it is.
+    feature_gates : mapping of str to bool, optional
+        On top of the defaults of v1.36.
+
+    Returns
+    -------
+    KubeSchedulerConfiguration
+
+    Raises
+    ------
+    ConfigurationError, InputError
+        As `load_configuration`.
+    """
     if isinstance(source, KubeSchedulerConfiguration):
         return source
     return load_configuration(source, IN_TREE, feature_gates=feature_gates)
 
 
 def all_plugins(others: Registry | None = None) -> Registry:
-    """The in-tree plugins and others, by default those of installed packages."""
+    """The in-tree plugins and others.
+
+    Parameters
+    ----------
+    others : Registry, optional
+        By default the plugins of installed packages.
+
+    Returns
+    -------
+    Registry
+
+    Raises
+    ------
+    InputError
+        A name is taken.
+    """
     registry = in_tree_registry()
     registry.merge(installed_plugins() if others is None else others)
     return registry

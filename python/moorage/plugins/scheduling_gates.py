@@ -1,4 +1,4 @@
-"""SchedulingGates: a pod with scheduling gates does not enter the queue."""
+"""SchedulingGates: keeps pods with scheduling gates out of the queue."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from moorage.objects import Pod
 
 
 class SchedulingGates(fwk.PreEnqueuePlugin, fwk.EnqueueExtensions):
-    """kube-scheduler v1.36, scheduling_gates.go."""
+    """PreEnqueue of kube-scheduler v1.36, scheduling_gates.go."""
 
     name = "SchedulingGates"
     in_core = True
 
     def pre_enqueue(self, pod: Pod) -> fwk.Status | None:
-        """A rejection that names the gates, or None."""
+        """Reject a pod with scheduling gates; the reason has their names."""
         if not pod.spec.scheduling_gates:
             return None
         gates = " ".join(gate.name for gate in pod.spec.scheduling_gates)
@@ -27,5 +27,5 @@ class SchedulingGates(fwk.PreEnqueuePlugin, fwk.EnqueueExtensions):
         return [on(POD, ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, self.after_pod_change)]
 
     def after_pod_change(self, pod: Pod, old: Pod, new: Pod) -> fwk.QueueingHint:
-        """The last gate of this pod is gone."""
+        """Queue where the gates of the pod were removed."""
         return queue_if(is_same_pod(pod, new))

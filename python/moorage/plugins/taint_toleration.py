@@ -1,4 +1,4 @@
-"""TaintToleration: NoSchedule and NoExecute taints reject, PreferNoSchedule taints cost score."""
+"""TaintToleration: taints of nodes and tolerations of pods."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ REJECTING_EFFECTS = ("NoSchedule", "NoExecute")
 class TaintToleration(
     NativePlugin, fwk.FilterPlugin, fwk.PreScorePlugin, fwk.ScorePlugin, fwk.EnqueueExtensions, fwk.SignPlugin
 ):
-    """kube-scheduler v1.36, taint_toleration.go. The bucket is the number of PreferNoSchedule taints that the
-    pod does not tolerate; its constant is 100 - 100 * n / max."""
+    """NoSchedule and NoExecute taints filter, PreferNoSchedule taints score (v1.36, taint_toleration.go).
+
+    The raw score n is the number of PreferNoSchedule taints that the pod does not tolerate; the score is
+    100 - 100 * n / maximum.
+    """
 
     name = "TaintToleration"
     missing_state_text = {fwk.ScorePlugin: 'failed to read "PreScoreTaintToleration"'}
@@ -40,16 +43,16 @@ class TaintToleration(
         ]
 
     def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> fwk.QueueingHint:
-        """The pod tolerates a node that it did not tolerate before."""
+        """Queue where the pod tolerates the taints of a node, and did not before."""
         tolerations = self.shape_of(pod).tolerations
         is_new = old is None or not _is_tolerated(tolerations, old)
         return queue_if(is_new and _is_tolerated(tolerations, new))
 
     def after_toleration_change(self, pod: Pod, old: Pod, new: Pod) -> fwk.QueueingHint:
-        """This pod tolerates more."""
+        """Queue where the tolerations of the pod changed."""
         return queue_if(is_same_pod(pod, new))
 
 
 def _is_tolerated(tolerations: tuple[Toleration, ...], node: Node) -> bool:
-    """`tolerations` are those of a shape: with Lt and Gt only where the gate is on."""
+    """Whether the tolerations of a shape, which have Lt and Gt with the gate only, cover a node's taints."""
     return find_intolerable_taint(node.spec.taints, tolerations, REJECTING_EFFECTS, True) is None

@@ -1,4 +1,4 @@
-"""TopologyPlacementGenerator: a placement for each value of the label that a pod group is bound to."""
+"""TopologyPlacementGenerator: placements of a pod group by a node label."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ NO_DOMAIN = "cannot determine domain for already scheduled pods: {}"
 
 
 class TopologyPlacementGenerator(fwk.PlacementGeneratePlugin):
-    """kube-scheduler v1.36, topologyaware/. Placements come in the order of their first nodes; upstream, in
-    that of a map. Where members have a node already, there is no other placement than theirs."""
+    """PlacementGenerate of kube-scheduler v1.36, topologyaware/: one placement for each value of the label.
+
+    The order is that of the first node of each placement; upstream, that of a map. Where pods of the group
+    have a node already, their placement is the only one.
+    """
 
     name = "TopologyPlacementGenerator"
     feature_gate = "TopologyAwareWorkloadScheduling"
     in_core = True
-    _kept: tuple[tuple[int, str], list[fwk.Placement]] | None = None
+    _placements_of: tuple[tuple[int, str], list[fwk.Placement]] | None = None
 
     def generate_placements(
         self, group: PodGroup, scheduled: Sequence[Pod], parent: fwk.Placement
@@ -31,15 +34,15 @@ class TopologyPlacementGenerator(fwk.PlacementGeneratePlugin):
             return [parent]
         state, key = self.required_handle().cache.state, group.topology_keys[0]
         known = state.view.static_version, key
-        if self._kept is None or self._kept[0] != known:
-            self._kept = known, _placements(state, key, parent)
+        if self._placements_of is None or self._placements_of[0] != known:
+            self._placements_of = known, _placements(state, key, parent)
         if not scheduled:
-            return self._kept[1]
+            return self._placements_of[1]
         domain = self._domain(state, key, scheduled)
-        return [placement for placement in self._kept[1] if placement.name == domain]
+        return [placement for placement in self._placements_of[1] if placement.name == domain]
 
     def _domain(self, state: ClusterState, key: str, scheduled: Sequence[Pod]) -> str:
-        """The one value on the nodes of some pods."""
+        """The label's value on the nodes of some pods; MoorageError for none or several."""
         found: str | None = None
         for pod in scheduled:
             name = state.get_pod(pod).spec.node_name

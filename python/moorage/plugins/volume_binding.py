@@ -1,4 +1,4 @@
-"""VolumeBinding: the volumes of a pod's claims must be within reach of its node, or be found there."""
+"""VolumeBinding: finds, assumes and binds the volumes of a pod's claims."""
 
 from __future__ import annotations
 
@@ -58,16 +58,16 @@ OF_BOUND = (
 
 @dataclass(slots=True)
 class VolumeBindingState:
-    """The plugin's data about a pod in one cycle; the clones of the cycle's state share it.
+    """The state of the plugin for a pod in one cycle; clones of the cycle's state share it.
 
     Attributes
     ----------
     claims : PodVolumeClaims or None
         None for a pod without claims.
     volumes : dict of str to PodVolumes
-        What is to be done on each node that was looked at.
+        By node that passed Filter: the volumes to bind or provision.
     all_bound : bool
-        There is nothing to bind on the node that was chosen.
+        All claims are bound for the chosen node.
     """
 
     claims: PodVolumeClaims | None = None
@@ -79,9 +79,10 @@ class VolumeBindingState:
 
 
 class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreScorePlugin, fwk.ScorePlugin):
-    """kube-scheduler v1.36, volumebinding/.
+    """Filter, Reserve, PreBind, and Score by storage capacity (kube-scheduler v1.36, volumebinding/).
 
-    The volumes of a pod are bound in steps, one each second by the handle's clock.
+    PreBind is a generator: it checks the claims each second of the handle's clock. Arguments:
+    ``bindTimeoutSeconds``; ``shape``, with the gate StorageCapacityScoring.
 
     Parameters
     ----------
@@ -89,8 +90,8 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
         As for all plugins.
     make_binder : callable, optional
         Makes a volume binder of v1.14 (`SchedulerVolumeBinder`) over the client and the informers of a
-        handle, which finds, assumes and binds volumes then; bindTimeoutSeconds is not for it. What it keeps
-        of a pod is dropped when that is deleted or can no longer be scheduled.
+        handle, to be used instead of the built-in one; it has a timeout of its own. Its state of a pod is
+        dropped when the pod is deleted or can no longer be scheduled.
     """
 
     name = "VolumeBinding"
@@ -114,7 +115,7 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
 
     @property
     def binder(self) -> VolumeBinder | AdaptedVolumeBinder:
-        """Over what all profiles assume of volumes."""
+        """The volume binder, over the assume caches that all profiles share."""
         handle = self.required_handle()
         sources = handle.shared(sources_of)  # new ones where a rollback has dropped those of before
         if self._made is None or sources is not self._sources:
@@ -154,7 +155,7 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
         return None if has_claims else fwk.SKIP
 
     def _wrong_with(self, pod: Pod, key: str, is_ephemeral: bool) -> str:
-        """Why a claim keeps a pod from being scheduled; "" where it does not."""
+        """The reason that rejects a pod for a claim; "" for none."""
         name = key.partition("/")[2]
         try:
             claim = self.lister(PersistentVolumeClaim).get(key)
@@ -203,7 +204,7 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
         return not (known.claims.unbound_delayed or self._of_bound(known.claims, nodes.rows).any())
 
     def _of_bound(self, claims: PodVolumeClaims, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.uint8]:
-        """Why bound claims keep the pod off each node; the first claim that rejects a node decides.
+        """The status of bound claims for each node: that of the first claim that rejects the node.
 
         Parameters
         ----------
@@ -300,29 +301,29 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
         ]
 
     def after_class_change(self, pod: Pod, old: StorageClass | None, new: StorageClass) -> fwk.QueueingHint:
-        """A class came, or allows other topologies."""
+        """Queue where a StorageClass was added, or has other allowed topologies."""
         return queue_if(old is None or old.allowed_topologies != new.allowed_topologies)
 
     def after_claim_change(
         self, pod: Pod, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim
     ) -> fwk.QueueingHint:
-        """A claim of the pod came or changed."""
+        """Queue where a claim of the pod was added or updated."""
         return queue_if(is_claim_of(pod, new))
 
     def after_csi_node_change(self, pod: Pod, old: CSINode | None, new: CSINode) -> fwk.QueueingHint:
-        """A node came, or other plugins are migrated there."""
+        """Queue where a CSINode was added, or other plugins are migrated there."""
         was, now = (one and one.metadata.annotations.get(MIGRATED_PLUGINS, "") for one in (old, new))
         return queue_if(old is None or was != now)
 
     def after_driver_change(self, pod: Pod, old: CSIDriver, new: CSIDriver) -> fwk.QueueingHint:
-        """A driver of the pod's inline volumes no longer reports its capacity."""
+        """Queue where a driver of the pod's inline volumes no longer reports storage capacity."""
         is_used = any(volume.csi is not None and volume.csi.driver == new.name for volume in pod.spec.volumes)
         return queue_if(is_used and old.spec.storage_capacity and not new.spec.storage_capacity)
 
     def after_capacity_change(
         self, pod: Pod, old: CSIStorageCapacity | None, new: CSIStorageCapacity
     ) -> fwk.QueueingHint:
-        """A capacity object reports more room."""
+        """Queue where a CSIStorageCapacity was added, or reports more."""
         was, now = (None if one is None else _limit(one) for one in (old, new))
         return queue_if(old is None or (now is not None and (was is None or was < now)))
 
@@ -347,6 +348,6 @@ def _nothing_found(node_name: str) -> fwk.Status:
 
 def _limit(capacity: CSIStorageCapacity) -> int | None:
     """The size that a volume may have."""
-    given = capacity.maximum_volume_size
-    given = capacity.capacity if given is None else given
-    return None if given is None else parse_value(given)
+    limit = capacity.maximum_volume_size
+    limit = capacity.capacity if limit is None else limit
+    return None if limit is None else parse_value(limit)

@@ -1,4 +1,4 @@
-"""VolumeRestrictions: disks that cannot be mounted twice, and claims that only one pod may use."""
+"""VolumeRestrictions: disks that can be mounted once, and claims with ReadWriteOncePod."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ CLAIM_IN_USE = fwk.Status(
 
 @dataclass(slots=True)
 class ClaimsForOnePod:
-    """The claims of a pod that no other pod may use at the same time.
+    """The claims of a pod with ReadWriteOncePod.
 
     Attributes
     ----------
     names : frozenset of str
-        In the pod's namespace.
+        Names in the pod's namespace.
     uses : int
-        How often others use one in this state: at first, how many of them are in use; pods that a dry run
-        adds or removes count claims of the same name in any namespace.
+        The number of uses by other pods: at first the number of these claims that are in use. As upstream,
+        for pods that a dry run adds or removes, claims of these names count in any namespace.
     """
 
     names: frozenset[str]
@@ -48,7 +48,7 @@ class ClaimsForOnePod:
 
 
 class VolumeRestrictions(VolumePlugin):
-    """kube-scheduler v1.36, volumerestrictions/."""
+    """Filter of kube-scheduler v1.36, volumerestrictions/."""
 
     name = "VolumeRestrictions"
 
@@ -91,11 +91,11 @@ class VolumeRestrictions(VolumePlugin):
 
     def _change(self, state: fwk.CycleState, other: Pod, sign: int) -> fwk.Status | None:
         try:
-            held: ClaimsForOnePod = state.read(STATE)
+            claims: ClaimsForOnePod = state.read(STATE)
         except fwk.NotFoundError as error:
             return _missing_state(error)
-        claims = (volume.persistent_volume_claim for volume in other.spec.volumes)
-        held.uses += sign * sum(claim is not None and claim.claim_name in held.names for claim in claims)
+        used = (volume.persistent_volume_claim for volume in other.spec.volumes)
+        claims.uses += sign * sum(claim is not None and claim.claim_name in claims.names for claim in used)
         return None
 
     def filter(self, state: fwk.CycleState, pod: Pod, node_info: fwk.AnyNodeInfo) -> fwk.Status | None:
@@ -116,12 +116,12 @@ class VolumeRestrictions(VolumePlugin):
         return fwk.Answers(numbers.view(np.uint8), (self._of_claims(state), NO_DISK))
 
     def _of_claims(self, state: fwk.CycleState) -> fwk.Status | None:
-        """What claims come to, on all nodes."""
+        """The status of the claims, for all nodes."""
         try:
-            held: ClaimsForOnePod = state.read(STATE)
+            claims: ClaimsForOnePod = state.read(STATE)
         except fwk.NotFoundError as error:
             return _missing_state(error)
-        return CLAIM_IN_USE if held.uses > 0 else None
+        return CLAIM_IN_USE if claims.uses > 0 else None
 
     # ---- the queue -----------------------------------------------------------------------------------------
 
@@ -133,15 +133,15 @@ class VolumeRestrictions(VolumePlugin):
         ]
 
     def after_pod_deleted(self, pod: Pod, old: Pod, new: None) -> fwk.QueueingHint:
-        """A pod of the namespace went, even one without a node, that held a disk or a claim of the pod. What
-        pods of other namespaces held is left out, though it conflicts."""
+        """Queue where a pod of the same namespace was deleted, also one without a node, that used a disk or a
+        claim of the pod. As upstream, pods of other namespaces do not count."""
         if old.namespace != pod.namespace:
             return queue_if(False)
         pairs = [(mine, theirs) for mine in pod.spec.volumes for theirs in old.spec.volumes]
         return queue_if(claim_names(pod) & claim_names(old) or any(conflict(*pair) for pair in pairs))
 
     def after_claim_added(self, pod: Pod, old: None, new: PersistentVolumeClaim) -> fwk.QueueingHint:
-        """A claim came that the pod names; ephemeral ones do not count."""
+        """Queue where a claim was added that the pod names; claims of ephemeral volumes do not count."""
         return queue_if(new.namespace == pod.namespace and new.name in claim_names(pod))
 
 
@@ -150,14 +150,23 @@ def _missing_state(error: Exception) -> fwk.Status:
 
 
 def claim_names(pod: Pod) -> set[str]:
-    """The claims that a pod names."""
+    """The names of the claims of a pod, without those of ephemeral volumes."""
     claims = (volume.persistent_volume_claim for volume in pod.spec.volumes)
     return {claim.claim_name for claim in claims if claim is not None}
 
 
 def conflict(mine: Volume, theirs: Volume) -> bool:
-    """Whether two volumes are one disk that cannot be mounted twice (volume_restrictions.go
-    isVolumeConflict)."""
+    """Whether two volumes cannot be mounted on one node (volume_restrictions.go isVolumeConflict).
+
+    Parameters
+    ----------
+    mine, theirs : Volume
+
+    Returns
+    -------
+    bool
+        True for the same disk, unless it may be shared read-only.
+    """
     a, b = mine.gce_persistent_disk, theirs.gce_persistent_disk
     if a and b and a.pd_name == b.pd_name and not (a.read_only and b.read_only):
         return True

@@ -37,7 +37,7 @@ TOPOLOGY_LABELS = (
 )
 DELIMITER = "__"
 STATE = "PreFilterVolumeZone"
-LIMIT = 1 << 10  # masks remembered
+LIMIT = 1 << 10  # masks in the cache
 ELSEWHERE = fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("node(s) had no available volume zone",))
 STATUSES = None, ELSEWHERE
 NO_CLAIM_NAME = "PersistentVolumeClaim had no name"
@@ -51,14 +51,22 @@ Topology = tuple[str, frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class PodTopologies:
-    """What the volumes of a pod ask for; `elsewhere` by row of the node table: nodes without it."""
+    """The topology of the volumes of a pod.
+
+    Attributes
+    ----------
+    topologies : tuple of (str, frozenset of str)
+        Label and its values.
+    elsewhere : (rows,) bool array
+        By row of the node table: the node has topology labels, but not these.
+    """
 
     topologies: tuple[Topology, ...]
     elsewhere: npt.NDArray[np.bool_]
 
 
 class VolumeZone(VolumePlugin):
-    """kube-scheduler v1.36, volumezone/."""
+    """Filter of kube-scheduler v1.36, volumezone/."""
 
     name = "VolumeZone"
 
@@ -110,7 +118,7 @@ class VolumeZone(VolumePlugin):
         return not asked.elsewhere.take(nodes.rows).any()
 
     def _topologies(self, pod: Pod) -> tuple[Topology, ...] | fwk.Status:
-        """The zones and regions of the volumes that claims of the pod have; or what is wrong with one."""
+        """The zones and regions of the volumes of the pod's claims, or a rejection."""
         claims, volumes = self.lister(PersistentVolumeClaim), self.lister(PersistentVolume)
         found: list[Topology] = []
         for volume in pod.spec.volumes:
@@ -132,7 +140,7 @@ class VolumeZone(VolumePlugin):
         return tuple(found)
 
     def _why_unbound(self, claim: PersistentVolumeClaim) -> str:
-        """Why a claim has no volume; "" where that will be chosen only for the pod."""
+        """The reason against a claim without a volume; "" where it is bound with the first consumer."""
         name = claim_class(claim)
         if not name:
             return NO_CLASS
@@ -142,7 +150,7 @@ class VolumeZone(VolumePlugin):
         return "" if mode == WAIT_FOR_FIRST_CONSUMER else NO_VOLUME_NAME
 
     def _mask(self, topologies: tuple[Topology, ...]) -> npt.NDArray[np.bool_]:
-        """Rows of nodes that have topology labels, but not these."""
+        """The rows of nodes with topology labels other than these; cached while no node's labels change."""
         cluster = self.required_handle().cache.state
         cluster.view.refresh()
         if cluster.view.static_version != self._static_version or len(self._elsewhere) >= LIMIT:
@@ -164,19 +172,19 @@ class VolumeZone(VolumePlugin):
         ]
 
     def after_class_added(self, pod: Pod, old: None, new: StorageClass) -> fwk.QueueingHint:
-        """A class came whose volumes wait for their first consumer."""
+        """Queue where a StorageClass was added whose volumes are bound with the first consumer."""
         return queue_if(new.volume_binding_mode == "WaitForFirstConsumer")
 
     def after_claim_change(
         self, pod: Pod, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim
     ) -> fwk.QueueingHint:
-        """A claim that the pod names came or changed."""
+        """Queue where a claim that the pod names was added or updated."""
         return queue_if(new.namespace == pod.namespace and new.name in claim_names(pod))
 
     def after_volume_change(
         self, pod: Pod, old: PersistentVolume | None, new: PersistentVolume
     ) -> fwk.QueueingHint:
-        """A volume came, or any moved to other zones."""
+        """Queue where a volume was added, or has other zones."""
         return queue_if(old is None or _topology(old) != _topology(new))
 
 
@@ -199,7 +207,7 @@ def _rows_elsewhere(cluster: ClusterState, topologies: Sequence[Topology]) -> np
 
 
 def _topology(volume: PersistentVolume) -> dict[str, frozenset[str]]:
-    """The zones and regions of a volume; a label with an empty part in it does not count."""
+    """The zones and regions of a volume; a label with an empty value in its list is ignored."""
     labels = volume.metadata.labels
     found = {}
     for key in TOPOLOGY_LABELS:

@@ -293,7 +293,7 @@ class Silent:
 
     name = "silent"
     weight = 1
-    is_ignorable = empties_nodes = is_binder = supports_preemption = False
+    is_ignorable = returns_bare_nodes = is_binder = supports_preemption = False
     is_filter = is_prioritizer = True
 
     def is_interested(self, pod: Pod) -> bool:

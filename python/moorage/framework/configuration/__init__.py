@@ -1,8 +1,8 @@
 """``KubeSchedulerConfiguration`` (``kubescheduler.config.k8s.io/v1``) as kube-scheduler v1.36 reads it.
 
-`load_configuration` decodes strictly, fills in the defaults and validates; `build_profiles` says, for a
-registry of plugins, which plugins run where, in which order, with what weights and arguments; `effective`
-gives all of it as one JSON value. Errors carry upstream's texts and the stage in which upstream finds them.
+`load_configuration` decodes strictly, sets defaults and validates. `build_profiles` lists, for a registry of
+plugins, the plugins of each extension point with weights and arguments; `effective` is the same as one JSON
+value. Errors have upstream's texts, and the stage in which upstream raises them.
 """
 
 from .errors import ConfigurationError as ConfigurationError

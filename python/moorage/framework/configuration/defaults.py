@@ -1,4 +1,4 @@
-"""Upstream's defaults for what a configuration leaves out (kube-scheduler v1.36, ``apis/config/v1``)."""
+"""Upstream's defaults for missing fields of a configuration (kube-scheduler v1.36, ``apis/config/v1``)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 def set_defaults(
     configuration: types.KubeSchedulerConfiguration, in_tree: Sequence[type[Plugin]], gates: Gates
 ) -> None:
-    """Fill in the defaults, in place.
+    """Set the defaults of a configuration, in place.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def _client_connection(connection: types.ClientConnectionConfiguration) -> None:
 
 
 def _profile(profile: types.KubeSchedulerProfile, in_tree: Sequence[type[Plugin]], gates: Gates) -> None:
-    """The plugin sets merged with the default one, and arguments for every enabled plugin that has some."""
+    """Merge the plugin sets with the defaults, and add arguments of all enabled plugins that have some."""
     defaults = [
         types.Plugin(name=plugin.name, weight=plugin.default_weight)
         for plugin in in_tree
@@ -90,7 +90,19 @@ def _profile(profile: types.KubeSchedulerProfile, in_tree: Sequence[type[Plugin]
 
 
 def default_args(name: str, gates: Gates) -> types.Typed | None:
-    """The arguments of an in-tree plugin for which nothing is configured; None where it has none."""
+    """The default arguments of an in-tree plugin.
+
+    Parameters
+    ----------
+    name : str
+    gates : mapping of str to bool
+        All feature gates.
+
+    Returns
+    -------
+    Typed or None
+        None for a plugin without arguments.
+    """
     if name not in plugin_args.ARGS:
         return None
     args = plugin_args.ARGS[name](kind=f"{name}Args", api_version=types.API_VERSION)
@@ -99,10 +111,10 @@ def default_args(name: str, gates: Gates) -> types.Typed | None:
 
 
 def _merge(defaults: list[types.Plugin], custom: types.PluginSet) -> types.PluginSet:
-    """The default list without what is disabled, one that is named again in its old place, then the rest.
+    """The default list without disabled plugins, then the custom plugins that replace none of it, in order.
 
-    Of a plugin named twice the last replaces the default, and the first is appended: building the profile
-    then reports it.
+    Of a plugin that is enabled twice the last replaces the default, and the first is appended, so that
+    building the profile raises an error.
     """
     disabled = [types.Plugin(name=plugin.name) for plugin in custom.disabled or ()]
     off = {plugin.name for plugin in disabled}

@@ -22,7 +22,17 @@ _LIMIT = 2**63
 
 
 def parse_duration(text: str) -> int:
-    """Nanoseconds of a duration (Go's ``time.ParseDuration``).
+    """Parse a duration (Go's ``time.ParseDuration``).
+
+    Parameters
+    ----------
+    text : str
+        For instance ``1h30m``.
+
+    Returns
+    -------
+    int
+        Nanoseconds.
 
     Raises
     ------
@@ -71,16 +81,23 @@ UNITS = ((10**6, "ms"), (10**3, "µs"), (1, "ns"))
 
 
 def format_duration(seconds: float) -> str:
-    """Seconds as Go's ``time.Duration`` prints them: ``15m0s``, ``1.5s``, ``100ms``, ``0s``, ``-2s``.
+    """Format a duration as Go's ``time.Duration``: ``15m0s``, ``1.5s``, ``100ms``, ``0s``, ``-2s``.
 
-    Rounded to nanoseconds. What is beyond ±2⁶³ nanoseconds prints as the longest duration that Go has.
+    Parameters
+    ----------
+    seconds : float
+        Rounded to nanoseconds; limited to ±2⁶³ nanoseconds, the range of Go.
+
+    Returns
+    -------
+    str
     """
     limited = max(-NANOSECOND_LIMIT, min(NANOSECOND_LIMIT - 1, seconds * 1e9))
     return format_nanoseconds(round(limited))
 
 
 def format_nanoseconds(nanoseconds: int) -> str:
-    """The same of nanoseconds."""
+    """As `format_duration`, for a number of nanoseconds."""
     sign, left = ("-" if nanoseconds < 0 else ""), abs(nanoseconds)
     if left == 0:
         return "0s"
@@ -94,6 +111,6 @@ def format_nanoseconds(nanoseconds: int) -> str:
 
 
 def _decimal(amount: int, unit: int) -> str:
-    """`amount` in units of `unit`, a power of ten, with as many decimals as it takes."""
+    """`amount` in units of `unit`, a power of ten, without trailing zeros."""
     whole, rest = divmod(amount, unit)
     return f"{whole}.{rest:0{len(str(unit)) - 1}}".rstrip("0") if rest else str(whole)

@@ -1,4 +1,4 @@
-"""How an extender's certificate is checked and which one it is shown, in Go's words for data that are broken.
+"""TLS settings of extenders, with Go's errors for malformed certificates and keys.
 
 client-go v0.36, transport.TLSConfigFor; Go's crypto/tls, X509KeyPair.
 """
@@ -21,9 +21,16 @@ _BLOCK = re.compile(rb"^-----BEGIN ([^\n-]*)-----[ \t\r]*\n(.*?)^-----END \1----
 
 
 def tls_context(extender: Extender) -> ssl.SSLContext:
-    """The settings of connections to an extender.
+    """The TLS context of connections to an extender.
 
-    With `enable_https` and without a certificate authority nothing is checked, as upstream.
+    Parameters
+    ----------
+    extender : Extender
+        With `enable_https` and without a certificate authority the certificate is not verified, as upstream.
+
+    Returns
+    -------
+    ssl.SSLContext
 
     Raises
     ------
@@ -61,7 +68,7 @@ def _read(path: str) -> bytes:
 
 
 def _blocks(data: bytes) -> list[str]:
-    """The types of the PEM blocks in data, such as ``CERTIFICATE``; text around them does not count."""
+    """The types of the PEM blocks in data, such as ``CERTIFICATE``; text between blocks is ignored."""
     found = []
     for kind, body in _BLOCK.findall(data):
         try:

@@ -1,4 +1,4 @@
-"""Feature gates: what is set, on top of the defaults of v1.36."""
+"""Feature gates, on top of the defaults of v1.36."""
 
 from __future__ import annotations
 
@@ -16,7 +16,16 @@ ALL = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 
 
 def feature_gates(changes: Mapping[str, bool] | None = None) -> dict[str, bool]:
-    """All gates: the defaults of v1.36 with the given changes.
+    """All feature gates.
+
+    Parameters
+    ----------
+    changes : mapping of str to bool, optional
+        Gates that differ from the defaults of v1.36; ``AllAlpha`` and ``AllBeta`` are possible.
+
+    Returns
+    -------
+    dict of str to bool
 
     Raises
     ------
@@ -52,12 +61,12 @@ def _check(name: str, value: bool) -> None:
 
 
 def groups_pods(gates: Mapping[str, bool]) -> bool:
-    """Whether pods of a `PodGroup` belong together; else groups are ignored."""
+    """Whether a gate for pod groups is on; else groups are ignored."""
     return gates["GenericWorkload"] or gates["GangScheduling"]
 
 
 def pod_gates(gates: Mapping[str, bool]) -> PodGates:
-    """What of the gates decides how pods are read."""
+    """The gates that requests and tolerations of pods depend on, as the core takes them."""
     return PodGates(
         pod_level_resources=gates["PodLevelResources"],
         pod_level_resizing=gates["InPlacePodLevelResourcesVerticalScaling"],

@@ -11,7 +11,7 @@ _HTML = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
 def quote(text: str) -> str:
-    """A string in quotes, as Go's ``%q`` prints it."""
+    """A string as Go's ``%q`` prints it."""
     return f'"{"".join(map(_escape, text))}"'
 
 
@@ -30,38 +30,38 @@ def go_json(value: Any) -> str:
 
 
 def invalid(path: str, value: Any, detail: str) -> str:
-    """A value that is not allowed: numbers stand as they are, strings quoted, the rest as JSON."""
+    """``Invalid value``: strings are quoted, other values are JSON."""
     return f"{path}: Invalid value: {quote(value) if isinstance(value, str) else go_json(value)}: {detail}"
 
 
 def unsupported(path: str, value: str, supported: Sequence[str]) -> str:
-    """A word that is none of the supported ones."""
+    """``Unsupported value``, with the supported ones."""
     return (
         f"{path}: Unsupported value: {go_json(value)}: supported values: {', '.join(map(quote, supported))}"
     )
 
 
 def required(path: str, detail: str = "") -> str:
-    """A value that is missing."""
+    """``Required value``."""
     return f"{path}: Required value" + (f": {detail}" if detail else "")
 
 
 def forbidden(path: str, detail: str) -> str:
-    """A value that must not be there."""
+    """``Forbidden``."""
     return f"{path}: Forbidden: {detail}"
 
 
 def duplicate(path: str, value: str) -> str:
-    """A name that was there before."""
+    """``Duplicate value``."""
     return f"{path}: Duplicate value: {quote(value)}"
 
 
 def aggregate(errors: Iterable[str]) -> str:
-    """Several errors as one text, each once; "" for none."""
+    """Join the distinct errors to one text; "" for none."""
     distinct = list(dict.fromkeys(errors))
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]" if distinct else ""
 
 
 def join(path: str, name: str) -> str:
-    """The path of a field below another; the root is ""."""
+    """The path of a field of the struct at a path; "" is the root."""
     return f"{path}.{name}" if path else name

@@ -1,4 +1,4 @@
-"""Every feature gate that kube-scheduler v1.36.2 knows, and what this version makes of it.
+"""Every feature gate of kube-scheduler v1.36.2, and its effect in this version.
 
 The alpha and beta gates are those that ``kube-scheduler --help`` lists; of GA gates, which it does not list,
 those that the scheduler reads.
@@ -12,7 +12,7 @@ from enum import Enum
 
 
 class Stage(Enum):
-    """How mature a feature is."""
+    """The maturity of a feature."""
 
     ALPHA = "alpha"
     BETA = "beta"
@@ -20,7 +20,7 @@ class Stage(Enum):
 
 
 class Effect(Enum):
-    """What setting a gate does."""
+    """The effect of setting a gate."""
 
     BUILT = "built"
     NONE = "no effect"
@@ -34,14 +34,14 @@ class Gate:
     Attributes
     ----------
     default : bool
-        In v1.36.2.
+        The default in v1.36.2.
     effect : Effect
-        Built: decisions follow it. No effect: it is accepted, as it changes none. Not built: any other value
-        than the default is refused.
+        Built: decisions depend on it. No effect: it is accepted, as no decision depends on it. Not built: any
+        value but the default is refused.
     reason : str
-        What it does, or why it does nothing.
+        Its effect, or why it has none.
     is_locked : bool
-        Upstream refuses any other value than the default as well.
+        Upstream, too, refuses any value but the default.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""JSON values and structs as Go reads and writes them, with its words for what is wrong.
+"""JSON and structs as Go reads and writes them, with its error texts.
 
 Structs are read as Kubernetes' strict decoder does (sigs.k8s.io/json, UnmarshalStrict): fields are told apart
 by case, unknown and duplicate fields are gathered, of the values with a wrong type the first is the error,
@@ -39,18 +39,24 @@ _SCALARS: dict[object, tuple[str, Kind, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class GoType:
-    """A type: its name in Go's error texts, how it is read, and its zero value.
+    """A Go type.
 
     Attributes
     ----------
+    name : str
+        Its name in error texts.
+    kind : str
+        How it is read.
+    zero : object
+        The zero value.
     pointer : bool
-        Whether it is a pointer to such a value: None then stands for nil.
+        Whether it is a pointer; None is nil.
     bits : int
         Size of an integer.
     item : GoType or None
         Element type of a list.
     struct : type or None
-        The struct itself.
+        The struct class.
     """
 
     name: str
@@ -64,7 +70,7 @@ class GoType:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a struct: its attribute, its name on the wire, and its type."""
+    """A field of a struct: attribute, JSON name, and type."""
 
     attribute: str
     wire: str
@@ -102,7 +108,7 @@ def _annotated(base: type, meta: Meta, pointer: bool) -> GoType:
 
 @cache
 def go_fields(struct: type[Part]) -> dict[str, Field]:
-    """Wire name to field."""
+    """The fields of a struct by JSON name."""
     hints = get_type_hints(struct, include_extras=True)
     return {
         info.encode_name: Field(info.name, info.encode_name, _go_type(hints[info.name]))
@@ -111,7 +117,16 @@ def go_fields(struct: type[Part]) -> dict[str, Field]:
 
 
 def write(part: Part) -> dict[str, Any]:
-    """A struct as the JSON value that Go writes for it."""
+    """The JSON value that Go writes for a struct.
+
+    Parameters
+    ----------
+    part : Part
+
+    Returns
+    -------
+    dict
+    """
     value = {}
     for one in go_fields(type(part)).values():
         item = getattr(part, one.attribute)
@@ -121,7 +136,7 @@ def write(part: Part) -> dict[str, Any]:
 
 
 def _is_empty(item: Any, type_: GoType) -> bool:
-    """Whether Go's ``omitempty`` leaves it out: nil pointers, empty lists, zero scalars; never a struct."""
+    """Whether Go's ``omitempty`` omits a field: nil pointers, empty lists, zero scalars; never structs."""
     if type_.pointer or item is None:
         return item is None
     return type_.kind != "struct" and not item
@@ -149,12 +164,12 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class DecodeError(Exception):
-    """A value of a wrong type.
+    """A JSON text that is malformed, or a value of a wrong type; the text is Go's.
 
     Attributes
     ----------
     path : str
-        The field, where the text does not name it.
+        The field, where the text does not have its name.
     """
 
     def __init__(self, message: str, path: str = "") -> None:
@@ -163,7 +178,7 @@ class DecodeError(Exception):
 
 
 class JsonObject(dict[str, Any]):
-    """An object of a JSON text, with its members in order, duplicate ones included."""
+    """A JSON object with all members in order, also duplicate ones."""
 
     def __init__(self, members: list[tuple[str, Any]]) -> None:
         self.members = members
@@ -171,7 +186,7 @@ class JsonObject(dict[str, Any]):
 
 
 class JsonNumber(float):
-    """A number of a JSON text that is not written as an integer."""
+    """A JSON number that is not written as an integer, with its text."""
 
     text: str
 
@@ -182,19 +197,19 @@ class JsonNumber(float):
 
 
 def members(value: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-    """The members of an object in the order in which Go meets them: YAML's maps are sorted on their way."""
+    """The members of an object in Go's order: maps of YAML are sorted when they are converted to JSON."""
     if isinstance(value, JsonObject):
         return value.members
     return sorted(((str(key), item) for key, item in value.items()), key=itemgetter(0))
 
 
 def without_surrogates(text: str) -> str:
-    """A text of JSON as Go reads it: half of a surrogate pair, as in ``"\\ud800"``, is U+FFFD."""
+    """A JSON string as Go reads it: an unpaired surrogate, as in ``"\\ud800"``, is U+FFFD."""
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 def kind_of(value: Any) -> str:
-    """What Go calls a JSON value."""
+    """Go's name of the type of a JSON value."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, str):
@@ -205,7 +220,7 @@ def kind_of(value: Any) -> str:
 
 
 def _number_text(value: float) -> str:
-    """A number as it stands in the JSON that Go makes of YAML."""
+    """The text of a number in the JSON that Go makes of YAML."""
     if isinstance(value, JsonNumber):
         return value.text
     text = repr(value)
@@ -218,7 +233,7 @@ def _number_text(value: float) -> str:
 
 
 class _Decoder:
-    """The state of one reading; `folds`: fields are found whatever their case."""
+    """Decodes one value; with `folds`, names of fields match in any case."""
 
     def __init__(self, folds: bool = False) -> None:
         self.folds = folds
@@ -229,14 +244,14 @@ class _Decoder:
         self.path: list[str] = []
 
     def mismatch(self, value: str, type_: str) -> None:
-        """Remember the first value of a wrong type."""
+        """Record a value of a wrong type; the first one is the error."""
         self.error = self.error or self.mismatch_text(value, type_)
 
     def mismatch_text(self, value: str, type_: str) -> str:
         where = f"struct field {self.struct}.{'.'.join(self.fields)}" if self.fields else "value"
         return f"json: cannot unmarshal {value} into Go {where} of type {type_}"
 
-    def complain(self, what: str, name: str) -> None:
+    def strict_error(self, what: str, name: str) -> None:
         if len(self.strict) < MAX_STRICT_ERRORS:
             path = "".join(self.path)
             self.strict[f"{what} {quote(f'{path}.{name}' if path else name)}"] = None
@@ -282,10 +297,10 @@ class _Decoder:
             if field is None and self.folds:
                 field = next((one for wire, one in known.items() if wire.lower() == key.lower()), None)
             if field is None:
-                self.complain("unknown field", key)
+                self.strict_error("unknown field", key)
                 continue
             if key in seen:
-                self.complain("duplicate field", key)
+                self.strict_error("duplicate field", key)
             seen.add(key)
             self.struct = struct.__name__
             if field.attribute in struct.embedded:
@@ -308,7 +323,7 @@ class _Decoder:
         result: dict[str, Any] = {}
         for key, item in members(value):
             if key in result:
-                self.complain("duplicate field", key)
+                self.strict_error("duplicate field", key)
             result[without_surrogates(key)] = self.value(item, type_)
         return result
 
@@ -345,15 +360,21 @@ class _Decoder:
 def decode(value: Any, struct: type[P]) -> tuple[P, list[str]]:
     """Read a JSON value into a struct.
 
+    Parameters
+    ----------
+    value : object
+    struct : type of Part
+
     Returns
     -------
-    (struct, list of str)
-        With the unknown and the duplicate fields, each as one text of upstream's.
+    struct : Part
+    errors : list of str
+        Upstream's texts for unknown and duplicate fields.
 
     Raises
     ------
     DecodeError
-        If a value has a type that its field does not take; the text is upstream's.
+        For a value of a wrong type.
     """
     decoder = _Decoder()
     part = _decoded(decoder, value, GoType(f"v1.{struct.__name__}", "struct", struct=struct))
@@ -361,8 +382,8 @@ def decode(value: Any, struct: type[P]) -> tuple[P, list[str]]:
 
 
 def decode_leniently(value: Any, type_: GoType) -> Any:
-    """The same as Go's own decoder reads a value of any type: names of fields in whatever case, unknown and
-    duplicate ones passed over."""
+    """Read a JSON value as Go's encoding/json: names of fields match in any case, unknown and duplicate ones
+    are ignored. DecodeError for a value of a wrong type."""
     return _decoded(_Decoder(folds=True), value, type_)
 
 
@@ -392,12 +413,12 @@ _DECODER = json.JSONDecoder(object_pairs_hook=JsonObject, parse_float=JsonNumber
 
 
 def parse(text: str) -> Any:
-    """The value of a whole text (json.Unmarshal); DecodeError where it is none."""
+    """The value of a JSON text (json.Unmarshal); DecodeError where it is malformed."""
     return _parsed(_DECODER.decode, text, "unexpected end of JSON input")
 
 
 def parse_first(text: str) -> Any:
-    """The first value of a text, whatever follows (json.Decoder); DecodeError where it begins with none."""
+    """The first value of a text (json.Decoder), whatever follows it; DecodeError where it is malformed."""
     text = text.lstrip(" \t\r\n")
     return _parsed(_DECODER.raw_decode, text, "unexpected EOF" if text else "EOF", 0)[0]
 
@@ -412,7 +433,7 @@ def _parsed(decode: Callable[..., Any], text: str, at_end: str, *arguments: int)
 
 
 def _syntax(error: Exception, at_end: str) -> str:
-    """A syntax error of JSON in Go's words; where Go tells a list from a map, these speak of a map."""
+    """Go's text for a syntax error; in lists, too, it is that for objects."""
     if isinstance(error, RecursionError):
         return "exceeded max depth"
     if not isinstance(error, json.JSONDecodeError):

@@ -46,12 +46,12 @@ def load_configuration(
     feature_gates : mapping, optional
         Gate name to whether it is on, on top of the defaults of v1.36.
     name : str, optional
-        What errors call the source; its path by default.
+        The name of the source in errors; its path by default.
 
     Returns
     -------
     KubeSchedulerConfiguration
-        With upstream's defaults, valid. What it comes to with a registry: `build_profiles`, `effective`.
+        With upstream's defaults, and valid. `build_profiles` and `effective` take it with a registry.
 
     Raises
     ------
@@ -141,7 +141,7 @@ def _strict(errors: list[str]) -> str:
 
 
 def _parse(text: str) -> tuple[Any, list[str]]:
-    """The JSON value of a text, and its duplicate keys; a text that starts with a brace is JSON."""
+    """The JSON value of a text, and errors for duplicate keys; a text that starts with a brace is JSON."""
     if text.lstrip().startswith("{"):
         try:
             return parse(text), []
@@ -160,7 +160,7 @@ def _parse(text: str) -> tuple[Any, list[str]]:
 
 
 def _decode(value: Any, text: str | None, default: _Kind) -> tuple[Typed, _Kind, list[str]]:
-    """Decode an object by its kind; what it does not say is taken from `default`."""
+    """Decode an object by its kind; missing parts of the kind are those of `default`."""
     kind = _with_defaults(_header(value), default)
     if not kind.kind or not kind.version:
         what = "apiVersion" if kind.kind else "Kind"
@@ -183,7 +183,7 @@ def _with_defaults(kind: _Kind, default: _Kind) -> _Kind:
 
 
 def _header(value: Any) -> _Kind:
-    """Kind and apiVersion; here, and only here, Go looks at names without regard to case."""
+    """Kind and apiVersion, whose names match in any case, as those of no other field."""
     found = {"apiversion": "", "kind": ""}
     wrong = ""
     if isinstance(value, Mapping):
@@ -213,7 +213,7 @@ def _group_version(text: str) -> tuple[str, str]:
 
 
 def _decode_args(plugin_config: PluginConfig) -> list[str]:
-    """Decode the arguments of a plugin that has an args struct; returns the strict errors."""
+    """Decode the arguments of a plugin that has an args struct, in place; returns the strict errors."""
     name = plugin_config.name
     if name not in ARGS:
         return []

@@ -1,4 +1,4 @@
-"""What a configuration comes to when the scheduler is built (kube-scheduler v1.36, ``framework/runtime``)."""
+"""The plugins of each profile of a configuration (kube-scheduler v1.36, ``framework/runtime``)."""
 
 from __future__ import annotations
 
@@ -80,11 +80,19 @@ class ProfilePlugins:
 
 
 class _BuildError(Exception):
-    """Upstream's text, without the words that it puts around it."""
+    """Upstream's text, without the prefix for the profile."""
 
 
 def build_extenders(configuration: types.KubeSchedulerConfiguration) -> list[types.Extender]:
-    """The extenders as they are called: a timeout of 0 is 5 s.
+    """The extenders of a configuration, with a timeout of 5 s where it is 0.
+
+    Parameters
+    ----------
+    configuration : KubeSchedulerConfiguration
+
+    Returns
+    -------
+    list of Extender
 
     Raises
     ------
@@ -106,25 +114,25 @@ def build_extenders(configuration: types.KubeSchedulerConfiguration) -> list[typ
 def build_profiles(
     configuration: types.KubeSchedulerConfiguration, registry: Registry
 ) -> list[ProfilePlugins]:
-    """The profiles of a configuration: which plugins run where, in what order, with which weights and args.
-
-    This is all that building a scheduler needs: a profile of the framework takes the plugins of each point
-    from `ProfilePlugins.plugins`, the weights from `ProfilePlugins.weights`, and each plugin is made with its
-    `ProfilePlugins.args`.
+    """The plugins of each profile: their extension points, order, weights and arguments.
 
     Parameters
     ----------
     configuration : KubeSchedulerConfiguration
         From `load_configuration`.
     registry : mapping
-        Plugin name to anything that says its ``extension_points``.
+        Plugin name to plugin or its class.
+
+    Returns
+    -------
+    list of ProfilePlugins
 
     Raises
     ------
     ConfigurationError
-        Of stage new, with upstream's text, for what only a registry can tell: unknown plugins, plugins at
-        points that they do not extend or twice at one, none or two for queue sort, none for bind, two for
-        placement generation, weights that overflow, and arguments of NodeResourcesFit.
+        Of stage new, with upstream's text: for unknown plugins, plugins at points that they do not extend or
+        twice at one, none or two at queueSort, none at bind, two at placementGenerate, weights that overflow,
+        and arguments of NodeResourcesFit.
     """
     build_extenders(configuration)
     profiles = []
@@ -143,8 +151,17 @@ def build_profiles(
 
 
 def enabled_plugins(configuration: types.KubeSchedulerConfiguration) -> list[dict[str, Any]]:
-    """Per profile, the plugins that some list enables, with their arguments (None for none): what a scheduler
-    must make before it can build the profile."""
+    """The plugins of each profile that a scheduler has to make before `build_profiles`.
+
+    Parameters
+    ----------
+    configuration : KubeSchedulerConfiguration
+
+    Returns
+    -------
+    list of dict
+        For each profile, the plugins that are enabled somewhere, with their arguments or None.
+    """
     found = []
     for profile, args in zip(configuration.profiles or (), _all_args(configuration), strict=True):
         plugins = profile.plugins or types.Plugins()
@@ -155,7 +172,7 @@ def enabled_plugins(configuration: types.KubeSchedulerConfiguration) -> list[dic
 
 
 def _all_args(configuration: types.KubeSchedulerConfiguration) -> list[dict[str, Any]]:
-    """Arguments by plugin, per profile; NodeResourcesFit ignores what an extender manages in its stead."""
+    """Arguments by plugin, for each profile; those of NodeResourcesFit ignore resources of extenders."""
     ignored = [
         resource.name
         for extender in configuration.extenders or ()
@@ -234,7 +251,7 @@ def extension_error(
 
 
 def _listed(point: str, plugins: types.PluginSet, registry: Registry) -> list[str]:
-    """The plugins that the point itself names."""
+    """The plugins that the set of an extension point enables."""
     names: list[str] = []
     for plugin in plugins.enabled or ():
         if why := extension_error(registry.get(plugin.name), plugin.name, point, names):
@@ -250,7 +267,7 @@ def _expanded(
     multi_point: Sequence[types.Plugin],
     registry: Registry,
 ) -> list[str]:
-    """With MultiPoint's: first those named by both, then MultiPoint's own, then those of the point alone."""
+    """The plugins of a point in order: those of both sets, those of MultiPoint, those of the point."""
     disabled = {plugin.name for plugin in plugins.disabled or ()}
     if "*" in disabled:
         return listed
@@ -282,9 +299,9 @@ def _check_lists(scheduler_name: str | None, lists: Mapping[str, Sequence[str]])
 
 
 def _weights(point: str, plugins: Sequence[types.Plugin], registry: Registry, what: str) -> dict[str, int]:
-    """The weights of the plugins that can score; the first mention counts, and 0 is 1.
+    """The weights of the plugins that can score; of several the first counts, and 0 is 1.
 
-    The sum is checked as upstream does it, in wrapping 64-bit integers, so a sum below zero "overflows".
+    The sum is checked as upstream, in wrapping 64-bit integers: a negative sum counts as an overflow.
     """
     weights: dict[str, int] = {}
     total = 0
@@ -325,11 +342,21 @@ def queue_sort_error(profile: str, sorter: tuple[str, object], first: tuple[str,
 
 
 def effective(configuration: types.KubeSchedulerConfiguration, registry: Registry) -> dict[str, Any]:
-    """What a configuration comes to, in the form of the conformance vectors.
+    """The effective configuration as a JSON value, in the form of the conformance vectors.
 
-    Per profile the plugins of every extension point in running order, the points by name, empty ones left
-    out; ``score`` and ``placementScore`` with weights; and the arguments of the plugins that have a struct
-    for them.
+    Each profile has the plugins of every extension point in order, for ``score`` and ``placementScore`` with
+    weights, and the arguments of plugins that have an args struct.
+
+    Parameters
+    ----------
+    configuration : KubeSchedulerConfiguration
+        From `load_configuration`.
+    registry : mapping
+        As of `build_profiles`.
+
+    Returns
+    -------
+    dict
 
     Raises
     ------

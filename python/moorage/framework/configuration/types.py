@@ -27,13 +27,13 @@ class Part(msgspec.Struct, rename="camel", kw_only=True):
 
     go_package: ClassVar[str] = "v1"
     always: ClassVar[tuple[str, ...]] = ()
-    """Attributes that are written even when they are zero (no ``omitempty``)."""
+    """Attributes without ``omitempty``: they are written even if they are zero."""
     embedded: ClassVar[dict[str, str]] = {}
-    """Attribute to the Go struct that it comes from, where that is embedded: error texts name it."""
+    """Attribute to the embedded Go struct that has it; error texts have its name."""
 
 
 class Typed(Part, kw_only=True):
-    """A part that carries its kind."""
+    """A part with kind and apiVersion."""
 
     kind: str = ""
     api_version: str = ""
@@ -128,7 +128,7 @@ class ExtenderTLSConfig(Part, kw_only=True):
 
 
 class Extender(Part, kw_only=True):
-    """An HTTP extender; upstream's client takes 5 s for a timeout of 0."""
+    """An HTTP extender; a timeout of 0 is 5 s."""
 
     always = ("url_prefix", "http_timeout")
     url_prefix: str = ""

@@ -30,10 +30,19 @@ _NOT_CHECKED_FOR_REMOVED = ("multi_point", "placement_generate", "placement_scor
 
 
 def validate(configuration: types.KubeSchedulerConfiguration, gates: Gates) -> str:
-    """What is wrong with a configuration after defaulting, as one text; "" for nothing.
+    """Validate a configuration that has its defaults.
 
-    Where upstream's order of errors is that of a Go map (removed plugins at several extension points), ours
-    is that of the fields.
+    Parameters
+    ----------
+    configuration : KubeSchedulerConfiguration
+    gates : mapping of str to bool
+        All feature gates.
+
+    Returns
+    -------
+    str
+        All errors as one text, "" for none. Errors about removed plugins at several extension points, for
+        which upstream's order is that of a Go map, are in the order of the fields.
     """
     config = configuration
     errors = _client_connection(config.client_connection)
@@ -148,7 +157,7 @@ def _go_plugin_set(plugins: types.PluginSet) -> dict[str, Any]:
 
 
 def _common_queue_sort(profiles: Sequence[types.KubeSchedulerProfile]) -> list[str]:
-    """All profiles must name the same queue sort plugin with the same arguments."""
+    """Errors where profiles have different QueueSort plugins or arguments."""
     errors = []
     first = _queue_sort(profiles[0])
     enabled = first.enabled or []
@@ -212,10 +221,23 @@ _MAX_CUSTOM_SCORE = 10
 
 
 def validate_args(args: types.Typed, path: str, gates: Gates) -> list[str]:
-    """What is wrong with the arguments of a plugin.
+    """Validate the arguments of a plugin.
 
-    Arguments of NodeResourcesFit are not looked at: upstream checks them when it builds the plugin
+    Those of NodeResourcesFit are not validated here: upstream does that when it builds the plugin
     (`validate_node_resources_fit`).
+
+    Parameters
+    ----------
+    args : Typed
+    path : str
+        The field that has the arguments.
+    gates : mapping of str to bool
+        All feature gates.
+
+    Returns
+    -------
+    list of str
+        The errors.
     """
     match args:
         case plugin_args.DefaultPreemptionArgs():
@@ -367,7 +389,7 @@ def _dynamic_resources(args: plugin_args.DynamicResourcesArgs, path: str, gates:
 
 
 def validate_node_resources_fit(args: plugin_args.NodeResourcesFitArgs) -> list[str]:
-    """What is wrong with the arguments of NodeResourcesFit; paths start at the arguments."""
+    """Validate the arguments of NodeResourcesFit; the errors have paths within the arguments."""
     errors = []
     for i, name in enumerate(args.ignored_resources or ()):
         errors += label_name_errors(name, f"ignoredResources[{i}]")
@@ -411,7 +433,7 @@ _FIELD_OPERATORS = ("In", "NotIn")
 
 
 def label_name_errors(name: str, path: str) -> list[str]:
-    """Why a name is no label key, each reason as an error of its own."""
+    """The errors of a name that is no label key, one for each reason."""
     return [
         invalid(path, name, reason)
         for _, _, detail in requirement_errors(name, "Exists", ())
@@ -420,7 +442,7 @@ def label_name_errors(name: str, path: str) -> list[str]:
 
 
 def node_selector_errors(selector: plugin_args.NodeSelector, path: str) -> list[str]:
-    """What is wrong with a node selector; empty terms are passed over."""
+    """The errors of a node selector; empty terms are ignored."""
     errors = []
     for i, term in enumerate(selector.node_selector_terms or ()):
         errors += _term_errors(term, f"{path}.nodeSelectorTerms[{i}]")
@@ -428,7 +450,7 @@ def node_selector_errors(selector: plugin_args.NodeSelector, path: str) -> list[
 
 
 def preferred_term_errors(terms: Sequence[plugin_args.PreferredSchedulingTerm], path: str) -> list[str]:
-    """What is wrong with preferred terms; empty ones and those of weight 0 are passed over."""
+    """The errors of preferred terms; empty ones and those of weight 0 are ignored."""
     errors = []
     for i, term in enumerate(terms):
         if term.weight:

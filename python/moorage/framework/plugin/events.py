@@ -21,7 +21,7 @@ from moorage.objects import Node, Object, Pod, Resources
 
 
 class ActionType(IntFlag):
-    """What happened, one bit each; registrations join bits."""
+    """The kind of a change, as bits; registrations combine them."""
 
     NONE = 0
     ADD = 1
@@ -66,20 +66,20 @@ POD_GROUP = "scheduling.k8s.io/PodGroup"
 
 
 def event_resource(kind: type[Object]) -> str:
-    """The resource of a kind as plugins register it: its name, behind the API group where it has one."""
+    """The resource of a kind as plugins register it: ``Node``, ``storage.k8s.io/CSINode``."""
     group = kind().api_version.rpartition("/")[0]
     return f"{group}/{kind.__name__}" if group else kind.__name__
 
 
 class ClusterEvent(msgspec.Struct, frozen=True):
-    """Something that happened, or (registered) some things that may happen, to objects of one resource.
+    """A change of an object, or (registered) changes of objects, of one resource.
 
     Attributes
     ----------
     resource : str
-        As plugins register it; what happens to pods is about ``AssignedPod`` or ``UnschedulablePod``.
+        As plugins register it; changes of pods have ``AssignedPod`` or ``UnschedulablePod``.
     label : str
-        How metrics and logs call it; by default resource and action, as ``NodeUpdateNodeTaint``.
+        The name in metrics and logs; by default resource and action, as ``NodeUpdateNodeTaint``.
     """
 
     resource: str
@@ -117,7 +117,7 @@ class ClusterEvent(msgspec.Struct, frozen=True):
 
 
 class QueueingHint(Enum):
-    """Whether an event makes a pod worth another attempt."""
+    """Whether a pod is retried after an event."""
 
     QUEUE = "Queue"
     QUEUE_SKIP = "QueueSkip"
@@ -131,13 +131,13 @@ deletes. An exception counts as Queue."""
 
 
 class ClusterEventWithHint(msgspec.Struct, frozen=True):
-    """A registration; without a hint each such event is worth an attempt.
+    """A registration; without a hint a pod is retried after each such event.
 
     Attributes
     ----------
     of_unit : bool
-        The hint is Queue for pods of the very group that the new object is, or is in, at most; and the
-        plugin's PreEnqueue answers all pods of a group alike.
+        The hint is Queue only for pods of the group that the new object is or belongs to, and PreEnqueue of
+        the plugin is the same for all pods of a group.
     """
 
     event: ClusterEvent
@@ -165,12 +165,12 @@ _event = cache(ClusterEvent)
 
 
 def queue_if(worth: object) -> QueueingHint:
-    """Queue where `worth` is true."""
+    """Queue where `worth` is true, else QueueSkip."""
     return QUEUE if worth else QUEUE_SKIP
 
 
 def is_live(pod: Pod) -> bool:
-    """Whether a pod is on a node, or nominated to one: it may be in the way of others."""
+    """Whether a pod is on a node or nominated to one."""
     return bool(pod.spec.node_name or pod.status.nominated_node_name)
 
 
@@ -192,7 +192,7 @@ FORCE_ACTIVATE = ClusterEvent(WILDCARD, ActionType.ALL, "ForceActivate")
 SCHEDULE_ATTEMPT_FAILURE = "ScheduleAttemptFailure"
 BACKOFF_COMPLETE = "BackoffComplete"
 
-# What a plugin is registered for that registers nothing itself.
+# The events of a plugin that is no EnqueueExtensions.
 ANY_EVENT = tuple(
     on(resource, ActionType.ALL)
     for resource in (
@@ -289,7 +289,7 @@ def pod_update_events(old: Pod, new: Pod) -> list[ClusterEvent]:
 
 
 def same_amounts(a: Resources, b: Resources) -> bool:
-    """Whether amounts are equal, however they are written."""
+    """Whether quantities are equal, for instance ``1`` and ``1000m``."""
     return a == b or (
         a.keys() == b.keys() and all(Quantity(amount) == Quantity(b[name]) for name, amount in a.items())
     )
@@ -300,7 +300,7 @@ def _conditions(node: Node) -> Mapping[str, str]:
 
 
 def _is_scaled_down(old: Pod, new: Pod) -> bool:
-    """Whether some request went down or away, by what is allocated."""
+    """Whether a request is lower or removed, by the allocated resources."""
     if old.spec == new.spec and _resizes(old) == _resizes(new):
         return False
     now = pod_requests(new)
@@ -311,7 +311,7 @@ def _is_scaled_down(old: Pod, new: Pod) -> bool:
 
 
 def _resizes(pod: Pod) -> tuple[Any, ...]:
-    """What of a status says how far requests are allocated: empty where nothing does."""
+    """The fields of a status that allocated requests depend on; empty where none is set."""
     status = pod.status
     held = (
         status.container_statuses,

@@ -1,4 +1,4 @@
-"""Extender: a program beside the scheduler that filters, scores, preempts or binds."""
+"""Extender: an external program that filters, scores, preempts or binds."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from moorage.objects import Node, Pod
 
 @dataclass(frozen=True, slots=True)
 class Victims:
-    """The pods that would have to leave one node, in the order in which they are deleted.
+    """The victims of a preemption on one node.
 
     Attributes
     ----------
+    pods : tuple of Pod
+        In the order of their deletion.
     num_pdb_violations : int
-        How many of them a PodDisruptionBudget does not allow to go.
+        How many of them a PodDisruptionBudget protects.
     """
 
     pods: tuple[Pod, ...]
@@ -24,7 +26,7 @@ class Victims:
 
 
 class Extender(Protocol):
-    """kube-scheduler v1.36, framework/extender.go. What asks it may raise ExtenderError."""
+    """kube-scheduler v1.36, framework/extender.go. Its methods may raise ExtenderError."""
 
     @property
     def name(self) -> str:
@@ -32,19 +34,19 @@ class Extender(Protocol):
 
     @property
     def weight(self) -> int:
-        """What its scores are multiplied by."""
+        """The factor of its scores."""
 
     @property
     def is_ignorable(self) -> bool:
-        """Whether the cycle goes on without it where it fails. Where it fails to score, it always does."""
+        """Whether its failures are ignored; failures of `prioritize` always are."""
 
     @property
     def is_filter(self) -> bool: ...
 
     @property
-    def empties_nodes(self) -> bool:
-        """Whether nodes that it lets pass are scored as if they had neither pods nor images: those that it
-        is sent whole, and sends back (v1.34 to v1.36; kubernetes issue 141781)."""
+    def returns_bare_nodes(self) -> bool:
+        """Whether it receives and returns whole nodes, which are then scored as if they had neither pods nor
+        images (v1.34 to v1.36; kubernetes issue 141781)."""
 
     @property
     def is_prioritizer(self) -> bool: ...
@@ -56,19 +58,45 @@ class Extender(Protocol):
     def supports_preemption(self) -> bool: ...
 
     def is_interested(self, pod: Pod) -> bool:
-        """Whether the extender is called for a pod: it manages a resource that the pod asks for, or all."""
+        """Whether the extender is called for a pod: for all, or for one that requests a managed resource."""
 
     def filter(self, pod: Pod, nodes: Sequence[Node]) -> tuple[list[str], dict[str, str], dict[str, str]]:
-        """The names of `nodes` that pass, in its order; those that do not with the reason; those that never
-        will with the reason. All of them, where it is no filter."""
+        """Filter nodes.
+
+        Parameters
+        ----------
+        pod : Pod
+        nodes : sequence of Node
+
+        Returns
+        -------
+        list of str
+            The names of the nodes that pass, in the extender's order; all of them where it is no filter.
+        dict of str to str
+            Rejected node to reason.
+        dict of str to str
+            Node that is rejected as unresolvable, to reason.
+        """
 
     def prioritize(self, pod: Pod, nodes: Sequence[Node]) -> dict[str, int]:
-        """Scores by node before the weight, from 0 to 10 by the rules; 0 where it is no prioritizer."""
+        """The scores of nodes before the weight, 0 to 10 by the protocol; 0 where it is no prioritizer."""
 
     def bind(self, pod: Pod, node: str) -> None:
-        """Bind a pod in the scheduler's stead."""
+        """Bind a pod."""
 
     def process_preemption(self, pod: Pod, victims: Mapping[str, Victims]) -> dict[str, Victims]:
-        """The candidate nodes that are left, by name in sorted order, with the victims that the extender
-        wants there. They are pods of that node, but need not be among those it was offered, and may be none.
+        """Filter the candidate nodes of a preemption.
+
+        Parameters
+        ----------
+        pod : Pod
+            The preemptor.
+        victims : mapping of str to Victims
+            By candidate node.
+
+        Returns
+        -------
+        dict of str to Victims
+            The remaining candidates, sorted by name, with the extender's victims. These are pods of the node,
+            but may be others than in `victims`, or none.
         """

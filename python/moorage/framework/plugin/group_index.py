@@ -1,4 +1,4 @@
-"""PodGroups: which groups there are, and how many of their pods."""
+"""PodGroups: the pod groups of the cluster and their pods."""
 
 from __future__ import annotations
 
@@ -21,7 +21,12 @@ def _by_group(pod: Pod) -> tuple[str, ...]:
 
 
 class PodGroups:
-    """What informers have of groups and of the pods in them; `FrameworkHandle.shared` keeps one."""
+    """The pod groups of the informers, with an index of their pods; `FrameworkHandle.shared` has one.
+
+    Parameters
+    ----------
+    handle : FrameworkHandle
+    """
 
     def __init__(self, handle: FrameworkHandle) -> None:
         self._cluster = handle.cache.state
@@ -34,13 +39,13 @@ class PodGroups:
         self._read = -1
 
     def get(self, key: UnitKey) -> PodGroup | None:
-        """The group of this namespace and name."""
+        """The group with a namespace and name; None where there is none."""
         found: PodGroup | None = self._groups.get("/".join(key))
         return found
 
     @property
     def whole(self) -> Mapping[UnitKey, int]:
-        """The groups that are only evicted whole, with their priorities."""
+        """The groups that are evicted as a whole only, with their priorities."""
         self._refresh()
         return self._whole
 
@@ -52,7 +57,7 @@ class PodGroups:
 
     @property
     def lowest_priority_of_whole(self) -> float:
-        """The lowest priority of those that are only evicted whole."""
+        """The lowest priority of `whole`; infinity where there is none."""
         self._refresh()
         return self._lowest_of_whole
 
@@ -66,13 +71,13 @@ class PodGroups:
         self._lowest_of_whole = min(self._whole.values(), default=math.inf)
 
     def size(self, key: UnitKey) -> int:
-        """How many pods there are in a group, on nodes or not, but for those that have finished."""
+        """The number of pods of a group that have not finished."""
         count: int = self._pods.count(INDEX, "/".join(key))
         return count
 
     def pending(self, key: UnitKey) -> list[Pod]:
-        """The pods of a group that have no node and are not about to go: higher priority first, then older
-        (kube-scheduler v1.36, by priority and the first attempt)."""
+        """The pods of a group without a node that are not being deleted: by priority, then by age
+        (kube-scheduler v1.36: by priority and first attempt)."""
         pods = [
             pod
             for pod in self.members(key)
@@ -83,10 +88,10 @@ class PodGroups:
         )
 
     def members(self, key: UnitKey) -> list[Pod]:
-        """The pods of a group, on nodes or not, but for those that have finished."""
+        """The pods of a group that have not finished."""
         found: list[Pod] = self._pods.by_index(INDEX, "/".join(key))
         return found
 
     def scheduled(self, key: UnitKey) -> list[Pod]:
-        """The pods of a group that have a node, in fact or assumed."""
+        """The pods of a group that have a node or are assumed."""
         return [pod for pod in self.members(key) if self._cluster.has_pod(pod)]

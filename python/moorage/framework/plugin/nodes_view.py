@@ -1,4 +1,4 @@
-"""NodesView: several nodes as columns, for plugins that look at all of them at once."""
+"""NodesView: several nodes as columns, for vectorised plugins."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Read = Callable[[str], Column]
 
 
 class Columns(Mapping[str, Column]):
-    """Resource name to int64 array, aligned with the nodes; read when asked for.
+    """Resource name to (n,) int64 array over n nodes; computed at each access.
 
     cpu is in millicores, other resources in bytes or in their own units; a resource that no node has is 0.
     """
@@ -45,7 +45,7 @@ class Columns(Mapping[str, Column]):
 
 
 class NodesView:
-    """Nodes in the order in which they were found.
+    """Several nodes, in the order in which they were found.
 
     Attributes
     ----------
@@ -53,8 +53,8 @@ class NodesView:
     rows : (n,) int32 array
         Rows of the node table, which stay the same over cycles; -1 for a NodeInfo's clone.
     allocatable, requested, nonzero : mapping of resource name to (n,) int64 array
-        As in the node table: ``nodes.allocatable["cpu"]`` in millicores, ``["memory"]`` in bytes.
-        `nonzero` knows cpu and memory only.
+        ``nodes.allocatable["cpu"]`` in millicores, ``["memory"]`` in bytes; `nonzero`, the requests with
+        defaults for containers without any, has cpu and memory only.
     """
 
     rows: Rows
@@ -82,12 +82,32 @@ class NodesView:
         return (self.node_info(at) for at in range(len(self)))
 
     def labels(self, key: str) -> list[str | None]:
-        """The value of a label per node, None where a node does not have it."""
+        """The values of a label.
+
+        Parameters
+        ----------
+        key : str
+
+        Returns
+        -------
+        list of str or None
+            None for nodes without the label.
+        """
         nodes = (info.node for info in self)
         return [None if node is None else node.metadata.labels.get(key) for node in nodes]
 
     def node_info(self, at: int) -> AnyNodeInfo:
-        """The NodeInfo of one of the nodes."""
+        """The NodeInfo of a node.
+
+        Parameters
+        ----------
+        at : int
+            Index of the node in this view.
+
+        Returns
+        -------
+        NodeInfo or NodeInfoClone
+        """
         raise NotImplementedError
 
     def _column(self, kind: Kind, resource: str) -> Column:
@@ -98,7 +118,7 @@ class NodesView:
 
 
 class CycleColumns:
-    """Whole columns of a node table, read once as long as nothing changes: a search asks block by block."""
+    """Columns of a node table, cached until the next change: a search reads them in blocks."""
 
     def __init__(self, state: ClusterState) -> None:
         self.state = state
@@ -106,7 +126,17 @@ class CycleColumns:
         self._head = -1
 
     def column(self, kind: Kind, resource: str) -> Column:
-        """A resource of all rows."""
+        """A column.
+
+        Parameters
+        ----------
+        kind : {"allocatable", "requested", "nonzero"}
+        resource : str
+
+        Returns
+        -------
+        (rows,) int64 array
+        """
         if self._head != self.state.log.head:
             self._columns.clear()
             self._head = self.state.log.head
@@ -117,7 +147,7 @@ class CycleColumns:
 
 
 class TableNodes(NodesView):
-    """Rows of the live node table; valid until something changes."""
+    """Rows of the node table, valid until the next change."""
 
     def __init__(self, columns: CycleColumns, rows: Rows | Callable[[], Rows]) -> None:
         self._rows = rows
@@ -146,7 +176,7 @@ class TableNodes(NodesView):
 
 
 class InfoNodes(NodesView):
-    """NodeInfos, or clones of them, as columns."""
+    """NodeInfos or their clones."""
 
     def __init__(self, infos: Sequence[AnyNodeInfo]) -> None:
         self.rows = np.full(len(infos), -1, dtype=np.int32)

@@ -17,16 +17,16 @@ NEVER = float("inf")
 
 
 class WaitingPod:
-    """A pod that waits until each of the plugins that asked for it has allowed it, or one has rejected it.
+    """A pod that waits until each waiting plugin has allowed it, or one has rejected it.
 
-    Each waiting plugin has a timer, which rejects the pod. Timers run by the clock of the caller of `expire`.
+    Each waiting plugin has a timer, which rejects the pod. Timers follow the clock of the caller of `expire`.
     Thread-safe.
 
     Parameters
     ----------
     pod : Pod
     timeouts : mapping of str to float
-        Plugin to the seconds that it waits at most; zero or less rejects at once.
+        Plugin to the seconds that it waits at most; the pod is rejected at once for zero or less.
     now : float
         Seconds, when the waiting begins.
     """
@@ -43,7 +43,7 @@ class WaitingPod:
 
     @property
     def signal(self) -> Status | None:
-        """What was decided: Success, or how the pod was rejected; None while it waits."""
+        """Success or the rejection; None while the pod waits."""
         return self._signal
 
     def get_pending_plugins(self) -> list[str]:
@@ -87,7 +87,7 @@ class WaitingPod:
         return self._decide(Status(Code.UNSCHEDULABLE, (message,), plugin))
 
     def preempt(self, plugin: str, message: str) -> bool:
-        """Fail the pod with an Error, so that it is tried again soon.
+        """Fail the pod with an Error, so that it is retried soon.
 
         Parameters
         ----------
@@ -124,7 +124,7 @@ class WaitingPod:
                 listener()
 
     def save(self) -> object:
-        """What has been decided, for `undo`."""
+        """The state, for `undo`."""
         with self._changed:
             return self._deadlines.copy(), self._pending.copy(), self._signal, self._listeners.copy()
 
@@ -141,7 +141,7 @@ class WaitingPod:
             self._listeners = listeners.copy()
 
     def deadline(self) -> float:
-        """When the first timer fires; infinite where none runs."""
+        """The time of the first timer; infinity where there is none."""
         with self._changed:
             return min(self._deadlines.values(), default=NEVER)
 
@@ -191,7 +191,7 @@ class WaitingPod:
 
 
 class WaitingPods:
-    """The waiting pods of a framework by UID, in the order in which they came. Thread-safe."""
+    """The waiting pods of a framework by UID, in the order in which they were added. Thread-safe."""
 
     def __init__(self) -> None:
         self._pods: dict[str, WaitingPod] = {}
@@ -201,12 +201,12 @@ class WaitingPods:
         return len(self._pods)
 
     def save(self) -> object:
-        """The waiting pods and what has been decided about them, for `undo`."""
+        """The waiting pods and their states, for `undo`."""
         with self._lock:
             return [(uid, waiting, waiting.save()) for uid, waiting in self._pods.items()]
 
     def undo(self, saved: Any) -> None:
-        """Be as at `save`."""
+        """Restore the state of `save`."""
         with self._lock:
             self._pods = {uid: waiting for uid, waiting, _ in saved}
             for _, waiting, decided in saved:
@@ -229,7 +229,7 @@ class WaitingPods:
             return self._pods.get(uid)
 
     def iterate(self, callback: Callable[[WaitingPod], object]) -> None:
-        """Call back for each pod, which may be allowed or rejected then; none is removed meanwhile.
+        """Call a function for each pod, which it may allow or reject; none is removed during the iteration.
 
         Parameters
         ----------
@@ -258,7 +258,7 @@ class WaitingPods:
 
 
 class PodInPreBind:
-    """A pod in PreBind, which may be cancelled until it is marked as done with it. Thread-safe."""
+    """A pod in PreBind, which can be cancelled until `mark_prebound`. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -271,7 +271,18 @@ class PodInPreBind:
         return self._cause or ""
 
     def cancel_pod(self, message: str) -> bool:
-        """Cancel the pod's binding; False where that comes too late. The first message is the cause."""
+        """Cancel the binding of the pod.
+
+        Parameters
+        ----------
+        message : str
+            The cause; that of the first call counts.
+
+        Returns
+        -------
+        bool
+            False after `mark_prebound`.
+        """
         with self._lock:
             if self._finished:
                 return False
@@ -280,7 +291,7 @@ class PodInPreBind:
             return True
 
     def mark_prebound(self) -> bool:
-        """PreBind is over; False where the pod was cancelled before."""
+        """Mark the end of PreBind; False where the pod was cancelled before."""
         with self._lock:
             self._finished = self._cause is None
             return self._finished

@@ -89,7 +89,7 @@ class ExtendedSearch:
     extender_statuses : dict of str to Status
         What extenders say about nodes that do not pass, and maybe about nodes that nobody asked about.
     empty : bool
-        What is left is scored as if it were empty (`Extender.empties_nodes`).
+        What is left is scored as if it were empty (`Extender.returns_bare_nodes`).
     decision : Decision
         As far as it has come.
     statuses : callable
@@ -158,7 +158,7 @@ class ExtendedSearch:
                     self.extender_statuses[name] = Status(Code.UNSCHEDULABLE, (reason,))
             by_name = {node.name: node for node in nodes}
             nodes = [by_name[name] for name in names]
-            self.empty |= extender.empties_nodes
+            self.empty |= extender.returns_bare_nodes
         return nodes
 
     def _nodes(self, rows: list[int]) -> list[Node]:

@@ -58,7 +58,7 @@ class HTTPExtender:
         self.weight = config.weight
         self.is_ignorable = config.ignorable
         self.is_filter = bool(config.filter_verb)
-        self.empties_nodes = self.is_filter and not config.node_cache_capable
+        self.returns_bare_nodes = self.is_filter and not config.node_cache_capable
         self.is_prioritizer = bool(config.prioritize_verb)
         self.is_binder = bool(config.bind_verb)
         self.supports_preemption = bool(config.preempt_verb)

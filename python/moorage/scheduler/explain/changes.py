@@ -80,8 +80,8 @@ class Change:
     node_name : str
         Of ``add-label``: the first node that the label helps on. Of ``add-node``: the node to copy.
     eligible_nodes : int
-        Of ``add-label``: how many nodes there are of which any one could have it; where other pods matter,
-        of those tried (`MOST_LABELS`).
+        Of ``add-label``: number of nodes that each become feasible by the label; where other pods matter,
+        among those that are tried (`MOST_LABELS`).
     toleration : Toleration or None
         Of ``add-toleration``.
     constraint : Constraint or None
@@ -110,7 +110,17 @@ class Change:
 
 
 def find_changes(probe: Probe) -> list[Change]:
-    """Every single change that places the pod, by kind, amount, and descending number of feasible nodes."""
+    """Find the single changes that place the pod.
+
+    Parameters
+    ----------
+    probe : Probe
+
+    Returns
+    -------
+    list of Change
+        By kind, amount, and descending number of feasible nodes.
+    """
     found = [*_lower_requests(probe), *_tolerations(probe), *_labels(probe), *_nodes(probe), *_drops(probe)]
     return sorted(found, key=lambda change: (KINDS[change.kind], change.amount, -change.feasible_nodes))
 

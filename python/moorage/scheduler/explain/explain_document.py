@@ -3,13 +3,13 @@
 ``apiVersion``, ``kind``
     ``explain.moorage.dev/v1``, ``Explanation``. Fields may be added to v1; none changes its meaning.
 ``pod``, ``boundTo``, ``skipped``
-    ``namespace/name``; the node that the pod was taken off for the explanation; why a run would leave the pod
-    alone. Empty where there is nothing to say, as everywhere.
+    ``namespace/name``; the node that the pod was removed from for the explanation; why a run would ignore the
+    pod. Empty where it does not apply, as everywhere.
 ``situation``
-    ``kind``: ``in-turn`` (as a run finds the cluster when it decides about the pod: what it places before is
-    on nodes), ``alone`` (other pending pods are ignored), ``after-run`` (a run has ended) or ``now`` (as
-    `Scheduler.explain` finds its cache). ``placed`` and ``pending``: how many other pending pods a run has
-    placed by then, and how many it has not. ``node``, ``message``: what became of the pod in the run.
+    ``kind``: ``in-turn`` (the state of the cluster at the pod's attempt in a run: the pods placed before are
+    on nodes), ``alone`` (other pending pods are ignored), ``after-run`` (a run has ended) or ``now`` (the
+    cache of the scheduler). ``placed`` and ``pending``: numbers of other pending pods that a run has placed
+    by then, and that it has not. ``node``, ``message``: the result of the run for the pod.
 ``fits``, ``message``
     Whether some node is feasible; the FitError text, or the error of the cycle.
 ``nodes``
@@ -18,32 +18,33 @@
     ``plugins`` that rejected the pod (``code``, ``reasons``) or narrowed the search to ``nodeNames``,
     or null.
 ``skippedFilters``, ``skippedScores``
-    Plugins that answered Skip.
+    Plugins that returned Skip.
 ``groups``
-    Rejected nodes on which all filters say the same, the largest group first: ``nodes`` (how many), ``names``
-    (the first few), ``verdicts`` (every filter that rejects: ``plugin``, ``code``, ``reasons``), ``needs``
-    (what most of them lack: ``kind``, ``name``, ``nodes`` that lack it; of resources the ``least`` and
-    ``most`` that is missing, as quantities), ``otherNeeds`` (how many are not listed).
+    Rejected nodes with equal verdicts of all filters, the largest group first: ``nodes`` (their number),
+    ``names`` (the first few), ``verdicts`` (every filter that rejects: ``plugin``, ``code``, ``reasons``),
+    ``needs`` (shortfalls: ``kind``, ``name``, number of ``nodes``; of resources the ``least`` and ``most``
+    that is missing, as quantities), ``otherNeeds`` (number of those that are not listed).
 ``weights``, ``ranking``
     Weight per score plugin; the best nodes with ``rank``, ``node``, ``total``, and ``raw`` and ``normalized``
     score per plugin. Total is the sum of normalized scores times weights.
 ``changes``
-    Single changes that place the pod, best first: ``kind``, ``text``, ``opens`` (nodes that the pod then
-    fits). ``lower-request``: ``resource``, effective request ``from`` and ``to``, ``reduction`` (relative),
+    Single changes that place the pod, best first: ``kind``, ``text``, ``opens`` (number of feasible nodes
+    after it). ``lower-request``: ``resource``, effective request ``from`` and ``to``, relative ``reduction``,
     ``edits`` (``path``, ``container``, ``from``, ``to``). ``add-toleration``: ``toleration``. ``add-label``:
     ``label``, one ``node``, and on how many nodes, one at a time, it ``helps``. ``add-node``: the node it is
     ``like``, ``allocatable``. ``drop``: ``constraint`` (``kind``, ``name``).
 ``conflicts``, ``blocked``
-    Where no single change helps: sets of constraints (``kind``, ``name``), each minimal by inclusion; or the
-    FitError text of a pod without any constraint, if not even that one fits.
+    Where no single change places the pod: sets of constraints (``kind``, ``name``), each minimal by
+    inclusion; or the FitError text of a pod without these constraints, if no node is feasible for it.
 ``preemption``
-    Null where the pod fits, or the profile does not preempt. ``message``: why the pod may not preempt others;
-    ``potential``: on how many nodes that could help; ``candidates``, the chosen one first, then as they were
-    tried: ``node``, ``victims`` (``pod``, ``priority``, ``startTime``), ``pdbViolations``,
-    ``sumOfPriorities``; ``otherCandidates`` (how many are not listed); ``rejected`` (reason to number of
-    nodes where it does not help); ``chosen`` node, the ``criterion`` that decided, the nodes ``tied`` then.
+    Null where a node is feasible, or the profile does not preempt. ``message``: why the pod may not preempt;
+    ``potential``: number of nodes where that could help; ``candidates``, the chosen one first, then in order
+    of their dry runs: ``node``, ``victims`` (``pod``, ``priority``, ``startTime``), ``pdbViolations``,
+    ``sumOfPriorities``; ``otherCandidates`` (number of those that are not listed); ``rejected`` (reason to
+    number of nodes where it does not help); ``chosen`` node, the ``criterion`` that decided, the nodes
+    ``tied`` then.
 ``details``
-    The nodes that were asked for: ``node``, ``verdicts`` by filter (null: passes), ``needs``, ``score``.
+    The requested nodes: ``node``, ``verdicts`` by filter (null: passes), ``needs``, ``score``.
 """
 
 from __future__ import annotations
@@ -78,10 +79,21 @@ def document(explanation: Explanation, limit: int | None = 10, nodes: Iterable[s
 
     Parameters
     ----------
+    explanation : Explanation
     limit : int, optional
-        How many feasible nodes are listed; None for all of them, and all names of each group.
-    nodes : iterable of str
-        Nodes to give in detail; KeyError for one that is not there.
+        Number of feasible nodes that are listed; None for all of them, and all names of each group.
+    nodes : iterable of str, optional
+        Nodes with details.
+
+    Returns
+    -------
+    dict
+        Of JSON values.
+
+    Raises
+    ------
+    KeyError
+        There is no node of a name.
     """
     seen = explanation.examination
     return {

@@ -37,18 +37,30 @@ PRE_FILTER_COLUMN = "PreFilter"
 
 
 def explain(engine: Engine, pod: Pod, skipped: str) -> Explanation:
-    """See `Scheduler.explain`; `skipped` is the reason why the scheduler ignores the pod."""
+    """See `Scheduler.explain`.
+
+    Parameters
+    ----------
+    engine : Engine
+        Of the profile of the pod.
+    pod : Pod
+    skipped : str
+        Why the scheduler ignores the pod; "" where it does not.
+
+    Returns
+    -------
+    Explanation
+    """
     fork = _fork_engine(engine)
     waiting, bound_to = _make_pending(fork.cache, pod)
     return _explain(fork.for_pod(waiting), waiting, bound_to, skipped)
 
 
 def _fork_engine(engine: Engine) -> Engine:
-    """The engine on a fork of its cluster, so that changes and the counters of changed pods leave the cluster
-    unchanged."""
+    """An equal engine on a fork of its cluster, which probes of changed pods and nodes may modify."""
     cache = SchedulerCache()
     if engine.handle.groups_pods:
-        engine.handle.shared(PodGroups)  # else the first to ask for it would be the copy
+        engine.handle.shared(PodGroups)  # before the copy makes one of its own
     with engine.cache.lock:
         cache.state = engine.cache.state.fork()
     handle = replace(engine.handle, cache=cache, framework=None, _snapshot=Snapshot())
@@ -59,17 +71,17 @@ def _make_pending(cache: SchedulerCache, pod: Pod) -> tuple[Pod, str]:
     """The pod as pending, removed from the cache, and the node that it was on."""
     if not pod.metadata.uid or not cache.state.has_pod(pod):
         return pod, ""
-    held = cache.get_pod(pod)
-    cache.discard_pod(held)
-    spec = structs.replace(held.spec, node_name="")
-    return structs.replace(held, spec=spec, status=PodStatus()), held.spec.node_name
+    cached = cache.get_pod(pod)
+    cache.discard_pod(cached)
+    spec = structs.replace(cached.spec, node_name="")
+    return structs.replace(cached, spec=spec, status=PodStatus()), cached.spec.node_name
 
 
 def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str) -> Explanation:
     view = engine.cache.state.view
     view.refresh()
     rows = view.rows()
-    seen = examine(engine, pod, view.node_names())
+    examination = examine(engine, pod, view.node_names())
     probe = Probe(engine, pod)
     state, ran = probe.begin(pod)
     filters = _filters(engine, state, ran, rows)
@@ -78,12 +90,12 @@ def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str) -> Explanati
         bound_to=bound_to,
         skipped=skipped,
         weights=engine.profile.weights,
-        examination=seen,
+        examination=examination,
         filters=filters,
-        groups=group_nodes(seen.order, filters, probe.requirements),
+        groups=group_nodes(examination.order, filters, probe.requirements),
         requirements=probe.requirements,
     )
-    if seen.feasible or seen.error:
+    if examination.feasible or examination.error:
         return explanation
     changes = find_changes(probe)
     conflicts, blocked = ([], "") if changes else find_conflicts(probe)
@@ -98,13 +110,13 @@ def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str) -> Explanati
 def _filters(
     engine: Engine, state: CycleState, ran: PreFilterRun, rows: npt.NDArray[np.int32]
 ) -> list[FilterVerdicts]:
-    """The verdicts of all filters; for a pod that PreFilter rejects only that."""
+    """The verdicts of all filters; of PreFilter alone for a pod that it rejects."""
     if ran.rejection is not None:
         status = replace(ran.rejection, plugin=ran.rejection.plugin or " ".join(ran.plugins))
         return [FilterVerdicts(PRE_FILTER_COLUMN, np.ones(len(rows), dtype=np.intp), [None, status])]
-    asked = engine.search.searched_rows(*state.target)
-    place = np.zeros(int(rows.max(initial=-1)) + 1, dtype=np.intp)
-    place[rows] = np.arange(len(rows))
+    searched = engine.search.searched_rows(*state.target)
+    positions = np.zeros(int(rows.max(initial=-1)) + 1, dtype=np.intp)
+    positions[rows] = np.arange(len(rows))
     found = []
     for plugin in engine.profile.at(FilterPlugin):
         if isinstance(plugin, NativePlugin):
@@ -112,20 +124,20 @@ def _filters(
         elif plugin.in_core or plugin.name in ran.skipped:
             continue
         else:
-            numbers, statuses = _outside(engine, plugin, asked)
+            numbers, statuses = _outside(engine, plugin, searched)
         codes = np.zeros(len(rows), dtype=np.intp)
-        codes[place[asked]] = numbers
+        codes[positions[searched]] = numbers
         found.append(FilterVerdicts(plugin.name, codes, statuses))
     if ran.absent is not None:
-        left_out = np.ones(len(rows), dtype=np.intp)
-        left_out[place[asked]] = 0
+        not_searched = np.ones(len(rows), dtype=np.intp)
+        not_searched[positions[searched]] = 0
         absent = replace(ran.absent, plugin=" ".join(ran.plugins))
-        found.insert(0, FilterVerdicts(PRE_FILTER_COLUMN, left_out, [None, absent]))
+        found.insert(0, FilterVerdicts(PRE_FILTER_COLUMN, not_searched, [None, absent]))
     return found
 
 
 Numbered = tuple[npt.NDArray[np.intp], list[Status | None]]
-"""Per searched node the number of a status, and the statuses; 0 is None: the node passes."""
+"""Per searched node the index of its status, and the statuses; the first is None: the node passes."""
 
 
 def _native(engine: Engine, plugin: NativePlugin, state: CycleState) -> Numbered:
@@ -143,13 +155,13 @@ def _status(plugin: NativePlugin, bits: int, shape: Shape) -> Status | None:
     return Status(code, plugin.reasons(bits & REASONS, shape), plugin.name)
 
 
-def _outside(engine: Engine, plugin: FilterPlugin, asked: npt.NDArray[np.int32]) -> Numbered:
+def _outside(engine: Engine, plugin: FilterPlugin, searched: npt.NDArray[np.int32]) -> Numbered:
     """Verdicts of a plugin in Python on the searched nodes; errors on nodes that a search would not evaluate
     are ignored."""
     with suppress(StatusError):
-        engine.bridge.filter(plugin, asked)
+        engine.bridge.filter(plugin, searched)
     numbers: dict[Status | None, int] = {None: 0}
     codes = [
-        numbers.setdefault(engine.bridge.status(plugin.name, row), len(numbers)) for row in asked.tolist()
+        numbers.setdefault(engine.bridge.status(plugin.name, row), len(numbers)) for row in searched.tolist()
     ]
     return np.array(codes, dtype=np.intp), list(numbers)

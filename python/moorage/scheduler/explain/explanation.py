@@ -99,8 +99,7 @@ class NodeExplanation:
     Attributes
     ----------
     verdicts : dict of str to Status or None
-        Filter to its own verdict; None where the node passes. Without the filters that PreFilter skipped or,
-        by leaving the node out, did not ask.
+        Filter to its own verdict; None where the node passes. Without the filters that PreFilter skipped.
     shortfalls : tuple of Shortfall
         The requirements that the node does not meet.
     score : ScoredNode or None
@@ -144,28 +143,28 @@ class Explanation:
     pod : Pod
         As it was explained: without a node if it was on one.
     bound_to : str
-        The node that the pod was taken off for the explanation, "" for a pod that waits.
+        The node that the pod was removed from for the explanation, "" for a pending pod.
     skipped : str
-        Why a run would leave the pod alone (gated, other scheduler, terminating), "" where it would not.
+        Why a run would ignore the pod (gated, other scheduler, terminating), "" where it would not.
     weights : dict of str to int
         Weight of every score plugin.
     examination : Examination
-        The whole of one cycle.
+        The result of one cycle over all nodes.
     filters : list of FilterVerdicts
-        In the order in which they run, PreFilter first where it rejects or leaves nodes out.
+        In the order in which they run, PreFilter first where it rejects the pod or excludes nodes.
     groups : list of NodeGroup
         The rejected nodes, the largest group first.
     changes : list of Change
-        Single changes that place the pod, where it fits nowhere: by kind, then by amount.
+        Single changes that place the pod, where no node is feasible: by kind, then by amount.
     conflicts : list of list of Constraint
-        Where no single change places it: disjoint sets of its constraints that cannot be met together, each
-        minimal by inclusion. The pod fits nowhere while one of them stands.
+        Where no single change places it: disjoint sets of its constraints that cannot be satisfied together,
+        each minimal by inclusion. No node is feasible unless a constraint of every set is dropped.
     blocked : str
-        Where not even a pod without its constraints fits: the FitError text of such a pod.
+        Where no node is feasible even without these constraints: the FitError text of such a pod.
     preemption : PreemptionExamination or None
-        Whom a pod that fits nowhere would evict, and why there; None where the profile does not preempt.
+        Victims of an infeasible pod, and the choice of their node; None where the profile does not preempt.
     situation : Situation
-        Which other pods are on their nodes.
+        Placement of other pending pods.
     """
 
     pod: Pod
@@ -202,18 +201,28 @@ class Explanation:
         return np.argsort(-self.examination.total, kind="stable")
 
     def ranking(self, limit: int | None = None) -> list[ScoredNode]:
-        """The feasible nodes, the best first; equal totals in list order."""
+        """The feasible nodes, the best first; equal totals in list order.
+
+        Parameters
+        ----------
+        limit : int, optional
+            Maximum number of nodes.
+
+        Returns
+        -------
+        list of ScoredNode
+        """
         return [self._scored(int(at)) for at in self._by_rank[:limit]]
 
     def _scored(self, at: int) -> ScoredNode:
-        seen = self.examination
-        total = int(seen.total[at])
+        examination = self.examination
+        total = int(examination.total[at])
         return ScoredNode(
-            rank=1 + int((seen.total > total).sum()),
-            node=seen.feasible[at],
+            rank=1 + int((examination.total > total).sum()),
+            node=examination.feasible[at],
             total=total,
-            raw={plugin: int(column[at]) for plugin, column in seen.raw.items()},
-            normalized={plugin: int(column[at]) for plugin, column in seen.normalized.items()},
+            raw={plugin: int(column[at]) for plugin, column in examination.raw.items()},
+            normalized={plugin: int(column[at]) for plugin, column in examination.normalized.items()},
         )
 
     @cached_property
@@ -221,7 +230,21 @@ class Explanation:
         return {name: at for at, name in enumerate(self.order)}
 
     def node(self, name: str) -> NodeExplanation:
-        """One node; KeyError where there is none of this name."""
+        """The explanation of one node.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        NodeExplanation
+
+        Raises
+        ------
+        KeyError
+            There is no node of this name.
+        """
         at = self._positions[name]
         verdicts = {
             each.plugin: each.statuses[each.codes[at]]
@@ -239,7 +262,16 @@ class Explanation:
 
 
 def shortfalls_of(requirements: PodRequirements, at: int, rejections: list[Status]) -> tuple[Shortfall, ...]:
-    """The shortfalls of the node at a list position that explain its rejections."""
+    """The shortfalls of a node that explain its rejections.
+
+    Parameters
+    ----------
+    requirements : PodRequirements
+    at : int
+        List position of the node.
+    rejections : list of Status
+        Of filters.
+    """
     plugins = {plugin for status in rejections for plugin in status.plugin.split()}
     kinds = {KIND_OF_SHORTFALL.get(plugin) for plugin in plugins}
     return tuple(shortfall for shortfall in requirements.shortfalls(at) if shortfall.kind in kinds)
@@ -248,7 +280,20 @@ def shortfalls_of(requirements: PodRequirements, at: int, rejections: list[Statu
 def group_nodes(
     order: list[str], filters: list[FilterVerdicts], requirements: PodRequirements
 ) -> list[NodeGroup]:
-    """The rejected nodes by equal verdicts of all filters: large groups first, equal ones in list order."""
+    """Group the rejected nodes by equal verdicts of all filters.
+
+    Parameters
+    ----------
+    order : list of str
+        Node names in list order.
+    filters : list of FilterVerdicts
+    requirements : PodRequirements
+
+    Returns
+    -------
+    list of NodeGroup
+        In descending order of size, equal sizes in list order.
+    """
     keys = np.zeros(len(order), dtype=np.intp)
     for each in filters:
         _, keys = np.unique(keys * len(each.statuses) + each.codes, return_inverse=True)

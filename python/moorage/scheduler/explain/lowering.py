@@ -20,7 +20,17 @@ OVERCOMMITTED = ("cpu", "memory", "ephemeral-storage")
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One request in the spec and its new value, as quantities; a limit that has to be equal goes with it."""
+    """A changed request; a limit that has to be equal is changed with it.
+
+    Attributes
+    ----------
+    path : str
+        Of the request in the pod.
+    container : str
+        Name of the container; "" for the request of the pod.
+    before, after : str
+        Quantities.
+    """
 
     path: str
     container: str
@@ -50,12 +60,19 @@ def effective(pod: Pod, resource: str) -> int:
 def lower(pod: Pod, resource: str, target: int) -> tuple[Pod, list[Edit]] | None:
     """Lower the effective request to at most `target`.
 
+    One place is edited if that is enough: the one with the largest request. Otherwise all are, in proportion.
+
+    Parameters
+    ----------
+    pod : Pod
+    resource : str
+    target : int
+        Millicores, bytes, or the resource's own unit.
+
     Returns
     -------
     (Pod, list of Edit) or None
         The changed pod and the edits; None if the request cannot be lowered that far.
-
-    One place is edited if that is enough: the one with the largest request. Otherwise all are, in proportion.
     """
     places = sorted(_places(pod, resource), key=lambda place: place.amount, reverse=True)
     excess = pod_requests(pod, resizes=False).get(resource, ZERO) - Quantity(_text(resource, target))

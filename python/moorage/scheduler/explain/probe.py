@@ -23,7 +23,7 @@ class Probe:
     Attributes
     ----------
     engine : Engine
-        Over a cluster of its own.
+        Over a fork of the cluster.
     pod : Pod
         The pod that fits nowhere.
     requirements : PodRequirements
@@ -40,7 +40,17 @@ class Probe:
         return self.engine.cache.state.table
 
     def begin(self, pod: Pod) -> tuple[CycleState, PreFilterRun]:
-        """Begin a cycle for a pod, up to PreFilter."""
+        """Begin a cycle for a pod, up to PreFilter.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        CycleState
+        PreFilterRun
+        """
         self.engine.begin_cycle()
         state = self.engine.framework.new_state(pod)
         ran = self.engine.framework.run_pre_filter_plugins(state, pod)
@@ -48,7 +58,17 @@ class Probe:
         return state, ran
 
     def feasible(self, pod: Pod) -> npt.NDArray[np.int32]:
-        """Rows of the feasible nodes of a pod, in list order, by all filters of the profile."""
+        """Find the feasible nodes of a pod by all filters of the profile.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        (n,) int32 array
+            Rows in list order; empty where the cycle fails with an error.
+        """
         state, ran = self.begin(pod)
         if ran.rejection is not None:
             return NO_ROWS
@@ -64,15 +84,20 @@ class Probe:
         return len(self.feasible(pod))
 
     def count_feasible_with(self, node: Node) -> int:
-        """The number of feasible nodes of the pod after `node` has been added or changed."""
+        """The number of feasible nodes of the pod with a changed or an additional node.
+
+        Parameters
+        ----------
+        node : Node
+        """
         with self.engine.cache.transaction():
             self.engine.cache.state.set_node(node)
             return self.count_feasible(self.pod)
 
     def fit_error(self, pod: Pod) -> str:
         """The FitError text of a pod, or the error of its cycle."""
-        seen = examine(self.engine, pod, self.engine.cache.state.view.node_names())
-        return seen.error or seen.fit_error
+        examination = examine(self.engine, pod, self.engine.cache.state.view.node_names())
+        return examination.error or examination.fit_error
 
     def rows(self) -> npt.NDArray[np.int32]:
         """Rows of all nodes, in list order."""

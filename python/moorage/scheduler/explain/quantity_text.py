@@ -9,7 +9,14 @@ _BINARY = Quantity("1Ki")
 
 
 def quantity_text(resource: str, amount: int) -> str:
-    """The shortest quantity: of millicores for cpu, in binary multiples for bytes, the number otherwise."""
+    """The shortest quantity, in binary multiples for bytes.
+
+    Parameters
+    ----------
+    resource : str
+    amount : int
+        Millicores, bytes, or the resource's own unit.
+    """
     match unit(resource):
         case "millicores":
             return str(Quantity(f"{amount}m") + _ZERO)

@@ -141,7 +141,18 @@ class PodRequirements:
 
 
 def summarize_shortfalls(shortfalls: Iterable[tuple[Shortfall, ...]]) -> list[ShortfallRange]:
-    """Group the shortfalls of several nodes: those of most nodes first, then in order of appearance."""
+    """Group the shortfalls of several nodes.
+
+    Parameters
+    ----------
+    shortfalls : iterable of tuple of Shortfall
+        Those of each node.
+
+    Returns
+    -------
+    list of ShortfallRange
+        In descending order of the number of nodes, then in order of appearance.
+    """
     found: dict[tuple[str, str], list[int]] = {}
     for of_node in shortfalls:
         for shortfall in of_node:
@@ -151,7 +162,7 @@ def summarize_shortfalls(shortfalls: Iterable[tuple[Shortfall, ...]]) -> list[Sh
 
 
 def required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...] | None:
-    """The terms of required node affinity, of which any will do; None without it."""
+    """The terms of required node affinity, of which one has to match; None without it."""
     affinity = spec.affinity and spec.affinity.node_affinity
     return affinity.required.node_selector_terms if affinity and affinity.required is not None else None
 

@@ -46,7 +46,7 @@ class CountingRun(Run):
         self.turns = self.decided = 0
 
     def break_off(self) -> None:
-        """Keep what was placed: the pod is explained in this state of the cluster."""
+        """Do nothing: the pod is explained in this state of the cluster."""
 
     def attempt(self, infos: Sequence[QueuedPodInfo]) -> int:
         at = next((at for at, info in enumerate(infos) if info.pod.key == self._key), None)
@@ -66,9 +66,9 @@ class CountingRun(Run):
 def explain_in_turn(make: Callable[[], Scheduler], key: str) -> Explanation:
     """Explain a pending pod in the state of the cluster at its attempt in a run.
 
-    The pods that the run places before are on their nodes. The last attempt counts, which is the one that the
-    result of the run tells of; where others are evicted for the pod, the one at which they are chosen. A pod
-    that a run does not attempt (it has a node, or is not the scheduler's to place now) is explained alone.
+    The pods placed before that attempt are on their nodes. Of several attempts the last one counts, which is
+    that of the run's result; where others are evicted for the pod, the one that chooses them. A pod that a
+    run does not attempt (it has a node, or the scheduler ignores it) is explained alone.
 
     Parameters
     ----------

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Self
 
-from moorage._core.state.node_table import NodeTable
+from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_class import PodClasses, Shape
+from moorage._core.state.row_copies import RowCopies
 from moorage._core.state.table_columns import row_amounts, row_generation, row_others, row_ports
 from moorage.errors import CacheError
 from moorage.objects.model.node import Node, Taint
@@ -59,20 +59,6 @@ class NodeInfoLists:
         return [pod for pod in self.pods if has_required_anti_affinity(pod)]
 
 
-class NodeSource(Protocol):
-    """The state that a NodeInfo reads: a cache's, or a snapshot."""
-
-    @property
-    def lock(self) -> AbstractContextManager[object]: ...
-    @property
-    def table(self) -> NodeTable: ...
-    @property
-    def classes(self) -> PodClasses: ...
-    def find_row(self, name: str) -> int | None: ...
-    def pods_of(self, row: int) -> list[Pod]: ...
-    def images_of(self, row: int) -> Images: ...
-
-
 class NodeInfo(NodeInfoLists):
     """A read-only view of the node of one name: nothing is copied until an attribute is read.
 
@@ -82,7 +68,8 @@ class NodeInfo(NodeInfoLists):
 
     Parameters
     ----------
-    source : NodeSource
+    source : ClusterState or RowCopies
+        The state of a cache, or a snapshot.
     name : str
     images : callable, optional
         The images of a row, where not the source's `images_of`.
@@ -101,7 +88,9 @@ class NodeInfo(NodeInfoLists):
         Grows with every change of the node or of its pods.
     """
 
-    def __init__(self, source: NodeSource, name: str, images: Callable[[int], Images] | None = None) -> None:
+    def __init__(
+        self, source: ClusterState | RowCopies, name: str, images: Callable[[int], Images] | None = None
+    ) -> None:
         self.name = name
         self._source = source
         self._images = images or source.images_of

@@ -11,7 +11,7 @@ from moorage.preemption.pick import CRITERION_TEXTS, highest_priority
 from moorage.scheduler.explain.changes import LOWER
 from moorage.scheduler.explain.explain_document import EXAMPLES, document
 from moorage.scheduler.explain.explanation import AFTER_RUN, ALONE, IN_TURN, NOW
-from moorage.scheduler.explain.shortfalls import shortfall_text
+from moorage.scheduler.explain.shortfalls import Shortfall, shortfall_text
 
 from .output import ignore_broken_pipe, print_table, write_value
 
@@ -143,15 +143,16 @@ def _score(node: ScoredNode, plugin: str) -> str:
 
 def _group(group: NodeGroup, limit: int | None) -> tuple[str, ...]:
     names = group.nodes if limit is None else group.nodes[:EXAMPLES]
-    texts = [_of_group(shortfall_text(one), one.nodes, group) for one in group.shortfalls[:SHORTFALLS]]
+    texts = [_shortfall(one, group) for one in group.shortfalls[:SHORTFALLS]]
     if len(group.shortfalls) > SHORTFALLS:
         texts.append(f"{len(group.shortfalls) - SHORTFALLS} more")
     verdicts = "; ".join(_verdict(status) for status in group.verdicts)
     return str(len(group.nodes)), ", ".join(names), verdicts, "; ".join(texts)
 
 
-def _of_group(text: str, nodes: int, group: NodeGroup) -> str:
-    return text if nodes == len(group.nodes) else f"{text} (on {nodes})"
+def _shortfall(one: Shortfall, group: NodeGroup) -> str:
+    text = shortfall_text(one)
+    return text if one.nodes == len(group.nodes) else f"{text} (on {one.nodes})"
 
 
 def _verdict(status: Status) -> str:

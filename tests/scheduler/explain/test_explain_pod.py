@@ -23,7 +23,7 @@ from moorage.objects.model.pod import (
 )
 from moorage.scheduler import Scheduler
 from moorage.scheduler.explain.constraints import term_constraints
-from moorage.scheduler.explain.shortfalls import Shortfall, ShortfallRange, shortfall_text
+from moorage.scheduler.explain.shortfalls import Shortfall, shortfall_text
 from moorage.store import ApiError
 
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -53,8 +53,8 @@ def test_nodes_with_equal_verdicts_are_one_group() -> None:
         ("NodeResourcesFit", Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("Insufficient cpu",)),
     ]
     assert tainted.shortfalls == [
-        ShortfallRange("toleration", "spot=yes:NoSchedule", 0, 0, 2),
-        ShortfallRange("resource", "cpu", 1000, 2000, 2),
+        Shortfall("toleration", "spot=yes:NoSchedule", 0, 0, 2),
+        Shortfall("resource", "cpu", 1000, 2000, 2),
     ]
     assert [shortfall_text(need) for need in tainted.shortfalls] == [
         "toleration spot=yes:NoSchedule",
@@ -81,9 +81,9 @@ def test_all_that_a_node_lacks() -> None:
         Shortfall("label", "disk=ssd"),
         Shortfall("label", "rack=r1"),
         Shortfall("host-port", "10.0.0.9:80/TCP"),
-        Shortfall("resource", "pods", 1),
-        Shortfall("resource", "cpu", 500),
-        Shortfall("resource", "memory", (1024 - 192) << 20),
+        Shortfall("resource", "pods", 1, 1),
+        Shortfall("resource", "cpu", 500, 500),
+        Shortfall("resource", "memory", (1024 - 192) << 20, (1024 - 192) << 20),
     )
     assert one.explain(asked).node("b").shortfalls == ()
     with pytest.raises(KeyError):
@@ -144,7 +144,7 @@ def test_a_bound_pod_is_explained_without_what_it_uses() -> None:
     for asked in (big, "default/big"):
         seen = one.explain(asked)
         assert (seen.bound_to, seen.feasible, seen.pod.spec.node_name) == ("a", ["a"], "")
-        assert seen.node("b").shortfalls == (Shortfall("resource", "cpu", 1000),)
+        assert seen.node("b").shortfalls == (Shortfall("resource", "cpu", 1000, 1000),)
     assert one.cache.get_pod(big).spec.node_name == "a"
     assert one.explain(pod("next", requests={"cpu": 1})).feasible == ["b"]
 

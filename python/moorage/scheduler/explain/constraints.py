@@ -74,12 +74,16 @@ def request_constraints(resources: Iterable[str]) -> Iterator[Constraint]:
         yield Constraint("request", resource, partial(drop_request, resource=resource))
 
 
-def taint_constraints(taints: Iterable[Taint | None]) -> Iterator[Constraint]:
-    """Taints that the pod does not tolerate (None: all of them). Dropping one adds a toleration."""
-    for taint in taints:
-        toleration = toleration_of([taint]) if taint else EVERY_TAINT
-        name = taint_text(taint) if taint else "every taint"
-        yield Constraint("taint", name, partial(tolerate, toleration=toleration))
+def taint_constraints(probe: Probe) -> Iterator[Constraint]:
+    """Taints of nodes that the pod does not tolerate, those of most nodes first. Dropping one adds a
+    toleration."""
+    nodes = probe.nodes(probe.rows())
+    counts = Counter(taint for node in nodes for taint in probe.requirements.untolerated(node))
+    if len(counts) > MOST_TAINTS:
+        yield Constraint("taint", "every taint", partial(tolerate, toleration=EVERY_TAINT))
+        return
+    for taint, _ in counts.most_common():
+        yield Constraint("taint", taint_text(taint), partial(tolerate, toleration=toleration_of([taint])))
 
 
 def term_constraints(pod: Pod) -> Iterator[Constraint]:
@@ -307,17 +311,9 @@ def pod_constraints(probe: Probe) -> list[Constraint]:
     """All constraints of the pod, without overlaps."""
     return [
         *request_constraints(probe.requirements.resources),
-        *taint_constraints(_taints(probe)),
+        *taint_constraints(probe),
         *term_constraints(probe.pod),
     ]
-
-
-def _taints(probe: Probe) -> list[Taint | None]:
-    """Taints that the pod does not tolerate, those of most nodes first; None stands for all of them if there
-    are many."""
-    nodes = probe.nodes(probe.rows())
-    counts = Counter(taint for node in nodes for taint in probe.requirements.untolerated(node))
-    return [taint for taint, _ in counts.most_common()] if len(counts) <= MOST_TAINTS else [None]
 
 
 def _with_only(probe: Probe, every: list[Constraint], only: list[Constraint]) -> Pod:

@@ -64,7 +64,7 @@ from .changes import LABEL, LOWER, NODE, TOLERATE, Change
 from .constraints import Constraint
 from .explanation import Explanation, NodeExplanation, NodeGroup
 from .quantity_text import quantity_text
-from .shortfalls import Shortfall, ShortfallRange
+from .shortfalls import Shortfall
 
 API_VERSION = "explain.moorage.dev/v1"
 EXAMPLES = 3
@@ -153,7 +153,7 @@ def _group(group: NodeGroup, limit: int | None) -> Json:
     }
 
 
-def _range(shortfall: ShortfallRange) -> Json:
+def _range(shortfall: Shortfall) -> Json:
     out: Json = {"kind": shortfall.kind, "name": shortfall.name, "nodes": shortfall.nodes}
     if shortfall.kind == "resource":
         out["least"] = quantity_text(shortfall.name, shortfall.least)
@@ -164,7 +164,7 @@ def _range(shortfall: ShortfallRange) -> Json:
 def _shortfall(shortfall: Shortfall) -> Json:
     out: Json = {"kind": shortfall.kind, "name": shortfall.name}
     if shortfall.kind == "resource":
-        out["missing"] = quantity_text(shortfall.name, shortfall.missing)
+        out["missing"] = quantity_text(shortfall.name, shortfall.least)
     return out
 
 

@@ -13,7 +13,7 @@ from moorage.framework.plugin.status import Status
 from moorage.objects.model.pod import Pod
 from moorage.scheduler.cycle.results import Examination
 
-from .shortfalls import PodRequirements, Shortfall, ShortfallRange, summarize_shortfalls
+from .shortfalls import PodRequirements, Shortfall, summarize_shortfalls
 
 if TYPE_CHECKING:
     from moorage.scheduler.cycle.examine_preemption import PreemptionExamination
@@ -74,7 +74,7 @@ class NodeGroup:
     positions: list[int] = field(repr=False)
 
     @cached_property
-    def shortfalls(self) -> list[ShortfallRange]:
+    def shortfalls(self) -> list[Shortfall]:
         """The shortfalls of these nodes, summarized."""
         return summarize_shortfalls(
             shortfalls_of(self.requirements, at, self.verdicts) for at in self.positions

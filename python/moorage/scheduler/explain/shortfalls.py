@@ -29,40 +29,26 @@ Port = tuple[str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """One requirement of a pod that a node does not meet.
+    """A requirement of a pod that one node or several nodes do not meet.
 
     Attributes
     ----------
     kind : str
-        ``resource`` (`name` is short by `missing`), ``toleration`` (of the taint `name`), ``label`` (`name`
-        is a requirement that the node's labels or name do not meet), ``host-port`` (`name` is in use),
+        ``resource`` (`name` is the resource), ``toleration`` (of the taint `name`), ``label`` (`name` is a
+        requirement that the node's labels or name do not meet), ``host-port`` (`name` is in use),
         ``node-name`` (the pod names the node `name`).
-    missing : int
-        Request less what is free: millicores, bytes, or the resource's own unit; 0 for other kinds.
-    """
-
-    kind: str
-    name: str
-    missing: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ShortfallRange:
-    """A shortfall that several nodes share.
-
-    Attributes
-    ----------
     least, most : int
-        The least and the greatest missing amount.
+        Least and greatest request less what is free: millicores, bytes, or the resource's own unit; 0 for
+        other kinds.
     nodes : int
-        Number of nodes with this shortfall.
+        Number of nodes.
     """
 
     kind: str
     name: str
-    least: int
-    most: int
-    nodes: int
+    least: int = 0
+    most: int = 0
+    nodes: int = 1
 
 
 class PodRequirements:
@@ -118,7 +104,7 @@ class PodRequirements:
         for resource, request in self.requests.items():
             free = int(self._free[resource][position])
             if request > free:
-                found.append(Shortfall("resource", resource, request - free))
+                found.append(Shortfall("resource", resource, request - free, request - free))
         return tuple(found)
 
     def untolerated(self, node: Node) -> list[Taint]:
@@ -140,7 +126,7 @@ class PodRequirements:
         return found
 
 
-def summarize_shortfalls(shortfalls: Iterable[tuple[Shortfall, ...]]) -> list[ShortfallRange]:
+def summarize_shortfalls(shortfalls: Iterable[tuple[Shortfall, ...]]) -> list[Shortfall]:
     """Group the shortfalls of several nodes.
 
     Parameters
@@ -150,15 +136,15 @@ def summarize_shortfalls(shortfalls: Iterable[tuple[Shortfall, ...]]) -> list[Sh
 
     Returns
     -------
-    list of ShortfallRange
+    list of Shortfall
         In descending order of the number of nodes, then in order of appearance.
     """
     found: dict[tuple[str, str], list[int]] = {}
     for of_node in shortfalls:
         for shortfall in of_node:
-            found.setdefault((shortfall.kind, shortfall.name), []).append(shortfall.missing)
-    ranges = [ShortfallRange(*key, min(all_), max(all_), len(all_)) for key, all_ in found.items()]
-    return sorted(ranges, key=lambda each: -each.nodes)
+            found.setdefault((shortfall.kind, shortfall.name), []).append(shortfall.least)
+    summary = [Shortfall(*key, min(all_), max(all_), len(all_)) for key, all_ in found.items()]
+    return sorted(summary, key=lambda each: -each.nodes)
 
 
 def required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...] | None:
@@ -202,11 +188,9 @@ def has_conflict(one: Port, other: Port) -> bool:
     return one[1:] == other[1:] and (one[0] == other[0] or ANY_IP in (one[0], other[0]))
 
 
-def shortfall_text(shortfall: Shortfall | ShortfallRange) -> str:
+def shortfall_text(shortfall: Shortfall) -> str:
     """A shortfall in words, as ``500m more cpu``."""
     if shortfall.kind != "resource":
         return f"{shortfall.kind} {shortfall.name}"
-    if isinstance(shortfall, Shortfall):
-        return f"{quantity_text(shortfall.name, shortfall.missing)} more {shortfall.name}"
     least, most = (quantity_text(shortfall.name, one) for one in (shortfall.least, shortfall.most))
     return f"{least} more {shortfall.name}" if least == most else f"{least} to {most} more {shortfall.name}"

@@ -5,7 +5,6 @@ Fields are spelt as in Go, since they have no names of their own for JSON; what 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -106,9 +105,9 @@ class Answer:
             return {names[key.lower()]: value for key, value in members.items() if key.lower() in names}
 
         if self.is_list:
-            return encode([spell(one) for one in _LIST.decode(body) or ()])
+            return msgspec.json.encode([spell(one) for one in _LIST.decode(body) or ()])
         found = _MESSAGE.decode(body)
-        return encode(None if found is None else spell(found))
+        return msgspec.json.encode(None if found is None else spell(found))
 
 
 _MESSAGE = Decoder(dict[str, Raw] | None)
@@ -118,17 +117,6 @@ FILTER_RESULT = Answer(ExtenderFilterResult)
 BINDING_RESULT = Answer(ExtenderBindingResult)
 PREEMPTION_RESULT = Answer(ExtenderPreemptionResult)
 HOST_PRIORITIES = Answer(HostPriority, "v1.HostPriorityList")
-
-
-def extender_args(pod: Raw, nodes: Sequence[Raw] | None, names: Sequence[str] | None) -> dict[str, Any]:
-    """The message ExtenderArgs: the pod, and its candidate nodes as objects or names."""
-    node_list = None if nodes is None else {"metadata": {}, "items": nodes}
-    return {"Pod": pod, "Nodes": node_list, "NodeNames": names}
-
-
-def encode(message: Any) -> bytes:
-    """Encode a message as JSON."""
-    return msgspec.json.encode(message)
 
 
 def decode(body: bytes, answer: Answer) -> Any:

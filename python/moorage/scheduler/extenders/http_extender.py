@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
+import msgspec
 from msgspec import Raw
 
 from moorage.cache import NodeInfo
@@ -162,9 +163,11 @@ class HTTPExtender:
         return Victims(tuple(there[one.uid] for one in meta.pods or ()), meta.num_pdb_violations)
 
     def _args(self, pod: Pod, nodes: Sequence[Node]) -> dict[str, Any]:
+        """The message ExtenderArgs: the pod, and its candidate nodes as names or objects."""
         if self.config.node_cache_capable:
-            return wire.extender_args(_raw(pod), None, [node.name for node in nodes])
-        return wire.extender_args(_raw(pod), [self._encode(node) for node in nodes], None)
+            return {"Pod": _raw(pod), "Nodes": None, "NodeNames": [node.name for node in nodes]}
+        items = [self._encode(node) for node in nodes]
+        return {"Pod": _raw(pod), "Nodes": {"metadata": {}, "items": items}, "NodeNames": None}
 
     def _encode(self, node: Node) -> Raw:
         """The JSON text of a node, cached while the node is unchanged."""
@@ -176,7 +179,7 @@ class HTTPExtender:
 
     def _ask(self, verb: str, args: dict[str, Any], answer: wire.Answer, nodes: int = 0) -> Any:
         """Post a message about a number of nodes; returns the decoded response."""
-        message = wire.encode(args)
+        message = msgspec.json.encode(args)
         limit = self.max_response + nodes * MAX_RESPONSE_PER_NODE + 2 * len(message)
         return wire.decode(self.transport.post(verb, message, limit), answer)
 

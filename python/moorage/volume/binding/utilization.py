@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .claims import claim_class, parse_bytes, requested_storage, storage_capacity
@@ -26,11 +26,15 @@ class Utilization:
 
     def score(self, volumes: PodVolumes) -> int:
         """Mean score over storage classes, 0 to 100: of static bindings, else of dynamic provisions with
-        known capacity; 0 if there are neither."""
-        classes = _static(volumes) or _dynamic(volumes)
-        if not classes:
+        known capacity; 0 if there are neither.
+
+        Parameters
+        ----------
+        volumes : PodVolumes
+        """
+        scores = [self._of_class(requested, capacity) for requested, capacity in _sums(volumes).values()]
+        if not scores:
             return 0
-        scores = [self._of_class(requested, capacity) for requested, capacity in classes.values()]
         return int(sum(scores) / len(scores) + 0.5)
 
     def _of_class(self, requested: int, capacity: int) -> int:
@@ -53,34 +57,25 @@ class Utilization:
         return int(before[1])
 
 
-Classes = dict[str, tuple[int, int]]
-"""Storage class to bytes that are asked for, and bytes that there are."""
+def _sums(volumes: PodVolumes) -> dict[str, tuple[int, int]]:
+    """Requested bytes and capacity in bytes by storage class: of static bindings, else of dynamic provisions
+    with known capacity.
 
-
-def _static(volumes: PodVolumes) -> Classes:
-    """Sums of static bindings by the class of the volumes, which differs from the claim's for pre-bound
-    volumes."""
-    bindings = volumes.static_bindings or ()
-    return _summed(
-        (pv.spec.storage_class_name, requested_storage(pvc), storage_capacity(pv)) for pv, pvc in bindings
-    )
-
-
-def _summed(each: Iterable[tuple[str, int, int]]) -> Classes:
-    out: Classes = {}
-    for name, requested, capacity in each:
-        before = out.get(name, (0, 0))
-        out[name] = before[0] + requested, before[1] + capacity
-    return out
-
-
-def _dynamic(volumes: PodVolumes) -> Classes:
-    """Sums of dynamic provisions by class. Capacities are not added: the last one of a class counts, as
-    upstream."""
-    out: Classes = {}
-    for claim, capacity in volumes.dynamic_provisions or ():
-        if capacity is not None and capacity.capacity is not None:
-            name = claim_class(claim)
-            requested = out.get(name, (0, 0))[0] + requested_storage(claim)
-            out[name] = requested, parse_bytes(capacity.capacity)
-    return out
+    The class of a static binding is the volume's, which differs from the claim's for pre-bound volumes. The
+    capacities of dynamic provisions are not added: the last one of a class counts, as upstream.
+    """
+    sums: dict[str, tuple[int, int]] = {}
+    for volume, claim in volumes.static_bindings or ():
+        requested, capacity = sums.get(volume.spec.storage_class_name, (0, 0))
+        sums[volume.spec.storage_class_name] = (
+            requested + requested_storage(claim),
+            capacity + storage_capacity(volume),
+        )
+    if sums:
+        return sums
+    for claim, node_capacity in volumes.dynamic_provisions or ():
+        if node_capacity is not None and node_capacity.capacity is not None:
+            requested, _ = sums.get(claim_class(claim), (0, 0))
+            available = parse_bytes(node_capacity.capacity)
+            sums[claim_class(claim)] = requested + requested_storage(claim), available
+    return sums

@@ -6,6 +6,7 @@ has none, one of its class's provisioner; and what VolumeAttachments say beyond 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -50,6 +51,12 @@ class MissingClaimError(VolumeError):
 class AttachedVolumes:
     """CSI volumes in use by row, from pods and VolumeAttachments.
 
+    Parameters
+    ----------
+    table : NodeTable
+    informers : InformerFactory
+        Has the informers of claims, volumes, classes, CSINodes and VolumeAttachments.
+
     Attributes
     ----------
     errors : dict of int to dict
@@ -79,9 +86,7 @@ class AttachedVolumes:
         self.errors: dict[int, dict[str, str]] = {}
         self._size = 0
         self._used: dict[str, Counts] = {}
-        self._headroom: dict[
-            str, Counts
-        ] = {}  # of drivers that some node limits; UNLIMITED less the used ones
+        self._headroom: dict[str, Counts] = {}  # of drivers with a limit; UNLIMITED less the used ones
         self._names: dict[int, str] = {}  # rows whose limits have been read
         # Who refers to a volume on a row: so many pods, and the row's attachments; a volume counts once.
         self._users: dict[int, dict[CSIVolume, int]] = {}
@@ -102,6 +107,10 @@ class AttachedVolumes:
 
     def volumes_of_new_pod(self, pod: Pod) -> frozenset[CSIVolume]:
         """The CSI volumes of a pod that is to be scheduled.
+
+        Parameters
+        ----------
+        pod : Pod
 
         Raises
         ------
@@ -172,26 +181,18 @@ class AttachedVolumes:
         if not wanted or not limits:
             return False
         held = {volume for pod in pods for volume in self._volumes_of(pod, False)}
-        counts: dict[str, int] = {}
-        for driver, _ in held | self._attached_to(node_name):
-            counts[driver] = counts.get(driver, 0) + 1
-        new: dict[str, int] = {}
-        for driver, handle in wanted:
-            if (driver, handle) not in held:
-                new[driver] = new.get(driver, 0) + 1
-        return any(
-            driver in limits and counts.get(driver, 0) + more > limits[driver] for driver, more in new.items()
-        )
+        counts = Counter(driver for driver, _ in held | self._attached_to(node_name))
+        new = Counter(driver for driver, handle in wanted if (driver, handle) not in held)
+        return any(driver in limits and counts[driver] + new[driver] > limits[driver] for driver in new)
 
     def limits_of(self, node_name: str) -> dict[str, int]:
         """Driver to the maximum number of its volumes on a node, without drivers that have no limit."""
         node = self._nodes.get(node_name)
-        drivers = () if node is None else node.spec.drivers
-        found = {}
-        for one in drivers:
-            if one.allocatable is not None and one.allocatable.count is not None:
-                found[one.name] = one.allocatable.count
-        return found
+        return {
+            driver.name: driver.allocatable.count
+            for driver in (() if node is None else node.spec.drivers)
+            if driver.allocatable is not None and driver.allocatable.count is not None
+        }
 
     # ---- what a claim stands for ---------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ their logs of changes; what a transaction did to the cache is undone by the entr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moorage._core.state.cluster_state import ClusterState
 from moorage.objects.model.pod import DiskVolumeSource, Pod, Volume
@@ -120,32 +120,24 @@ class VolumesInUse:
         for volume in pod.spec.volumes:
             if volume.persistent_volume_claim is not None:
                 key = f"{pod.metadata.namespace}/{volume.persistent_volume_claim.claim_name}"
-                _add(self.claims, key, sign)
+                self.claims[key] = self.claims.get(key, 0) + sign
+                if not self.claims[key]:
+                    del self.claims[key]
             elif (disk := disk_of(volume)) is not None:
                 held = self.disks.setdefault(disk, {}).setdefault(row, [])
                 if sign > 0:
                     held.append(volume)
                 else:
                     held.remove(volume)
-                _drop_if_empty(self.disks, disk, row)
+                if not held:
+                    del self.disks[disk][row]
+                if not self.disks[disk]:
+                    del self.disks[disk]
 
 
 def _has_equal_volumes(pod: Pod, other: Pod | None) -> bool:
     """Whether a pod, as reported before and after, uses the same volumes."""
     return pod is other or (other is not None and pod.spec.volumes == other.spec.volumes)
-
-
-def _add(counts: dict[str, int], key: str, sign: int) -> None:
-    counts[key] = counts.get(key, 0) + sign
-    if not counts[key]:
-        del counts[key]
-
-
-def _drop_if_empty(index: dict[Any, dict[int, list[Volume]]], key: object, row: int) -> None:
-    if not index[key][row]:
-        del index[key][row]
-        if not index[key]:
-            del index[key]
 
 
 def disk_of(volume: Volume) -> Disk | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from moorage.objects.model.pod import DiskVolumeSource, Volume
-from moorage.objects.model.storage import PersistentVolume
+from moorage.objects.model.storage import PersistentVolume, PersistentVolumeSpec
 
 MIGRATED = {
     "aws_elastic_block_store": "ebs.csi.aws.com",
@@ -32,7 +32,7 @@ AWS = "aws://"
 
 def migrated_driver(volume: Volume) -> str | None:
     """The CSI driver that has taken over an inline volume, or None."""
-    return next((driver for field, driver in MIGRATED.items() if getattr(volume, field) is not None), None)
+    return inline_driver_and_handle(volume)[0] or None
 
 
 def driver_and_handle(volume: PersistentVolume) -> tuple[str, str]:
@@ -40,19 +40,19 @@ def driver_and_handle(volume: PersistentVolume) -> tuple[str, str]:
     spec = volume.spec
     if spec.csi is not None:
         return spec.csi.driver, spec.csi.volume_handle
-    for field, driver in MIGRATED.items():
-        if (disk := getattr(spec, field)) is not None:
-            labels = volume.metadata.labels
-            zones = next((labels[label] for label in ZONE_LABELS if labels.get(label)), "")
-            return driver, _handle(field, disk, zones)
-    return "", ""
+    labels = volume.metadata.labels
+    return _migrated(spec, next((labels[label] for label in ZONE_LABELS if labels.get(label)), ""))
 
 
 def inline_driver_and_handle(volume: Volume) -> tuple[str, str]:
     """The CSI driver of an inline volume and its handle there; both "" where no driver has it."""
+    return _migrated(volume, "")
+
+
+def _migrated(source: Volume | PersistentVolumeSpec, zones: str) -> tuple[str, str]:
     for field, driver in MIGRATED.items():
-        if (disk := getattr(volume, field)) is not None:
-            return driver, _handle(field, disk, "")
+        if (disk := getattr(source, field)) is not None:
+            return driver, _handle(field, disk, zones)
     return "", ""
 
 

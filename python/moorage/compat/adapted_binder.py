@@ -1,4 +1,4 @@
-"""Volume binders of v1.14 in schedulers of today."""
+"""Volume binders of v1.14 in today's VolumeBinding plugin."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ MakeBinder = Callable[[FrameworkHandle], SchedulerVolumeBinder]
 
 
 class AdaptedVolumeBinder:
-    """A `SchedulerVolumeBinder` with the calls of `VolumeBinder`: what schedulers of v1.14 did around it.
+    """A `SchedulerVolumeBinder` with the methods of `VolumeBinder`.
 
     Parameters
     ----------
     binder : SchedulerVolumeBinder
     sources : VolumeSources
-        Finds which claims of a pod are bound, and which wait for its node.
+        Classifies the claims of a pod.
     """
 
     def __init__(self, binder: SchedulerVolumeBinder, sources: VolumeSources) -> None:
@@ -55,13 +55,13 @@ class AdaptedVolumeBinder:
         return self._binder.assume_pod_volumes(pod, node_name)
 
     def revert_assumed_pod_volumes(self, pod_volumes: PodVolumes) -> None:
-        """Take back what was assumed. Of the binders of v1.14 only `CachingVolumeBinder` can; what others
-        have assumed stays so until the informers bring something newer."""
+        """Undo `assume_pod_volumes`. Of the binders of v1.14 only `CachingVolumeBinder` can; the assumed
+        states of others remain until the informers report newer ones."""
         if isinstance(self._binder, CachingVolumeBinder):
             self._binder.revert_assumed_pod_volumes(pod_volumes)
 
     def binding(self, pod: Pod, pod_volumes: PodVolumes, node_name: str) -> Steps[None]:
-        """Have the binder bind what it assumed, in steps if it is a `CachingVolumeBinder`, else at once."""
+        """Have the binder bind what it assumed: in steps for a `CachingVolumeBinder`, else in one call."""
         if isinstance(self._binder, CachingVolumeBinder):
             yield from self._binder.binding(pod)
         else:
@@ -69,7 +69,7 @@ class AdaptedVolumeBinder:
 
 
 class DecisionsHandler:
-    """Drops the decisions about a pod that is deleted or can no longer be scheduled: it has a node, or has
+    """Deletes the decisions about a pod that is deleted or can no longer be scheduled: it has a node, or has
     finished (kube-scheduler v1.14, deletePodFromSchedulingQueue)."""
 
     def __init__(self, decisions: PodBindingCache) -> None:
@@ -90,8 +90,14 @@ class DecisionsHandler:
 
 @dataclass(frozen=True)
 class BinderOfHandle:
-    """Makes the binder that all plugins of a handle share (`FrameworkHandle.shared`), and has the informer of
-    pods tell its cache of decisions who is gone."""
+    """Makes the binder of all plugins of a handle (for `FrameworkHandle.shared`), and deletes the decisions
+    about pods that the pod informer reports as deleted.
+
+    Attributes
+    ----------
+    make : callable
+        Makes the binder.
+    """
 
     make: MakeBinder
 

@@ -1,4 +1,4 @@
-"""A volume binder with configured answers (Kubernetes v1.14, scheduler_binder_fake.go)."""
+"""A volume binder with configured results (Kubernetes v1.14, scheduler_binder_fake.go)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,17 @@ from moorage.objects.model.pod import Pod
 
 @dataclass
 class FakeVolumeBinderConfig:
-    """What a `FakeVolumeBinder` answers. May be changed later on; an error is raised instead of an answer."""
+    """The results of a `FakeVolumeBinder`; may be changed between calls.
+
+    Attributes
+    ----------
+    all_bound : bool
+        The result of `assume_pod_volumes`.
+    find_unbound_satisfied, find_bound_satisfied : bool
+        The result of `find_pod_volumes`.
+    find_err, assume_err, bind_err : Exception or None
+        Raised instead of a result.
+    """
 
     all_bound: bool = False
     find_unbound_satisfied: bool = False
@@ -26,7 +36,7 @@ class FakeVolumeBinder:
     Attributes
     ----------
     assume_called, bind_called : bool
-        Whether `assume_pod_volumes` and `bind_pod_volumes` have been called, with whatever outcome.
+        Whether `assume_pod_volumes` and `bind_pod_volumes` have been called, successfully or not.
     """
 
     def __init__(self, config: FakeVolumeBinderConfig) -> None:
@@ -35,12 +45,12 @@ class FakeVolumeBinder:
         self.bind_called = False
 
     def find_pod_volumes(self, pod: Pod, node: Node) -> tuple[bool, bool]:
-        """The configured answers for unbound and for bound claims."""
+        """The configured results for unbound and for bound claims."""
         _raise(self._config.find_err)
         return self._config.find_unbound_satisfied, self._config.find_bound_satisfied
 
     def assume_pod_volumes(self, assumed_pod: Pod, node_name: str) -> bool:
-        """The configured answer for all claims."""
+        """The configured result for all claims."""
         self.assume_called = True
         _raise(self._config.assume_err)
         return self._config.all_bound

@@ -1,4 +1,4 @@
-"""What was decided for each pod and node about volumes (Kubernetes v1.14, scheduler_binder_cache.go)."""
+"""Decisions about volumes by pod and node (Kubernetes v1.14, scheduler_binder_cache.go)."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from moorage.volume.binding.pod_volumes import BindingInfo
 
 
 class NodeDecision(NamedTuple):
-    """What is to be bound and what to be provisioned if the pod goes to a certain node."""
+    """Bindings and provisionings of a pod on one node."""
 
     bindings: list[BindingInfo] | None
     provisionings: list[PersistentVolumeClaim] | None
 
 
 NodeDecisions: TypeAlias = Mapping[str, NodeDecision]
-"""Node name to what was decided for it."""
+"""Node name to the decision for it."""
 
 
 class PodBindingCache:
     """Decisions by pod and node. Every method may be called from any thread.
 
-    A pod's decisions are to be dropped when it is deleted or can no longer be scheduled.
+    A pod's decisions are to be deleted when it is deleted or can no longer be scheduled.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class PodBindingCache:
         bindings: list[BindingInfo] | None,
         provisionings: list[PersistentVolumeClaim] | None,
     ) -> None:
-        """Store what is decided for a pod and a node: the very lists that are given."""
+        """Store the decision for a pod and a node; the lists are not copied."""
         with self._lock:
             nodes = self._pods.setdefault(pod.key, {})
             if node not in nodes:
@@ -49,42 +49,42 @@ class PodBindingCache:
             nodes[node] = NodeDecision(bindings, provisionings)
 
     def clear_bindings(self, pod: Pod, node: str) -> None:
-        """Drop what is decided for a pod and a node. The pod stays known."""
+        """Delete the decision for a pod and a node. The pod's entry remains."""
         with self._lock:
             self._pods.get(pod.key, {}).pop(node, None)
             if self._assumed.get(pod.key) == node:
                 del self._assumed[pod.key]
 
     def get_bindings(self, pod: Pod, node: str) -> list[BindingInfo] | None:
-        """What is to be bound. None where nothing is known; an empty list where nothing is to be done."""
+        """The bindings for a pod and a node: None without a decision, an empty list if there are none."""
         decision = self._decision(pod, node)
         return None if decision is None else decision.bindings
 
     def get_provisioned_pvcs(self, pod: Pod, node: str) -> list[PersistentVolumeClaim] | None:
-        """What is to be provisioned; None and the empty list as for `get_bindings`."""
+        """The claims to provision; None and the empty list as for `get_bindings`."""
         decision = self._decision(pod, node)
         return None if decision is None else decision.provisionings
 
     def get_decisions(self, pod: Pod) -> NodeDecisions | None:
-        """All that is decided for a pod; None where the pod is not known."""
+        """All decisions for a pod; None for an unknown pod."""
         with self._lock:
             nodes = self._pods.get(pod.key)
             return None if nodes is None else nodes.copy()
 
     def delete_bindings(self, pod: Pod) -> None:
-        """Drop all that is decided for a pod, and the pod."""
+        """Delete all decisions for a pod, and its entry."""
         with self._lock:
             self._assumed.pop(pod.key, None)
             if self._pods.pop(pod.key, None) is not None:
                 VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE.inc("delete")
 
     def assume_node(self, pod: Pod, node: str) -> None:
-        """Note the node for which a pod's volumes are assumed."""
+        """Record the node for which a pod's volumes are assumed."""
         with self._lock:
             self._assumed[pod.key] = node
 
     def assumed_node(self, pod: Pod) -> str:
-        """The node for which a pod's volumes were assumed last; "" where that decision has been dropped."""
+        """The node for which a pod's volumes were assumed last; "" if that decision was deleted."""
         with self._lock:
             return self._assumed.get(pod.key, "")
 

@@ -1,5 +1,5 @@
-"""The volume binder as schedulers of v1.14 call it (scheduler_binder.go): decisions are kept for each pod and
-node in a cache of their own."""
+"""The volume binder as schedulers of v1.14 call it (scheduler_binder.go), with a cache of decisions by pod
+and node."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .pod_binding_cache import PodBindingCache
 
 
 class SchedulerVolumeBinder(Protocol):
-    """How a scheduler has volumes found, assumed and bound."""
+    """Finds, assumes and binds volumes for a scheduler."""
 
     def find_pod_volumes(self, pod: Pod, node: Node) -> tuple[bool, bool]:
         """Whether the claims that are not bound can be bound or provisioned on a node, and whether the
@@ -40,8 +40,8 @@ class SchedulerVolumeBinder(Protocol):
         """Assume what was found for a pod and a node; true if there is nothing to do, as every claim is fully
         bound. Called serially.
 
-        The binder notes the node for `bind_pod_volumes`. Upstream sets ``spec.nodeName`` of the pod that it
-        is given; pods are values here, which stores and informers share, so none is changed in place.
+        The binder records the node for `bind_pod_volumes`. Upstream sets ``spec.nodeName`` of its argument;
+        pods are immutable here.
         """
 
     def bind_pod_volumes(self, assumed_pod: Pod) -> None:
@@ -49,7 +49,7 @@ class SchedulerVolumeBinder(Protocol):
         it was assumed, and wait until it is so. May be called in parallel, once for each pod."""
 
     def get_bindings_cache(self) -> PodBindingCache | None:
-        """Where decisions are kept, if they are. May be called at any time."""
+        """The cache of decisions, if there is one. May be called at any time."""
 
 
 def cached_volumes(cache: PodBindingCache, pod: Pod, node_name: str) -> PodVolumes:

@@ -1,8 +1,8 @@
 """The framework's first API, v1alpha1, between Kubernetes v1.14 and v1.15, with Permit and waiting pods.
 
-With the names of that time. Its plugins join today's profiles through `adapt`, their factories today's
-registries through `adapt_factory`, and the scheduler runs them. `Framework` runs them for other schedulers.
-Durations are seconds. A nil ``*Status`` is None. Go calls methods on nil; here the class is asked:
+Names are those of v1alpha1. `adapt` adapts its plugins to today's profiles, `adapt_factory` its factories to
+today's registries, and the scheduler runs them. `Framework` runs them for other schedulers. Durations are in
+seconds. A nil ``*Status`` is None; methods that Go calls on nil are called through the class:
 ``Status.IsSuccess(None)``, ``Status.Code(plugin.Reserve(...))``.
 """
 

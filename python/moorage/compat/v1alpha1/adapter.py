@@ -70,7 +70,7 @@ class PermitWait:
         return self.waiting.pod
 
     def Allow(self) -> bool:
-        """Let the pod be scheduled, however many plugins asked to wait; True if the signal was delivered."""
+        """Allow the pod for all plugins of v1alpha1 that wait; True if the signal was delivered."""
         self.waiting.expire(self.clock())
         return self.waiting.allow(*self.plugins)
 
@@ -122,29 +122,29 @@ class ProfileHandle(FrameworkHandle):
 # ---- plugins -----------------------------------------------------------------------------------------------
 
 
-class SharedContext:
-    """The PluginContext of a cycle, as its state keeps it. It has no clone: copies of the state share it."""
+class ContextEntry:
+    """The entry of a CycleState with the PluginContext of the cycle, which clones of the state have too."""
 
     def __init__(self) -> None:
         self.context = NewPluginContext()
 
-    def clone(self) -> SharedContext:
+    def clone(self) -> ContextEntry:
         return self
 
 
 def context_of(state: CycleState) -> PluginContext:
-    """The one PluginContext of this scheduling cycle, made when the first plugin asks for it."""
+    """The PluginContext of a scheduling cycle, created at the first call."""
     try:
-        shared: SharedContext = state.read(CONTEXT_KEY)
+        entry: ContextEntry = state.read(CONTEXT_KEY)
     except MoorageError:
-        shared = SharedContext()
-        state.write(CONTEXT_KEY, shared)
-    return shared.context
+        entry = ContextEntry()
+        state.write(CONTEXT_KEY, entry)
+    return entry.context
 
 
 def today_status(status: Any) -> Any:
-    """A status with today's code; a code that v1alpha1 does not know is an Error. What is no Status stays as
-    it is, for today's framework to refuse."""
+    """A status with today's code; a code that v1alpha1 does not know is an Error. Other objects are returned
+    unchanged: today's framework refuses them."""
     if not isinstance(status, Status):
         return status
     code = CODES.get(status.code, today.Code.ERROR)
@@ -152,7 +152,7 @@ def today_status(status: Any) -> Any:
 
 
 class _Adapted(today.Plugin):
-    """Plugins find their handle in `adapted_handle`; it is part of a scheduler as soon as this plugin is."""
+    """A plugin of v1alpha1; `adapted_handle` is its handle, bound to a scheduler when this plugin is."""
 
     def __init__(self, plugin: Any, handle: ProfileHandle) -> None:
         self.adapted_handle = handle
@@ -169,12 +169,12 @@ class _Adapted(today.Plugin):
 
 
 class _Reserve(_Adapted, today.ReservePlugin):
-    """Today reserve and unreserve are one interface; of what the plugin does not have, nothing happens."""
+    """Reserve and unreserve, one interface today; a method that the plugin lacks does nothing."""
 
     unreserves_in_order = True
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> today.Status | None:
-        """Whatever is no Success is an Error, as RunReservePlugins had it."""
+        """Any code other than Success is an Error, as in RunReservePlugins."""
         if not isinstance(self.plugin, ReservePlugin):
             return None
         status = today_status(self.plugin.Reserve(context_of(state), pod, node_name))
@@ -183,14 +183,14 @@ class _Reserve(_Adapted, today.ReservePlugin):
         return status  # type: ignore[no-any-return]
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Told only where the pod was reserved, that is where no plugin failed at Reserve."""
+        """Unreserve, only if no plugin failed at Reserve."""
         if state.reserved and isinstance(self.plugin, UnreservePlugin):
             self.plugin.Unreserve(context_of(state), pod, node_name)
 
 
 class _Permit(_Adapted, today.PermitPlugin):
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[today.Status | None, float]:
-        """How long counts where the plugin asks to wait; the shortest time of all plugins decides."""
+        """The timeout counts if the code is Wait; the shortest of all plugins decides."""
         answer, seconds = self.plugin.Permit(context_of(state), pod, node_name)
         status = today_status(answer)
         waits = isinstance(status, today.Status) and status.is_wait
@@ -199,7 +199,7 @@ class _Permit(_Adapted, today.PermitPlugin):
 
 class _PreBind(_Adapted, today.PreBindPlugin):
     def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Success, for there was no such question: `pre_bind` is always called, and alone."""
+        """Success: v1alpha1 has no such call, and `pre_bind` always runs."""
 
     def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> today.Status | None:
         return today_status(self.plugin.Prebind(context_of(state), pod, node_name))  # type: ignore[no-any-return]
@@ -213,22 +213,23 @@ POINTS = (
 
 
 def adapt(plugin: Plugin, handle: ProfileHandle | None = None) -> today.Plugin:
-    """A plugin of today's framework that does what a plugin of v1alpha1 does.
+    """Adapt a plugin of v1alpha1 to today's framework.
 
-    It has the methods `reserve` and `unreserve`, `permit` and `pre_bind` of the points that the plugin has.
-    Codes are today's; the plugins of one cycle share one PluginContext, kept in its CycleState. As in
-    v1alpha1, any failure at Reserve is an Error after which no plugin is unreserved, Unreserve runs forward,
-    and a pod that several plugins asked to wait waits for the shortest time, and for one Allow.
+    The result has the methods `reserve` and `unreserve`, `permit` and `pre_bind` of the plugin's extension
+    points. Codes are today's; the CycleState of a cycle has the PluginContext of its plugins. As in v1alpha1,
+    any failure at Reserve is an Error after which no plugin is unreserved, Unreserve runs forward, and a pod
+    for which several plugins returned Wait waits for the shortest timeout, and for one Allow.
 
     Parameters
     ----------
+    plugin : Plugin
     handle : ProfileHandle, optional
-        What the plugin was given as its FrameworkHandle, if it was given one.
+        The FrameworkHandle of the plugin, if it has one.
 
     Raises
     ------
     FrameworkError
-        For what has no Name.
+        The object has no Name.
     """
     if not isinstance(plugin, Plugin):
         raise FrameworkError(f"{plugin!r} has no Name")
@@ -246,13 +247,17 @@ class TodaysFactory(Protocol):
 
 
 def adapt_factory(factory: PluginFactory) -> TodaysFactory:
-    """What makes today's plugins of a factory of v1alpha1: in a registry it can be named in a configuration,
-    and what it makes can be put in a profile. The factory is given the arguments of the plugin's pluginConfig
-    as JSON, None where it has none."""
+    """Adapt a plugin factory of v1alpha1 to today's registries and profiles.
+
+    Parameters
+    ----------
+    factory : PluginFactory
+        Its first argument will be the plugin's pluginConfig as JSON, or None.
+    """
 
     def make(args: Mapping[str, Any] | None = None, handle: TodaysHandle | None = None) -> today.Plugin:
-        given = ProfileHandle(handle)
+        adapted = ProfileHandle(handle)
         configuration = None if args is None else Unknown(msgspec.json.encode(args), "application/json")
-        return adapt(factory(configuration, given), given)
+        return adapt(factory(configuration, adapted), adapted)
 
     return make

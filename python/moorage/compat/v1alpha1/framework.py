@@ -57,10 +57,17 @@ class MonotonicClock:
 
 
 class PodInPermit:
-    """A `WaitingPod` of a framework that runs by itself.
+    """A `WaitingPod` of a `Framework`.
 
-    One signal at most is delivered, from the moment the pod is among the waiting ones until it is decided or
-    its time is over. (Upstream also lost signals that came before its goroutine had begun to listen.)
+    At most one signal is delivered, until the pod is decided or its deadline has passed. (Upstream also lost
+    signals that were sent before its goroutine received from the channel.)
+
+    Parameters
+    ----------
+    pod : Pod
+    timeout : float
+        Seconds from now.
+    clock : Clock
     """
 
     def __init__(self, pod: Pod, timeout: float, clock: Clock) -> None:
@@ -77,7 +84,7 @@ class PodInPermit:
         return self._pod
 
     def Allow(self) -> bool:
-        """Let the pod be scheduled, however many plugins asked to wait; True if the signal was delivered."""
+        """Allow the pod for all plugins that wait; True if the signal was delivered."""
         return self._signal(None)
 
     def Reject(self, msg: str) -> bool:
@@ -93,7 +100,7 @@ class PodInPermit:
             return True
 
     def wait(self) -> Status | None:
-        """Block until a signal or the timeout; for the framework. The answer is that of the permit point."""
+        """Block until a signal or the deadline; returns the status of the permit point."""
         with self._changed:
             while not self._decided:
                 if self._clock.now() >= self._deadline:
@@ -141,7 +148,7 @@ class WaitingPods:
 class Framework(FrameworkHandle):
     """The plugins of a registry, in its order; made by `NewFramework`.
 
-    A plugin that raises has answered Error, ``plugin "X" raised ValueError: …``.
+    An exception of a plugin is an Error, ``plugin "X" raised ValueError: …``.
     """
 
     def __init__(self, registry: Registry, clock: Clock) -> None:
@@ -173,8 +180,15 @@ class Framework(FrameworkHandle):
         return self._waiting.get(uid)
 
     def RunReservePlugins(self, pc: PluginContext, pod: Pod, node_name: str) -> Status | None:
-        """Run the reserve plugins up to the first that does not answer Success: then Error, whatever code.
-        Nothing is unreserved here."""
+        """Run the reserve plugins up to the first that does not return Success; the result is Error then,
+        for any code. No plugin is unreserved here.
+
+        Parameters
+        ----------
+        pc : PluginContext
+        pod : Pod
+        node_name : str
+        """
         for plugin in self._reserve:
             status = _status(plugin, plugin.Reserve, pc, pod, node_name)
             if not Status.IsSuccess(status):
@@ -182,8 +196,15 @@ class Framework(FrameworkHandle):
         return None
 
     def RunPrebindPlugins(self, pc: PluginContext, pod: Pod, node_name: str) -> Status | None:
-        """Run the prebind plugins up to the first that does not answer Success: Unschedulable if that is its
-        code, else Error."""
+        """Run the prebind plugins up to the first that does not return Success; the result is Unschedulable
+        if that is its code, else Error.
+
+        Parameters
+        ----------
+        pc : PluginContext
+        pod : Pod
+        node_name : str
+        """
         for plugin in self._prebind:
             status = _status(plugin, plugin.Prebind, pc, pod, node_name)
             if not Status.IsSuccess(status):
@@ -191,7 +212,14 @@ class Framework(FrameworkHandle):
         return None
 
     def RunUnreservePlugins(self, pc: PluginContext, pod: Pod, node_name: str) -> None:
-        """Run all unreserve plugins, in the same order as reserve plugins. What they raise is logged."""
+        """Run all unreserve plugins, in the order of reserve plugins. Exceptions are logged.
+
+        Parameters
+        ----------
+        pc : PluginContext
+        pod : Pod
+        node_name : str
+        """
         for plugin in self._unreserve:
             try:
                 plugin.Unreserve(pc, pod, node_name)
@@ -199,14 +227,20 @@ class Framework(FrameworkHandle):
                 logger.exception(_raised(plugin, error))
 
     def RunPermitPlugins(self, pc: PluginContext, pod: Pod, node_name: str) -> Status | None:
-        """Run the permit plugins. Where any of them asked to wait and none rejected the pod, block for the
-        shortest of their timeouts, 15 minutes at most, or until the pod is allowed or rejected.
+        """Run the permit plugins. If one returned Wait and none rejected the pod, block for the shortest of
+        their timeouts, 15 minutes at most, or until the pod is allowed or rejected.
+
+        Parameters
+        ----------
+        pc : PluginContext
+        pod : Pod
+        node_name : str
 
         Returns
         -------
         Status or None
-            None for a success. Unschedulable if a plugin said so, the pod was rejected while it waited, or
-            the time is over; Error for any other answer than Success and Wait.
+            None for a success. Unschedulable if a plugin returned it, the pod was rejected while it waited,
+            or the timeout has passed; Error for any other code than Success and Wait.
         """
         code, timeout = Success, MAX_TIMEOUT
         for plugin in self._permit:
@@ -229,16 +263,16 @@ class Framework(FrameworkHandle):
 def NewFramework(
     registry: Registry, configuration: object = None, *, clock: Clock | None = None
 ) -> Framework:
-    """Build every plugin of a registry, each of which joins the points whose methods it has.
+    """Build every plugin of a registry; each runs at the extension points whose methods it has.
 
     Parameters
     ----------
     registry : Registry
-        Read once, in its order.
+        Read once, in order.
     configuration : object
-        Ignored, as it was then: each factory is given None.
+        Ignored, as in v1alpha1: the argument of each factory is None.
     clock : Clock, optional
-        By which pods wait; that of the machine by default.
+        The clock of waiting pods; that of the machine by default.
 
     Raises
     ------

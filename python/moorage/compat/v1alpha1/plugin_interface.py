@@ -22,7 +22,7 @@ ContextData = Any
 
 
 class FrameworkError(MoorageError):
-    """What v1alpha1 returned as an error; its text is upstream's."""
+    """An error of v1alpha1, with upstream's text."""
 
 
 class Code(IntEnum):
@@ -45,9 +45,14 @@ _Code = Code
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The result of a plugin: a code, and a message that says why where the code is not Success.
+    """The result of a plugin: a code, and a message with the reason of a code other than Success.
 
-    None in its place is Success. The methods can be asked of None through the class: ``Status.Code(None)``.
+    None stands for Success. The methods accept None through the class: ``Status.Code(None)``.
+
+    Attributes
+    ----------
+    code : Code
+    message : str
     """
 
     code: _Code = Success
@@ -81,16 +86,16 @@ def NewStatus(code: _Code, msg: str) -> Status:
 class RWMutex:
     """A lock that either several readers hold or one writer; not re-entrant, and not tied to threads.
 
-    The order is that of Go's sync.RWMutex, without starvation: while a writer waits no reader joins those it
-    waits for, and the readers that have come meanwhile go before the next writer.
+    The order is that of Go's sync.RWMutex, without starvation: a reader that arrives while a writer waits or
+    writes gets the lock after this writer, and before the next one.
     """
 
     def __init__(self) -> None:
         self._changed = Condition()
         self._readers = 0  # that hold the lock
-        self._writing = False  # a writer holds the lock, or waits for the readers to leave
-        self._turn = 0  # of writers that have left
-        self._next_readers = 0  # that wait for this writer to leave
+        self._writing = False  # a writer holds the lock, or waits for the readers
+        self._turn = 0  # number of finished writers
+        self._next_readers = 0  # that wait for this writer
 
     def Lock(self) -> None:
         """Acquire the write lock."""
@@ -132,8 +137,8 @@ class RWMutex:
 class PluginContext(RWMutex):
     """Arbitrary data by key, shared by the plugins of one scheduling cycle.
 
-    What one plugin stores another can read, alter or delete. Read, Write and Delete take no lock: where there
-    are several threads the caller takes it first, with Lock and Unlock, or RLock and RUnlock to read.
+    Each plugin can read, change or delete the data of others. Read, Write and Delete acquire no lock: with
+    several threads the caller acquires it first, with Lock and Unlock, or RLock and RUnlock to read.
     """
 
     def __init__(self) -> None:
@@ -141,14 +146,30 @@ class PluginContext(RWMutex):
         self._storage: dict[ContextKey, ContextData] = {}
 
     def Read(self, key: ContextKey) -> ContextData:
-        """The data of a key; FrameworkError ``not found`` where there is none."""
+        """The data of a key.
+
+        Parameters
+        ----------
+        key : str
+
+        Raises
+        ------
+        FrameworkError
+            ``not found``.
+        """
         try:
             return self._storage[key]
         except KeyError:
             raise FrameworkError(NotFound) from None
 
     def Write(self, key: ContextKey, val: ContextData) -> None:
-        """Store data under a key, in place of what was there."""
+        """Store data under a key, in place of earlier data.
+
+        Parameters
+        ----------
+        key : str
+        val : object
+        """
         self._storage[key] = val
 
     def Delete(self, key: ContextKey) -> None:
@@ -166,7 +187,7 @@ def NewPluginContext() -> PluginContext:
 
 @runtime_checkable
 class Plugin(Protocol):
-    """The parent of all plugins. As in Go, a plugin is whatever has the methods."""
+    """The parent of all plugins. As in Go, every object with the methods is a plugin."""
 
     def Name(self) -> str: ...
 
@@ -175,7 +196,7 @@ class Plugin(Protocol):
 class ReservePlugin(Plugin, Protocol):
     """Called at the reservation point, before the pod is assumed; to update the plugin's own state.
 
-    It should answer Success or Error; any other code than Success rejects the pod too.
+    It should return Success or Error; any other code than Success rejects the pod too.
     """
 
     def Reserve(self, pc: PluginContext, p: Pod, node_name: str, /) -> Status | None: ...
@@ -190,7 +211,7 @@ class PrebindPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class UnreservePlugin(Plugin, Protocol):
-    """Told that a reserved pod was rejected in a later phase; to clean up what belongs to it."""
+    """Called when a reserved pod was rejected in a later phase; to clean up the state of the pod."""
 
     def Unreserve(self, pc: PluginContext, p: Pod, node_name: str, /) -> None: ...
 
@@ -199,7 +220,7 @@ class UnreservePlugin(Plugin, Protocol):
 class PermitPlugin(Plugin, Protocol):
     """Called before prebind plugins; prevents or delays the binding.
 
-    It answers Success, or Wait and for how many seconds; otherwise the pod is rejected.
+    It returns Success, or Wait with the seconds to wait; otherwise the pod is rejected.
     """
 
     def Permit(self, pc: PluginContext, p: Pod, node_name: str, /) -> tuple[Status | None, float]: ...
@@ -230,7 +251,7 @@ class NodeInfoSnapshot:
     Attributes
     ----------
     NodeInfoMap : mapping of str to NodeInfo
-        By node name; a node that is gone while its pods remain is left out.
+        By node name, without nodes that were removed while their pods remain.
     """
 
     def __init__(self, snapshot: Snapshot | None = None) -> None:
@@ -243,8 +264,13 @@ class NodeInfoSnapshot:
         return self._snapshot.generation
 
     def Update(self, cache: SchedulerCache) -> None:
-        """Bring the snapshot up to date in place, always from the same cache. Who runs scheduling cycles
-        calls this as each begins."""
+        """Update the snapshot in place; to be called at the begin of each scheduling cycle.
+
+        Parameters
+        ----------
+        cache : SchedulerCache
+            Always the same one.
+        """
         cache.update_snapshot(self._snapshot)
 
 
@@ -255,17 +281,17 @@ class WaitingPod(Protocol):
         """The pod itself."""
 
     def Allow(self) -> bool:
-        """Let the pod be scheduled, however many plugins asked to wait; True if the signal was delivered."""
+        """Allow the pod for all plugins that wait; True if the signal was delivered."""
 
     def Reject(self, msg: str) -> bool:
         """Declare the pod unschedulable; True if the signal was delivered."""
 
 
 class FrameworkHandle(Protocol):
-    """What plugins can use of the framework; factories receive it, and plugins keep it."""
+    """The interface of the framework to plugins; an argument of plugin factories."""
 
     def NodeInfoSnapshot(self) -> NodeInfoSnapshot:
-        """The latest snapshot: always the same object, brought up to date as each scheduling cycle begins and
+        """The latest snapshot: always the same object, updated at the begin of each scheduling cycle and
         unchanged until the pod has passed the reserve plugins."""
 
     def IterateOverWaitingPods(self, callback: Callable[[WaitingPod], object]) -> None:
@@ -277,7 +303,7 @@ class FrameworkHandle(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The arguments of a plugin as they were written (apimachinery, runtime.Unknown)."""
+    """The unparsed arguments of a plugin (apimachinery, runtime.Unknown)."""
 
     Raw: bytes
     ContentType: str
@@ -291,13 +317,34 @@ class Registry(dict[str, PluginFactory]):
     """Factories of all available plugins by name; the framework builds each of them, in this order."""
 
     def Register(self, name: str, factory: PluginFactory) -> None:
-        """Add a plugin; FrameworkError where the name is taken."""
+        """Add a plugin.
+
+        Parameters
+        ----------
+        name : str
+        factory : PluginFactory
+
+        Raises
+        ------
+        FrameworkError
+            There is a plugin of this name.
+        """
         if name in self:
             raise FrameworkError(f"a plugin named {name} already exists")
         self[name] = factory
 
     def Unregister(self, name: str) -> None:
-        """Remove a plugin; FrameworkError where there is none of this name."""
+        """Remove a plugin.
+
+        Parameters
+        ----------
+        name : str
+
+        Raises
+        ------
+        FrameworkError
+            There is no plugin of this name.
+        """
         if name not in self:
             raise FrameworkError(f"no plugin named {name} exists")
         del self[name]

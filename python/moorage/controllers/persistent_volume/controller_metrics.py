@@ -42,9 +42,9 @@ class OperationTimes:
 
     def end(self, key: str) -> None:
         """Observe the duration of the object's operation."""
-        begun = self._begun.pop(key, None)
-        if begun is not None:
-            since, labels = begun
+        start = self._begun.pop(key, None)
+        if start is not None:
+            since, labels = start
             VOLUME_OPERATION_SECONDS.observe(self._clock() - since, *labels)
 
     def forget(self, key: str) -> None:

@@ -32,17 +32,17 @@ class InMemoryProvisioner:
     name : str
         As in a class's ``provisioner``.
     topology_keys : sequence of str
-        Node labels: a volume made for a node can be used on the nodes that have the same values of them;
-        empty is everywhere. Without a node, the class's ``allowedTopologies`` say where.
+        Node labels: a volume provisioned for a node is accessible from the nodes with equal values of them;
+        empty is every node. Without a node, it is accessible by the class's ``allowedTopologies``.
     capacity : int, optional
-        Bytes that can be provisioned in all; no limit by default.
+        Bytes that can be provisioned in total; no limit by default.
     mount_options : bool
         Whether volumes may be mounted with options.
 
     Attributes
     ----------
     volumes : dict
-        Name of each real volume that there is, to its bytes.
+        Name of each storage asset, to its bytes.
     calls : list
         The calls so far, each with the name of the volume.
     """
@@ -83,9 +83,9 @@ class InMemoryProvisioner:
 
     def can_support(self, volume: PersistentVolume) -> bool:
         """Whether the CSI driver or the provisioner of a volume is this plugin."""
-        made_by = volume.metadata.annotations.get(PROVISIONED_BY)
+        provisioner = volume.metadata.annotations.get(PROVISIONED_BY)
         csi = volume.spec.csi
-        return self.name == (made_by or (csi.driver if csi else ""))
+        return self.name == (provisioner or (csi.driver if csi else ""))
 
     def supports_mount_option(self) -> bool:
         """Whether volumes may be mounted with options."""
@@ -108,17 +108,17 @@ class InMemoryProvisioner:
         """Provision a volume of the size that its claim requests."""
         self._called("provision", options.pv_name)
         claim = options.pvc.spec
-        asked = claim.resources.requests.get("storage", 0)
+        requested = claim.resources.requests.get("storage", 0)
         if node is not None and not allows_topology(allowed, node.metadata.labels):
             raise VolumeError(f'node "{node.name}" is not in the allowed topologies')
-        size = parse_bytes(asked)
+        size = parse_bytes(requested)
         if self._capacity is not None and sum(self.volumes.values()) + size > self._capacity:
             raise VolumeError("not enough capacity")
         self.volumes[options.pv_name] = size
         return PersistentVolume(
             metadata=ObjectMeta(name=options.pv_name),
             spec=PersistentVolumeSpec(
-                capacity={"storage": asked},
+                capacity={"storage": requested},
                 access_modes=claim.access_modes,
                 volume_mode=claim.volume_mode,
                 volume_attributes_class_name=claim.volume_attributes_class_name,
@@ -137,9 +137,9 @@ class InMemoryProvisioner:
     def _affinity(
         self, node: Node | None, allowed: Sequence[TopologySelectorTerm]
     ) -> VolumeNodeAffinity | None:
-        wanted: list[dict[str, tuple[str, ...]]]
+        topologies: list[dict[str, tuple[str, ...]]]
         if node is None:
-            wanted = [
+            topologies = [
                 {one.key: one.values for one in term.match_label_expressions}
                 for term in allowed
                 if term.match_label_expressions
@@ -149,8 +149,8 @@ class InMemoryProvisioner:
             here: dict[str, tuple[str, ...]] = {
                 key: (labels[key],) for key in self._topology_keys if key in labels
             }
-            wanted = [here] if here else []
-        terms = tuple(_term(labels) for labels in wanted)
+            topologies = [here] if here else []
+        terms = tuple(_term(labels) for labels in topologies)
         return VolumeNodeAffinity(required=NodeSelector(node_selector_terms=terms)) if terms else None
 
     def _called(self, call: Call, name: str) -> None:

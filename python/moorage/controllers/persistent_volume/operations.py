@@ -15,7 +15,7 @@ INITIAL_PAUSE = 0.5
 LONGEST_PAUSE = 122.0
 
 Work: TypeAlias = Callable[[], Iterable[float]]
-"""Does the work; between its steps it says how many seconds are to pass. An exception is a failure."""
+"""Does the work, and yields the seconds to wait between its steps. An exception is a failure."""
 
 logger = logging.getLogger("moorage.volume")
 
@@ -29,8 +29,7 @@ class _Pause:
 class Operations:
     """Asynchronous operations by name.
 
-    Without threads, `run` works until the operation has to wait, and `run_due` goes on when the time has
-    come.
+    Without threads, `run` runs an operation until it waits, and `run_due` continues those that are due.
 
     Parameters
     ----------
@@ -117,7 +116,7 @@ class Operations:
         """Run an operation until it waits; returns the seconds to wait, or None at its end."""
         try:
             wait = next(steps, None)
-        except Exception as error:  # whatever a plugin raises is its failure
+        except Exception as error:  # any exception of a plugin is its failure
             logger.info("operation %s failed: %s", name, error)
             self._finish(name, failed=True)
             return None

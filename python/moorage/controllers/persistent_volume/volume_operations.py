@@ -296,7 +296,7 @@ class VolumeOperations:
         Raises
         ------
         VolumeError
-            There is no such plugin, or it cannot do it; else whatever the plugin raises.
+            There is no such plugin, or it cannot do it; else an exception of the plugin.
         """
         plugin = self._deleting_plugin(volume)
         if plugin is None:

@@ -33,11 +33,11 @@ class VolumeOptions:
     pv_name : str
         The name of the PersistentVolume.
     pvc : PersistentVolumeClaim
-        Whose volume it will be.
+        The claim for which it is provisioned.
     parameters : mapping
-        Those of the storage class.
+        Parameters of the storage class.
     cloud_tags : mapping
-        How to mark the real volume.
+        Tags of the storage asset.
     """
 
     pv_name: str

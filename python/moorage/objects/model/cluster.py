@@ -16,11 +16,11 @@ class Cluster:
     Attributes
     ----------
     nodes, pods, namespaces : list
-        In reading order; pods that workloads lack come after those listed, workload by workload.
+        In reading order; pods created for workloads follow the listed ones, workload by workload.
     others : list of Object
-        Everything else that scheduling reads (services, controllers, priority classes, disruption budgets).
+        All other objects that scheduling reads (services, controllers, priority classes, disruption budgets).
     finished : list of Pod
-        Pods that have succeeded or failed: they hold nothing and are not scheduled.
+        Pods that have succeeded or failed: they occupy no resources and are not scheduled.
     skipped : dict
         How many objects of which kinds were left out because scheduling does not read them.
     warnings : list of str

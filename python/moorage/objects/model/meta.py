@@ -11,7 +11,7 @@ Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """The API's integer types: reading refuses what does not fit, as Go does."""
 
 QuantityLike = str | int | float
-"""A quantity as it stands in a manifest; `moorage.objects.Quantity` parses it."""
+"""A quantity as written in a manifest; `moorage.objects.Quantity` parses it."""
 
 Resources = dict[str, QuantityLike]
 """Resource name to quantity, as in `requests`, `limits`, `capacity` and `allocatable`."""
@@ -77,14 +77,14 @@ class Condition(Struct, frozen=True):
 
 
 def with_condition(conditions: tuple[Condition, ...], new: Condition) -> tuple[Condition, ...]:
-    """Replace or append the condition of one type. The transition time is kept if the status is unchanged;
+    """Replace or append the condition of one type. The transition time is unchanged if the status is;
     there is no clock to set a new one."""
-    held = next((one for one in conditions if one.type == new.type), None)
-    if held is None:
+    current = next((one for one in conditions if one.type == new.type), None)
+    if current is None:
         return (*conditions, new)
-    if held.status == new.status:
-        new = msgspec.structs.replace(new, last_transition_time=held.last_transition_time)
-    return tuple(new if one is held else one for one in conditions)
+    if current.status == new.status:
+        new = msgspec.structs.replace(new, last_transition_time=current.last_transition_time)
+    return tuple(new if one is current else one for one in conditions)
 
 
 class Object(Struct, frozen=True):

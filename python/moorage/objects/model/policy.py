@@ -27,7 +27,7 @@ class PodDisruptionBudgetStatus(Struct, frozen=True):
 
 
 NO_STATUS = PodDisruptionBudgetStatus()
-"""This very object stands for a status that was left out: all zero, which allows nothing."""
+"""This very object marks a status that was left out: all zero, which allows no disruption."""
 
 
 class PodDisruptionBudget(Object, frozen=True):

@@ -76,8 +76,8 @@ def _as_placeholder(pod: Pod, annotations: dict[str, str]) -> Pod:
 
 def placeholder_pod(pod: Pod) -> Pod:
     """The placeholder of a bound pod that is being deleted."""
-    kept = {key: value for key, value in pod.metadata.annotations.items() if key not in _NOT_INHERITED}
-    return _as_placeholder(pod, kept | {POD_STATE: "assumed", ASSUMED_NODE: pod.spec.node_name})
+    inherited = {key: value for key, value in pod.metadata.annotations.items() if key not in _NOT_INHERITED}
+    return _as_placeholder(pod, inherited | {POD_STATE: "assumed", ASSUMED_NODE: pod.spec.node_name})
 
 
 def reserved_pod(reservation: Reservation) -> Pod:

@@ -60,12 +60,12 @@ def build_cluster(
     origins : sequence of Origin, optional
         Where each object comes from, for errors.
     skipped : mapping, optional
-        What the reader left out, by kind.
+        Number of objects that the reader left out, by kind.
 
     Raises
     ------
     InputError
-        For the first object that is wrong, or that stands twice in the input.
+        For the first object that is wrong, or that occurs twice in the input.
     """
     listed = list(objects)
     places = origins if origins is not None else [Origin()] * len(listed)
@@ -122,8 +122,8 @@ def _implied_namespaces(
     """Namespaces that are not listed but contain objects: inter-pod affinity selects namespaces by labels,
     and each has at least the label of its name."""
     listed = {namespace.name for namespace in cluster.namespaces}
-    held = dict.fromkeys(one.namespace for one in (*cluster.pods, *cluster.finished, *cluster.others))
-    for name in held:
+    used = dict.fromkeys(one.namespace for one in (*cluster.pods, *cluster.finished, *cluster.others))
+    for name in used:
         if name and name not in listed:
             yield default_object(Namespace(metadata=ObjectMeta(name=name)), classes, names)
 

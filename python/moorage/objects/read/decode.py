@@ -191,8 +191,8 @@ def _words(types: str) -> str:
     """Names of Go or JSON types for those in a msgspec message."""
     names = types.split(" | ")
     implied = {"int"} if "float" in names else set()
-    kept = [name for name in names if name not in implied | {"null"}] or names
-    return " or ".join(_WORDS.get(name, name) for name in kept)
+    shown = [name for name in names if name not in implied | {"null"}] or names
+    return " or ".join(_WORDS.get(name, name) for name in shown)
 
 
 def shorten(text: str, limit: int = 240) -> str:

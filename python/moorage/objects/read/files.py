@@ -44,7 +44,7 @@ def list_files(path: str | Path) -> list[str]:
 def _is_directory(path: Path) -> bool:
     try:
         return path.is_dir()
-    except (OSError, ValueError):  # a name that is too long; a zero byte. Reading it says what is wrong
+    except (OSError, ValueError):  # a name that is too long; a zero byte. Reading it reports the error
         return False
 
 
@@ -88,7 +88,7 @@ def _read_stdin() -> bytes:
 
 def _read(file: str) -> bytes:
     """Read a regular file, or a pipe with a writer (a shell's ``<(command)``)."""
-    # Without waiting, since a named pipe that nobody writes to would keep the process waiting for ever.
+    # Without waiting, since a named pipe without a writer would block the process for ever.
     with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
         mode = os.fstat(opened.fileno()).st_mode
         if stat.S_ISREG(mode):
@@ -97,7 +97,7 @@ def _read(file: str) -> bytes:
             raise InputError("neither a file nor a directory", source=file)
         try:
             first = os.read(opened.fileno(), _PIECE)
-            if not first:  # nobody has it open for writing
+            if not first:  # it has no writer
                 return b""
         except BlockingIOError:
             first = b""

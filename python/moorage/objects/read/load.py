@@ -51,7 +51,7 @@ def load(*paths: str | Path) -> Cluster:
     Raises
     ------
     InputError
-        For the first thing that is wrong; names file, object and field. Nothing is half-loaded.
+        For the first error; names file, object and field. Nothing is loaded then.
     """
     reader = _Reader()
     for path in paths:

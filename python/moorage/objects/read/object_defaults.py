@@ -128,7 +128,7 @@ def default_pod_spec(spec: PodSpec, classes: PriorityClasses, path: str, *, tole
     Requests default to limits, host ports to container ports under ``hostNetwork``, the protocol to TCP
     (kubernetes v1.36, SetDefaults_Pod); the priority comes from its class (admission plugin Priority); if
     `tolerate`, the pod tolerates nodes that are not ready or unreachable for 300 s (admission plugin
-    DefaultTolerationSeconds). `path` is where the spec stands in its object, for errors.
+    DefaultTolerationSeconds). `path` is the field of the spec in its object, for errors.
     """
     changes = _priority(spec, classes, path)
     containers = tuple(_default_container(item, spec.host_network) for item in spec.containers)

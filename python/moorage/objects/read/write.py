@@ -31,7 +31,7 @@ class _Dumper(yaml.CSafeDumper):
     def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> Any:
         tag = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
         if kind is yaml.ScalarNode and implicit[0] and tag == "tag:yaml.org,2002:str" and not is_text(value):
-            return None  # no plain scalar: the emitter looks for a style that says "string"
+            return None  # no plain scalar: the emitter looks for a quoted style
         return tag
 
 
@@ -64,12 +64,12 @@ def to_value(obj: Object) -> dict[str, Any]:
 
 
 def encode_object(obj: Object) -> bytes:
-    """Encode an object as JSON text; quantities keep their spelling."""
+    """Encode an object as JSON text; the spelling of quantities is unchanged."""
     return msgspec.json.encode(to_value(obj))
 
 
 def dump_yaml(value: Any) -> str:
-    """Format a value as one YAML document; keys keep their order."""
+    """Format a value as one YAML document; the order of keys is unchanged."""
     text: str = yaml.dump(
         value, Dumper=_Dumper, default_flow_style=False, sort_keys=False, allow_unicode=True, width=1 << 20
     )

@@ -56,7 +56,7 @@ _NAMESPACE = re.compile(_LABEL)
 _MAX_NAME = 253
 _MAX_NAMESPACE = 63
 MAX_PODS = 2_000_000
-"""How many pods workloads may ask for, each and all together; one more would hardly fit into memory."""
+"""How many pods workloads may request, each and in total: a limit for memory."""
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
 _PERCENT = (
     "a valid percent string must be a numeric string followed by an ending '%' "
@@ -90,7 +90,7 @@ def validate(obj: Object) -> None:
     Raises
     ------
     InputError
-        For the first thing that is wrong; names the object and the field.
+        For the first error; names the object and the field.
     """
     try:
         _check_metadata(obj)

@@ -60,10 +60,10 @@ def daemon_tolerations(spec: PodSpec) -> tuple[Toleration, ...]:
     keys = (*_PRESSURES, _NETWORK) if spec.host_network else _PRESSURES
     added += [Toleration(key=key, operator="Exists", effect="NoSchedule") for key in keys]
     same = {(item.key, item.operator, item.effect, item.value) for item in added}
-    kept = [
+    own = [
         item for item in spec.tolerations if (item.key, item.operator, item.effect, item.value) not in same
     ]
-    return (*kept, *added)
+    return (*own, *added)
 
 
 def _should_run(spec: PodSpec, node: Node) -> bool:

@@ -40,7 +40,7 @@ def disruption_status(budget: PodDisruptionBudget, cluster: Cluster) -> PodDisru
     - **desired healthy:** `minAvailable`, or what `maxUnavailable` leaves of the expected pods; percentages
       are of the expected pods, rounded up.
     - **disruptions allowed:** by how many more pods are healthy than desired. None where no pod is expected,
-      and none where replicas are asked for and a pod has a controller that is not in the cluster or has no
+      and none where replicas are needed and a pod has a controller that is not in the cluster or has no
       replicas (a Job, a DaemonSet): the controller fails then, and so nothing else is known.
 
     Parameters

@@ -43,16 +43,16 @@ _REVISION = "deployment.kubernetes.io/revision"
 def expand_workloads(cluster: Cluster) -> Cluster:
     """Add the missing pods of the listed workloads.
 
-    A listed pod belongs to a workload if its controller reference says so (kind, name, and UID where both
-    have one); a pod without controller is adopted by the first workload whose selector matches it. Pods
-    that succeeded, failed or are being deleted do not count, except where said. What is missing is
+    A listed pod belongs to a workload if its controller reference names the workload (kind, name, and UID
+    where both have one); a pod without controller is adopted by the first workload whose selector matches it.
+    Pods that succeeded, failed or are being deleted do not count, with the exceptions below. Missing pods are
     created as the controllers of Kubernetes v1.36 do it:
 
     - **ReplicaSet, ReplicationController:** `replicas` pods, named with a random-looking suffix.
     - **Deployment:** its ReplicaSets, if any are listed, are what is expanded; the newest one makes up for
       replicas that they lack in all. Otherwise one is made, named after the hash of the template, or found
       again from the pods that name it.
-    - **StatefulSet:** one pod per ordinal whose name is free (a pod being deleted still holds its name),
+    - **StatefulSet:** one pod per ordinal whose name is free (a pod being deleted still occupies its name),
       with a volume per claim template, and the claims that are not listed.
     - **DaemonSet:** one pod per node that it should run on, pinned to it; see `expand_daemon_set`.
     - **Job:** up to `parallelism` pods at once, as long as completions are missing; see `expand_job`.
@@ -90,7 +90,7 @@ def expand_workloads(cluster: Cluster) -> Cluster:
         elif isinstance(obj, ReplicaSet):
             spec = obj.spec
             _expand_replicas(
-                expansion, obj, replica_sets.wanted(obj), present(obj), spec.selector, spec.template
+                expansion, obj, replica_sets.replicas(obj), present(obj), spec.selector, spec.template
             )
         elif isinstance(obj, ReplicationController):
             selector = LabelSelector(match_labels=obj.spec.selector or {})
@@ -236,7 +236,7 @@ class _ReplicaSets:
         if lacking > 0 and deployment.metadata.deletion_timestamp is None:
             self._extra[max(replica_sets, key=_age).key] = lacking
 
-    def wanted(self, replica_set: ReplicaSet) -> int:
+    def replicas(self, replica_set: ReplicaSet) -> int:
         return (replica_set.spec.replicas or 0) + self._extra.get(replica_set.key, 0)
 
     def expand_deployment(self, deployment: Deployment) -> None:

@@ -63,7 +63,7 @@ def _uncompleted(job: Job, listed: int) -> int:
 
 
 def _pending_indexes(job: Job, active: list[Pod], succeeded: list[Pod]) -> Iterator[int]:
-    """Indexes without a pod, ascending; completed ones may be given as long ranges."""
+    """Indexes without a pod, ascending; completed ones may be long ranges."""
     done = _ranges(job.status.completed_indexes) + _ranges(job.status.failed_indexes or "")
     for pod in active + succeeded:
         index = pod.metadata.annotations.get(_INDEX, "")

@@ -76,8 +76,8 @@ def _merged(
 ) -> LabelSelector | None:
     if selector is None:
         return None
-    wanted = [LabelSelectorRequirement(key, operator, (labels[key],)) for key in keys if key in labels]
-    missing = tuple([one for one in wanted if one not in selector.match_expressions])
+    requirements = [LabelSelectorRequirement(key, operator, (labels[key],)) for key in keys if key in labels]
+    missing = tuple([one for one in requirements if one not in selector.match_expressions])
     if not missing:
         return selector
     return replace(selector, match_expressions=selector.match_expressions + missing)

@@ -13,7 +13,7 @@ from .naming import stable_uid
 
 HASH_LABEL = "pod-template-hash"
 FINISHED = frozenset({"Succeeded", "Failed"})
-"""Phases in which a pod holds nothing any more."""
+"""Phases in which a pod no longer occupies resources."""
 
 
 def is_active(pod: Pod) -> bool:

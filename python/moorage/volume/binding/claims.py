@@ -79,11 +79,17 @@ def is_fully_bound(claim: PersistentVolumeClaim) -> bool:
 
 def is_volume_bound_to_claim(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     """Whether a volume is bound to a claim, or the user bound it to a claim of that name beforehand: name and
-    namespace are equal, and the UID where the volume has one."""
-    held = volume.spec.claim_ref
-    if held is None or (held.name, held.namespace) != (claim.name, claim.namespace):
+    namespace are equal, and the UID where the volume has one.
+
+    Parameters
+    ----------
+    volume : PersistentVolume
+    claim : PersistentVolumeClaim
+    """
+    reference = volume.spec.claim_ref
+    if reference is None or (reference.name, reference.namespace) != (claim.name, claim.namespace):
         return False
-    return held.uid in ("", claim.metadata.uid)
+    return reference.uid in ("", claim.metadata.uid)
 
 
 def check_owner(pod: Pod, claim: PersistentVolumeClaim) -> None:
@@ -108,21 +114,27 @@ def is_delay_binding_provisioning(claim: PersistentVolumeClaim) -> bool:
 def is_delay_binding_mode(claim: PersistentVolumeClaim, class_lister: ClassLister) -> bool:
     """Whether a claim is bound when its first consumer is scheduled.
 
+    Parameters
+    ----------
+    claim : PersistentVolumeClaim
+    class_lister : ClassLister
+        Storage classes by name.
+
     Raises
     ------
     VolumeError
-        The class does not say when its volumes are bound.
+        The class has no binding mode.
     """
     name = claim_class(claim)
     if not name:
         return False
     try:
-        its_class = class_lister.get(name)
+        storage_class = class_lister.get(name)
     except NotFoundError:
         return False
-    if its_class.volume_binding_mode is None:
+    if storage_class.volume_binding_mode is None:
         raise VolumeError(f'VolumeBindingMode not set for StorageClass "{name}"')
-    return its_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+    return storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
 
 def have_equal_modes(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
@@ -140,13 +152,26 @@ def get_bind_volume_to_claim(
 ) -> tuple[PersistentVolume, bool]:
     """The volume with its binding to a claim, and whether it differs from before.
 
+    Parameters
+    ----------
+    volume : PersistentVolume
+    claim : PersistentVolumeClaim
+
+    Returns
+    -------
+    volume : PersistentVolume
+    is_new : bool
+
     A volume that the user bound beforehand, by name alone, gets the claim's UID, but is not marked as bound
     by the controller.
     """
     was_bound = is_volume_bound_to_claim(volume, claim)
-    held, meta = volume.spec.claim_ref, claim.metadata
-    bound = volume
-    if held is None or (held.name, held.namespace, held.uid) != (meta.name, meta.namespace, meta.uid):
+    reference, meta, bound = volume.spec.claim_ref, claim.metadata, volume
+    if reference is None or (reference.name, reference.namespace, reference.uid) != (
+        meta.name,
+        meta.namespace,
+        meta.uid,
+    ):
         reference = ObjectReference(
             kind=claim.kind,
             api_version=claim.api_version,
@@ -170,7 +195,14 @@ def with_annotations(obj: T, changes: dict[str, str]) -> T:
 
 
 def reaches_node(volume: PersistentVolume, labels: dict[str, str]) -> bool:
-    """Whether a volume's required node affinity matches a node's labels; `matchFields` are not evaluated."""
+    """Whether a volume's required node affinity matches a node's labels; `matchFields` are not evaluated.
+
+    Parameters
+    ----------
+    volume : PersistentVolume
+    labels : dict of str to str
+        The node's.
+    """
     affinity = volume.spec.node_affinity
     if affinity is None or affinity.required is None:
         return True
@@ -184,7 +216,14 @@ def _matcher(selector: NodeSelector) -> NodeSelectorMatcher:
 
 def allows_topology(terms: Sequence[TopologySelectorTerm], labels: dict[str, str]) -> bool:
     """Whether some term of a class's ``allowedTopologies`` matches a node's labels; without terms, every node
-    does. A term without expressions matches nothing."""
+    does. A term without expressions matches nothing.
+
+    Parameters
+    ----------
+    terms : sequence of TopologySelectorTerm
+    labels : dict of str to str
+        The node's.
+    """
     return not terms or any(
         bool(term.match_label_expressions)
         and all(labels.get(one.key) in one.values for one in term.match_label_expressions)

@@ -128,8 +128,8 @@ VOLUME_OPERATION_SECONDS = OperationHistogram(
     (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.0, 120.0, 300.0, 600.0),
     OF_CONTROLLER,
 )
-"""Seconds from the first attempt to ``provision`` until the claim is bound, from that to ``delete`` until the
-volume is gone."""
+"""Seconds from the first attempt to ``provision`` until the claim is bound, and from the first attempt to
+``delete`` until the volume is deleted."""
 VOLUME_OPERATION_ERRORS = OperationCounter(
     "volume_operation_total_errors", "Total volume operation errors", OF_CONTROLLER
 )

@@ -24,7 +24,7 @@ from .claims import VolumeError
 logger = logging.getLogger("moorage.volume")
 
 RequirePod = Callable[[Pod], None]
-"""Raises VolumeError if a pod is gone, which ends the binding of its volumes."""
+"""Raises VolumeError if a pod no longer exists, which ends the binding of its volumes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class VolumeSources:
     class_lister, node_lister : Lister
         Storage classes and nodes.
     require_pod : callable
-        Raises if a pod whose volumes are being bound is gone.
+        Raises if a pod whose volumes are being bound no longer exists.
     csi_driver_lister, csi_storage_capacity_lister : Lister or None
         Without them, there is always enough storage.
     """

@@ -1,7 +1,7 @@
-"""Volumes that CSI drivers attach to nodes: which ones, how many, and how many each node takes.
+"""CSI volumes in use by node, and the limits of nodes (kube-scheduler v1.36, nodevolumelimits/csi.go).
 
-What counts is kube-scheduler v1.36's, nodevolumelimits/csi.go: of each claim its volume, or, as long as it
-has none, one of its class's provisioner; and what VolumeAttachments say beyond that.
+Counted are: for each claim its volume, or, as long as it has none, one volume of its class's provisioner; and
+the other volumes that VolumeAttachments name.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class AttachedVolumes:
         self._used: dict[str, Counts] = {}
         self._headroom: dict[str, Counts] = {}  # of drivers with a limit; UNLIMITED less the used ones
         self._names: dict[int, str] = {}  # rows whose limits have been read
-        # Who refers to a volume on a row: so many pods, and the row's attachments; a volume counts once.
+        # References to a volume on a row, by pods and by the row's attachments; a volume counts once.
         self._users: dict[int, dict[CSIVolume, int]] = {}
         self._pods_with: dict[CSIVolume, dict[int, int]] = {}
         self._of_pod: dict[tuple[int, str], tuple[CSIVolume, ...]] = {}
@@ -103,7 +103,7 @@ class AttachedVolumes:
         for key in self._attachments.items():
             self._update_attachment(key)
 
-    # ---- what is asked -------------------------------------------------------------------------------------
+    # ---- queries ------------------------------------------------------------------------------------------
 
     def volumes_of_new_pod(self, pod: Pod) -> frozenset[CSIVolume]:
         """The CSI volumes of a pod that is to be scheduled.
@@ -121,14 +121,14 @@ class AttachedVolumes:
         """
         return frozenset(self._volumes_of(pod, True))
 
-    def rows_over_limit(self, rows: Rows, wanted: Iterable[CSIVolume]) -> npt.NDArray[np.bool_]:
+    def rows_over_limit(self, rows: Rows, added: Iterable[CSIVolume]) -> npt.NDArray[np.bool_]:
         """The rows whose node would exceed a volume limit with these volumes in addition.
 
         Parameters
         ----------
         rows : ndarray of int32, shape (n,)
             Rows of the node table.
-        wanted : iterable of CSIVolume
+        added : iterable of CSIVolume
             The volumes of one pod.
 
         Returns
@@ -137,16 +137,16 @@ class AttachedVolumes:
         """
         over = np.zeros(len(rows), dtype=bool)
         by_driver: dict[str, list[CSIVolume]] = {}
-        for volume in wanted:
+        for volume in added:
             by_driver.setdefault(volume[0], []).append(volume)
         for driver, volumes in by_driver.items():
             if driver not in self._headroom:
                 continue
             room = self._headroom[driver].take(rows)
-            held = [row for volume in volumes for row in self._pods_with.get(volume, ())]
-            if held:
+            occupied = [row for volume in volumes for row in self._pods_with.get(volume, ())]
+            if occupied:
                 there = np.zeros(self._size, dtype=np.int32)
-                np.add.at(there, held, 1)
+                np.add.at(there, occupied, 1)
                 new = len(volumes) - there.take(rows)
                 over |= (new > 0) & (new > room)
             else:
@@ -160,8 +160,8 @@ class AttachedVolumes:
             found |= (room + self._used[driver]).take(rows) != UNLIMITED
         return found
 
-    def is_over_limit(self, node_name: str, pods: Iterable[Pod], wanted: Iterable[CSIVolume]) -> bool:
-        """Whether a node with given pods would exceed a limit with further volumes.
+    def is_over_limit(self, node_name: str, pods: Iterable[Pod], added: Iterable[CSIVolume]) -> bool:
+        """Whether a node with these pods would exceed a limit with further volumes.
 
         Parameters
         ----------
@@ -169,7 +169,7 @@ class AttachedVolumes:
             The node whose limits and VolumeAttachments count.
         pods : iterable of Pod
             The pods of the node, which may differ from those in the cache.
-        wanted : iterable of CSIVolume
+        added : iterable of CSIVolume
             The volumes of one more pod.
 
         Raises
@@ -178,11 +178,11 @@ class AttachedVolumes:
             The volumes of one of the pods cannot be determined.
         """
         limits = self.limits_of(node_name)
-        if not wanted or not limits:
+        if not added or not limits:
             return False
-        held = {volume for pod in pods for volume in self._volumes_of(pod, False)}
-        counts = Counter(driver for driver, _ in held | self._attached_to(node_name))
-        new = Counter(driver for driver, handle in wanted if (driver, handle) not in held)
+        occupied = {volume for pod in pods for volume in self._volumes_of(pod, False)}
+        counts = Counter(driver for driver, _ in occupied | self._attached_to(node_name))
+        new = Counter(driver for driver, handle in added if (driver, handle) not in occupied)
         return any(driver in limits and counts[driver] + new[driver] > limits[driver] for driver in new)
 
     def limits_of(self, node_name: str) -> dict[str, int]:
@@ -194,7 +194,7 @@ class AttachedVolumes:
             if driver.allocatable is not None and driver.allocatable.count is not None
         }
 
-    # ---- what a claim stands for ---------------------------------------------------------------------------
+    # ---- volumes of claims ---------------------------------------------------------------------------------
 
     def _volumes_of(self, pod: Pod, is_new: bool, claims: list[str] | None = None) -> list[CSIVolume]:
         """The volumes of a pod; missing claims are an error of new pods only. `claims` gets their keys."""
@@ -222,7 +222,7 @@ class AttachedVolumes:
         return found
 
     def _resolve(self, key: str) -> CSIVolume | None:
-        """The volume that a claim stands for; None where none counts."""
+        """The volume that counts for a claim; None if none does."""
         try:
             return self._resolved[key]
         except KeyError:
@@ -241,16 +241,22 @@ class AttachedVolumes:
             if volume is not None:
                 driver, handle = driver_and_handle(volume)
                 return (driver, handle) if driver and handle else None
-        its_class = self._classes.get(claim_class(claim))
-        if its_class is None or its_class.provisioner in UNCOUNTED_PROVISIONERS:
+        storage_class = self._classes.get(claim_class(claim))
+        if storage_class is None or storage_class.provisioner in UNCOUNTED_PROVISIONERS:
             return None
-        driver = MIGRATED_PROVISIONERS.get(its_class.provisioner, its_class.provisioner)
+        driver = MIGRATED_PROVISIONERS.get(storage_class.provisioner, storage_class.provisioner)
         return (driver, UNBOUND + key) if driver else None
 
-    # ---- following what changes ----------------------------------------------------------------------------
+    # ---- updates -----------------------------------------------------------------------------------------
 
     def resize(self, rows: int) -> None:
-        """Grow the columns to this number of rows."""
+        """Grow the columns.
+
+        Parameters
+        ----------
+        rows : int
+            Number of rows of the node table.
+        """
         if rows > self._size:
             self._size = max(rows, 2 * self._size)
             self._used = {driver: self._grown(counts, 0) for driver, counts in self._used.items()}
@@ -269,14 +275,27 @@ class AttachedVolumes:
         return self._used[driver]
 
     def set_node_name(self, row: int, name: str) -> None:
-        """Set the name of a row's node, or `NO_NODE`."""
+        """Set the node of a row.
+
+        Parameters
+        ----------
+        row : int
+        name : str
+            The node's name, or `NO_NODE`.
+        """
         if self._names.get(row, NO_NODE) != name:
             self._names[row] = name
             self._set_limits(row, name)
             self._set_attached(row, name)
 
     def add_pod(self, pod: Pod, row: int) -> None:
-        """Count the volumes of a pod that was added to a row."""
+        """Count the volumes of a pod that was added to a row.
+
+        Parameters
+        ----------
+        pod : Pod
+        row : int
+        """
         at, claims = (row, pod.metadata.uid), list[str]()
         try:
             volumes = tuple(set(self._volumes_of(pod, False, claims)))
@@ -292,7 +311,14 @@ class AttachedVolumes:
             self._count_user(row, volume, 1)
 
     def remove_pod(self, pod: Pod, row: int) -> None:
-        """Undo `add_pod`."""
+        """Undo `add_pod`.
+
+        Parameters
+        ----------
+        pod : Pod
+            As for `add_pod`.
+        row : int
+        """
         at = row, pod.metadata.uid
         for volume in self._of_pod.pop(at):
             rows = self._pods_with[volume]
@@ -372,7 +398,7 @@ class AttachedVolumes:
         claims, volumes, nodes, attachments : iterable of str
             Keys of changed claims, volumes, CSINodes and VolumeAttachments.
         pods : mapping of int to mapping of str to Pod
-            Row to its pods by UID, as `add_pod` was told.
+            Row to its pods by UID, as for `add_pod`.
         """
         stale = set(nodes)
         for key in attachments:

@@ -1,7 +1,7 @@
-"""Which volumes are in use, and where: by row, by claim, by disk, and attached through CSI drivers.
+"""Volumes in use: by row, by claim, by disk, and attached by CSI drivers.
 
-Derived from the pods of the cache and from what informers have of claims and volumes, and kept current by
-their logs of changes; what a transaction did to the cache is undone by the entries that undo it.
+Derived from the pods of the cache and the informers' claims and volumes, and updated from their change logs;
+a rollback of a transaction appends the rows that it restores.
 """
 
 from __future__ import annotations
@@ -21,13 +21,16 @@ NEVER = -1
 NO_PODS: dict[str, Pod] = {}
 
 Disk = tuple[str, ...]
-"""What disks have in common that cannot be mounted twice; see `disk_of`."""
+"""Identity of a disk that cannot be mounted twice; see `disk_of`."""
 
 
 class VolumesInUse:
-    """The pods that use volumes, on the nodes that are there.
+    """The pods that use volumes, on the nodes of the cluster. To be read after `refresh`.
 
-    All of it is to be read after `refresh`.
+    Parameters
+    ----------
+    state : ClusterState
+    informers : InformerFactory
 
     Attributes
     ----------
@@ -38,7 +41,7 @@ class VolumesInUse:
     disks : dict
         Disk (`disk_of`) to the inline volumes of it, by row.
     attached : AttachedVolumes
-        Volumes of CSI drivers, and how many more each node takes.
+        Volumes of CSI drivers, and the limits of nodes.
     """
 
     def __init__(self, state: ClusterState, informers: InformerFactory) -> None:
@@ -51,7 +54,7 @@ class VolumesInUse:
 
     @classmethod
     def of(cls, handle: FrameworkHandle) -> VolumesInUse:
-        """That of a handle's cluster, which its plugins share; use it through `FrameworkHandle.shared`."""
+        """Make the one of a handle's cluster; plugins use it through `FrameworkHandle.shared`."""
         return cls(handle.cache.state, handle.informers)
 
     def _clear(self) -> None:
@@ -60,7 +63,7 @@ class VolumesInUse:
         self.disks: dict[Disk, dict[int, list[Volume]]] = {}
         self.attached.clear()
 
-    # ---- following what changes ----------------------------------------------------------------------------
+    # ---- updates -----------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
         """Apply all changes since the last call."""
@@ -124,12 +127,12 @@ class VolumesInUse:
                 if not self.claims[key]:
                     del self.claims[key]
             elif (disk := disk_of(volume)) is not None:
-                held = self.disks.setdefault(disk, {}).setdefault(row, [])
+                volumes = self.disks.setdefault(disk, {}).setdefault(row, [])
                 if sign > 0:
-                    held.append(volume)
+                    volumes.append(volume)
                 else:
-                    held.remove(volume)
-                if not held:
+                    volumes.remove(volume)
+                if not volumes:
                     del self.disks[disk][row]
                 if not self.disks[disk]:
                     del self.disks[disk]
@@ -141,8 +144,13 @@ def _has_equal_volumes(pod: Pod, other: Pod | None) -> bool:
 
 
 def disk_of(volume: Volume) -> Disk | None:
-    """What two inline volumes share that are one disk of those that may be mounted only once, or once for
-    writing; of RBD images they may still have no monitor in common. None for all other volumes."""
+    """The identity of an inline volume that may be mounted only once, or once for writing; of RBD images, two
+    of one identity may have no monitor in common. None for all other volumes.
+
+    Parameters
+    ----------
+    volume : Volume
+    """
     disk: DiskVolumeSource | None
     if (disk := volume.gce_persistent_disk) is not None:
         return "gce", disk.pd_name

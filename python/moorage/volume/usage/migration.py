@@ -1,4 +1,4 @@
-"""In-tree volumes that CSI drivers have taken over, and what those call them (csi-translation-lib)."""
+"""In-tree volumes that CSI drivers have replaced, and their handles there (csi-translation-lib)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MIGRATED_PROVISIONERS = {
 }
 """The provisioner of a class to the CSI driver."""
 UNCOUNTED_PROVISIONERS = frozenset({"kubernetes.io/azure-file", "kubernetes.io/vsphere-volume"})
-"""Provisioners that have a CSI driver too, but whose volumes the scheduler does not take for its."""
+"""Provisioners that a CSI driver replaces, but whose volumes do not count as the driver's."""
 
 ZONE_LABELS = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
 ZONES_DELIMITER = "__"
@@ -31,12 +31,12 @@ AWS = "aws://"
 
 
 def migrated_driver(volume: Volume) -> str | None:
-    """The CSI driver that has taken over an inline volume, or None."""
+    """The CSI driver that replaces the plugin of an inline volume, or None."""
     return inline_driver_and_handle(volume)[0] or None
 
 
 def driver_and_handle(volume: PersistentVolume) -> tuple[str, str]:
-    """The CSI driver of a volume and its handle there; both "" where no driver has it."""
+    """The CSI driver of a volume and its handle there; both "" for other volumes."""
     spec = volume.spec
     if spec.csi is not None:
         return spec.csi.driver, spec.csi.volume_handle
@@ -45,7 +45,7 @@ def driver_and_handle(volume: PersistentVolume) -> tuple[str, str]:
 
 
 def inline_driver_and_handle(volume: Volume) -> tuple[str, str]:
-    """The CSI driver of an inline volume and its handle there; both "" where no driver has it."""
+    """The CSI driver of an inline volume and its handle there; both "" for other volumes."""
     return _migrated(volume, "")
 
 
@@ -57,7 +57,7 @@ def _migrated(source: Volume | PersistentVolumeSpec, zones: str) -> tuple[str, s
 
 
 def _handle(field: str, disk: DiskVolumeSource, zones: str) -> str:
-    """What a CSI driver calls a disk in these zones; "" where that cannot be told."""
+    """The handle of a disk in these zones; "" if it cannot be determined."""
     if field == "azure_disk":
         return disk.disk_uri
     if field == "cinder":
@@ -74,7 +74,7 @@ def _handle(field: str, disk: DiskVolumeSource, zones: str) -> str:
 
 
 def _aws_handle(volume_id: str) -> str:
-    """The id in ``aws://<zone>/<id>``; a bare one stands for itself."""
+    """The ID in ``aws://<zone>/<id>``, or a bare ID."""
     if not volume_id.startswith(AWS):
         return volume_id
     found = urlsplit(volume_id).path.strip("/")

@@ -1,4 +1,4 @@
-"""Time in the store: the default clock, and times as objects carry them."""
+"""The store's default clock, and times in the form that objects have them (RFC 3339, UTC)."""
 
 from __future__ import annotations
 
@@ -7,18 +7,42 @@ from functools import lru_cache
 
 
 def epoch() -> float:
-    """Stand still at 1970."""
+    """Return 0.0: a clock that stands still at the beginning of 1970."""
     return 0.0
 
 
 @lru_cache(16)
 def timestamp(seconds: int) -> str:
-    """A time, in seconds since 1970, as it stands in objects."""
+    """Format a time as objects have it.
+
+    Parameters
+    ----------
+    seconds : int
+        Since 1970.
+
+    Returns
+    -------
+    str
+        Such as ``2026-01-31T12:00:00Z``.
+    """
     return _text(datetime.fromtimestamp(seconds, UTC))
 
 
 def shifted(text: str, seconds: int) -> str:
-    """A time as it stands in objects, so many seconds later."""
+    """Return the time that is some seconds later than another one.
+
+    Parameters
+    ----------
+    text : str
+        A time in ISO 8601.
+    seconds : int
+        May be negative.
+
+    Returns
+    -------
+    str
+        In the form of `timestamp`.
+    """
     return _text(datetime.fromisoformat(text).astimezone(UTC) + timedelta(seconds=seconds))
 
 

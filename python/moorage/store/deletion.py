@@ -1,4 +1,4 @@
-"""Deletion in two steps: an object that something waits for is marked first, and goes when nothing does.
+"""Deletion in two steps: an object with finalizers or a grace period is marked first and removed later.
 
 apiserver v0.36: registry/rest/delete.go and update.go, registry/generic/registry/store.go.
 """
@@ -15,11 +15,19 @@ from .kinds import group_kind
 
 
 def check_preconditions(obj: Object, uid: str, version: str) -> None:
-    """Refuse to delete what is not the object, or not the state of it, that the request means.
+    """Check the preconditions of a deletion.
+
+    Parameters
+    ----------
+    obj : Object
+        The stored object.
+    uid, version : str
+        The UID and the resource version that the request asks for; "" for any.
 
     Raises
     ------
     ConflictError
+        The object has another UID or another resource version.
     """
     meta = obj.metadata
     why = ""
@@ -38,38 +46,59 @@ def check_preconditions(obj: Object, uid: str, version: str) -> None:
 
 
 def marked(meta: ObjectMeta, now: float, grace: int) -> ObjectMeta:
-    """The metadata of an object that is being deleted, `grace` seconds from now (a negative grace is 1).
+    """Return metadata with a deletion time.
 
-    Where a grace period is running, it can only become shorter; one that is over stays over.
+    A grace period that is running already can only become shorter. One that is over stays over.
+
+    Parameters
+    ----------
+    meta : ObjectMeta
+        Of the object to delete.
+    now : float
+        Seconds since 1970.
+    grace : int
+        The grace period in seconds; a negative one counts as 1.
+
+    Returns
+    -------
+    ObjectMeta
     """
     grace = 1 if grace < 0 else grace
-    time, held = meta.deletion_timestamp, meta.deletion_grace_period_seconds or 0
+    time, current = meta.deletion_timestamp, meta.deletion_grace_period_seconds or 0
     if time is None:
         time = timestamp(int(now) + grace)
-    elif grace < held:
-        time = shifted(time, grace - held)
+    elif grace < current:
+        time = shifted(time, grace - current)
     else:
-        grace = held
+        grace = current
     return replace(meta, deletion_timestamp=time, deletion_grace_period_seconds=grace)
 
 
 def is_awaited(meta: ObjectMeta) -> bool:
-    """Whether finalizers or a grace period keep an object that is being deleted."""
+    """Whether finalizers or a grace period delay the removal of an object that is being deleted."""
     return bool(meta.finalizers or meta.deletion_grace_period_seconds)
 
 
-def check_update(obj: Object, held: ObjectMeta) -> None:
-    """Refuse an update that interferes with a deletion; leaving out what says that there is one does not.
+def check_update(obj: Object, current: ObjectMeta) -> None:
+    """Check that an update does not interfere with a deletion. It may omit the fields about the deletion.
+
+    Parameters
+    ----------
+    obj : Object
+        The new state.
+    current : ObjectMeta
+        The metadata of the stored object.
 
     Raises
     ------
     InvalidObjectError
-        It adds a finalizer to an object that is being deleted, or says itself that one is.
+        The update adds a finalizer to an object that is being deleted, or sets a deletion time or a grace
+        period itself.
     """
     meta = obj.metadata
     grace, wrong = meta.deletion_grace_period_seconds, ""
-    if held.deletion_timestamp is not None:
-        new = ", ".join(f'"{name}"' for name in sorted({*meta.finalizers} - {*held.finalizers}))
+    if current.deletion_timestamp is not None:
+        new = ", ".join(f'"{name}"' for name in sorted({*meta.finalizers} - {*current.finalizers}))
         if new:
             wrong = (
                 "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being "
@@ -78,12 +107,18 @@ def check_update(obj: Object, held: ObjectMeta) -> None:
     elif meta.deletion_timestamp is not None:
         time = meta.deletion_timestamp
         wrong = f'metadata.deletionTimestamp: Invalid value: "{time}": field is immutable'
-    if not wrong and grace not in (None, held.deletion_grace_period_seconds):
+    if not wrong and grace not in (None, current.deletion_grace_period_seconds):
         wrong = f"metadata.deletionGracePeriodSeconds: Invalid value: {grace}: field is immutable"
     if wrong:
         raise invalid(type(obj), meta.name, wrong)
 
 
-def is_finished(meta: ObjectMeta, held: ObjectMeta) -> bool:
-    """Whether an update of `held` to `meta` takes away the last finalizer that a deletion waits for."""
-    return bool(held.deletion_timestamp and held.finalizers) and not is_awaited(meta)
+def is_finished(meta: ObjectMeta, current: ObjectMeta) -> bool:
+    """Whether an update removes the last finalizer of an object that is being deleted.
+
+    Parameters
+    ----------
+    meta, current : ObjectMeta
+        After the update and before it.
+    """
+    return bool(current.deletion_timestamp and current.finalizers) and not is_awaited(meta)

@@ -1,4 +1,4 @@
-"""What an API server answers instead of a result, with the texts of apimachinery v0.36 (api/errors)."""
+"""The errors of an API server, with the texts of apimachinery v0.36 (api/errors)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class ApiError(MoorageError):
 
 
 class NotFoundError(ApiError):
-    """404: there is no such object."""
+    """404: the object does not exist."""
 
 
 class AlreadyExistsError(ApiError):
-    """409: an object of that name is there."""
+    """409: an object of that name exists."""
 
 
 class ConflictError(ApiError):
@@ -33,29 +33,44 @@ class BadRequestError(ApiError):
 
 
 class ResourceExpiredError(ApiError):
-    """410: the events from that resource version on are not there (any more); list again."""
+    """410: the history does not have the events after that resource version; the client has to list again."""
 
 
 def not_found(struct: type[Object], name: str) -> NotFoundError:
+    """Return the error of an object that does not exist."""
     return NotFoundError(f'{resource(struct)} "{name}" not found')
 
 
 def already_exists(current: Object) -> AlreadyExistsError:
+    """Return the error of creating an object under the name of an existing one, `current`."""
     text = f'{resource(type(current))} "{current.name}" already exists'
-    going = current.metadata.deletion_timestamp is not None
-    return AlreadyExistsError(f"object is being deleted: {text}" if going else text)
+    is_deleted = current.metadata.deletion_timestamp is not None
+    return AlreadyExistsError(f"object is being deleted: {text}" if is_deleted else text)
 
 
 def conflict(what: str, name: str, why: str) -> ConflictError:
+    """Return the error of a write to an object that is in another state.
+
+    Parameters
+    ----------
+    what : str
+        The resource or the kind.
+    name : str
+        The object's.
+    why : str
+        The reason.
+    """
     return ConflictError(f'Operation cannot be fulfilled on {what} "{name}": {why}')
 
 
 def stale(obj: Object) -> ConflictError:
+    """Return the error of an update with a resource version that is not the latest."""
     why = "the object has been modified; please apply your changes to the latest version and try again"
     return conflict(resource(type(obj)), obj.name, why)
 
 
 def other_uid(obj: Object, uid: str) -> ConflictError:
+    """Return the error of a write to `obj` where the stored object has the UID `uid`."""
     struct = type(obj)
     why = (
         f"StorageError: invalid object, Code: 4, Key: /registry/{plural(struct)}/{obj.key}, "
@@ -66,4 +81,5 @@ def other_uid(obj: Object, uid: str) -> ConflictError:
 
 
 def invalid(struct: type[Object], name: str, why: str) -> InvalidObjectError:
+    """Return the error of an object that cannot be stored; `why` names the field."""
     return InvalidObjectError(f'{group_kind(struct)} "{name}" is invalid: {why}')

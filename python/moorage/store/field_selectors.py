@@ -1,4 +1,4 @@
-"""Field selectors, and one predicate for everything that a list or a watch may select by."""
+"""Field selectors, and one predicate for namespace, label selector and field selector of a list or watch."""
 
 from __future__ import annotations
 
@@ -82,7 +82,29 @@ def _label_term(selector: Selector) -> Predicate[Object]:
 def predicate(
     struct: type[T], namespace: str, label_selector: Selector, field_selector: str
 ) -> Predicate[T] | None:
-    """Whether an object is selected; None where every object is."""
+    """Compile the selection of a list or a watch.
+
+    Parameters
+    ----------
+    struct : type
+        The kind.
+    namespace : str
+        "" for all namespaces.
+    label_selector : str or LabelSelectorMatcher
+        "" for all labels.
+    field_selector : str
+        Terms with ``=``, ``==`` or ``!=``, separated by commas (apimachinery v0.36).
+
+    Returns
+    -------
+    callable or None
+        True for objects that are selected; None where every object is.
+
+    Raises
+    ------
+    BadRequestError
+        A selector is malformed, or names a field that the kind cannot be selected by.
+    """
     terms = _field_terms(struct, field_selector)
     if label_selector != "":
         terms.insert(0, _label_term(label_selector))

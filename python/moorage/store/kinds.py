@@ -1,4 +1,4 @@
-"""What the store has to know of a kind: its struct, its resource name, whether it has namespaces."""
+"""Kinds: their structs, resource names and scopes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,15 @@ def _structs(base: type[Object]) -> Iterator[type[Object]]:
 def struct_named(kind: str) -> type[Any]:
     """Return the struct of a kind.
 
+    Parameters
+    ----------
+    kind : str
+        Such as "Pod".
+
     Raises
     ------
     ValueError
-        There is none.
+        No struct has that name.
     """
     for struct in _structs(Object):
         if struct.__name__ == kind:
@@ -32,12 +37,16 @@ def struct_named(kind: str) -> type[Any]:
 
 @cache
 def is_namespaced(struct: type[Object]) -> bool:
+    """Whether the objects of a kind have namespaces."""
     return struct.__name__ not in CLUSTER_SCOPED
 
 
 @cache
 def plural(struct: type[Object]) -> str:
-    """The resource of a kind, as apimachinery guesses it: Pod gives pods, PriorityClass priorityclasses."""
+    """Return the resource of a kind by apimachinery's rule (UnsafeGuessKindToResource).
+
+    The resource of Pod is ``pods``, that of PriorityClass ``priorityclasses``.
+    """
     name = struct.__name__.lower()
     if name.endswith("s"):
         return name + "es"
@@ -46,19 +55,19 @@ def plural(struct: type[Object]) -> str:
 
 @cache
 def resource(struct: type[Object]) -> str:
-    """The resource with its group, as errors name it: ``pods``, ``replicasets.apps``."""
+    """Return the resource with its group, as errors name it: ``pods``, ``replicasets.apps``."""
     return plural(struct) + _group(struct)
 
 
 @cache
 def singular(struct: type[Object]) -> str:
-    """The same of one object, as listers name it: ``pod``, ``replicaset.apps``."""
+    """Return the singular of a resource with its group, as listers name it: ``pod``, ``replicaset.apps``."""
     return struct.__name__.lower() + _group(struct)
 
 
 @cache
 def group_kind(struct: type[Object]) -> str:
-    """The kind with its group, as errors about one object's content name it: ``Pod``, ``ReplicaSet.apps``."""
+    """Return the kind with its group, as errors about an object's fields have it: ``ReplicaSet.apps``."""
     return struct.__name__ + _group(struct)
 
 

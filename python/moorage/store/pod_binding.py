@@ -1,4 +1,4 @@
-"""The subresource ``pods/binding``: what it refuses, and what it makes of a pod (kube-apiserver v1.36)."""
+"""The subresource ``pods/binding``: its checks, and the fields that it sets (kube-apiserver v1.36)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,23 @@ from .errors import conflict, other_uid
 
 
 def bound_parts(pod: Pod, current: Pod, node: str, now: str) -> dict[str, Any]:
-    """Return the fields in which `current` differs once it is on a node; `pod` is what the request names.
+    """Return the fields of a pod that a binding sets.
+
+    Parameters
+    ----------
+    pod : Pod
+        The pod of the request; its UID counts, where it has one.
+    current : Pod
+        The stored pod.
+    node : str
+        The node's name.
+    now : str
+        The transition time of the condition PodScheduled.
+
+    Returns
+    -------
+    dict of str to object
+        The new values of `spec` and `status`.
 
     Raises
     ------
@@ -39,9 +55,9 @@ def bound_parts(pod: Pod, current: Pod, node: str, now: str) -> dict[str, Any]:
 
 def _with_pod_scheduled(conditions: tuple[Condition, ...], now: str) -> tuple[Condition, ...]:
     """The conditions with PodScheduled true; where it was true before, the time of transition stays."""
-    for place, condition in enumerate(conditions):
+    for index, condition in enumerate(conditions):
         if condition.type == "PodScheduled":
             time = condition.last_transition_time if condition.status == "True" else now
             scheduled = Condition(type="PodScheduled", status="True", last_transition_time=time)
-            return (*conditions[:place], scheduled, *conditions[place + 1 :])
+            return (*conditions[:index], scheduled, *conditions[index + 1 :])
     return (*conditions, Condition(type="PodScheduled", status="True", last_transition_time=now))

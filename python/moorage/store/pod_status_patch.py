@@ -1,4 +1,4 @@
-"""Writing a pod's status to an API server as a scheduler does: by a patch of what it changes."""
+"""Writing a pod's status to an API server: by a patch of the fields that change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .store import ObjectStore
 
 
 class PodPatcher(Protocol):
-    """The part of an `ObjectClient` that this needs."""
+    """The one method of an `ObjectClient` that `patch_pod_status` calls."""
 
     def patch(
         self,
@@ -26,20 +26,30 @@ class PodPatcher(Protocol):
 
 
 def patch_pod_status(client: PodPatcher, current: Pod, status: PodStatus) -> None:
-    """Have nomination and conditions of `current` be those of `status`, if that changes something.
+    """Write the nomination and the conditions of a pod, if they change.
 
-    Nothing else of the status is written, so kubelets may write theirs meanwhile (kube-scheduler v1.36,
+    No other field of the status is written, so a kubelet can write its own meanwhile (kube-scheduler v1.36,
     util/utils.go PatchPodStatus). A condition can be added or changed, not removed.
+
+    Parameters
+    ----------
+    client : PodPatcher
+        The client to write with.
+    current : Pod
+        The pod as it was last read.
+    status : PodStatus
+        The status to reach; `nominated_node_name` and `conditions` count.
 
     Raises
     ------
     NotFoundError
+        The pod does not exist.
     ConflictError
-        There is another pod of this name by now.
+        The pod of that name has another UID.
     """
-    held = current.status
-    node = None if status.nominated_node_name == held.nominated_node_name else status.nominated_node_name
-    conditions = [one for one in status.conditions if one not in held.conditions]
+    old = current.status
+    node = None if status.nominated_node_name == old.nominated_node_name else status.nominated_node_name
+    conditions = [one for one in status.conditions if one not in old.conditions]
     if node is None and not conditions:
         return
     if isinstance(client, ObjectStore):

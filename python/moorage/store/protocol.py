@@ -1,4 +1,4 @@
-"""What informers and schedulers need of an API server: the store in memory is one, a real one another."""
+"""The protocol between an API server and its clients: `ObjectStore` is one such server, in memory."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
 class Watcher(Protocol[T]):
     """A stream of events in the order in which they happened.
 
-    One over a network connects again by itself where the line breaks.
+    A watcher over a network reconnects by itself when the connection breaks.
     """
 
     def poll(self) -> list[WatchEvent[T]]:
-        """Return the events that are there, without waiting.
+        """Return the available events, without waiting.
 
         Raises
         ------
@@ -59,14 +59,28 @@ class Watcher(Protocol[T]):
         """
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until `poll` may have news or the watch is closed; false on timeout (in seconds)."""
+        """Wait until `poll` may have events or the watch is closed.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            In seconds; without one it waits forever.
+
+        Returns
+        -------
+        bool
+            False when the time is over.
+        """
 
     def close(self) -> None:
-        """End the stream; whoever waits returns."""
+        """End the stream; threads in `wait` return."""
 
 
 class ObjectClient(Protocol):
-    """Reads and writes of an API server. `kind` is the struct of a kind, or its name."""
+    """Reads and writes of an API server. `kind` is the struct of a kind, or its name.
+
+    `ObjectStore` describes the parameters and the errors of each method.
+    """
 
     def list(
         self,
@@ -76,7 +90,7 @@ class ObjectClient(Protocol):
         label_selector: Selector = "",
         field_selector: str = "",
     ) -> ListResult[T]:
-        """The objects of a kind, in one namespace or in all."""
+        """Return the objects of a kind, in one namespace or in all."""
 
     def watch(
         self,
@@ -87,16 +101,16 @@ class ObjectClient(Protocol):
         label_selector: Selector = "",
         field_selector: str = "",
     ) -> Watcher[T]:
-        """The events after `resource_version`; without one, what is there as ADDED, then what follows."""
+        """Return the events after `resource_version`; without one, the objects as ADDED, then the events."""
 
     def get(self, kind: type[T] | str, name: str, namespace: str = "") -> T:
-        """One object."""
+        """Return one object."""
 
     def create(self, obj: T) -> T:
-        """Store a new object; returns it as stored."""
+        """Store a new object; return it as stored."""
 
     def update(self, obj: T) -> T:
-        """Replace an object; returns it as stored."""
+        """Replace an object; return it as stored."""
 
     def patch(
         self,
@@ -108,7 +122,7 @@ class ObjectClient(Protocol):
         type: PatchType = "merge",
         subresource: str = "",
     ) -> T:
-        """Change parts of an object, or of its subresource ``status``; returns it as stored."""
+        """Change parts of an object, or of its subresource ``status``; return it as stored."""
 
     def delete(
         self,
@@ -120,8 +134,14 @@ class ObjectClient(Protocol):
         resource_version: str = "",
         grace_period_seconds: int | None = None,
     ) -> T:
-        """Remove an object, if it is the one that the preconditions say; returns its last state, or the state
-        in which it waits for finalizers or for the end of the grace period (None is the server's choice)."""
+        """Remove an object that meets the preconditions.
+
+        Returns
+        -------
+        Object
+            The last state, or the state in which the object waits for finalizers or for the end of its grace
+            period. (A grace period of None is the server's choice.)
+        """
 
     def bind(self, pod: Pod, node: str) -> None:
-        """Put a pod on a node, as the subresource ``pods/binding`` does."""
+        """Bind a pod to a node, as the subresource ``pods/binding`` does."""

@@ -1,4 +1,4 @@
-"""ObjectStore: objects in memory, with the semantics of an API server that its clients rely on."""
+"""ObjectStore: objects in memory, with the semantics of an API server."""
 
 from __future__ import annotations
 
@@ -38,21 +38,27 @@ T = TypeVar("T", bound=Object)
 
 
 class ObjectStore:
-    """Objects by kind, with watches. Thread-safe; objects are shared, as they never change in place.
+    """Objects by kind, with watches. Thread-safe. Objects are immutable, so readers share them.
 
     As in the API server, one counter numbers all writes, an update with a stale resource version is a
-    conflict, and an update that changes nothing writes nothing. Other than there, an object that comes with a
-    UID, a creation or a deletion time (from a dump) keeps it, pods are deleted without a grace period unless
-    one is asked for, as there is no kubelet to end them, and nothing is filled in or validated but the name.
+    conflict, and an update that changes nothing writes nothing. The store differs from it in four points. An
+    object that has a UID, a creation time or a deletion time (as in a dump) keeps it. Pods are deleted
+    without a grace period unless the request has one, since no kubelet ends them. No field is defaulted. The
+    name and the namespace alone are validated.
 
     Parameters
     ----------
     clock : callable
-        Seconds since 1970; gives creation and transition times. The default stands still.
+        Returns seconds since 1970, for creation, deletion and transition times. The default is always 0.
     seed : int
-        UIDs follow from it and from the order of writes.
+        Generated UIDs follow from it and from the order of writes.
     history : int
-        How many events of each kind can be watched back; by default as many as in kube-apiserver v1.36.
+        The number of events of each kind that can be watched back; by default that of kube-apiserver v1.36.
+
+    Raises
+    ------
+    ValueError
+        `history` is less than 1.
     """
 
     def __init__(
@@ -70,12 +76,22 @@ class ObjectStore:
 
     @property
     def changes(self) -> int:
-        """Grows with each write and each `undo`."""
+        """The number of writes and of calls of `undo` so far; equal numbers mean equal contents."""
         with self._lock:
             return self._tables.changes
 
     def changed_since(self, changes: int) -> list[type[Object]]:
-        """Return the kinds that were written since `changes` had that value."""
+        """Return the kinds that were written after `changes` had a value.
+
+        Parameters
+        ----------
+        changes : int
+            An earlier value of `changes`.
+
+        Returns
+        -------
+        list of type
+        """
         with self._lock:
             return self._tables.changed_since(changes)
 
@@ -84,9 +100,22 @@ class ObjectStore:
     def get(self, kind: type[T] | str, name: str, namespace: str = "") -> T:
         """Return one object.
 
+        Parameters
+        ----------
+        kind : type or str
+            The struct of a kind, or its name.
+        name : str
+        namespace : str
+            "" for kinds without namespaces.
+
+        Returns
+        -------
+        Object
+
         Raises
         ------
         NotFoundError
+            The object does not exist.
         """
         with self._lock:
             return self._tables.find(kind, _key(name, namespace))
@@ -99,7 +128,25 @@ class ObjectStore:
         label_selector: Selector = "",
         field_selector: str = "",
     ) -> ListResult[T]:
-        """Return the objects of a kind in the order of their keys, and the current resource version.
+        """List the objects of a kind.
+
+        Parameters
+        ----------
+        kind : type or str
+            The struct of a kind, or its name.
+        namespace : str
+            "" for all namespaces.
+        label_selector : str or LabelSelectorMatcher
+            "" for all labels.
+        field_selector : str
+            Terms such as ``spec.nodeName=n``, separated by commas; "" for all objects.
+
+        Returns
+        -------
+        objects : list of Object
+            In the order of their keys, ``namespace/name``.
+        resource_version : str
+            That of the store.
 
         Raises
         ------
@@ -108,9 +155,7 @@ class ObjectStore:
         """
         with self._lock:
             table = self._tables[kind]
-            match = None
-            if namespace or label_selector != "" or field_selector:
-                match = predicate(table.struct, namespace, label_selector, field_selector)
+            match = predicate(table.struct, namespace, label_selector, field_selector)
             return table.select(match), str(self._tables.version)
 
     def watch(
@@ -122,7 +167,21 @@ class ObjectStore:
         label_selector: Selector = "",
         field_selector: str = "",
     ) -> Watch[T]:
-        """Return the events after `resource_version`; without one (or with "0"), first the objects, as ADDED.
+        """Watch the objects of a kind.
+
+        With selectors, an object that begins to match is ADDED, and one that ceases to match is DELETED.
+
+        Parameters
+        ----------
+        kind, namespace, label_selector, field_selector
+            As for `list`.
+        resource_version : str
+            The watch begins with the first event after it. With "" or "0" it begins with the objects, as
+            ADDED.
+
+        Returns
+        -------
+        Watch
 
         Raises
         ------
@@ -133,31 +192,39 @@ class ObjectStore:
         """
         with self._lock:
             table = self._tables[kind]
-            match, version = None, self._tables.version
-            if namespace or label_selector != "" or field_selector:
-                match = predicate(table.struct, namespace, label_selector, field_selector)
+            match = predicate(table.struct, namespace, label_selector, field_selector)
             if resource_version in ("", "0"):
                 return Watch(
                     self._changed, table, match, "0", lambda: (table.select(match), str(self._tables.version))
                 )
             if not (resource_version.isascii() and resource_version.isdigit()):
                 raise BadRequestError(f'resourceVersion: Invalid value: "{resource_version}"')
-            if int(resource_version) > version:
+            if int(resource_version) > self._tables.version:
                 raise ResourceExpiredError(
-                    f"Too large resource version: {resource_version}, current: {version}"
+                    f"Too large resource version: {resource_version}, current: {self._tables.version}"
                 )
             return Watch(self._changed, table, match, resource_version, None)
 
     # ---- writing ----
 
     def create(self, obj: T) -> T:
-        """Store a new object; returns it as stored. A resource version that it brings along is replaced.
+        """Store a new object.
 
-        One without a name gets its ``generateName`` with a suffix that follows from the resource version.
+        Parameters
+        ----------
+        obj : Object
+            Its resource version is replaced. Without a name it gets `generateName` and a suffix that follows
+            from the store's resource version.
+
+        Returns
+        -------
+        Object
+            As stored.
 
         Raises
         ------
         AlreadyExistsError
+            An object of that name exists.
         InvalidObjectError
             It has no name, or a namespace where its kind has none.
         """
@@ -167,24 +234,46 @@ class ObjectStore:
         return stored
 
     def create_many(self, objects: Iterable[T]) -> None:
-        """`create` each in turn; if one fails, none is stored."""
+        """Store new objects, one after the other; if one fails, none is stored.
+
+        Parameters
+        ----------
+        objects : iterable of Object
+
+        Raises
+        ------
+        AlreadyExistsError, InvalidObjectError
+            As for `create`.
+        """
         with self._all_or_nothing():
             now = self._now()
             for obj in objects:
                 self._create(obj, now)
 
     def update(self, obj: T) -> T:
-        """Replace an object; returns it as stored. UID and creation time stay as they are.
+        """Replace an object.
 
-        Where the object is being deleted and nothing but this finalizer or these kept it, it is removed.
+        UID, creation time and the fields about a deletion stay as they are. An object that is being deleted
+        is removed with its last finalizer.
+
+        Parameters
+        ----------
+        obj : Object
+            Its UID and its resource version, where it has them, are preconditions.
+
+        Returns
+        -------
+        Object
+            As stored.
 
         Raises
         ------
         NotFoundError
+            The object does not exist.
         ConflictError
-            It has a resource version or a UID, and the stored object has another one.
+            The stored object has another UID or another resource version.
         InvalidObjectError
-            It adds finalizers to an object that is being deleted, or says itself that one is.
+            It adds finalizers to an object that is being deleted, or sets a deletion time itself.
         """
         with self._lock:
             stored = self._update(obj)
@@ -201,26 +290,34 @@ class ObjectStore:
         type: PatchType = "merge",
         subresource: str = "",
     ) -> T:
-        """Change parts of an object, as `update` would; returns it as stored.
+        """Change parts of an object, as `update` would.
 
         Parameters
         ----------
+        kind : type or str
+            The struct of a kind, or its name.
+        name, namespace : str
         patch : dict or list of dict
-            In the wire's names. A ``resourceVersion`` or ``uid`` in it is a precondition.
+            JSON values with the field names of the API. A ``resourceVersion`` or ``uid`` is a precondition.
         type : {"merge", "strategic", "json"}
-            JSON merge patch (RFC 7386), the same with lists merged by keys as kubectl and controllers use it
-            (`strategic_merge`), or JSON patch (RFC 6902).
+            JSON merge patch (RFC 7386), strategic merge patch (see `strategic_merge`), or JSON patch (RFC
+            6902).
         subresource : {"", "status"}
-            "status" changes nothing but the status, "" everything else.
+            "status" changes the status alone, "" everything else.
+
+        Returns
+        -------
+        Object
+            As stored.
 
         Raises
         ------
         NotFoundError
-            There is no such object, or no such subresource of its kind.
+            The object does not exist, or its kind has no such subresource.
         ConflictError, InvalidObjectError
             As for `update`; also where the patch does not fit the object, or the result its kind.
         BadRequestError
-            This is no such patch, or it would make another object of it.
+            The patch is malformed, or changes the name, the namespace or the kind.
         """
         with self._lock:
             current = self._tables.find(kind, _key(name, namespace))
@@ -231,14 +328,14 @@ class ObjectStore:
     def patch_pod_status(
         self, pod: Pod, nominated_node_name: str | None, conditions: Sequence[PodCondition]
     ) -> Pod:
-        """What a strategic merge patch of these parts of a pod's status does, without JSON between.
+        """Apply a strategic merge patch of a pod's nomination and conditions, without a detour over JSON.
 
         Parameters
         ----------
         pod : Pod
             Its name, namespace and UID count.
         nominated_node_name : str or None
-            None leaves the nomination.
+            None leaves the nomination as it is.
         conditions : sequence of Condition
             Each replaces the one of its type, or is appended.
 
@@ -250,6 +347,7 @@ class ObjectStore:
         Raises
         ------
         NotFoundError
+            The pod does not exist.
         ConflictError
             The pod has another UID.
         """
@@ -279,22 +377,31 @@ class ObjectStore:
         resource_version: str = "",
         grace_period_seconds: int | None = None,
     ) -> T:
-        """Remove an object; returns its last state, with the resource version of the deletion.
+        """Remove an object.
 
-        One with finalizers stays, marked by a deletion time, until an update takes away the last of them;
-        deleting it again changes nothing. Nobody here stops containers, so pods go as everything else does.
+        An object with finalizers stays, marked by a deletion time, until an update removes the last
+        finalizer; a second deletion changes nothing. A pod is removed at once, like any other object.
 
         Parameters
         ----------
+        kind : type or str
+            The struct of a kind, or its name.
+        name, namespace : str
         uid, resource_version : str, optional
             Preconditions.
         grace_period_seconds : int, optional
-            For how long the object should stay, marked in the same way: until somebody deletes it with 0. A
-            later deletion can only shorten it. Without one the object goes at once.
+            The object stays, marked by a deletion time, until it is deleted again with 0. A later deletion
+            can only shorten the period. Without one the object is removed at once.
+
+        Returns
+        -------
+        Object
+            The last state, with the resource version of the deletion; or the marked object.
 
         Raises
         ------
         NotFoundError
+            The object does not exist.
         ConflictError
             A precondition is not met.
         """
@@ -303,31 +410,51 @@ class ObjectStore:
             deletion.check_preconditions(found, uid, resource_version)
             meta = deletion.marked(found.metadata, self._clock(), grace_period_seconds or 0)
             if deletion.is_awaited(meta):
-                left = self._replace(found, replace(found, metadata=meta))
+                last = self._replace(found, replace(found, metadata=meta))
             else:
-                left = self._tables.record("DELETED", found, found, {})
+                last = self._tables.record("DELETED", found, found, {})
             self._changed.notify_all()
-        return left
+        return last
 
     def bind(self, pod: Pod, node: str) -> None:
-        """Put a pod on a node, as the subresource ``pods/binding`` does (kube-apiserver v1.36).
+        """Bind a pod to a node, as the subresource ``pods/binding`` does (kube-apiserver v1.36).
 
-        The pod gets the condition PodScheduled and loses its nomination; the node need not exist.
+        The pod gets the condition PodScheduled and loses its nomination.
+
+        Parameters
+        ----------
+        pod : Pod
+            Its name, namespace and UID count.
+        node : str
+            The node's name. The node need not exist.
 
         Raises
         ------
         NotFoundError
+            The pod does not exist.
         ConflictError
-            The pod has another UID, is bound, gated or being deleted.
+            The pod has another UID, is bound or gated, or is being deleted.
         InvalidObjectError
-            No node is named.
+            `node` is empty.
         """
         with self._lock:
             self._bind(pod, node, self._now())
             self._changed.notify_all()
 
     def bind_many(self, pods: Iterable[Pod], nodes: Iterable[str]) -> None:
-        """`bind` each pod to its node; if one fails, none is bound."""
+        """Bind each pod to its node; if one binding fails, no pod is bound.
+
+        Parameters
+        ----------
+        pods : iterable of Pod
+        nodes : iterable of str
+            The name of each pod's node.
+
+        Raises
+        ------
+        NotFoundError, ConflictError, InvalidObjectError
+            As for `bind`.
+        """
         with self._all_or_nothing():
             now = self._now()
             for pod, node in zip(pods, nodes, strict=True):
@@ -358,24 +485,24 @@ class ObjectStore:
 
     def _update(self, obj: T) -> T:
         current = self._tables.find(type(obj), obj.key)
-        meta, held = obj.metadata, current.metadata
-        if meta.uid and meta.uid != held.uid:
-            raise other_uid(obj, held.uid)
-        if meta.resource_version and meta.resource_version != held.resource_version:
+        meta, old = obj.metadata, current.metadata
+        if meta.uid and meta.uid != old.uid:
+            raise other_uid(obj, old.uid)
+        if meta.resource_version and meta.resource_version != old.resource_version:
             raise stale(obj)
-        deletion.check_update(obj, held)
+        deletion.check_update(obj, old)
         meta = replace(
             meta,
-            uid=held.uid,
-            resource_version=held.resource_version,
-            creation_timestamp=held.creation_timestamp,
-            deletion_timestamp=held.deletion_timestamp,
-            deletion_grace_period_seconds=held.deletion_grace_period_seconds,
+            uid=old.uid,
+            resource_version=old.resource_version,
+            creation_timestamp=old.creation_timestamp,
+            deletion_timestamp=old.deletion_timestamp,
+            deletion_grace_period_seconds=old.deletion_grace_period_seconds,
         )
         obj = replace(obj, metadata=meta)
-        if deletion.is_finished(meta, held):
-            gone = self._tables.record("DELETED", current, current, {})
-            return with_version(obj, gone.metadata.resource_version)
+        if deletion.is_finished(meta, old):
+            deleted = self._tables.record("DELETED", current, current, {})
+            return with_version(obj, deleted.metadata.resource_version)
         return self._replace(current, obj)
 
     def _replace(self, current: T, obj: T) -> T:
@@ -389,29 +516,44 @@ class ObjectStore:
         parts = binding.bound_parts(pod, current, node, now)
         self._tables.record("MODIFIED", current, current, {}, **parts)
 
-    # ---- coming back to an earlier state ----
+    # ---- saving and restoring ----
 
     def save(self) -> Save:
-        """Return a mark for `undo` or `release`. Marks nest; while one is open, no event is freed."""
+        """Return a mark of the present state, for `undo` or `release`.
+
+        Marks nest. While one is open, no event is freed.
+        """
         with self._lock:
             return self._tables.save()
 
     def undo(self, mark: Save) -> None:
-        """Restore contents, resource version and history as they were at `mark`; closes it and those within.
+        """Restore contents, resource version and history as they were at a mark.
 
-        Events that a watch has not delivered yet vanish; those that it has are followed by their reverse.
+        A watch loses the events that it has not delivered yet; those that it has delivered are followed by
+        their reverse.
+
+        Parameters
+        ----------
+        mark : Save
+            It is closed, and so are the marks that were made after it.
         """
         with self._lock:
             self._tables.undo(mark)
             self._changed.notify_all()
 
     def release(self, mark: Save) -> None:
-        """Close a mark, and those within, without going back."""
+        """Close a mark without going back.
+
+        Parameters
+        ----------
+        mark : Save
+            The marks that were made after it are closed, too.
+        """
         with self._lock:
             self._tables.release(mark)
 
     def clone(self) -> ObjectStore:
-        """Return an independent copy, without watches and open marks."""
+        """Return an independent copy of the store, without watches and open marks."""
         copy = ObjectStore(self._clock, history=self._history)
         with self._lock:
             copy._uid_prefix, copy._tables = self._uid_prefix, self._tables.copy()

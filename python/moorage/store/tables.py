@@ -1,4 +1,4 @@
-"""What a store holds: the objects of each kind, the history of their changes, and earlier states."""
+"""The contents of a store: the objects of each kind, the history of their changes, and marks to return to."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T", bound=Object)
 
 
 class Save:
-    """A state of a store to come back to; see `ObjectStore.save`."""
+    """A mark of a saved state of a store; see `ObjectStore.save`."""
 
     __slots__ = ("version",)
 
@@ -33,27 +33,31 @@ def _version(event: WatchEvent[T]) -> int:
 
 
 class Table(Generic[T]):
-    """The objects of one kind by key, their last events, and the watches that read these.
+    """The objects of one kind by key, their last events, and the watches that read these events.
 
-    The position of an event never changes: it counts the events before it. Only the last `capacity` events
-    can be read. Older ones are freed now and then, but not while a save is open, which may restore them.
+    The position of an event is the number of the events before it; it never changes. Readers reach the last
+    `capacity` events. Older events are freed now and then, but not while a mark is open, since `undo` needs
+    them.
 
     Parameters
     ----------
     struct : type
         The kind.
     capacity : int
-        How many events can be read.
+        The number of events that can be read.
     saves : list
-        The open saves of the store.
+        The open marks of the store.
 
     Attributes
     ----------
     objects : dict of str to Object
+        By ``namespace/name``.
     end : int
         The position after the last event.
     changes : int
-        What `Tables.changes` was at the last write or `undo`.
+        The value of `Tables.changes` after the last write or `undo`.
+    watches : set of Watch
+        The open watches, which `undo` rewinds.
     """
 
     def __init__(self, struct: type[T], capacity: int, saves: list[object]) -> None:
@@ -68,12 +72,18 @@ class Table(Generic[T]):
         self._freed = 0
 
     def select(self, match: Predicate[T] | None) -> list[T]:
-        """Return the objects that match, in the order of their keys; all of them where `match` is None."""
+        """Return objects in the order of their keys.
+
+        Parameters
+        ----------
+        match : callable or None
+            True for the objects to return; None for all.
+        """
         objects = list(map(self.objects.__getitem__, sorted(self.objects)))
         return list(filter(match, objects)) if match else objects
 
     def record(self, event: WatchEvent[T]) -> None:
-        """Apply an event and append it to the history, as a whole or not at all."""
+        """Apply an event and append it to the history, both or neither."""
         events = self._events
         try:
             events.append(event)
@@ -100,7 +110,12 @@ class Table(Generic[T]):
         return max(0, len(self._events) - self._capacity)
 
     def position(self, version: int) -> int:
-        """Return the position of the first event after `version`.
+        """Return the position of the first event after a resource version.
+
+        Parameters
+        ----------
+        version : int
+            The resource version.
 
         Raises
         ------
@@ -113,7 +128,7 @@ class Table(Generic[T]):
         return self._freed + bisect_right(self._events, version, key=_version)
 
     def since(self, position: int, version: str, limit: int | None) -> list[WatchEvent[T]]:
-        """Return the next events for a reader at `position`.
+        """Return the next events for a reader.
 
         Parameters
         ----------
@@ -122,12 +137,12 @@ class Table(Generic[T]):
         version : str
             The resource version that the reader has reached, for the error.
         limit : int or None
-            How many events at most.
+            The number of events at most.
 
         Raises
         ------
         ResourceExpiredError
-            The first of them has been freed.
+            The first of the events has been freed.
         """
         index = position - self._freed
         if index < self._oldest:
@@ -139,7 +154,13 @@ class Table(Generic[T]):
         return ResourceExpiredError(f"too old resource version: {version} ({bound})")
 
     def undo(self, version: int) -> None:
-        """Restore the objects and the history as they were at `version`, and rewind the watches."""
+        """Restore the objects and the history as they were at a resource version, and rewind the watches.
+
+        Parameters
+        ----------
+        version : int
+            Of a mark that is still open.
+        """
         index = bisect_right(self._events, version, key=_version)
         undone = self._events[index:]
         if undone:
@@ -154,7 +175,13 @@ class Table(Generic[T]):
                 self.objects[event.object.key] = event.previous
 
     def copy(self, saves: list[object]) -> Table[T]:
-        """Return an independent copy without watches, under other saves."""
+        """Return an independent copy without watches.
+
+        Parameters
+        ----------
+        saves : list
+            The open marks of the store that the copy is for.
+        """
         copy = Table(self.struct, self._capacity, saves)
         copy.objects, copy._events = self.objects.copy(), self._events.copy()
         copy._freed, copy.end = self._freed, self.end
@@ -162,19 +189,19 @@ class Table(Generic[T]):
 
 
 class Tables:
-    """The tables by kind, made when first asked for, and the counter that numbers all writes.
+    """The tables of a store by kind, each made on first use, and the counter that numbers all writes.
 
     Parameters
     ----------
     capacity : int
-        How many events of each kind can be watched back.
+        The number of events of each kind that can be watched back.
 
     Attributes
     ----------
     version : int
-        Of the last write.
+        The resource version of the last write.
     changes : int
-        Grows with each write and each `undo`.
+        The number of writes and of calls of `undo`.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -194,9 +221,17 @@ class Tables:
     def find(self, kind: type[T] | str, key: str) -> T:
         """Return one object.
 
+        Parameters
+        ----------
+        kind : type or str
+            The struct of a kind, or its name.
+        key : str
+            ``namespace/name``, or the name where the kind has no namespaces.
+
         Raises
         ------
         NotFoundError
+            The object does not exist.
         """
         table = self[kind]
         found: T | None = table.objects.get(key)
@@ -205,15 +240,15 @@ class Tables:
         return found
 
     def record(self, event: EventType, obj: T, previous: T | None, meta: dict[str, str], **parts: Any) -> T:
-        """Write one object: every write ends here.
+        """Write one object. Every write of a store ends here.
 
         Parameters
         ----------
         event : {"ADDED", "MODIFIED", "DELETED"}
         obj : Object
-            The new state, or the last one.
+            The new state; for DELETED the last one.
         previous : Object or None
-            The state before.
+            The state before the write.
         meta : dict
             Fields of the metadata to set besides the resource version.
         **parts : object
@@ -234,7 +269,7 @@ class Tables:
         return obj
 
     def changed_since(self, changes: int) -> list[type[Object]]:
-        """Return the kinds that were written since `changes` had that value."""
+        """Return the kinds that were written after `changes` had a value."""
         return [table.struct for table in self._tables.values() if table.changes > changes]
 
     def save(self) -> Save:
@@ -248,7 +283,7 @@ class Tables:
         return mark in self._saves
 
     def undo(self, mark: Save) -> None:
-        """Restore everything as it was at `mark`; closes it and those within."""
+        """Restore all tables as they were at a mark; close it and the marks that were made after it."""
         self.release(mark)
         self.changes += 1
         for table in self._tables.values():
@@ -257,7 +292,7 @@ class Tables:
         self.version = mark.version
 
     def release(self, mark: Save) -> None:
-        """Close a mark, and those within, without going back."""
+        """Close a mark, and the marks that were made after it, without going back."""
         del self._saves[self._saves.index(mark) :]
 
     def copy(self) -> Tables:

@@ -22,12 +22,12 @@ T = TypeVar("T", bound=Object)
 
 
 def with_version(obj: T, version: str) -> T:
-    """The object under another resource version."""
+    """Return a copy of an object with another resource version."""
     return replace(obj, metadata=replace(obj.metadata, resource_version=version))
 
 
 class Watch(Generic[T]):
-    """The events of one kind from some version on, as the API server's watch cache sends them.
+    """The events of one kind after a resource version, as the API server's watch cache sends them.
 
     With a selector, an object that begins to match it is ADDED, and one that ceases to match it is DELETED
     (in its last matching state).
@@ -35,15 +35,20 @@ class Watch(Generic[T]):
     Parameters
     ----------
     changed : Condition
-        Of the store's lock.
+        Of the store's lock; notified after each write.
     table : Table
-        What to read.
+        The kind's objects and history.
     match : callable or None
-        The selector.
+        The selector; None for all objects.
     version : str
-        The version from which on to read.
+        The resource version after which the events begin.
     initial : callable or None
-        Gives the objects to begin with, where no version was asked for.
+        Returns the objects to begin with, and their resource version, where the watch begins with objects.
+
+    Raises
+    ------
+    ResourceExpiredError
+        The history does not reach back to `version`.
     """
 
     def __init__(
@@ -65,7 +70,7 @@ class Watch(Generic[T]):
         table.watches.add(self)
 
     def poll(self) -> list[WatchEvent[T]]:
-        """Return the events that are there, without waiting.
+        """Return the available events, without waiting.
 
         Raises
         ------
@@ -78,7 +83,17 @@ class Watch(Generic[T]):
             return self._take(None)
 
     def next(self, timeout: float | None = None) -> WatchEvent[T] | None:
-        """Wait for one event; None if the time is up (in seconds) or the watch is closed.
+        """Wait for one event.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            In seconds; without one it waits forever.
+
+        Returns
+        -------
+        WatchEvent or None
+            None when the time is over or the watch is closed.
 
         Raises
         ------
@@ -96,12 +111,23 @@ class Watch(Generic[T]):
         return taken[0] if taken else None
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until `poll` may have news or the watch is closed; false on timeout (in seconds)."""
+        """Wait until `poll` may have events or the watch is closed.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            In seconds; without one it waits forever.
+
+        Returns
+        -------
+        bool
+            False when the time is over.
+        """
         with self._changed:
-            return self._changed.wait_for(self._has_news, timeout)
+            return self._changed.wait_for(self._is_ready, timeout)
 
     def close(self) -> None:
-        """End the stream; whoever waits returns. Events that were not read are gone."""
+        """End the stream: threads in `next` and `wait` return. Events that were not read are lost."""
         with self._changed:
             self._closed = True
             self._table.watches.discard(self)
@@ -116,12 +142,12 @@ class Watch(Generic[T]):
         self.close()
 
     def save(self) -> object:
-        """How far it has come, for `undo`."""
+        """Return the watch's position and pending events, for `undo`."""
         with self._changed:
             return self._position, self._version, self._initial, self._closed, self._pending.copy()
 
     def undo(self, saved: object) -> None:
-        """Be as far as at `save`, in a store that is back in its state of then as well."""
+        """Restore the state of `save`, after the store itself has been restored."""
         with self._changed:
             self._position, self._version, self._initial, self._closed, pending = cast(Any, saved)
             self._pending = pending.copy()
@@ -129,7 +155,17 @@ class Watch(Generic[T]):
                 self._table.watches.add(self)
 
     def rewind(self, position: int, undone: list[WatchEvent[T]], version: str) -> None:
-        """Called by the history that forgot the events from `position` on: take back those that were read."""
+        """Follow a table that has undone events: the delivered ones are followed by their reverse.
+
+        Parameters
+        ----------
+        position : int
+            Of the first undone event.
+        undone : list of WatchEvent
+            The undone events.
+        version : str
+            The resource version that the store has returned to.
+        """
         if self._initial is not None or self._position <= position:
             return
         for event in reversed(undone[: self._position - position]):
@@ -138,7 +174,7 @@ class Watch(Generic[T]):
                 self._pending.append(reverse)
         self._position, self._version = position, version
 
-    def _has_news(self) -> bool:
+    def _is_ready(self) -> bool:
         return (
             self._closed
             or self._initial is not None
@@ -167,7 +203,7 @@ class Watch(Generic[T]):
         return taken
 
     def _seen(self, event: WatchEvent[T]) -> WatchEvent[T] | None:
-        """The event as one who sees only matching objects sees it."""
+        """The event for a client that sees matching objects alone; None where it sees nothing of it."""
         match = self._match
         if match is None:
             return event
@@ -181,7 +217,7 @@ class Watch(Generic[T]):
 
 
 def _reverse(event: WatchEvent[T], version: str) -> WatchEvent[T]:
-    """The event that takes `event` back; it leaves the store at `version`."""
+    """The event that takes `event` back, at the resource version to which the store returns."""
     before = event.previous
     if before is None:
         return WatchEvent("DELETED", with_version(event.object, version), version, event.object)

@@ -26,9 +26,9 @@ class InformerFactory:
     client : ObjectClient
         Where to list and watch.
     resync_period : float
-        As for `Informer`.
+        The period in seconds after which handlers receive every object again; 0 for never.
     clock : callable
-        As for `Informer`.
+        Returns seconds, for resyncs.
     """
 
     def __init__(
@@ -38,17 +38,24 @@ class InformerFactory:
         self._resync_period = resync_period
         self._clock = clock
         self._informers: dict[type[Object], Informer[Any]] = {}
-        self._changes: int | None = None  # of an ObjectStore, all of which the informers have taken in
+        self._changes: int | None = None  # of an ObjectStore, up to which the informers have received all
 
     def informer(self, kind: type[T] | str, *, field_selector: str | None = None) -> Informer[T]:
-        """Return the informer of a kind, made when it is first asked for, with the selector given then.
+        """Return the informer of a kind, made on the first call.
+
+        Parameters
+        ----------
+        kind : type or str
+            The struct of a kind, or its name.
+        field_selector : str, optional
+            Of a new informer, "" by default.
 
         Raises
         ------
         ValueError
-            It was made with another selector.
+            The informer exists with another selector.
         """
-        self._changes = None  # who has an informer may do anything with it
+        self._changes = None  # a caller may run the informer or add handlers to it
         struct: type[T] = struct_named(kind) if isinstance(kind, str) else kind
         if struct not in self._informers:
             self._informers[struct] = Informer(
@@ -60,12 +67,12 @@ class InformerFactory:
             )
         informer: Informer[T] = self._informers[struct]
         if field_selector is not None and informer.field_selector != field_selector:
-            held = informer.field_selector
-            raise ValueError(f"the informer of {struct.__name__} has the field selector {held!r}")
+            actual = informer.field_selector
+            raise ValueError(f"the informer of {struct.__name__} has the field selector {actual!r}")
         return informer
 
     def lister(self, kind: type[T] | str) -> Lister[T]:
-        """Return the lister of a kind's informer, which is made where there is none."""
+        """Return the lister of a kind's informer, which is made if it does not exist."""
         informer = self._informers.get(kind) if isinstance(kind, type) else None
         return self.informer(kind).lister if informer is None else informer.lister
 
@@ -74,9 +81,14 @@ class InformerFactory:
         return all(informer.has_synced() for informer in self._informers.values())
 
     def run_once(self) -> int:
-        """`Informer.run_once` for each informer, in the order in which they were made; returns the sum.
+        """Run every informer once (see `Informer.run_once`), in the order in which they were made.
 
-        Over an ObjectStore only the informers of kinds are asked that have changed since the last time.
+        Over an ObjectStore, an informer runs only if its kind has changed since the last call.
+
+        Returns
+        -------
+        int
+            The number of notices.
         """
         changes: int | None = None
         kinds: Container[type[Object]] = self._informers
@@ -87,26 +99,25 @@ class InformerFactory:
             if self._changes is not None:
                 kinds = self._client.changed_since(self._changes)
         informers = [one for kind, one in self._informers.items() if kind in kinds]
-        there, events, self._changes = len(self._informers), 0, None
+        before, notices, self._changes = len(self._informers), 0, None
         for informer in informers:
-            events += informer.run_once()
-        if there == len(self._informers):
+            notices += informer.run_once()
+        if before == len(self._informers):
             self._changes = changes
-        return events
+        return notices
 
     def save(self) -> object:
-        """What the informers know, for `undo`. The client is an ObjectStore."""
-        return [(informer, informer.save()) for informer in self._informers.values()]
+        """Return the state of all informers, for `undo`. The client must be an ObjectStore."""
+        return {kind: (informer, informer.save()) for kind, informer in self._informers.items()}
 
     def undo(self, saved: object) -> None:
-        """Have the informers know what they knew at `save`; those that were made since begin anew."""
-        there = cast("list[tuple[Informer[Any], object]]", saved)
-        for informer, known in there:
-            informer.undo(known)
-        kept = {id(informer) for informer, _ in there}
-        self._informers = {kind: one for kind, one in self._informers.items() if id(one) in kept}
+        """Restore the state of `save`. Informers that were made since are dropped."""
+        states = cast("dict[type[Object], tuple[Informer[Any], object]]", saved)
+        for informer, state in states.values():
+            informer.undo(state)
+        self._informers = {kind: informer for kind, (informer, _) in states.items()}
         self._changes = None
 
     def run(self, stop: Event) -> list[Thread]:
-        """`Informer.run` for each informer."""
+        """Run every informer in a thread of its own (see `Informer.run`); return the threads."""
         return [informer.run(stop) for informer in self._informers.values()]

@@ -1,4 +1,4 @@
-"""Indexer: the local copy that an informer keeps, with indexes."""
+"""Indexer: the local copy of an informer, with indexes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,22 @@ NAMESPACE_INDEX = "namespace"
 
 
 def by_namespace(obj: Object) -> tuple[str]:
-    """The function of the namespace index, which every indexer has."""
+    """Return the value of an object in the namespace index, which every indexer has."""
     return (obj.metadata.namespace,)
 
 
 class KeyLog:
-    """The keys of objects that have changed, for whoever keeps something derived from them and a cursor: the
-    `head` that there was before the objects were read.
+    """A log of the keys of changed objects, for readers that derive data from an indexer's objects.
+
+    A reader remembers `head` before it reads the objects, and asks `since` for the keys that changed after
+    it.
+
+    Parameters
+    ----------
+    lock : lock
+        Of the indexer.
+    capacity : int
+        The number of keys that the log holds.
 
     Attributes
     ----------
@@ -38,16 +47,19 @@ class KeyLog:
         self._keys: deque[str] = deque(maxlen=capacity)
 
     def append(self, key: str) -> None:
+        """Log a change of an object. The indexer calls it with its lock held, as the other methods that
+        write.
+        """
         self._keys.append(key)
         self.head += 1
 
     def forget(self) -> None:
-        """Anything may have changed."""
+        """Note that any object may have changed: `since` returns None for every earlier cursor."""
         self._keys.clear()
         self.head += 1
 
     def repeat(self, head: int) -> None:
-        """What has changed after `head` changes again."""
+        """Log the changes after `head` again, since an `undo` has reversed them."""
         keys = self.since(head)
         if keys is None:
             self.forget()
@@ -56,19 +68,31 @@ class KeyLog:
                 self.append(key)
 
     def since(self, cursor: int) -> list[str] | None:
-        """The keys of what has changed after `cursor`, the last one first; None where some are forgotten."""
+        """Return the keys of the objects that have changed after a cursor.
+
+        Parameters
+        ----------
+        cursor : int
+            An earlier value of `head`.
+
+        Returns
+        -------
+        list of str or None
+            The last change first; None where the log does not reach back to the cursor.
+        """
         with self._lock:
             missed = self.head - cursor
             return list(islice(reversed(self._keys), missed)) if missed <= len(self._keys) else None
 
 
 class Indexer(Generic[T]):
-    """Objects by key (``namespace/name``), as client-go's Indexer. An index is built when it is first read.
+    """Objects by key (``namespace/name``), like client-go's Indexer. An index is built when it is first read.
 
     Parameters
     ----------
-    indexers : mapping
-        Index name to the function that gives an object's values in it.
+    indexers : mapping of str to callable
+        By index name the function that returns the values of an object in that index. The index "namespace"
+        is always there.
     """
 
     def __init__(self, indexers: Mapping[str, IndexFunction[T]]) -> None:
@@ -76,19 +100,18 @@ class Indexer(Generic[T]):
         self._indexes: dict[str, dict[str, dict[str, T]]] = {}
         self._objects: dict[str, T] = {}
         self._log: KeyLog | None = None
-        self._is_saved = False  # what it holds now is to be restored: the next change makes a copy first
+        self._is_saved = False  # `undo` will restore these objects: the next change copies them first
         self.lock = FastRLock()
 
     def save(self) -> object:
-        """What it holds, for `undo`. Copied when it next changes."""
+        """Return the contents, for `undo`. They are copied before the next change."""
         with self.lock:
             self._is_saved = True
             head = 0 if self._log is None else self._log.head
             return self._objects, self._indexes, self._functions, head
 
     def undo(self, saved: object) -> None:
-        """Hold what it held at `save`, in the indexes of then; whoever follows hears that what has changed
-        since changes again."""
+        """Restore the contents of `save`. The log of keys reports what has changed since as changed again."""
         with self.lock:
             objects, indexes, self._functions, head = cast(tuple[dict[str, T], Any, Any, int], saved)
             self._indexes = {name: index for name, index in indexes.items() if name in self._functions}
@@ -99,7 +122,7 @@ class Indexer(Generic[T]):
             if self._log is not None:
                 self._log.repeat(head)
 
-    def _own(self) -> None:
+    def _copy(self) -> None:
         self._is_saved = False
         self._objects = self._objects.copy()
         self._indexes = {
@@ -108,40 +131,59 @@ class Indexer(Generic[T]):
         }
 
     def follow(self) -> KeyLog:
-        """What changes from now on; one log for all who ask."""
+        """Return the log of the keys of changed objects. All readers share it; the first call makes it."""
         with self.lock:
             if self._log is None:
                 self._log = KeyLog(self.lock)
             return self._log
 
     def add_index(self, name: str, function: IndexFunction[T]) -> None:
-        """Add an index; a name that is taken is an error."""
+        """Add an index.
+
+        Parameters
+        ----------
+        name : str
+        function : callable
+            Returns the values of an object in the index.
+
+        Raises
+        ------
+        ValueError
+            There is an index of that name.
+        """
         with self.lock:
             if name in self._functions:
                 raise ValueError(f"indexer conflict: {name}")
-            self._functions = {**self._functions, name: function}  # `save` may have those of before
+            self._functions = {**self._functions, name: function}  # `save` may have the old dict
 
     def get(self, key: str) -> T | None:
+        """Return the object of a key, or None."""
         with self.lock:
             return self._objects.get(key)
 
     def get_many(self, keys: Iterable[str]) -> list[T | None]:
-        """Return the object of each key, or None."""
+        """Return the object of each key, or None for a key without one."""
         with self.lock:
             return list(map(self._objects.get, keys))
 
     def items(self) -> dict[str, T]:
-        """Return a copy of key to object."""
+        """Return a new dict of key to object."""
         with self.lock:
             return self._objects.copy()
 
     def values(self) -> list[T]:
-        """Return every object, in the order in which they came."""
+        """Return all objects, in the order in which they were added."""
         with self.lock:
             return list(self._objects.values())
 
     def by_index(self, name: str, value: str) -> list[T]:
-        """Return the objects that have `value` in the index `name`.
+        """Return the objects that have a value in an index.
+
+        Parameters
+        ----------
+        name : str
+            Of the index.
+        value : str
 
         Raises
         ------
@@ -151,12 +193,17 @@ class Indexer(Generic[T]):
         return list(self.items_by_index(name, value).values())
 
     def items_by_index(self, name: str, value: str) -> dict[str, T]:
-        """Return a copy of key to object, as `by_index`."""
+        """Return a new dict of key to object, of the objects that `by_index` returns."""
         with self.lock:
             return self._index(name).get(value, {}).copy()
 
     def list_index_func_values(self, name: str) -> list[str]:
-        """Return the values of the index `name` that some object has.
+        """Return the values that the objects have in an index.
+
+        Parameters
+        ----------
+        name : str
+            Of the index.
 
         Raises
         ------
@@ -176,15 +223,15 @@ class Indexer(Generic[T]):
         return self._indexes[name]
 
     def count(self, name: str, value: str) -> int:
-        """How many objects `by_index` would return."""
+        """Return the number of objects that `by_index` would return."""
         with self.lock:
             return len(self._index(name).get(value, ()))
 
     def put(self, key: str, obj: T) -> T | None:
-        """Store an object; returns what was there."""
+        """Store an object under a key; return the object that it replaces, or None."""
         with self.lock:
             if self._is_saved:
-                self._own()
+                self._copy()
             old = self._objects.get(key)
             self._objects[key] = obj
             if self._log is not None:
@@ -194,10 +241,10 @@ class Indexer(Generic[T]):
         return old
 
     def remove(self, key: str) -> T | None:
-        """Take an object out; returns it, if it was there."""
+        """Remove the object of a key; return it, or None where there is none."""
         with self.lock:
             if self._is_saved:
-                self._own()
+                self._copy()
             old = self._objects.pop(key, None)
             if self._log is not None:
                 self._log.append(key)
@@ -206,7 +253,13 @@ class Indexer(Generic[T]):
         return old
 
     def replace(self, objects: dict[str, T]) -> None:
-        """Hold these objects and no others."""
+        """Replace the contents.
+
+        Parameters
+        ----------
+        objects : dict of str to Object
+            By key. The indexer takes ownership of the dict.
+        """
         with self.lock:
             self._objects, self._indexes, self._is_saved = objects, {}, False
             if self._log is not None:

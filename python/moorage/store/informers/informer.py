@@ -1,4 +1,4 @@
-"""Informers: a local copy of one kind, kept current by list and watch, with handlers."""
+"""Informers: a local copy of one kind, updated by list and watch, with event handlers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ T_contra = TypeVar("T_contra", bound=Object, contravariant=True)
 
 
 class DeletedFinalStateUnknown(msgspec.Struct, Generic[T], frozen=True):
-    """Stands for an object that went while nobody watched; `obj` is the last state that was seen."""
+    """Stands for an object whose deletion was not observed; `obj` is the last known state."""
 
     key: str
     obj: T
@@ -42,21 +42,39 @@ class ResourceEventHandler(Protocol[T_contra]):
     """Receives the changes of an informer's objects; those of one object in order."""
 
     def on_add(self, obj: T_contra, is_in_initial_list: bool) -> None:
-        """An object was added, or (the flag) was there when the handler was registered."""
+        """Receive an object that was added.
+
+        Parameters
+        ----------
+        obj : Object
+        is_in_initial_list : bool
+            The object existed when the handler was registered.
+        """
 
     def on_update(self, old: T_contra, new: T_contra) -> None:
-        """An object changed, or (both the same) is shown again by a resync."""
+        """Receive a change; a resync passes the same object twice."""
 
     def on_delete(self, obj: T_contra | DeletedFinalStateUnknown[T_contra]) -> None:
-        """An object was deleted."""
+        """Receive a deletion: the last state of the object, or its tombstone where the deletion was not
+        observed.
+        """
 
 
 class RunHandler(ResourceEventHandler[T_contra], Protocol[T_contra]):
-    """A handler that can take several notices at once, of which the first is no deletion."""
+    """A handler that can receive several notices in one call. The first of them is no deletion."""
 
     def on_run(self, notices: Iterable[Notice[T_contra]]) -> int:
-        """Take the first notices, as the other methods would one by one; how many, which may be none. If it
-        raises, none of them counts as taken."""
+        """Receive the first notices, with the effect of the other methods.
+
+        Parameters
+        ----------
+        notices : iterable of Notice
+
+        Returns
+        -------
+        int
+            How many notices were received, which may be 0. If the method raises, none counts as received.
+        """
 
 
 Notice: TypeAlias = tuple[Any, T | None, bool]
@@ -64,17 +82,23 @@ Notice: TypeAlias = tuple[Any, T | None, bool]
 
 
 class Registration(Generic[T]):
-    """A handler of an informer, and the notices that it has not received yet.
+    """A handler of an informer, and its pending notices.
+
+    Parameters
+    ----------
+    handler : ResourceEventHandler
 
     Attributes
     ----------
+    pending : deque of Notice
+        The notices that the handler has not received yet.
     is_synced : bool
         Whether the handler has received every object of the initial list.
     """
 
     def __init__(self, handler: ResourceEventHandler[T]) -> None:
         self.handler = handler
-        self._takes_runs = hasattr(handler, "on_run")
+        self._has_on_run = hasattr(handler, "on_run")
         self.pending: deque[Notice[T]] = deque()
         self.is_synced = False
 
@@ -85,12 +109,12 @@ class Registration(Generic[T]):
     def deliver(self) -> None:
         """Pass the pending notices to the handler, in order.
 
-        If the handler raises, the rest stays pending; where that is no failure of the handler but ends the
-        program (KeyboardInterrupt), so does the notice that it was given.
+        If the handler raises an Exception, the notice that it received is dropped and the rest stays pending.
+        With any other exception (such as KeyboardInterrupt), that notice stays pending, too.
         """
         pending, handler = self.pending, self.handler
         while pending:
-            if self._takes_runs and len(pending) > 1 and pending[0][1] is not None:
+            if self._has_on_run and len(pending) > 1 and pending[0][1] is not None:
                 for _ in range(cast("RunHandler[T]", handler).on_run(pending)):
                     pending.popleft()
                 if not pending:
@@ -114,10 +138,11 @@ class Registration(Generic[T]):
 
 
 class Informer(Generic[T]):
-    """A local copy of one kind, as client-go's SharedIndexInformer.
+    """A local copy of one kind, like client-go's SharedIndexInformer.
 
-    It lists, then watches, and lists again when the server has lost its place in the history; handlers then
-    receive the difference. The copy is updated first, then the handlers are notified, one by one.
+    An informer lists the objects, then watches them. If the server's history does not reach back to its
+    place, it lists again, and handlers receive the difference. It updates the copy first, then notifies the
+    handlers one by one.
 
     Parameters
     ----------
@@ -126,13 +151,19 @@ class Informer(Generic[T]):
     kind : type or str
         The struct of a kind, or its name.
     namespace, label_selector, field_selector : optional
-        What part of it; everything by default.
-    indexers : mapping, optional
-        Index name to the function that gives an object's values; an index by namespace is always there.
+        The part of the objects to watch; all by default. See `ObjectStore.list`.
+    indexers : mapping of str to callable, optional
+        See `Indexer`.
     resync_period : float
-        How often handlers are shown every object again, in seconds on `clock`; 0 is never.
+        The period in seconds after which handlers receive every object again; 0 for never.
     clock : callable
-        Only looked at for the resync.
+        Returns seconds, for resyncs alone.
+
+    Attributes
+    ----------
+    indexer : Indexer
+        The copy.
+    field_selector : str
     """
 
     def __init__(
@@ -158,13 +189,13 @@ class Informer(Generic[T]):
         self._watch: Watcher[T] | None = None
         self._registrations: tuple[Registration[T], ...] = ()
         self._synced = False
-        self._notices: list[Notice[T]] = []  # what the copy has and no handler is to be told yet
+        self._notices: list[Notice[T]] = []  # of changes in the copy; no handler has them yet
         self._lock = FastRLock()
         self.indexer: Indexer[T] = Indexer(indexers or {})
 
     @cached_property
     def lister(self) -> Lister[T]:
-        """Reads the copy."""
+        """The reader of the copy."""
         return Lister(self._struct, self.indexer)
 
     def has_synced(self) -> bool:
@@ -172,9 +203,18 @@ class Informer(Generic[T]):
         return self._synced
 
     def add_event_handler(self, handler: ResourceEventHandler[T]) -> Registration[T]:
-        """Tell `handler` of every object and of every change from now on.
+        """Register a handler.
 
-        If the informer has synced, the handler receives the objects that are there before this returns.
+        If the informer has synced, the handler receives the present objects before this method returns.
+
+        Parameters
+        ----------
+        handler : ResourceEventHandler
+
+        Returns
+        -------
+        Registration
+            For `remove_event_handler`.
         """
         registration = Registration(handler)
         with self._lock:
@@ -185,21 +225,26 @@ class Informer(Generic[T]):
         return registration
 
     def remove_event_handler(self, registration: Registration[T]) -> None:
-        """Tell this handler nothing more."""
+        """Stop notifying a handler; its pending notices are dropped."""
         with self._lock:
             self._registrations = tuple(r for r in self._registrations if r is not registration)
             registration.pending.clear()
 
     def run_once(self) -> int:
-        """Apply the new events to the copy, then notify the handlers; returns the number of events.
+        """Apply the new events to the copy, then notify the handlers.
 
-        What handlers themselves write is left for the next time. An exception from a handler comes through;
-        what this and the other handlers have not been told yet is left for the next time as well.
+        Events of what a handler writes are left for the next call. If a handler raises, the pending notices
+        of all handlers are left for the next call, too.
+
+        Returns
+        -------
+        int
+            The number of notices.
 
         Raises
         ------
         ResourceExpiredError
-            The server lost its place between list and watch; the next time begins anew.
+            The server's history does not reach back to the list any more; the next call lists again.
         """
         with self._lock:
             try:
@@ -231,32 +276,45 @@ class Informer(Generic[T]):
         return len(notices)
 
     def save(self) -> object:
-        """What it knows, and what handlers have not been told, for `undo`. The client is an ObjectStore."""
+        """Return the copy and the pending notices, for `undo`. The client must be an ObjectStore."""
         with self._lock:
             watch = cast("Watch[T] | None", self._watch)
-            told = [(one, one.is_synced, one.pending.copy()) for one in self._registrations]
+            handlers = [(one, one.is_synced, one.pending.copy()) for one in self._registrations]
             rest = self._synced, self._next_resync, self._notices.copy()
-            return self.indexer.save(), watch, watch and watch.save(), told, rest
+            return self.indexer.save(), watch, watch and watch.save(), handlers, rest
 
     def undo(self, saved: object) -> None:
-        """Restore the state of `save`, in a store that is back in its state of then; no handler is notified.
-        Handlers that were added since are removed."""
+        """Restore the state of `save`, after the store has been restored. No handler is notified.
+
+        Handlers that were added since are removed.
+        """
         with self._lock:
-            objects, watch, read, told, rest = cast(Any, saved)
+            objects, watch, position, handlers, rest = cast(Any, saved)
             if self._watch is not watch:
                 self._lose_place()
             self._watch = watch
             if watch is not None:
-                watch.undo(read)
+                watch.undo(position)
             self.indexer.undo(objects)
             self._synced, self._next_resync, notices = rest
             self._notices = notices.copy()
-            self._registrations = tuple(one for one, _, _ in told)
-            for one, one.is_synced, pending in told:
+            self._registrations = tuple(one for one, _, _ in handlers)
+            for one, one.is_synced, pending in handlers:
                 one.pending = pending.copy()
 
     def run(self, stop: Event) -> Thread:
-        """Do so in a thread, which is returned, until `stop` is set. It does not keep the process alive."""
+        """Call `run_once` in a thread until an event is set.
+
+        Parameters
+        ----------
+        stop : threading.Event
+            Set it to end the thread.
+
+        Returns
+        -------
+        threading.Thread
+            A daemon: it does not keep the process alive.
+        """
 
         def work() -> None:
             while not stop.is_set():
@@ -280,13 +338,13 @@ class Informer(Generic[T]):
         return max(0.0, self._next_resync - self._clock()) if self._resync_period else None
 
     def _lose_place(self) -> None:
-        """The next time begins with a list: events that were read may not have reached the copy."""
+        """Close the watch, so that the next run lists again: events may not have reached the copy."""
         if self._watch is not None:
             self._watch.close()
             self._watch = None
 
     def _list(self) -> None:
-        """Fill the copy, and watch from there on."""
+        """Fill the copy, and watch from that resource version on."""
         objects, version = self._client.list(
             self._struct,
             self._namespace,
@@ -328,7 +386,7 @@ class Informer(Generic[T]):
                 raise
 
     def _finish(self, event: WatchEvent[T]) -> None:
-        """Take in an event again that an exception may have broken off."""
+        """Apply an event that an exception may have interrupted once more."""
         obj = event.object
         if event.type == "DELETED":
             self.indexer.remove(obj.key)
@@ -338,7 +396,7 @@ class Informer(Generic[T]):
             self._notices.append((event.previous, obj, False))
 
     def _replace(self, objects: list[T]) -> None:
-        """The difference to a new list: deletions first, as client-go v0.36 has it (RealFIFO)."""
+        """Replace the copy and note the difference: deletions first, as client-go v0.36 has it (RealFIFO)."""
         old, new = self.indexer.items(), {obj.key: obj for obj in objects} if objects else {}
         for key, obj in old.items():
             if key not in new:
@@ -350,6 +408,6 @@ class Informer(Generic[T]):
         self.indexer.replace(new)
 
     def _resync(self) -> None:
-        if self._resync_period and (now := self._clock()) >= self._next_resync:
+        if (now := self._clock()) >= self._next_resync:
             self._next_resync = now + self._resync_period
             self._notices += ((obj, obj, False) for obj in self.indexer.values())

@@ -1,4 +1,4 @@
-"""Lister: reading from an informer's local copy."""
+"""Lister: reads the local copy of an informer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Objects = list
 
 
 class Lister(Generic[T]):
-    """Reads the objects of one kind, in one namespace or in all, as client-go's listers.
+    """Reads the objects of one kind, in one namespace or in all, like client-go's listers.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class Lister(Generic[T]):
     indexer : Indexer
         An informer's local copy.
     namespace : str
-        Restricts the lister; see `by_namespace`.
+        The one namespace; "" for all.
     """
 
     def __init__(self, struct: type[T], indexer: Indexer[T], namespace: str = "") -> None:
@@ -38,11 +38,17 @@ class Lister(Generic[T]):
         return Lister(self._struct, self._indexer, namespace)
 
     def get(self, name: str) -> T:
-        """Return one object: by name in a lister of one namespace, else by key (which may be the name).
+        """Return one object.
+
+        Parameters
+        ----------
+        name : str
+            In a lister of one namespace the object's name, else its key, ``namespace/name``.
 
         Raises
         ------
         NotFoundError
+            The copy does not have the object.
         """
         found = self._indexer.get(f"{self._namespace}/{name}" if self._namespace else name)
         if found is None:
@@ -51,13 +57,19 @@ class Lister(Generic[T]):
         return found
 
     def list(self, selector: LabelSelectorMatcher | None = None) -> Objects[T]:
-        """Return the objects whose labels match; without a selector, all of them."""
+        """Return the objects whose labels match a selector; without one, all objects."""
         if self._namespace:
             return self._select(self._indexer.by_index(NAMESPACE_INDEX, self._namespace), selector)
         return self._select(self._indexer.values(), selector)
 
     def by_index(self, name: str, value: str) -> Objects[T]:
-        """Return the objects that have `value` in the index `name`, in the lister's namespace.
+        """Return the objects of the lister's namespace that have a value in an index.
+
+        Parameters
+        ----------
+        name : str
+            Of the index.
+        value : str
 
         Raises
         ------

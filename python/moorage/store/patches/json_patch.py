@@ -1,6 +1,6 @@
-"""JSON patches (RFC 6902) of JSON values. Nothing is changed in place.
+"""JSON patches (RFC 6902) of JSON values. No value is changed in place.
 
-Six small operations, for which a library would be one more thing to install for everybody.
+The operations are written here because a library for six of them would be one more dependency for all users.
 """
 
 from __future__ import annotations
@@ -22,12 +22,22 @@ MAX_COPIED = 3 << 20
 
 
 def json_patch(value: Json, patch: list[dict[str, Any]]) -> Json:
-    """Apply one operation after the other; all or none.
+    """Apply operations one after the other, all or none.
+
+    Parameters
+    ----------
+    value : JSON value
+    patch : list of dict
+        The operations.
+
+    Returns
+    -------
+    JSON value
 
     Raises
     ------
     InputError
-        An operation is malformed, or does not fit the value; names it.
+        An operation is malformed, or does not fit the value. The error names the operation.
     """
     if len(patch) > MAX_OPERATIONS:
         most = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(patch)}"
@@ -79,7 +89,10 @@ def _tokens(pointer: str | None) -> list[str]:
 
 
 def json_text(value: Json) -> bytes:
-    """The JSON text of a value. Equal values have equal texts; in Python true equals 1."""
+    """Return the JSON text of a value, with sorted keys.
+
+    Equal values have equal texts. (Python's `==` does not serve: it calls true and 1 equal.)
+    """
     return msgspec.json.encode(value, order="sorted")
 
 
@@ -107,7 +120,7 @@ def _change(value: Json, path: list[str], op: str, new: Json = None) -> Json:
 
 
 def _key(value: Json, token: str, adding: bool) -> Any:
-    """What a step means in a map or a list; only where something is added, it need not be there."""
+    """The key or index that a step of a pointer stands for; it must exist unless something is added."""
     if isinstance(value, dict) and (adding or token in value):
         return token
     if isinstance(value, list):

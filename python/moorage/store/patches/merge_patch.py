@@ -1,4 +1,4 @@
-"""Merge patches of JSON values: RFC 7386, and with lists merged by keys. Nothing is changed in place."""
+"""Merge patches of JSON values: RFC 7386, and Kubernetes' strategic merge. No value is changed in place."""
 
 from __future__ import annotations
 
@@ -24,11 +24,20 @@ _KEYS = {
 _SETS = frozenset({"finalizers"})
 """The lists of strings that are merged."""
 _REMOVE = "$deleteFromPrimitiveList/"
-_GONE = object()
+_DELETED = object()
 
 
 def merge_patch(value: Json, patch: Json) -> Json:
-    """A JSON merge patch: maps are merged, null removes, everything else replaces."""
+    """Apply a JSON merge patch (RFC 7386): maps are merged, null removes, any other value replaces.
+
+    Parameters
+    ----------
+    value, patch : JSON value
+
+    Returns
+    -------
+    JSON value
+    """
     if not isinstance(patch, dict):
         return patch
     merged = dict(value) if isinstance(value, dict) else {}
@@ -41,15 +50,25 @@ def merge_patch(value: Json, patch: Json) -> Json:
 
 
 def strategic_merge(value: Json, patch: Json, path: str = "") -> Json:
-    """A strategic merge patch: a merge patch where the items of some lists are merged by a key.
+    """Apply a strategic merge patch: a merge patch that merges the items of some lists by a key.
 
-    Of its directives it knows ``$patch: delete`` in an item of such a list and
+    The supported directives are ``$patch: delete`` in an item of such a list and
     ``$deleteFromPrimitiveList/finalizers``.
+
+    Parameters
+    ----------
+    value, patch : JSON value
+    path : str
+        The field of the object that `value` is, for errors.
+
+    Returns
+    -------
+    JSON value
 
     Raises
     ------
     InputError
-        Another directive, or an item without its key.
+        The patch has another directive, or an item without its key.
     """
     if not isinstance(patch, dict):
         return patch
@@ -60,8 +79,8 @@ def strategic_merge(value: Json, patch: Json, path: str = "") -> Json:
         if item is None:
             merged.pop(key, None)
         elif name in _SETS and isinstance(item, list):
-            held = _items(merged.get(name))
-            merged[name] = _union(held, item) if name == key else _without(held, item)
+            old = _items(merged.get(name))
+            merged[name] = _union(old, item) if name == key else _without(old, item)
         elif key.startswith("$"):
             raise InputError("unknown directive", path=at)
         elif key in _KEYS and isinstance(item, list):
@@ -75,32 +94,32 @@ def _items(value: Json) -> list[Json]:
     return value if isinstance(value, list) else []
 
 
-def _union(held: list[Json], new: list[Json]) -> list[Json]:
-    known = {json_text(one) for one in held}
-    return held + [one for one in new if json_text(one) not in known]
+def _union(old: list[Json], new: list[Json]) -> list[Json]:
+    known = {json_text(one) for one in old}
+    return old + [one for one in new if json_text(one) not in known]
 
 
-def _without(held: list[Json], gone: list[Json]) -> list[Json]:
-    texts = {json_text(one) for one in gone}
-    return [one for one in held if json_text(one) not in texts]
+def _without(old: list[Json], removed: list[Json]) -> list[Json]:
+    texts = {json_text(one) for one in removed}
+    return [one for one in old if json_text(one) not in texts]
 
 
-def _merge_items(held: list[Json], patch: list[Json], key: str, path: str) -> list[Json]:
-    """The items of `held`, each merged with that of `patch` that has the same key, then the new ones."""
-    merged: list[Json] = list(held)
-    places: dict[bytes, list[int]] = {}  # of each key; the first item counts where several have it
-    for at, one in enumerate(held):
-        places.setdefault(json_text(one.get(key)), []).append(at)
+def _merge_items(old: list[Json], patch: list[Json], key: str, path: str) -> list[Json]:
+    """The items of `old`, each merged with that of `patch` that has the same key, then the new ones."""
+    merged: list[Json] = list(old)
+    indexes: dict[bytes, list[int]] = {}  # of each key; the first item counts where several have it
+    for at, one in enumerate(old):
+        indexes.setdefault(json_text(one.get(key)), []).append(at)
     for i, item in enumerate(patch):
         if not isinstance(item, dict) or item.get(key) is None:
             raise InputError(f"map does not contain declared merge key: {key}", path=f"{path}[{i}]")
-        found = places.setdefault(json_text(item[key]), [])
+        found = indexes.setdefault(json_text(item[key]), [])
         if item.get("$patch") == "delete":
             if found:
-                merged[found.pop(0)] = _GONE
+                merged[found.pop(0)] = _DELETED
         elif found:
             merged[found[0]] = strategic_merge(merged[found[0]], item, f"{path}[{i}]")
         else:
             found.append(len(merged))
             merged.append(strategic_merge({}, item, f"{path}[{i}]"))
-    return [one for one in merged if one is not _GONE]
+    return [one for one in merged if one is not _DELETED]

@@ -1,4 +1,4 @@
-"""What a patch makes of an object: its kinds, subresources, and what it may not change."""
+"""Patches of objects: the checks, the kinds of patches, the subresources, and the fields that stay."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ MAX_DEPTH = 200
 """Levels of lists and maps in a patch."""
 MAX_BYTES = 3 << 20
 """Bytes of a patch as JSON (MaxRequestBodyBytes of the API server)."""
-_KEPT = ("apiVersion", "status")
-"""What a patch of the object itself leaves alone."""
+_UNCHANGED = ("apiVersion", "status")
+"""The fields that a patch of the object itself does not change."""
 
 
 @cache
@@ -34,7 +34,29 @@ def _parts(struct: type[Object]) -> dict[str, str]:
 
 
 def apply_patch(current: T, patch: Patch, type_: PatchType, subresource: str) -> T:
-    """The object that a patch makes of another, to be stored as an update. See `ObjectStore.patch`."""
+    """Apply a patch to an object.
+
+    Parameters
+    ----------
+    current : Object
+        The stored object.
+    patch, type_, subresource
+        As for `ObjectStore.patch`.
+
+    Returns
+    -------
+    Object
+        The new state, to be stored as an update.
+
+    Raises
+    ------
+    NotFoundError
+        The kind has no such subresource.
+    InvalidObjectError
+        The patch does not fit the object, or the result its kind.
+    BadRequestError
+        The patch is malformed or too large, or changes the name, the namespace or the kind.
+    """
     parts = _parts(type(current))
     if subresource and (subresource != "status" or "status" not in parts):
         raise NotFoundError("the server could not find the requested resource")
@@ -45,8 +67,8 @@ def apply_patch(current: T, patch: Patch, type_: PatchType, subresource: str) ->
         raise BadRequestError(f"error decoding patch: a {type_} patch is a {form}")
     _check_json(patch)
     # A merge patch changes only what it names, so nothing else is looked at.
-    named = [name for name in parts if isinstance(patch, list) or name in patch]
-    value = {name: plain(getattr(current, parts[name])) for name in dict.fromkeys((*named, "metadata"))}
+    names = [name for name in parts if isinstance(patch, list) or name in patch]
+    value = {name: plain(getattr(current, parts[name])) for name in dict.fromkeys((*names, "metadata"))}
     try:
         patched = decode(_apply(value, patch, type_), type(current))
     except InputError as error:
@@ -55,14 +77,14 @@ def apply_patch(current: T, patch: Patch, type_: PatchType, subresource: str) ->
     _check_identity(patched, current)
     if subresource:
         meta = patched.metadata
-        held = replace(current.metadata, uid=meta.uid, resource_version=meta.resource_version)
-        return replace(current, metadata=held, status=patched.status)  # type: ignore[attr-defined]
-    changed = {parts[name]: getattr(patched, parts[name]) for name in named if name not in _KEPT}
+        meta = replace(current.metadata, uid=meta.uid, resource_version=meta.resource_version)
+        return replace(current, metadata=meta, status=patched.status)  # type: ignore[attr-defined]
+    changed = {parts[name]: getattr(patched, parts[name]) for name in names if name not in _UNCHANGED}
     return replace(current, **{name: new for name, new in changed.items() if new != getattr(current, name)})
 
 
 def _check_json(patch: Any) -> None:
-    """Refuse what is no JSON value, what is nested without end, and what is larger than a request may be."""
+    """BadRequestError for a patch that is no JSON value, too deep, or larger than a request may be."""
     pending, nodes = [(patch, 1)], 0
     while pending:
         value, depth = pending.pop()

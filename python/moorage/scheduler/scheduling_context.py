@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from moorage._core.decide.pod_batch import PodBatch, Route
+from moorage._core.decide.pod_batch import PodBatch, Route, Routes
 from moorage._core.state.pod_spec import bound
 from moorage.cache import SchedulerCache
 from moorage.framework.plugin.group_index import PodGroups
@@ -75,7 +75,6 @@ class SchedulingContext:
     finish_binding: Callable[[Sequence[Pod]], dict[str, Failure]]
     group_cycle_bugs: bool = True
     percentage_of_placements: int | None = None
-    _routes: dict[int, int] = field(default_factory=dict)  # see `PodBatch.route_by`
 
     @property
     def nominator(self) -> PodNominator:
@@ -101,21 +100,16 @@ class SchedulingContext:
         """A pod's class, and the symbols of the node it names and of the one it is pinned to (0: none)."""
         return target_of(self.cache, pod)
 
+    @cached_property
+    def routes(self) -> Routes:
+        """What the placements of pods need."""
+        engines = self.rotation.engines
+        differ = self.handle.extenders or any(one.signs or one.profile.has_units for one in engines)
+        return Routes(self._route_of_class, self._route_of_pod if differ else None)
+
     def batch_of(self, pods: Sequence[Pod]) -> PodBatch:
         """Pods as the core reads them, with the route of each."""
-        batch = PodBatch(self.cache.state, pods)
-        batch.route_by(lambda at: self._route_of_class(pods[at], batch.target(at)), known=self._routes)
-        if self._routes_each:
-            batch.route_by(lambda at: self._route_of_pod(pods[at]), True)
-        return batch
-
-    def template_batch_of(self, template: Pod, n: int, first: int) -> PodBatch:
-        """`n` replicas of a template from an ordinal on as the core reads them, with their route."""
-        batch = PodBatch.of_template(self.cache.state, template, n, first)
-        batch.route_by(lambda at: self._route_of_class(template, batch.target(at)), known=self._routes)
-        if self._routes_each:
-            batch.route_by(lambda at: self._route_of_pod(template))
-        return batch
+        return PodBatch(self.cache.state, pods, self.routes)
 
     def _route_of_class(self, pod: Pod, target: Target) -> int:
         """What the placement of all pods of a class needs: of a profile's pods with volumes, or of others."""
@@ -126,7 +120,7 @@ class SchedulingContext:
         return route if decider.passes(target, pod) else route | Route.REJECTED
 
     def _route_of_pod(self, pod: Pod) -> int:
-        """What the placement of a pod needs besides."""
+        """What else the placement of a pod needs."""
         engine, route = self.engine_of(pod), 0
         if not engine.decides_alone(pod):
             route |= Route.EXTENDERS
@@ -135,12 +129,6 @@ class SchedulingContext:
         if engine.for_pod(pod).sign(pod) is not None:
             route |= Route.SIGNED
         return route
-
-    @cached_property
-    def _routes_each(self) -> bool:
-        """Whether pods of a class can have different routes."""
-        engines = self.rotation.engines
-        return bool(self.handle.extenders) or any(one.signs or one.profile.has_units for one in engines)
 
     def deciding(self, route: int) -> Engine:
         """The engine that decides about pods of a route."""

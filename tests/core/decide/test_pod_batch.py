@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pinned, pod, port
 
-from moorage._core.decide.pod_batch import LedgerSink, Placements, PodBatch, Route, Sink
+from moorage._core.decide.pod_batch import LedgerSink, Placements, PodBatch, Route, Routes, Sink
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_spec import bound
 from moorage.errors import CacheError
@@ -55,30 +54,24 @@ KINDS: list[tuple[Pod, int]] = [
 kinds = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(1, 4)), max_size=6)
 
 
+def state_target(state: ClusterState, one: Pod) -> tuple[int, int, int]:
+    pod_class, name = state.classes.intern(one), one.spec.node_name
+    symbol = state.classes.pinned_symbol(pod_class, one)
+    return pod_class, state.symbols.intern(name) if name else 0, symbol
+
+
 class Twin:
     """What a batch says of pods that are looked at one by one."""
 
     def __init__(self, state: ClusterState, pods: list[Pod], routes: list[int]) -> None:
         self.routes = list(routes)
-        self.targets = list[tuple[int, int, int]]()
-        for one in pods:
-            pod_class, name = state.classes.intern(one), one.spec.node_name
-            symbol = state.classes.pinned_symbol(pod_class, one)
-            self.targets.append((pod_class, state.symbols.intern(name) if name else 0, symbol))
+        self.targets = [state_target(state, one) for one in pods]
 
     def cut(self, mask: int, first: int) -> list[Piece]:
         """Where the bits of a mask change."""
         routes = [route & mask for route in self.routes]
         begins = [first, *(at for at in range(first + 1, len(routes)) if routes[at] != routes[at - 1])]
         return [(begin, end, routes[begin]) for begin, end in pairwise([*begins, len(routes)]) if begin < end]
-
-    def route_by(self, route_of: Callable[[int], int], each: bool) -> None:
-        """With `each`, of every pod; otherwise of the first of a run alone."""
-        runs = groupby(range(len(self.routes)), lambda at: (self.targets[at], self.routes[at]))
-        for run in [list(run) for _, run in runs]:
-            more = [route_of(at) if each else route_of(run[0]) for at in run]
-            for at, bits in zip(run, more, strict=True):
-                self.routes[at] |= bits
 
 
 def agree(batch: PodBatch, twin: Twin, data: st.DataObject) -> None:
@@ -98,8 +91,8 @@ def agree(batch: PodBatch, twin: Twin, data: st.DataObject) -> None:
 
 
 @settings(deadline=None, max_examples=200)
-@given(kinds, st.booleans(), st.data())
-def test_what_is_read(runs: list[tuple[tuple[Pod, int], int]], each: bool, data: st.DataObject) -> None:
+@given(kinds, st.data())
+def test_what_is_read(runs: list[tuple[tuple[Pod, int], int]], data: st.DataObject) -> None:
     """Of objects of their own, though equal ones follow one another."""
     state = ClusterState()
     both = [(kind, route) for (kind, route), n in runs for _ in range(n)]
@@ -111,26 +104,50 @@ def test_what_is_read(runs: list[tuple[tuple[Pod, int], int]], each: bool, data:
     assert batch.pods is pods
     assert [batch.pod(at) for at in range(len(pods))] == pods
     agree(batch, twin, data)
-    bits = st.sampled_from([0, Route.SIGNED, Route.REJECTED, Route.PROFILE])
-    more = data.draw(st.lists(bits, min_size=len(pods), max_size=len(pods)))
-    asked = list[int]()
 
-    def route_of(at: int) -> int:
-        asked.append(at)
-        return more[at]
 
-    batch.route_by(route_of, each)
-    once, asked = asked, []
-    twin.route_by(route_of, each)
-    assert once == list(dict.fromkeys(asked)), "each once, and in order"
-    agree(batch, twin, data)
+@settings(deadline=None, max_examples=200)
+@given(kinds, st.booleans(), st.data())
+def test_what_others_know(runs: list[tuple[tuple[Pod, int], int]], each: bool, data: st.DataObject) -> None:
+    """Of a class once for pods with volumes and once for those without; with `each`, of every pod besides."""
+    state = ClusterState()
+    both = [(kind, route) for (kind, route), n in runs for _ in range(n)]
+    pods = [
+        replace(one, metadata=replace(one.metadata, name=f"p{at}", uid=f"p{at}"))
+        for at, (one, _) in enumerate(both)
+    ]
+    bits = st.sampled_from([0, Route.REJECTED, Route.PROFILE])
+    known = dict[tuple[int, bool], int]()
+    more = {one.name: data.draw(st.sampled_from([0, Route.SIGNED, Route.WAITS])) for one in pods}
+    asked = list[str]()
+
+    def of_class(one: Pod, target: tuple[int, int, int]) -> int:
+        assert target == state_target(state, one)
+        key = target[0], bool(one.spec.volumes and one.spec.volumes[0] == CLAIM)
+        assert key not in known
+        known[key] = data.draw(bits)
+        return known[key]
+
+    def of_pod(one: Pod) -> int:
+        asked.append(one.name)
+        return more[one.name]
+
+    routes = Routes(of_class, of_pod if each else None)
+    for _ in range(2):
+        batch, expected = PodBatch(state, pods, routes), []
+        for one, route in both:
+            has_claim = bool(one.spec.volumes and one.spec.volumes[0] == CLAIM)
+            expected.append(route | known[state.classes.intern(one), has_claim])
+        if each:
+            expected = [route | more[one.name] for one, route in zip(pods, expected, strict=True)]
+        agree(batch, Twin(state, pods, expected), data)
+    assert asked == [one.name for one in pods] * (2 if each else 0), "each once, and in order"
 
 
 def test_without_pods() -> None:
     for batch in (PodBatch(ClusterState(), []), PodBatch(ClusterState())):
         assert (len(batch), list(batch.pods)) == (0, [])
         assert (batch.cut(-1), batch.classes(), batch.targets()) == ([], [], [])
-        batch.route_by(lambda at: 1 // 0, each=True)
 
 
 @pytest.mark.parametrize("at", [-1, 2])
@@ -142,15 +159,12 @@ def test_a_pod_that_is_not_there(what: str, at: int) -> None:
 
 
 @pytest.mark.parametrize("each", [True, False])
-def test_routes_that_fail_leave_pods_as_they_are(each: bool) -> None:
-    batch = PodBatch(ClusterState(), [pod("a"), pod("b"), pod("c", on="n")])
-
-    def fail(at: int) -> int:
+def test_routes_that_fail(each: bool) -> None:
+    def fail(*about: object) -> int:
         raise LookupError("lost")
 
     with pytest.raises(LookupError, match="lost"):
-        batch.route_by(fail, each)
-    assert [batch.route(at) for at in range(len(batch))] == [0, 0, Route.NAMED]
+        PodBatch(ClusterState(), [pod("a")], Routes((lambda one, target: 0) if each else fail, fail))
 
 
 # ---- replicas of a template
@@ -167,10 +181,9 @@ def test_replicas_of_a_template() -> None:
     assert [batch.pod(at).metadata.name for at in (0, 999)] == ["web-0", "web-999"]
     assert batch.pod(7).metadata.uid == "default/web-#7"
     assert batch.pod(7).spec is template.spec
-    asked = list[int]()
-    batch.route_by(lambda at: asked.append(at) or Route.SIGNED)
-    assert asked == [0], "equal ones have one route"
-    assert batch.route(999) == Route.PINNED | Route.PORTS | Route.SIGNED
+    routes = Routes(lambda one, target: Route.REJECTED, lambda one: Route.SIGNED)
+    batch = PodBatch.of_template(state, template, 1000, routes=routes)
+    assert batch.route(999) == Route.PINNED | Route.PORTS | Route.REJECTED | Route.SIGNED
 
 
 def test_no_replicas() -> None:
@@ -299,3 +312,32 @@ def test_a_sink_of_nobodys() -> None:
     state = over("a")
     assert Sink().enter(PodBatch(state, [pod("p")]), placed(state, 0), 0, 1) == 0
     assert held(state) == {}
+
+
+# ---- rows
+
+
+def test_rows_names_and_how_many() -> None:
+    """Names are those of the moment when they were noted: a row may be another node's later."""
+    state = over("a", "b")
+    out = Placements(state, 4)
+    assert (len(out), out.rows.tolist(), out.nodes) == (4, [-1] * 4, [None] * 4)
+    rows = out.rows
+    rows[:3] = 1, 0, 1
+    assert out.rows is rows
+    out.note_names()
+    state.remove_node("b")
+    state.set_node(node("c"))
+    assert out.nodes == ["b", "a", "b", None]
+    out.keep(2)
+    assert (len(out), out.rows.tolist(), out.nodes) == (2, [1, 0], ["b", "a"])
+    out.keep(9)
+    assert len(out) == 2
+    with pytest.raises(ValueError, match=r"^-1 pods$"):
+        Placements(state, -1)
+
+
+def test_names_of_rows_that_are_not_there() -> None:
+    out = placed(over("a"), 0, 7)
+    with pytest.raises(IndexError, match="there is no row 7"):
+        out.note_names()

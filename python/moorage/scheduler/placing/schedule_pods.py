@@ -84,7 +84,7 @@ def schedule_by_template(context: SchedulingContext, template: Pod, n: int, firs
         raise ValueError(f"n {n}: 0 to {MOST}")
     state, engine = context.cache.state, context.engine_of(template).for_pod(template)
     tries = engine.placer.tries(n)
-    batch, result = context.template_batch_of(template, tries, first), ScheduleResult(state, tries)
+    batch, result = PodBatch.of_template(state, template, tries, first, context.routes), ScheduleResult(state, tries)
     if tries and batch.route(0) & WHOLE_CYCLE:  # replicas do not wait for one another
         _bind_each(context, batch, result)
         result.end_at_failure()

@@ -153,7 +153,9 @@ cdef class Placer:
         """Have the search of each run in `searches`; False where they cannot all be prepared at once."""
         cdef int32_t begin = batch.span_at(first), stop = batch.span_at(end - 1) + 1, each, pod_class
         cdef dict known = {}
+        cdef set in_use = self.search.states.in_use
         cdef ClassState one
+        cdef int64_t epoch
         cdef Shape shape
         cdef Terms terms
         for each in range(begin, stop):
@@ -163,11 +165,12 @@ cdef class Placer:
             terms = self.search._terms_of(pod_class, 0)
             if shape.is_pinned and (not terms.is_empty or self.search.in_placement):
                 return False
-        self.search.states.in_use, epoch = set(), self.state.domains.epoch
+        epoch = self.state.domains.epoch
+        in_use.clear()
         for pod_class in known:
             one = self.decider._ready(pod_class, 0, 0)
             one.c.by_node = one.shape.is_pinned
-            self.search.states.in_use.add(one)
+            in_use.add(one)
             known[pod_class] = one
         self.state.domains.refresh()  # classes without terms are counted as well
         if self.state.domains.epoch != epoch:  # no room for the counters of all of them

@@ -29,8 +29,17 @@ cdef struct PodSpan:
     int32_t pod_class, node_name, pinned, route
 
 
+cdef class Routes:
+    cdef object of_class, of_pod
+    cdef dict known  # class, or ~class with volumes, to bits
+    cdef int32_t key, bits  # of the pod before
+
+    cdef int32_t of(self, object pod, const PodSpan* span) except? -1
+
+
 cdef class PodBatch:
     cdef ClusterState state
+    cdef Routes routes
     cdef readonly object pods
     cdef Replicas replicas  # of a template
     cdef PodSpan only  # the run of a batch that has no other
@@ -44,7 +53,6 @@ cdef class PodBatch:
     cdef int32_t _route_of_class(self, int32_t pod_class) except -1
     cdef int32_t _fill(self, PodSpan* out, object pod, int32_t known) except -1
     cdef PodSpan* _append(self, const PodSpan* span) except NULL
-    cdef int32_t _more(self, int32_t index, int32_t at, object route_of, dict known) except? -1
     cdef int32_t until(self, int32_t mask, int32_t first, int32_t end) noexcept
     cdef int32_t until_one_of(self, dict uids, int32_t first, int32_t end) except -1
     cdef int32_t span_at(self, int32_t at) noexcept nogil

@@ -3,7 +3,7 @@ and the sinks that take the placed ones."""
 
 import numpy as np
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
-from libc.stdint cimport INT32_MAX, int64_t
+from libc.stdint cimport INT32_MAX, INT32_MIN, int64_t
 from libc.string cimport memcpy, memset
 
 from moorage._core.base.buffers cimport Journal
@@ -16,6 +16,35 @@ from moorage._core.state.templates cimport replicas_of, split_uid
 cdef Field STATUS = Field("status"), NOMINATED_NODE_NAME = Field("nominated_node_name")
 
 
+cdef class Routes:
+    """What the placements of pods need, as far as their profiles and extenders tell.
+
+    Parameters
+    ----------
+    of_class : callable
+        A pod and its target to bits of `Route` that all pods of its class have, if they have volumes as it
+        does, or if they have none. Asked once for each class.
+    of_pod : callable, optional
+        A pod to the bits that others of its class may not have.
+    """
+
+    def __cinit__(self, of_class not None, of_pod=None):
+        self.of_class, self.of_pod = of_class, of_pod
+        self.known = {}
+        self.key = INT32_MIN
+
+    cdef int32_t of(self, pod, const PodSpan* span) except? -1:
+        """The bits of a pod whose own ones are in its span."""
+        cdef int32_t key = ~span.pod_class if span.route & VOLUMES else span.pod_class
+        if key != self.key:  # pods of one class stand together
+            found = self.known.get(key)
+            if found is None:
+                target = span.pod_class, span.node_name, span.pinned
+                found = self.known[key] = self.of_class(pod, target)
+            self.key, self.bits = key, found
+        return self.bits if self.of_pod is None else self.bits | self.of_pod(pod)
+
+
 cdef class PodBatch:
     """Pods in order, as runs of equal ones: class, named node, node that they are pinned to, and route.
 
@@ -24,6 +53,8 @@ cdef class PodBatch:
     state : ClusterState
         Interns the classes.
     pods : sequence of Pod
+    routes : Routes, optional
+        Adds to what is read of the pods themselves.
 
     Attributes
     ----------
@@ -31,14 +62,14 @@ cdef class PodBatch:
         Empty for the replicas of a template, which have no objects.
     """
 
-    def __cinit__(self, ClusterState state not None, pods=None):
-        self.state = state
+    def __cinit__(self, ClusterState state not None, pods=None, Routes routes=None):
+        self.state, self.routes = state, routes
         self.pods = () if pods is None else pods
         if pods is not None:
             self._read(pods)
 
     @staticmethod
-    def of_template(ClusterState state not None, template, int32_t n, int64_t first=0):
+    def of_template(ClusterState state not None, template, int32_t n, int64_t first=0, Routes routes=None):
         """`n` pods equal to a template.
 
         Parameters
@@ -47,6 +78,7 @@ cdef class PodBatch:
         n : int
         first : int
             The ordinal of the first pod; see `ClusterState.assume_template`.
+        routes : Routes, optional
 
         Returns
         -------
@@ -59,7 +91,7 @@ cdef class PodBatch:
         """
         if n < 0:
             raise ValueError(f"{n} pods")
-        cdef PodBatch out = PodBatch(state)
+        cdef PodBatch out = PodBatch(state, None, routes)
         cdef PodSpan span
         out.replicas = replicas_of(template, first, n)
         out._fill(&span, template, -1)
@@ -141,6 +173,8 @@ cdef class PodBatch:
             out.route |= NOMINATED
         if uses_volumes(pod):
             out.route |= VOLUMES
+        if self.routes is not None:
+            out.route |= self.routes.of(pod, out)
         return pod_class
 
     cdef PodSpan* _append(self, const PodSpan* span) except NULL:
@@ -212,54 +246,6 @@ cdef class PodBatch:
             if prefix == self.replicas.prefix and first <= ordinal - self.replicas.first < end:
                 end = <int32_t>(ordinal - self.replicas.first)
         return end
-
-    def route_by(self, route_of, bint each=False, dict known=None):
-        """Add to the routes what only others know.
-
-        Parameters
-        ----------
-        route_of : callable
-            The place of a pod to further bits of its route.
-        each : bool
-            Whether to ask about each pod, and not about the first of each run alone.
-        known : dict, optional
-            What `route_of` has said of pods of a class without volumes (``class``), and with volumes
-            (``~class``): those are not asked about, others are added. Without `each`.
-        """
-        cdef PodBatch out = PodBatch(self.state)
-        cdef PodSpan one
-        cdef PodSpan* last = NULL
-        cdef int32_t at = 0, begin, index, more
-        if not each:
-            for index in range(self.n_spans):
-                self.spans[index].route |= self._more(index, at, route_of, known)
-                at = self.spans[index].end
-            return
-        for index in range(self.n_spans):
-            begin = at
-            while at < self.spans[index].end:
-                more = route_of(at)
-                one = self.spans[index]
-                one.route |= more
-                one.end = at + 1
-                if at > begin and last.route == one.route:
-                    last.end = at + 1
-                else:
-                    last = out._append(&one)
-                at += 1
-        self.only, self.memory, self.n_spans = out.only, out.memory, out.n_spans
-        self.spans = &self.only if self.memory is None else <PodSpan*>self.memory.data
-
-    cdef int32_t _more(self, int32_t index, int32_t at, route_of, dict known) except? -1:
-        """What is known of the route of a run that begins at `at`, else what `route_of` says."""
-        cdef PodSpan* span = &self.spans[index]
-        if known is None:
-            return route_of(at)
-        key = ~span.pod_class if span.route & VOLUMES else span.pod_class
-        found = known.get(key)
-        if found is None:
-            found = known[key] = route_of(at)
-        return found
 
     def cut(self, int32_t mask, int32_t first=0):
         """Cut the batch where the route changes.

@@ -77,8 +77,7 @@ class ObjectStore:
     @property
     def changes(self) -> int:
         """The number of writes and of calls of `undo` so far; equal numbers mean equal contents."""
-        with self._lock:
-            return self._tables.changes
+        return self._tables.changes
 
     def changed_since(self, changes: int) -> list[type[Object]]:
         """Return the kinds that were written after `changes` had a value.

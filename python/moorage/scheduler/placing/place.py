@@ -67,8 +67,10 @@ class Placing:
         while at < end:
             with self.context.cache.lock:  # not over the whole: informers take it after a lock of their own
                 at = self.place_together(at, end)
-                evicted = at < end and self._place_one(at)
-            at = min(at + 1, end)
+                if at == end:
+                    break
+                evicted = self._place_one(at)
+            at += 1
             if evicted and until_eviction:
                 break
             if evicted:

@@ -28,10 +28,11 @@ APART = WHOLE_CYCLE | WAITS
 
 def schedule_pods(context: SchedulingContext, pods: Sequence[Pod]) -> ScheduleResult:
     """See `Scheduler.schedule_pods`."""
-    check_new(context.cache.state, pods)
+    state = context.cache.state
+    check_new(state, pods)
     if context.cache.transactions:
         context.enlist_if_possible()
-    batch, result = context.batch_of(pods), ScheduleResult(context.cache.state, len(pods))
+    batch, result = PodBatch(state, pods, context.routes), ScheduleResult(state, len(pods))
     try:
         for first, end, route in batch.cut(SEGMENTS):
             engine = context.deciding(route)
@@ -84,7 +85,10 @@ def schedule_by_template(context: SchedulingContext, template: Pod, n: int, firs
         raise ValueError(f"n {n}: 0 to {MOST}")
     state, engine = context.cache.state, context.engine_of(template).for_pod(template)
     tries = engine.placer.tries(n)
-    batch, result = PodBatch.of_template(state, template, tries, first, context.routes), ScheduleResult(state, tries)
+    batch, result = (
+        PodBatch.of_template(state, template, tries, first, context.routes),
+        ScheduleResult(state, tries),
+    )
     if tries and batch.route(0) & WHOLE_CYCLE:  # replicas do not wait for one another
         _bind_each(context, batch, result)
         result.end_at_failure()

@@ -34,9 +34,10 @@ def check_new(ClusterState state not None, pods):
     """
     cdef set seen = set()
     for pod in pods:
-        if state._known(pod) >= 0 or UID.of(METADATA.of(pod)) in seen:
-            raise CacheError(KNOWN.format(pod.metadata.uid))
-        seen.add(UID.of(METADATA.of(pod)))
+        uid = UID.of(METADATA.of(pod))
+        if uid in seen or state._known(pod) >= 0:
+            raise CacheError(KNOWN.format(uid))
+        seen.add(uid)
 
 
 def assume_pods(ClusterState state not None, pods):

@@ -31,6 +31,7 @@ cdef struct ClassSearch:
     int32_t n_undo
     void* owner                # its ClassState
     int32_t wanted
+    int32_t is_ready           # may serve again; see `ClassState.is_made_of`
     int32_t by_node            # each pod names its node
     int32_t by_totals          # see mr_scan_suits
     int64_t credit, last       # see is_worth
@@ -43,6 +44,8 @@ cdef bint is_worth(ClassSearch* one, int64_t head, int64_t following) noexcept n
 cdef class ClassState:
     cdef ClassSearch c
     cdef int32_t pod_class, node_name, pinned
+    cdef mr_search source
+    cdef bint keeps_candidates  # of the decider that made the search
     cdef Shape shape
     cdef Candidates candidates
     cdef Py_ssize_t charged
@@ -58,6 +61,7 @@ cdef class ClassState:
     cdef Terms terms
     cdef public object passes, failure
 
+    cdef bint is_made_of(self, const mr_search* search, int64_t version) noexcept nogil
     cdef int keep_named(self, mr_search* search, int64_t version) except -1
     cdef int keep_order(self, mr_search* search) except -1
     cdef dict rejections(self, const mr_changes* changes, object terms)

@@ -4,7 +4,7 @@ What depends on the cluster is valid at one head of the change log, or follows t
 """
 
 from libc.stdint cimport uint8_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcmp, memcpy
 
 from moorage._core.base.buffers cimport HEADER, Journal
 from moorage._core.csrc cimport (
@@ -86,6 +86,12 @@ cdef class ClassState:
         self.named = Buffer(Journal(), 1, 1)
         self.named_by = -1
         self.order = Buffer(Journal(), sizeof(int32_t), 1)
+
+    cdef bint is_made_of(self, const mr_search* search, int64_t version) noexcept nogil:
+        """Whether the search of this class is what was made of an equal one, when nodes said the same: it
+        depends on nothing else, but for terms and placements."""
+        return self.named_by == version and self.named_state != NOT_YET and search.columns != NULL \
+            and memcmp(&self.source, search, sizeof(mr_search)) == 0
 
     cdef dict rejections(self, const mr_changes* changes, object terms):
         """Verdict to number of nodes, of those that reject such pods; None where there are too many."""
@@ -239,7 +245,7 @@ cdef class ClassStates:
                 self.used_bytes -= one.charged
                 one.charged = 0
                 one.candidates = Candidates()
-                one.c.candidates = NULL
+                one.c.candidates, one.c.is_ready = NULL, False
                 break
             self._drop(oldest)
 

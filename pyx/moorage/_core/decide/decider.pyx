@@ -250,7 +250,7 @@ cdef class Decider:
                     self._make_candidates(<ClassState>one.owner, &changes)
             if one.candidates and one.candidates.state == MR_KEPT:
                 return self._decide_among_candidates(one)
-            one.candidates = NULL
+            one.candidates, one.is_ready = NULL, False
         if one.by_totals and not mr_is_parallel(&one.search, min(one.wanted, one.search.n)):
             at = self._decide_by_totals(one)
             if at != FAILED:
@@ -276,7 +276,7 @@ cdef class Decider:
         try:
             found.parallel += one.candidates.build(changes, found.lanes, found.seen)
         except MemoryError:
-            one.c.candidates = NULL
+            one.c.candidates, one.c.is_ready = NULL, False
         self.states.charge(one)
         return 0
 
@@ -365,13 +365,18 @@ cdef class Decider:
         self.search._prepare(pod_class, node_name, pinned)
         one = self.states.get(pod_class, node_name, pinned)
         one.held = self.search.held, self.search.terms
+        one.c.by_node = False
+        if one.c.is_ready and one.keeps_candidates == self.keeps_candidates and self.search.terms is None \
+                and one.is_made_of(&self.search.search, self.state.view.static_version):
+            return one
+        one.source, one.keeps_candidates = self.search.search, self.keeps_candidates
+        one.c.is_ready = self.search.terms is None and not self.search.in_placement
         one.c.search = self.search.search
         if self.search.search.columns == NULL or self.search.in_placement:
             one.keep_order(&one.c.search)
         else:
             one.keep_named(&one.c.search, self.state.view.static_version)
         one.c.wanted = self._wanted()
-        one.c.by_node = False
         is_fixed = self.tie_break != RANDOM and one.c.search.n
         one.c.by_totals = is_fixed and mr_scan_suits(&self.search.search)
         one.c.candidates = NULL

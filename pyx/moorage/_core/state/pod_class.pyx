@@ -9,8 +9,6 @@ it names and the node it is pinned to by matchFields metadata.name.
 import threading
 from collections import namedtuple
 
-from msgspec.structs import force_setattr
-
 from libc.stdint cimport INT32_MAX, int64_t
 
 from moorage._core.base.buffers cimport Journal
@@ -41,6 +39,9 @@ from moorage._core.state.images import normalized_image_name
 from moorage._core.state.pod_spec import encode, pinned_node, required_node_names, resized, spec_key
 from moorage._core.state.pod_terms import read_terms
 from moorage._core.base.debug cimport MR_DEBUG_BUILD, debug_below
+
+cdef extern from "Python.h":
+    int PyObject_GenericSetAttr(object holder, object name, object value) except -1
 
 cdef enum:
     MEMO_LIMIT = 1 << 16
@@ -429,7 +430,7 @@ cdef class PodClasses:
 
     cdef int remember(self, pod, int32_t pod_class) except -1:
         """Note the class of a pod on the object."""
-        force_setattr(pod, "interned", (self, pod_class))
+        PyObject_GenericSetAttr(pod, "interned", (self, pod_class))  # of a frozen struct
 
     cdef object _intern_shape(self, pod):
         cdef Shape shape

@@ -48,7 +48,7 @@ def test_a_queue() -> None:
         "pop_batch": lambda: one.pop_batch(1),
         "done": lambda: one.done("p"),
         "delete": lambda: one.delete(p),
-        "flying": lambda: one.flying("p"),
+        "in_flight_pod": lambda: one.in_flight_pod("p"),
         "save": one.save,
         "undo": lambda: one.undo(saved),
         "repair": one.repair,

@@ -265,9 +265,9 @@ class QueueMachine(RuleBasedStateMachine):
     @invariant()
     def groups_are_those_of_their_pods(self) -> None:
         places = self.queue._places
-        seen = [info for members in places.unschedulable.groups.values() for info in members.values()]
+        seen = [info for members in places.unschedulable.by_rejection.values() for info in members.values()]
         assert len(seen) == len(places.unschedulable)
-        for group, members in places.unschedulable.groups.items():
+        for group, members in places.unschedulable.by_rejection.items():
             assert members
             for info in members.values():
                 assert group[1:] == (info.unschedulable_plugins, info.pending_plugins, info.gating_plugin)

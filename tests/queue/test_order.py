@@ -391,7 +391,7 @@ def test_what_was_deleted_does_not_pile_up() -> None:
         queue.add(queued(f"p{number}"))
         queue.delete(queued(f"p{number}"))
     lane = queue._places.active._lanes[0]
-    assert len(lane.late._heap) < 100
+    assert len(lane.out_of_order._heap) < 100
     assert queue.pop(0).pod.name == "last"
 
 

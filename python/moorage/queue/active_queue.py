@@ -1,7 +1,7 @@
 """The active queue: pods that are ready for an attempt, in the order of the QueueSort plugin.
 
-kube-scheduler v1.36, backend/queue/active_queue.go. Equal pods stay in the order of their entry, where
-upstream's heap leaves it open.
+kube-scheduler v1.36, backend/queue/active_queue.go. Equal pods stay in the order in which they entered;
+upstream's heap leaves their order open.
 """
 
 from __future__ import annotations
@@ -10,19 +10,31 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush, merge
-from typing import Any, Protocol
+from typing import Any
 
 from moorage.framework.plugin.interface import QueuedPod
 
 from .queued_pod_info import QueuedPodInfo
 
 Less = Callable[[QueuedPod, QueuedPod], bool]
-Came = tuple[float, int, QueuedPodInfo]
-"""Timestamp, number of the entry, and the pod; no two numbers are equal."""
+TimedPod = tuple[float, int, QueuedPodInfo]
+"""Timestamp, number of the entry into the queue (which is unique), and the pod."""
 
 
 def by_priority(self: object, a: QueuedPod, b: QueuedPod) -> bool:
-    """`less` of PrioritySort: higher priority first, then the one that came earlier."""
+    """Compare two pods by PrioritySort: higher priority first, then the earlier timestamp.
+
+    Parameters
+    ----------
+    self : object
+        The plugin; unused.
+    a, b : QueuedPod
+
+    Returns
+    -------
+    bool
+        Whether `a` comes before `b`.
+    """
     ours, theirs = a.pod.spec.priority or 0, b.pod.spec.priority or 0
     return ours > theirs or (ours == theirs and a.timestamp < b.timestamp)
 
@@ -32,14 +44,14 @@ SPARE = 32
 
 
 class KeyedHeap:
-    """Pods by UID, the one of the lowest rank first; no two ranks may be equal.
+    """A heap of pods by UID, the lowest rank first. Ranks are unique.
 
-    What was removed stays in the heap until it comes up, or until it outnumbers the rest.
+    A removed pod stays in the heap until it reaches the top, or until removed pods outnumber the others.
 
     Attributes
     ----------
-    entries : dict
-        What is there, by UID.
+    entries : dict of str to tuple
+        Rank, UID and pod of each pod in the heap, by UID.
     """
 
     __slots__ = ("_heap", "entries")
@@ -52,24 +64,31 @@ class KeyedHeap:
         return len(self.entries)
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
-        """In the order in which they would be popped."""
+        """Iterate in the order in which the pods would be popped."""
         return (info for _, _, info in sorted(self.entries.values()))
 
     def add(self, rank: Any, info: QueuedPodInfo) -> None:
-        """Add a pod whose UID is not there."""
+        """Add a pod whose UID is not in the heap.
+
+        Parameters
+        ----------
+        rank : comparable
+            Unique.
+        info : QueuedPodInfo
+        """
         uid = info.pod.metadata.uid
         entry = self.entries[uid] = (rank, uid, info)
         heappush(self._heap, entry)
 
     def remove(self, uid: str) -> None:
-        """Remove a pod; KeyError where it is not there."""
+        """Remove the pod of a UID; KeyError if there is none."""
         del self.entries[uid]
         if len(self._heap) > 2 * len(self.entries) + SPARE:
             self._heap = list(self.entries.values())
             heapify(self._heap)
 
     def peek(self) -> tuple[Any, QueuedPodInfo]:
-        """Rank and pod of the first; IndexError where there is none."""
+        """Return rank and pod of the first entry; IndexError if the heap is empty."""
         while True:
             rank, uid, info = entry = self._heap[0]
             if self.entries.get(uid) is entry:
@@ -77,7 +96,7 @@ class KeyedHeap:
             heappop(self._heap)
 
     def pop(self) -> QueuedPodInfo:
-        """Remove and return the first; IndexError where there is none."""
+        """Remove and return the first pod; IndexError if the heap is empty."""
         while True:
             _, uid, info = entry = heappop(self._heap)
             if self.entries.get(uid) is entry:
@@ -85,32 +104,8 @@ class KeyedHeap:
                 return info
 
 
-class ActiveQueue(Protocol):
-    """Pods in their order; `size` is their number."""
-
-    size: int
-
-    def __iter__(self) -> Iterator[QueuedPodInfo]:
-        """In the order in which they would be popped."""
-
-    def rank(self, info: QueuedPodInfo) -> Any:
-        """What stands for a pod's place in the order: lower ranks first, no two equal."""
-
-    def add(self, info: QueuedPodInfo) -> None: ...
-
-    def remove(self, info: QueuedPodInfo) -> None: ...
-
-    def pop(self) -> QueuedPodInfo:
-        """The first; there must be one."""
-
-
-def active_queue(less: Less) -> ActiveQueue:
-    """A queue in the order of a QueueSort plugin's `less`."""
-    return PriorityLanes() if getattr(less, "__func__", None) is by_priority else SortedHeap(less)
-
-
-class Sorted:
-    """A pod as `less` ranks it, then by its entry."""
+class Rank:
+    """A pod's rank by `less`, then by its entry into the queue."""
 
     __slots__ = ("info", "less")
 
@@ -118,19 +113,30 @@ class Sorted:
         self.less = less
         self.info = info
 
-    def __lt__(self, other: Sorted) -> bool:
+    def __lt__(self, other: Rank) -> bool:
         if self.less(self.info, other.info):
             return True
         return not self.less(other.info, self.info) and self.info.order < other.info.order
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sorted) and self.info is other.info
+        return isinstance(other, Rank) and self.info is other.info
 
     __hash__ = None  # type: ignore[assignment]
 
 
 class SortedHeap:
-    """Any order."""
+    """A queue in any order.
+
+    Parameters
+    ----------
+    less : callable
+        Of a QueueSort plugin: whether one pod comes before another.
+
+    Attributes
+    ----------
+    size : int
+        The number of pods.
+    """
 
     def __init__(self, less: Less) -> None:
         self._less = less
@@ -138,85 +144,104 @@ class SortedHeap:
         self.size = 0
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
+        """Iterate in the order in which the pods would be popped."""
         return iter(self._heap)
 
     def rank(self, info: QueuedPodInfo) -> Any:
-        return Sorted(self._less, info)
+        """Return a unique key of the pod's position in the order; lower keys first."""
+        return Rank(self._less, info)
 
     def add(self, info: QueuedPodInfo) -> None:
+        """Add a pod whose UID is not in the queue."""
         self._heap.add(self.rank(info), info)
         self.size += 1
 
     def remove(self, info: QueuedPodInfo) -> None:
+        """Remove a pod that is in the queue."""
         self._heap.remove(info.pod.metadata.uid)
         self.size -= 1
 
     def pop(self) -> QueuedPodInfo:
+        """Remove and return the first pod of a queue that is not empty."""
         self.size -= 1
         return self._heap.pop()
 
 
 class Lane:
-    """The pods of one priority: those that came in order of time, and a heap for those that did not.
+    """The pods of one priority: a list for timestamps that arrive in order, a heap for the others.
 
-    What was removed stays in order until it comes up, or until it outnumbers the rest.
+    A removed pod stays in the list until it reaches the front, or until removed pods outnumber the others.
 
     Attributes
     ----------
     size : int
-        Its pods.
+        The number of pods.
+    out_of_order : KeyedHeap
+        The pods whose timestamp was not the latest when they entered.
     """
 
-    __slots__ = ("_gone", "_in_order", "_last", "late", "size")
+    __slots__ = ("_in_order", "_last", "_removed", "out_of_order", "size")
 
     def __init__(self) -> None:
-        self._in_order: deque[Came] = deque()
-        self._gone: set[int] = set()  # numbers of those that were removed
+        self._in_order: deque[TimedPod] = deque()
+        self._removed: set[int] = set()  # numbers of removed pods that `_in_order` still has
         self._last: tuple[Any, ...] = (float("-inf"),)
-        self.late = KeyedHeap()
+        self.out_of_order = KeyedHeap()
         self.size = 0
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
-        in_order = (came[2] for came in self._in_order if came[1] not in self._gone)
-        return merge(in_order, self.late, key=_came)
+        """Iterate in the order in which the pods would be popped."""
+        in_order = (entry[2] for entry in self._in_order if entry[1] not in self._removed)
+        return merge(in_order, self.out_of_order, key=_position)
 
     def add(self, info: QueuedPodInfo) -> None:
-        came = info.timestamp, info.order, info
-        if came > self._last:
-            self._last = came
-            self._in_order.append(came)
+        """Add a pod whose UID is not in the lane."""
+        entry = info.timestamp, info.order, info
+        if entry > self._last:
+            self._last = entry
+            self._in_order.append(entry)
         else:
-            self.late.add(came, info)
+            self.out_of_order.add(entry, info)
         self.size += 1
 
     def remove(self, info: QueuedPodInfo) -> None:
+        """Remove a pod that is in the lane."""
         self.size -= 1
         uid = info.pod.metadata.uid
-        if uid in self.late.entries:
-            self.late.remove(uid)
+        if uid in self.out_of_order.entries:
+            self.out_of_order.remove(uid)
             return
-        self._gone.add(info.order)
-        if 2 * len(self._gone) > len(self._in_order) + SPARE:
-            self._in_order = deque(came for came in self._in_order if came[1] not in self._gone)
-            self._gone.clear()
+        self._removed.add(info.order)
+        if 2 * len(self._removed) > len(self._in_order) + SPARE:
+            self._in_order = deque(entry for entry in self._in_order if entry[1] not in self._removed)
+            self._removed.clear()
 
     def pop(self) -> QueuedPodInfo:
+        """Remove and return the first pod of a lane that is not empty."""
         self.size -= 1
-        in_order, gone = self._in_order, self._gone
-        while gone and in_order[0][1] in gone:
-            gone.remove(in_order.popleft()[1])
-        if self.late.entries and (not in_order or self.late.peek()[0] < in_order[0]):
-            return self.late.pop()
+        in_order, removed = self._in_order, self._removed
+        while removed and in_order[0][1] in removed:
+            removed.remove(in_order.popleft()[1])
+        if self.out_of_order.entries and (not in_order or self.out_of_order.peek()[0] < in_order[0]):
+            return self.out_of_order.pop()
         return in_order.popleft()[2]
 
 
-def _came(info: QueuedPodInfo) -> tuple[float, int]:
+def _position(info: QueuedPodInfo) -> tuple[float, int]:
     return info.timestamp, info.order
 
 
 class PriorityLanes:
-    """The order of PrioritySort. Times mostly come in order, so most pods enter at the end of the lane of
-    their priority, and leave at its beginning."""
+    """A queue in the order of PrioritySort.
+
+    Timestamps mostly arrive in order, so most pods enter at the end of the lane of their priority and leave
+    at its beginning.
+
+    Attributes
+    ----------
+    size : int
+        The number of pods.
+    """
 
     def __init__(self) -> None:
         self._lanes: dict[int, Lane] = {}
@@ -224,12 +249,15 @@ class PriorityLanes:
         self.size = 0
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
+        """Iterate in the order in which the pods would be popped."""
         return (info for priority in reversed(self._priorities) for info in self._lanes[priority])
 
     def rank(self, info: QueuedPodInfo) -> Any:
+        """Return a unique key of the pod's position in the order; lower keys first."""
         return -(info.pod.spec.priority or 0), info.timestamp, info.order
 
     def add(self, info: QueuedPodInfo) -> None:
+        """Add a pod whose UID is not in the queue."""
         priority = info.pod.spec.priority or 0
         lane = self._lanes.get(priority)
         if lane is None:
@@ -239,6 +267,7 @@ class PriorityLanes:
         self.size += 1
 
     def remove(self, info: QueuedPodInfo) -> None:
+        """Remove a pod that is in the queue."""
         priority = info.pod.spec.priority or 0
         lane = self._lanes[priority]
         lane.remove(info)
@@ -248,6 +277,7 @@ class PriorityLanes:
             del self._priorities[bisect_left(self._priorities, priority)]
 
     def pop(self) -> QueuedPodInfo:
+        """Remove and return the first pod of a queue that is not empty."""
         priority = self._priorities[-1]
         lane = self._lanes[priority]
         info = lane.pop()

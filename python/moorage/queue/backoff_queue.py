@@ -1,4 +1,4 @@
-"""The backoff queue: pods that failed and must not be tried again at once.
+"""The backoff queue: pods whose last attempt failed, until their backoff ends.
 
 kube-scheduler v1.36, backend/queue/backoff_queue.go.
 """
@@ -13,18 +13,27 @@ from .queued_pod_info import MICROSECONDS, Place, QueuedPodInfo, microseconds
 
 
 class BackoffQueue:
-    """Pods by the end of their backoff; those that failed by an error apart, which are never popped early.
+    """Pods by the end of their backoff.
+
+    Pods that failed with an error have a heap of their own: they are never popped before their backoff ends.
 
     Parameters
     ----------
     initial, maximum : float
-        Seconds; a maximum of 0 turns backoff off.
+        The backoff after the first failure and the longest one, in seconds. It doubles with each failure. A
+        maximum of 0 turns backoff off.
     in_windows : bool
-        Ends are cut to whole seconds, within which pods are ordered as in the active queue; so it is where
-        pods may be popped before.
+        Round ends down to whole seconds, and order the pods of one second as the active queue does. This
+        holds where pods may be popped before their backoff ends.
     rank : callable
-        A pod's rank in the active queue. It is what decides between pods of one end without windows as well,
-        where upstream's heap leaves it open.
+        Returns a pod's rank in the active queue. It also orders pods with equal ends where `in_windows` is
+        False; upstream's heap leaves that order open.
+
+    Attributes
+    ----------
+    heaps : dict of Place to KeyedHeap
+    rejected, failed : KeyedHeap
+        The pods that were rejected, and those that failed with an error.
     """
 
     def __init__(
@@ -38,7 +47,19 @@ class BackoffQueue:
         self.rejected, self.failed = self.heaps.values()
 
     def until(self, info: QueuedPodInfo) -> int:
-        """When a pod's backoff ends, in microseconds; 0 where it has none. Remembered in the pod."""
+        """Return when a pod's backoff ends.
+
+        The end is stored in the pod, so that it is computed once for each attempt.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+
+        Returns
+        -------
+        int
+            Microseconds; 0 for a pod without backoff.
+        """
         count = info.consecutive_errors_count or info.unschedulable_count
         if count == 0 or self._maximum == 0:
             return 0
@@ -50,7 +71,14 @@ class BackoffQueue:
         return info.until
 
     def is_backing_off(self, info: QueuedPodInfo, now: float) -> bool:
-        """Whether a pod may not be tried yet; in the window in which its backoff ends it may not either."""
+        """Whether the backoff of a pod has not ended. It ends after the window that the end falls in.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        now : float
+            Seconds.
+        """
         until = self.until(info)
         return until != 0 and until >= self._in_window(now)
 
@@ -59,17 +87,28 @@ class BackoffQueue:
         return at - at % self._window
 
     def add(self, info: QueuedPodInfo) -> None:
-        """To the heap of the pod's place."""
+        """Add a pod to the heap of its `place`."""
         assert info.place is not None
         self.heaps[info.place].add((self.until(info), self._rank(info)), info)
 
     def remove(self, info: QueuedPodInfo) -> None:
-        """From the heap of the pod's place."""
+        """Remove a pod from the heap of its `place`."""
         assert info.place is not None
         self.heaps[info.place].remove(info.pod.metadata.uid)
 
     def pop_completed(self, now: float) -> list[QueuedPodInfo]:
-        """Remove and return the pods whose backoff is over: rejected ones first, each in order."""
+        """Remove and return the pods whose backoff has ended.
+
+        Parameters
+        ----------
+        now : float
+            Seconds.
+
+        Returns
+        -------
+        list of QueuedPodInfo
+            Rejected pods first, each kind in the order of the ends.
+        """
         end = self._in_window(now)
         found: list[QueuedPodInfo] = []
         for heap in self.heaps.values():
@@ -78,5 +117,5 @@ class BackoffQueue:
         return found
 
     def next_end(self) -> int | None:
-        """When the first backoff ends, in microseconds."""
+        """Return when the first backoff ends, in microseconds; None if the queue is empty."""
         return min((heap.peek()[0][0] for heap in self.heaps.values() if heap), default=None)

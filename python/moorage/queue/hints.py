@@ -1,5 +1,8 @@
-"""The events that each plugin has registered, with their hints (kube-scheduler v1.36, scheduler.go
-buildQueueingHintMap)."""
+"""Queueing hints: the events that plugins have registered, and whether an event moves a pod.
+
+kube-scheduler v1.36, scheduler.go buildQueueingHintMap and backend/queue/scheduling_queue.go
+isPodWorthRequeuing.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +28,10 @@ from moorage.objects.model.pod import Pod
 from .in_flight import Observed
 from .places import Strategy
 from .queued_pod_info import QueuedPodInfo
-from .unschedulable_pods import Group, group_of
+from .unschedulable_pods import Rejection, rejection_of
 
 EXTENDER = "Extender"
-"""Stands for all extenders among those that reject."""
+"""The name under which all extenders reject pods."""
 
 REJECTING: tuple[type[interface.Plugin], ...] = (
     interface.PreEnqueuePlugin,
@@ -42,8 +45,18 @@ ADD, TAINT = int(ActionType.ADD), int(ActionType.UPDATE_NODE_TAINT)
 
 
 class Question(NamedTuple):
-    """A hint to ask about an event; without one the answer is Queue. `is_pending`: a Queue of this plugin
-    lets the pod go at once. `of_unit`: it is Queue for pods of one group at most."""
+    """A hint to ask about an event.
+
+    Attributes
+    ----------
+    plugin : str
+    hint : callable or None
+        None means that the answer is always Queue.
+    is_pending : bool
+        The pod waits for this plugin (its last status was Pending), so that Queue moves it without backoff.
+    of_unit : bool
+        The answer is Queue only for pods of the pod group that the event is about.
+    """
 
     plugin: str
     hint: Hint | None
@@ -52,21 +65,36 @@ class Question(NamedTuple):
 
 
 def registrations(framework: Framework) -> dict[str, list[ClusterEventWithHint]]:
-    """Plugin to the events that may make pods schedulable which it rejected, in profile order."""
+    """Return the events that may make pods schedulable which a plugin of a profile has rejected.
+
+    Parameters
+    ----------
+    framework : Framework
+        Of the profile.
+
+    Returns
+    -------
+    dict of str to list of ClusterEventWithHint
+        By plugin, in profile order. A plugin that registers nothing has all events.
+    """
     found: dict[str, list[ClusterEventWithHint]] = {}
     for base in REJECTING:
         for plugin in framework.profile.at(base):
             if plugin.name not in found:
-                given = plugin.events_to_register() if isinstance(plugin, EnqueueExtensions) else ANY_EVENT
-                found[plugin.name] = _with_taints(given)
+                registered = (
+                    plugin.events_to_register() if isinstance(plugin, EnqueueExtensions) else ANY_EVENT
+                )
+                found[plugin.name] = _with_taint_events(registered)
     if framework.handle.extenders:
         found[EXTENDER] = list(ANY_EVENT)
     return found
 
 
-def _with_taints(given: Iterable[ClusterEventWithHint]) -> list[ClusterEventWithHint]:
-    """A new node may have a taint that is removed later: who registers new nodes receives that event too."""
-    events, actions = list(given), 0
+def _with_taint_events(registered: Iterable[ClusterEventWithHint]) -> list[ClusterEventWithHint]:
+    """Add UPDATE_NODE_TAINT where a plugin has node additions: a new node may have a taint that is removed
+    later.
+    """
+    events, actions = list(registered), 0
     for one in events:
         if one.event.resource == NODE:
             actions |= int(one.event.action)
@@ -76,7 +104,22 @@ def _with_taints(given: Iterable[ClusterEventWithHint]) -> list[ClusterEventWith
 
 
 class Hints:
-    """The registrations of all profiles, and what follows from them for an event."""
+    """The events that the plugins of all profiles have registered.
+
+    Parameters
+    ----------
+    frameworks : mapping of str to Framework
+        By scheduler name.
+
+    Attributes
+    ----------
+    by_plugin : dict of str to list of ClusterEvent
+        The registered events of each plugin.
+    by_profile : dict of str to dict
+        By scheduler name the `registrations` of the profile.
+    is_registered, questions, may_move, is_about_group : callable
+        The methods of these names with an underscore, with a cache.
+    """
 
     def __init__(self, frameworks: Mapping[str, Framework]) -> None:
         self._errors = next(iter(frameworks.values())).handle.plugin_errors
@@ -90,66 +133,88 @@ class Hints:
                     for one in events:
                         known.append(one.event)
         self.by_profile = {name: made[framework] for name, framework in frameworks.items()}
-        self.concerns = lru_cache(CACHED)(self._concerns)
+        self.is_registered = lru_cache(CACHED)(self._is_registered)
         self.questions = lru_cache(CACHED)(self._questions)
         self.may_move = lru_cache(CACHED)(self._may_move)
-        self.is_of_units = lru_cache(CACHED)(self._is_of_units)
+        self.is_about_group = lru_cache(CACHED)(self._is_about_group)
 
     def resources(self) -> dict[str, ActionType]:
-        """Every resource that somebody registered, with all actions."""
+        """Return the resources that some plugin has registered.
+
+        Returns
+        -------
+        dict of str to ActionType
+            By resource all registered actions.
+        """
         found: dict[str, int] = {}
         for events in self.by_plugin.values():
             for event in events:
                 found[event.resource] = found.get(event.resource, 0) | int(event.action)
         return {resource: ActionType(actions) for resource, actions in found.items()}
 
-    def _concerns(self, event: ClusterEvent) -> bool:
+    def _is_registered(self, event: ClusterEvent) -> bool:
         """Whether any plugin has registered an event."""
-        return event.is_wildcard or any(self._wants(name, event) for name in self.by_plugin)
+        return event.is_wildcard or any(self._registers(name, event) for name in self.by_plugin)
 
-    def _wants(self, plugin: str, event: ClusterEvent) -> bool:
+    def _registers(self, plugin: str, event: ClusterEvent) -> bool:
         return any(one.matches(event) for one in self.by_plugin.get(plugin, ()))
 
-    def _questions(self, group: Group, event: ClusterEvent) -> tuple[Question, ...] | None:
-        """The hints to ask about an event that is no wildcard, for pods of a group; None for pods of unknown
-        profiles, which any event makes worth an attempt."""
-        plugins = self.by_profile.get(group.scheduler_name)
+    def _questions(self, rejection: Rejection, event: ClusterEvent) -> tuple[Question, ...] | None:
+        """The hints to ask about an event (no wildcard), for pods with this rejection.
+
+        None for pods of unknown profiles, which any event makes worth an attempt.
+        """
+        plugins = self.by_profile.get(rejection.scheduler_name)
         if plugins is None:
             return None
-        rejectors = group.unschedulable_plugins | group.pending_plugins
+        rejectors = rejection.unschedulable_plugins | rejection.pending_plugins
         return tuple(
-            Question(name, one.hint, name in group.pending_plugins, one.of_unit)
+            Question(name, one.hint, name in rejection.pending_plugins, one.of_unit)
             for name, events in plugins.items()
             if name in rejectors
             for one in events
             if one.event.matches(event)
         )
 
-    def _may_move(self, group: Group, event: ClusterEvent) -> bool:
-        """Whether an event can move a pod of this group; a gated one only if its gating plugin wants it."""
-        if group.gating_plugin and not self._wants(group.gating_plugin, event):
+    def _may_move(self, rejection: Rejection, event: ClusterEvent) -> bool:
+        """Whether an event can move pods with this rejection; gated ones only if the gating plugin registered
+        it.
+        """
+        if rejection.gating_plugin and not self._registers(rejection.gating_plugin, event):
             return False
-        if event.is_wildcard or not (group.unschedulable_plugins or group.pending_plugins):
+        if event.is_wildcard or not (rejection.unschedulable_plugins or rejection.pending_plugins):
             return True
-        return self._questions(group, event) != ()
+        return self._questions(rejection, event) != ()
 
-    def _is_of_units(self, group: Group, event: ClusterEvent) -> bool:
-        """Whether an event moves pods here only if they are in the pod group that it is about."""
-        if event.is_wildcard or not (group.unschedulable_plugins or group.pending_plugins):
+    def _is_about_group(self, rejection: Rejection, event: ClusterEvent) -> bool:
+        """Whether an event moves pods with this rejection only if they are in the event's pod group."""
+        if event.is_wildcard or not (rejection.unschedulable_plugins or rejection.pending_plugins):
             return False
-        questions = self._questions(group, event)
+        questions = self._questions(rejection, event)
         return bool(questions) and all(question.of_unit for question in questions or ())
 
-    # ---- what an event makes of a pod ----------------------------------------------------------------------
+    # ---- one pod and its events ----------------------------------------------------------------------------
 
     def strategy(self, info: QueuedPodInfo, event: ClusterEvent, old: Any, new: Any) -> Strategy:
-        """Whether an event makes a pod worth another attempt, and when (isPodWorthRequeuing)."""
+        """Decide whether an event makes a pod worth another attempt (upstream isPodWorthRequeuing).
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        event : ClusterEvent
+        old, new : object or None
+            The object of the event before and after it.
+
+        Returns
+        -------
+        Strategy
+        """
         if not info.rejectors:
             return Strategy.AFTER_BACKOFF
         if event.is_wildcard:
             is_other = new is not None and new.metadata.uid != info.pod.metadata.uid
             return Strategy.SKIP if is_other else Strategy.AFTER_BACKOFF
-        questions = self.questions(group_of(info), event)
+        questions = self.questions(rejection_of(info), event)
         if questions is None:
             return Strategy.AFTER_BACKOFF
         found = Strategy.SKIP
@@ -166,7 +231,18 @@ class Hints:
         return found
 
     def strategy_of_all(self, info: QueuedPodInfo, events: Iterable[Observed]) -> Strategy:
-        """What several events in a row make of a pod."""
+        """Decide whether several events, in their order, make a pod worth another attempt.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        events : iterable of Observed
+
+        Returns
+        -------
+        Strategy
+            The earliest of the answers for each event.
+        """
         found = Strategy.SKIP
         for event, old, new in events:
             strategy = self.strategy(info, event, old, new)
@@ -179,7 +255,7 @@ class Hints:
         return found
 
     def _is_queue(self, question: Question, pod: Pod, old: Any, new: Any) -> bool:
-        """Whether a hint's answer is Queue, as an exception is."""
+        """Whether a hint answers Queue. An exception counts as Queue."""
         if question.hint is None:
             return True
         try:

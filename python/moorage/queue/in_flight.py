@@ -1,7 +1,7 @@
-"""Pods in flight, from their pop to the end of their attempt, and the events that happened meanwhile.
+"""Pods in flight, from their pop to the end of their attempt, and the events of that time.
 
-kube-scheduler v1.36, backend/queue/active_queue.go. Upstream keeps one list of pods and events; here a pod
-knows how many events had happened when it was popped.
+kube-scheduler v1.36, backend/queue/active_queue.go. Upstream has one list of pods and events; here each pod
+has the number of events before its pop.
 """
 
 from __future__ import annotations
@@ -20,82 +20,110 @@ Observed = tuple[ClusterEvent, Any, Any]
 """An event with its old and its new object."""
 
 
-Flight = tuple[int, QueuedPodInfo, Place]
-"""The number of the first event after the pod's pop, the pod, and where it was popped from."""
+PoppedPod = tuple[int, QueuedPodInfo, Place]
+"""The number of the first event after the pod's pop, the pod, and the place it was popped from."""
 
 
 class InFlight:
-    """Pods by UID in the order in which they were popped."""
+    """Pods in flight by UID, in the order in which they were popped."""
 
     def __init__(self) -> None:
-        self._flights: OrderedDict[str, Flight] = OrderedDict()
+        self._pods: OrderedDict[str, PoppedPod] = OrderedDict()
         self._events: deque[Observed] = deque()
-        self._dropped = 0  # events that no pod asks for any more
+        self._dropped = 0  # the number of events that were dropped, since no pod in flight needs them
 
     def __len__(self) -> int:
-        return len(self._flights)
+        return len(self._pods)
 
     def __contains__(self, uid: str) -> bool:
-        return uid in self._flights
+        return uid in self._pods
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
-        return (info for _, info, _ in self._flights.values())
+        return (info for _, info, _ in self._pods.values())
 
     def get(self, uid: str) -> QueuedPodInfo | None:
-        """The pod of a UID, where it is in flight."""
-        flight = self._flights.get(uid)
-        return None if flight is None else flight[1]
+        """Return the pod in flight of a UID, or None."""
+        popped = self._pods.get(uid)
+        return None if popped is None else popped[1]
 
     @property
     def events(self) -> list[Observed]:
-        """The events that are kept, in order."""
+        """The events that some pod in flight may still need, in order."""
         return list(self._events)
 
     def add(self, info: QueuedPodInfo, place: Place) -> bool:
-        """A pod was popped; false where one of its UID is in flight, which goes on."""
-        flight = (self._dropped + len(self._events), info, place)
-        return self._flights.setdefault(info.pod.metadata.uid, flight) is flight
+        """Add a popped pod.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        place : Place
+            The place it was popped from.
+
+        Returns
+        -------
+        bool
+            False if a pod of its UID is in flight already; that one stays.
+        """
+        popped = (self._dropped + len(self._events), info, place)
+        return self._pods.setdefault(info.pod.metadata.uid, popped) is popped
 
     def save(self) -> object:
-        """Pods and events, for `undo`."""
-        flights = [(uid, flight, copy(flight[1])) for uid, flight in self._flights.items()]
-        return flights, self._events.copy(), self._dropped
+        """Return pods and events, for `undo`."""
+        pods = [(uid, popped, copy(popped[1])) for uid, popped in self._pods.items()]
+        return pods, self._events.copy(), self._dropped
 
     def undo(self, saved: object) -> None:
-        """Be as at `save`."""
-        flights, events, self._dropped = cast(Any, saved)
+        """Restore the state of `save`."""
+        pods, events, self._dropped = cast(Any, saved)
         self._events = events.copy()
-        for _, (_, info, _), then in flights:
-            info.take_over(then)
-        self._flights = OrderedDict((uid, flight) for uid, flight, _ in flights)
+        for _, (_, info, _), then in pods:
+            info.assign(then)
+        self._pods = OrderedDict((uid, popped) for uid, popped, _ in pods)
 
     def rebuild(self, waiting: Container[str]) -> None:
-        """Keep the pods that do not wait in the queue; each may receive an event a second time."""
-        self._flights = OrderedDict(
+        """Remove the pods that wait in the queue. The others may receive an event a second time.
+
+        Parameters
+        ----------
+        waiting : container of str
+            The UIDs of the pods that wait.
+        """
+        self._pods = OrderedDict(
             (uid, (self._dropped, info, place))
-            for uid, (_, info, place) in self._flights.items()
+            for uid, (_, info, place) in self._pods.items()
             if uid not in waiting
         )
 
     def observe(self, event: ClusterEvent, old: Any, new: Any) -> None:
-        """Something happened while a pod is in flight."""
+        """Record an event for the pods in flight.
+
+        Parameters
+        ----------
+        event : ClusterEvent
+        old, new : object or None
+            The object of the event before and after it.
+        """
         self._events.append((event, old, new))
 
     def since_pop(self, uid: str) -> Iterator[Observed]:
-        """What happened since the pod of this UID, which is in flight, was popped."""
-        return islice(self._events, self._flights[uid][0] - self._dropped, None)
+        """Return the events since the pop of a pod that is in flight, by its UID."""
+        return islice(self._events, self._pods[uid][0] - self._dropped, None)
 
     def place(self, uid: str) -> Place | None:
-        """Where the pod of a UID was popped from; None for one that is not in flight."""
-        flight = self._flights.get(uid)
-        return None if flight is None else flight[2]
+        """Return the place that the pod of a UID was popped from; None if it is not in flight."""
+        popped = self._pods.get(uid)
+        return None if popped is None else popped[2]
 
     def done(self, *uids: str) -> None:
-        """The attempts of these pods have ended; UIDs that are not in flight are ignored."""
+        """End the attempts of pods by their UIDs, and drop the events that no other pod needs.
+
+        UIDs that are not in flight are ignored.
+        """
         for uid in uids:
-            self._flights.pop(uid, None)
+            self._pods.pop(uid, None)
         if self._events:
-            first = next(iter(self._flights.values()))[0] if self._flights else None
+            first = next(iter(self._pods.values()))[0] if self._pods else None
             while self._events and (first is None or self._dropped < first):
                 self._events.popleft()
                 self._dropped += 1

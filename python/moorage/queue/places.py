@@ -1,4 +1,4 @@
-"""Where every waiting pod is: in the active queue, in one of the backoff heaps, or unschedulable.
+"""The place of every waiting pod: the active queue, a backoff heap, or the unschedulable pods.
 
 kube-scheduler v1.36, backend/queue/scheduling_queue.go: moveToActiveQ, moveToBackoffQ and what they call.
 """
@@ -19,7 +19,7 @@ from moorage.framework.runtime.call import ask_status
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import UnitKey, group_of
 
-from .active_queue import Less, active_queue
+from .active_queue import Less, PriorityLanes, SortedHeap, by_priority
 from .backoff_queue import BackoffQueue
 from .queued_pod_info import Place, QueuedPodInfo
 from .unschedulable_pods import UnschedulablePods
@@ -31,7 +31,7 @@ NEW = (UNSCHEDULABLE_POD_ADD.label, UNSCHEDULABLE_POD_UPDATE.label)
 
 
 class Strategy(Enum):
-    """What an event makes of a pod."""
+    """Whether an event moves a pod (upstream queueingStrategy): not, after its backoff, or at once."""
 
     SKIP = 0
     AFTER_BACKOFF = 1
@@ -39,7 +39,11 @@ class Strategy(Enum):
 
 
 class PendingPods(NamedTuple):
-    """The waiting pods by place, each list in its order: that in which they would be popped, or entered."""
+    """The waiting pods by place.
+
+    The pods of the first three places are in the order in which they would be popped, the others in the order
+    in which they entered.
+    """
 
     active: list[QueuedPodInfo]
     backoff: list[QueuedPodInfo]
@@ -48,18 +52,23 @@ class PendingPods(NamedTuple):
     gated: list[QueuedPodInfo]
 
 
-def in_unit(info: QueuedPodInfo) -> tuple[int, float, int]:
-    """The order of the pods of a group: by priority, then by when each was first ready."""
+def group_order(info: QueuedPodInfo) -> tuple[int, float, int]:
+    """Return a pod's sort key within its group: by priority, then by when it was first ready."""
     return -(info.pod.spec.priority or 0), info.initial_attempt_timestamp or 0.0, info.order
 
 
 class Units:
-    """Pods with a group by UID, by group; wherever in the queue they are.
+    """Pods that belong to a pod group by group, in whatever place of the queue they are.
 
     Parameters
     ----------
     is_on : bool
-        False where groups are ignored (gate GenericWorkload): then no pod enters.
+        False where groups are ignored (gate GenericWorkload): then no pod is added.
+
+    Attributes
+    ----------
+    members : dict of (str, str) to dict
+        By namespace and name of the group its pods by UID.
     """
 
     def __init__(self, is_on: bool) -> None:
@@ -67,21 +76,27 @@ class Units:
         self.members: dict[UnitKey, dict[str, QueuedPodInfo]] = {}
 
     def enter(self, info: QueuedPodInfo) -> None:
-        """A pod entered the queue."""
+        """Add a pod that enters the queue, if it belongs to a group; set its `unit`."""
         info.unit = group_of(info.pod)
         if info.unit is not None:
             self.members.setdefault(info.unit, {})[info.pod.metadata.uid] = info
 
     def leave(self, info: QueuedPodInfo) -> None:
-        """A pod of a group left the queue; its `unit` stays."""
+        """Remove a pod of a group that leaves the queue; its `unit` stays set."""
         assert info.unit is not None
         members = self.members[info.unit]
         del members[info.pod.metadata.uid]
         if not members:
             del self.members[info.unit]
 
-    def mates(self, unit: UnitKey | None) -> list[QueuedPodInfo]:
-        """The waiting pods of a group, in order of entry."""
+    def waiting(self, unit: UnitKey | None) -> list[QueuedPodInfo]:
+        """Return the waiting pods of a group, in the order in which they entered.
+
+        Parameters
+        ----------
+        unit : tuple of str, or None
+            Namespace and name of the group; None has no pods.
+        """
         members = {} if unit is None else self.members.get(unit, {})
         return sorted(members.values(), key=lambda info: info.order)
 
@@ -89,12 +104,31 @@ class Units:
 class Places:
     """Every waiting pod, in exactly one place.
 
+    Parameters
+    ----------
+    less : callable
+        Of the QueueSort plugin.
+    pre_enqueues : mapping of str to sequence of PreEnqueuePlugin
+        By scheduler name.
+    nominator : PodNominator
+        Receives the nominations of pods that enter the queue.
+    now : callable
+        Returns seconds.
+    initial_backoff, max_backoff : float
+        See `BackoffQueue`.
+    pop_from_backoff : bool
+        Whether an empty active queue takes pods from the backoff queue.
+    groups_pods : bool
+        Whether pods of a group are tried together.
+
     Attributes
     ----------
     infos : dict of str to QueuedPodInfo
-        By UID.
-    now : callable
-        Seconds.
+        The waiting pods by UID.
+    units : Units
+    active : SortedHeap or PriorityLanes
+    backoff : BackoffQueue
+    unschedulable : UnschedulablePods
     """
 
     def __init__(
@@ -120,10 +154,11 @@ class Places:
         self._clear()
 
     def _clear(self) -> None:
-        """No pod is in any place."""
+        """Make all places anew, without pods."""
         self.infos.clear()
         self.units = Units(self.units.is_on)
-        self.active = active_queue(self._less)
+        is_by_priority = getattr(self._less, "__func__", None) is by_priority
+        self.active = PriorityLanes() if is_by_priority else SortedHeap(self._less)
         self.backoff = BackoffQueue(*self._backoff_setting, self.active.rank)
         self.unschedulable = UnschedulablePods()
         self._by_place: dict[Place, Any] = {
@@ -134,11 +169,11 @@ class Places:
         }
 
     def pending(self) -> PendingPods:
-        """All of them."""
+        """Return all waiting pods by place."""
         return PendingPods(list(self.active), *self.inactive())
 
     def inactive(self) -> tuple[list[QueuedPodInfo], ...]:
-        """Return the lists of `pending` after the first one."""
+        """Return the lists of `PendingPods` after the first one."""
         if len(self.infos) == self.active.size:
             return [], [], [], []
         there = self.unschedulable.select()
@@ -154,7 +189,20 @@ class Places:
         return self.active.size > 0 or bool(self.pop_from_backoff and self.backoff.rejected.entries)
 
     def pop_many(self, limit: int) -> tuple[list[QueuedPodInfo], Place]:
-        """Take up to so many of the next pods that are in one place, and tell which."""
+        """Remove the next pods of one place.
+
+        Parameters
+        ----------
+        limit : int
+            The number of pods at most.
+
+        Returns
+        -------
+        infos : list of QueuedPodInfo
+            Empty where no pod can be popped.
+        place : Place
+            The place they were in.
+        """
         if self.active.size:
             infos, place = [self.active.pop() for _ in range(min(limit, self.active.size))], ACTIVE
         elif self.pop_from_backoff and self.backoff.rejected.entries:
@@ -162,21 +210,29 @@ class Places:
         else:
             return [], ACTIVE
         for info in infos:
-            self._gone(info)
+            self._forget(info)
         return infos, place
 
     def pop_completed(self) -> list[QueuedPodInfo]:
-        """Take the pods whose backoff is over."""
+        """Remove and return the pods whose backoff has ended."""
         found = self.backoff.pop_completed(self.now())
         for info in found:
-            self._gone(info)
+            self._forget(info)
         return found
 
     def replace(self, info: QueuedPodInfo, pod: Pod) -> None:
-        """Another state of a waiting pod, which may have another rank; it keeps its number."""
+        """Replace the state of a waiting pod, and move the pod where its rank has changed.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+            The pod in its place.
+        pod : Pod
+            Its new state.
+        """
         place = info.place
         assert place is not None
-        if place is Place.UNSCHEDULABLE:  # where its rank does not matter, and it stands in order of entry
+        if place is Place.UNSCHEDULABLE:  # which is in order of entry, whatever the rank
             if info.unit is not None:
                 self.units.leave(info)
             info.pod = pod
@@ -188,7 +244,13 @@ class Places:
         self.put(info, place)
 
     def take(self, info: QueuedPodInfo) -> Place:
-        """A waiting pod leaves out of turn, as if it had been ready; where it would have been then."""
+        """Remove a waiting pod out of turn, as if it had been ready.
+
+        Returns
+        -------
+        Place
+            The place that it would have been popped from.
+        """
         place = info.place
         assert place is not None
         self.leave(info)
@@ -197,7 +259,20 @@ class Places:
         return ACTIVE if place is Place.UNSCHEDULABLE else place
 
     def requeue(self, info: QueuedPodInfo, strategy: Strategy, label: str) -> bool:
-        """Put a pod where it belongs; whether that is the active or the backoff queue."""
+        """Move a pod to where a strategy puts it.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        strategy : Strategy
+        label : str
+            Of the event that moves the pod.
+
+        Returns
+        -------
+        bool
+            Whether the pod is in the active queue or in the backoff queue now.
+        """
         if strategy is Strategy.SKIP:
             self.enter(info, Place.UNSCHEDULABLE)
             return False
@@ -212,8 +287,22 @@ class Places:
         return True
 
     def to_active(self, info: QueuedPodInfo, label: str, from_backoff: bool = False) -> bool:
-        """Put a pod into the active queue, unless PreEnqueue keeps it out; it ran when the pod began to back
-        off, where pods may be popped from there."""
+        """Move a pod to the active queue, unless PreEnqueue rejects it.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        label : str
+            Of the event that moves the pod.
+        from_backoff : bool
+            The pod was backing off. Where pods may be popped from the backoff queue, PreEnqueue has run
+            before the backoff and does not run again.
+
+        Returns
+        -------
+        bool
+            False if PreEnqueue rejected the pod.
+        """
         if info.place is not None:
             self.leave(info)
         if not (from_backoff and self.pop_from_backoff) and self._is_gated(info):
@@ -228,7 +317,7 @@ class Places:
         return True
 
     def _is_gated(self, info: QueuedPodInfo) -> bool:
-        """Run PreEnqueue, the plugin that gated the pod before first; the first failure gates it."""
+        """Run PreEnqueue; the first failure gates the pod. The plugin that gated it before runs first."""
         pod = info.pod
         plugins = self._pre_enqueues.get(pod.spec.scheduler_name, ())
         if info.gating_plugin:
@@ -248,13 +337,14 @@ class Places:
         return False
 
     def enter(self, info: QueuedPodInfo, place: Place) -> None:
-        """A pod enters a place, behind those that are there already and equal to it."""
+        """Move a pod to a place, behind the pods there that are equal to it."""
         if info.place is not None:
             self.leave(info)
         info.order = next(self._numbers)
         self.put(info, place)
 
     def put(self, info: QueuedPodInfo, place: Place) -> None:
+        """Add a pod to a place; `order` is set already."""
         self.infos[info.pod.metadata.uid] = info
         info.place = place
         if self.units.is_on:
@@ -262,32 +352,32 @@ class Places:
         (self.active if place is ACTIVE else self._by_place[place]).add(info)
 
     def save(self) -> object:
-        """Every pod as it is, for `undo`."""
+        """Return the state of every pod, for `undo`."""
         return [(info, copy(info)) for info in self.infos.values()], copy(self._numbers)
 
     def undo(self, saved: object) -> None:
-        """Be as at `save`."""
+        """Restore the state of `save`."""
         infos, numbers = cast("tuple[list[tuple[QueuedPodInfo, QueuedPodInfo]], count[int]]", saved)
         self._numbers = copy(numbers)
         for info, then in infos:
-            info.take_over(then)
+            info.assign(then)
         self.infos = {info.pod.metadata.uid: info for info, _ in infos}
         self.rebuild()
 
     def rebuild(self) -> None:
-        """Make every place anew from `infos`; each pod keeps its place and its order in it."""
+        """Make every place anew from `infos`. Each pod keeps its place and its order there."""
         infos = sorted(self.infos.values(), key=lambda info: info.order)
         self._clear()
         for info in infos:
             self.put(info, info.place or ACTIVE)
 
     def leave(self, info: QueuedPodInfo) -> None:
-        """A waiting pod leaves its place."""
+        """Remove a waiting pod from its place."""
         assert info.place is not None
         self._by_place[info.place].remove(info)
-        self._gone(info)
+        self._forget(info)
 
-    def _gone(self, info: QueuedPodInfo) -> None:
+    def _forget(self, info: QueuedPodInfo) -> None:
         if info.unit is not None:
             self.units.leave(info)
         del self.infos[info.pod.metadata.uid]

@@ -1,4 +1,4 @@
-"""QueuedPodInfo: a pod in the scheduling queue, and what the queue knows of it."""
+"""QueuedPodInfo: a pod in the scheduling queue, with the results of its attempts."""
 
 from __future__ import annotations
 
@@ -14,20 +14,30 @@ MICROSECONDS = 1_000_000
 
 
 def microseconds(seconds: float) -> int:
-    """Whole microseconds: exact for any time that was written with at most six decimals, wall time included,
-    so that sums and comparisons of times lose nothing."""
+    """Round a time to whole microseconds.
+
+    Sums and comparisons of the integers are exact, for every time with at most six decimals.
+
+    Parameters
+    ----------
+    seconds : float
+
+    Returns
+    -------
+    int
+    """
     return round(seconds * MICROSECONDS)
 
 
 class Place(Enum):
-    """Where in the queue a pod is."""
+    """The place of a pod in the queue."""
 
     ACTIVE = "active"
     BACKOFF = "backoff"
     ERROR_BACKOFF = "error backoff"
     UNSCHEDULABLE = "unschedulable"
 
-    __hash__ = object.__hash__  # members are alone of their kind; Enum's own is slow
+    __hash__ = object.__hash__  # Enum's own hash is slow; each member equals itself alone
 
 
 QUEUES = {
@@ -36,7 +46,7 @@ QUEUES = {
     Place.ERROR_BACKOFF: "the backoff queue",
     Place.UNSCHEDULABLE: "unschedulable queue",
 }
-"""What errors call the places."""
+"""The names of the places in errors."""
 
 
 class QueuedPodInfo(msgspec.Struct, eq=False, gc=False):
@@ -46,27 +56,27 @@ class QueuedPodInfo(msgspec.Struct, eq=False, gc=False):
     ----------
     pod : Pod
     timestamp : float
-        Seconds; when the pod came to the queue, or last came back to it.
+        When the pod entered the queue or last returned to it, in seconds.
     attempts : int
-        How often it was popped.
+        The number of times it was popped.
     unschedulable_count, consecutive_errors_count : int
-        Attempts that ended in a rejection; in an error, since the last rejection. Backoff grows with them.
+        The number of rejections, and of errors since the last rejection. Backoff grows with them.
     initial_attempt_timestamp : float or None
-        When it first entered the active queue.
+        When the pod first entered the active queue, in seconds.
     unschedulable_plugins, pending_plugins : frozenset of str
-        Who rejected its last attempt or keeps it out of the queue; those that only asked to wait are in both.
+        The plugins that rejected the last attempt or gate the pod; and those of them that answered Pending.
     gating_plugin : str
-        Whose PreEnqueue keeps it out; "" where none does.
+        The plugin whose PreEnqueue gates the pod, or "".
     was_flushed : bool
-        It was moved because it had been unschedulable for too long.
+        The pod was moved because it had been unschedulable for too long.
     place : Place or None
-        None: it is not in the queue. The queue's own, as what follows.
+        Set by the queue, as the attributes below. None outside the queue.
     order : int
-        Number of its entry into that place.
+        The number of its entry into that place.
     until : int
-        End of its backoff in microseconds, where that was computed; 0 where not.
+        The end of its backoff in microseconds; 0 where it was not computed.
     unit : tuple of str, or None
-        Namespace and name of the group that it waits with.
+        Namespace and name of the pod group that it is tried with.
     """
 
     pod: Pod
@@ -84,8 +94,8 @@ class QueuedPodInfo(msgspec.Struct, eq=False, gc=False):
     until: int = 0
     unit: UnitKey | None = None
 
-    def take_over(self, other: QueuedPodInfo) -> None:
-        """Be as another entry of the pod."""
+    def assign(self, other: QueuedPodInfo) -> None:
+        """Copy all fields of another entry of the pod."""
         for field in self.__struct_fields__:
             setattr(self, field, getattr(other, field))
 

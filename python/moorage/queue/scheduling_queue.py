@@ -1,5 +1,7 @@
-"""SchedulingQueue: which pod is tried next, and when one that failed is worth another attempt (kube-scheduler
-v1.36, backend/queue/scheduling_queue.go)."""
+"""SchedulingQueue: the order of pods, and when a pod that failed is worth another attempt.
+
+kube-scheduler v1.36, backend/queue/scheduling_queue.go.
+"""
 
 from __future__ import annotations
 
@@ -30,37 +32,39 @@ from moorage.objects.model.pod_group import unit_of
 
 from .hints import Hints
 from .in_flight import InFlight, Observed
-from .places import PendingPods, Places, Strategy, in_unit
+from .places import PendingPods, Places, Strategy, group_order
 from .queued_pod_info import MICROSECONDS, QUEUES, Place, QueuedPodInfo, microseconds
 from .timers import MAX_UNSCHEDULABLE, NEVER, Timers
-from .unschedulable_pods import group_of
+from .unschedulable_pods import rejection_of
 
 logger = logging.getLogger("moorage.queue")
 
 
 class SchedulingQueue:
-    """The pods that wait for a node, by UID. Thread-safe; has no threads of its own.
+    """The pods that wait for a node, by UID. Thread-safe; the queue has no threads of its own.
 
     Parameters
     ----------
     frameworks : sequence of Framework
-        One for each profile; the first one's QueueSort plugin orders the queue, and it has the pods that ask
-        for no scheduler.
+        One for each profile. The QueueSort plugin of the first one orders the queue; pods without a scheduler
+        name belong to it.
     clock : callable
-        Seconds.
+        Returns seconds.
     initial_backoff, max_backoff : float
-        Seconds to wait after the first failure, and at most; it doubles each time. At most 0: no backoff.
+        The backoff after the first failure and the longest one, in seconds; it doubles with each failure. A
+        maximum of 0 turns backoff off.
     pop_from_backoff : bool
         An empty active queue takes pods from the backoff queue (gate SchedulerPopFromBackoffQ).
     groups_pods : bool
         Pods of a group are tried together (gate GenericWorkload).
     nominator : PodNominator, optional
-        Told of what happens to pods here.
+        Receives the nominations of the pods here.
 
     Attributes
     ----------
     hints : Hints
         The events that plugins have registered.
+    nominator : PodNominator
     pops_from_backoff, groups_pods : bool
     """
 
@@ -99,51 +103,51 @@ class SchedulingQueue:
         self._in_flight = InFlight()
         self._timers = Timers(self._places, clock())
 
-    # ---- what is there -------------------------------------------------------------------------------------
+    # ---- reading -------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """The number of pods that wait, in whatever place."""
+        """The number of waiting pods, in all places."""
         return len(self._places.infos)
 
     def get(self, uid: str) -> QueuedPodInfo | None:
-        """The waiting pod of a UID; None for one that is unknown or in flight."""
+        """Return the waiting pod of a UID; None for one that is unknown or in flight."""
         return self._places.infos.get(uid)
 
     def pending_pods(self) -> PendingPods:
-        """All waiting pods."""
+        """Return all waiting pods by place."""
         with self._lock:
             return self._places.pending()
 
     def inactive(self) -> list[QueuedPodInfo]:
-        """All waiting pods but those in the active queue."""
+        """Return all waiting pods but those in the active queue."""
         with self._lock:
             return list(chain(*self._places.inactive()))
 
     def in_flight(self) -> list[QueuedPodInfo]:
-        """The pods that were popped and whose attempt has not ended, in the order of their pop."""
+        """Return the pods whose attempt has not ended, in the order in which they were popped."""
         with self._lock:
             return list(self._in_flight)
 
-    def flying(self, uid: str) -> QueuedPodInfo | None:
-        """The pod in flight of a UID, or None."""
+    def in_flight_pod(self, uid: str) -> QueuedPodInfo | None:
+        """Return the pod in flight of a UID, or None."""
         with self._lock:
             return self._in_flight.get(uid)
 
     def in_flight_events(self) -> list[Observed]:
-        """The events that are kept for pods in flight."""
+        """Return the events that some pod in flight may still need."""
         with self._lock:
             return self._in_flight.events
 
     def backoff_until(self, info: QueuedPodInfo) -> float | None:
-        """When the backoff of a pod ends, in seconds; None where it has none."""
+        """Return when the backoff of a pod ends, in seconds; None for a pod without backoff."""
         until = self._places.backoff.until(info)
         return until / MICROSECONDS if until else None
 
     def is_listening(self) -> bool:
-        """Whether any pod is here that an event may concern."""
-        return bool(self._places.unschedulable.groups) or bool(self._in_flight)
+        """Whether an event can have an effect: some pod is unschedulable or in flight."""
+        return bool(self._places.unschedulable.by_rejection) or bool(self._in_flight)
 
-    # ---- pods come, change and go --------------------------------------------------------------------------
+    # ---- adding, updating and deleting ---------------------------------------------------------------------
 
     def add(self, pod: Pod) -> None:
         """Add a new pod without a node.
@@ -152,16 +156,16 @@ class SchedulingQueue:
         ----------
         pod : Pod
         """
-        with self._lock:  # while timers run, it is another time
+        with self._lock:  # `run_periodic` sets another time
             self.add_infos([QueuedPodInfo(pod, self._places.now())])
 
     def add_infos(self, infos: Iterable[QueuedPodInfo]) -> None:
-        """Add pods with these entries, one after the other.
+        """Add new pods with given entries, one after the other.
 
         Parameters
         ----------
         infos : iterable of QueuedPodInfo
-            Each takes the place of an entry of its UID.
+            Each replaces the entry of its UID, if there is one.
         """
         with self._lock:
             moved = False
@@ -174,11 +178,12 @@ class SchedulingQueue:
                 self._wake()
 
     def update(self, old: Pod, new: Pod) -> None:
-        """A pod without a node changed: an unschedulable one moves if a hint says so.
+        """Update a pod without a node. An unschedulable one moves if a hint answers Queue.
 
         Parameters
         ----------
         old, new : Pod
+            The states before and after.
         """
         with self._lock:
             uid = new.metadata.uid
@@ -190,19 +195,15 @@ class SchedulingQueue:
             if info is None:
                 info = QueuedPodInfo(new, self._places.now())
                 moved = self._places.to_active(info, UNSCHEDULABLE_POD_UPDATE.label)
-            elif info.place is Place.UNSCHEDULABLE:
-                self._places.replace(info, new)
-                self.nominator.update_nominated_pod(old, new)
-                moved = self._reconsider(info, old, new)
             else:
                 self._places.replace(info, new)
                 self.nominator.update_nominated_pod(old, new)
-                moved = False
+                moved = info.place is Place.UNSCHEDULABLE and self._reconsider(info, old, new)
             if moved:
                 self._wake()
 
     def _reconsider(self, info: QueuedPodInfo, old: Pod, new: Pod) -> bool:
-        """Whether what changed of an unschedulable pod moves it."""
+        """Move an unschedulable pod if a hint answers Queue for its update; return whether it has moved."""
         for event in pod_update_events(old, new):
             strategy = self.hints.strategy(info, event, old, new)
             if strategy is not Strategy.SKIP and self._places.requeue(info, strategy, event.label):
@@ -210,7 +211,8 @@ class SchedulingQueue:
         return False
 
     def delete(self, *pods: Pod) -> None:
-        """Remove pods that are deleted or have a node now. One in flight stays there until its attempt ends.
+        """Remove pods that are deleted or have a node now. A pod in flight stays there until its attempt
+        ends.
 
         Parameters
         ----------
@@ -225,13 +227,13 @@ class SchedulingQueue:
                     self._places.leave(info)
 
     def activate(self, pods: Iterable[Pod]) -> None:
-        """Move pods to the active queue, whatever hints and backoff say.
+        """Move pods to the active queue, regardless of hints and backoff.
 
         Parameters
         ----------
         pods : iterable of Pod
-            A gated one stays if PreEnqueue still rejects it; for one in flight the event is kept; pods that
-            the queue does not know are ignored.
+            A gated pod stays if PreEnqueue still rejects it. For a pod in flight the event is recorded.
+            Unknown pods are ignored.
         """
         with self._lock:
             moved = False
@@ -250,17 +252,18 @@ class SchedulingQueue:
     # ---- attempts ------------------------------------------------------------------------------------------
 
     def pop(self, timeout: float | None = None) -> QueuedPodInfo | None:
-        """Take the next pod, which is in flight from now on.
+        """Remove the next pod from the queue. It is in flight until `done` or until it returns to the queue.
 
         Parameters
         ----------
         timeout : float, optional
-            Seconds of real time to wait for a pod; 0: not at all; by default until `close`.
+            How long to wait for a pod, in seconds of real time; 0 does not wait. By default it waits until
+            `close`.
 
         Returns
         -------
         QueuedPodInfo or None
-            None where the time is over, or the queue is closed and has no pods.
+            None when the time is over, or when the queue is closed and empty.
         """
         with self._lock:
             while not (infos := self._pop_many(1)):
@@ -269,21 +272,31 @@ class SchedulingQueue:
             return infos[0]
 
     def pop_unit(self, timeout: float | None = None) -> list[QueuedPodInfo]:
-        """Take the next pod, and with it all others of its group that nothing keeps out of the queue: by
-        priority, then by when each was first ready (kube-scheduler v1.36, podGroupInfoForPod). Empty where
-        `pop` answers None."""
+        """Remove the next pod, and with it the other pods of its group that are not gated.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            As for `pop`.
+
+        Returns
+        -------
+        list of QueuedPodInfo
+            By priority, then by when each was first ready (kube-scheduler v1.36, podGroupInfoForPod). Empty
+            where `pop` returns None.
+        """
         with self._lock:
             while (first := self.pop(0)) is None:
-                if timeout == 0 or not self._wait(timeout):  # it gives up one level of the lock
+                if timeout == 0 or not self._wait(timeout):  # which releases one level of the lock
                     return []
-            mates = [info for info in self._places.units.mates(first.unit) if not info.gating_plugin]
-            for info in mates:
+            others = [info for info in self._places.units.waiting(first.unit) if not info.gating_plugin]
+            for info in others:
                 self._in_flight.add(info, self._places.take(info))
                 info.attempts += 1
-            return sorted([first, *mates], key=in_unit)
+            return sorted([first, *others], key=group_order)
 
     def pop_batch(self, limit: int) -> list[QueuedPodInfo]:
-        """Take the next pods, without waiting for any.
+        """Remove the next pods, without waiting.
 
         Parameters
         ----------
@@ -293,8 +306,8 @@ class SchedulingQueue:
         Returns
         -------
         list of QueuedPodInfo
-            As repeated calls of `pop` would take them: up to `limit` pods where groups are ignored; else the
-            next pod with the others of its group.
+            Where groups are ignored, the pods that `limit` calls of `pop` would return; else the next pod
+            with the others of its group.
         """
         if self.groups_pods:
             return self.pop_unit(0)
@@ -302,7 +315,7 @@ class SchedulingQueue:
             return self._pop_many(limit)
 
     def _pop_many(self, limit: int) -> list[QueuedPodInfo]:
-        """Take the next pods, which are in flight from now on; none where no pod can be popped."""
+        """Remove the next pods, which are in flight from now on."""
         infos: list[QueuedPodInfo] = []
         while not infos and (popped := self._places.pop_many(limit))[0]:
             for info in popped[0]:
@@ -314,7 +327,7 @@ class SchedulingQueue:
         return infos
 
     def _wait(self, timeout: float | None) -> bool:
-        """Wait for a pod; false where none came."""
+        """Wait for a pod; false when the time is over or the queue is closed."""
         self._waiting += 1
         try:
             self._changed.wait_for(lambda: self._closed or self._places.has_next(), timeout)
@@ -327,7 +340,7 @@ class SchedulingQueue:
             self._changed.notify_all()
 
     def put_back(self, *infos: QueuedPodInfo) -> None:
-        """Popped pods were not tried after all: they are where they were, as if they had not been popped.
+        """Return popped pods that were not tried to their former place, as if they had not been popped.
 
         Parameters
         ----------
@@ -336,7 +349,7 @@ class SchedulingQueue:
         Raises
         ------
         MoorageError
-            One is not in flight; those before it are back.
+            A pod is not in flight. The pods before it have returned.
         """
         with self._lock:
             for info in infos:
@@ -349,17 +362,23 @@ class SchedulingQueue:
             self._wake()
 
     def done(self, *uids: str) -> None:
-        """The attempts of these pods have ended."""
+        """End the attempts of pods.
+
+        Parameters
+        ----------
+        *uids : str
+            Those that are not in flight are ignored.
+        """
         with self._lock:
             self._in_flight.done(*uids)
 
     def save(self) -> object:
-        """All pods, where they are and what is known of them, for `undo`."""
+        """Return the state of all pods, for `undo`."""
         with self._lock:
             return self._places.save(), self._in_flight.save(), self._timers.save(), self.nominator.save()
 
     def undo(self, saved: object) -> None:
-        """Be as at `save`."""
+        """Restore the state of `save`."""
         with self._lock:
             places, in_flight, timers, nominated = cast(Any, saved)
             self._in_flight.undo(in_flight)
@@ -368,21 +387,30 @@ class SchedulingQueue:
             self.nominator.undo(nominated)
 
     def repair(self) -> None:
-        """An exception (an interrupt by a signal) may have ended an operation halfway: bring every place in
-        line with `Places.infos`. A pod that was between two places then is in none."""
+        """Make all places consistent after an exception that may have interrupted an operation.
+
+        `Places.infos` decides. A pod that was between two places then is in none.
+        """
         with self._lock:
             self._places.rebuild()
             self._in_flight.rebuild(self._places.infos)
             self.nominator.rebuild()
 
     def add_unschedulable_if_not_present(self, info: QueuedPodInfo) -> None:
-        """A popped pod failed, for the rejectors that it names: it waits for what may help, or backs off if
-        that happened meanwhile or if it has no rejectors. Its attempt has ended in any case.
+        """Return a popped pod whose attempt failed, and end the attempt.
+
+        A pod with rejectors becomes unschedulable, unless an event since its pop makes it worth another
+        attempt. Such a pod, and one without rejectors (after an error), backs off.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+            With the rejectors of the attempt.
 
         Raises
         ------
         MoorageError
-            A pod of its UID is in the queue.
+            A pod of its UID is in the queue. The attempt has ended nevertheless.
         """
         with self._lock:
             uid = info.pod.metadata.uid
@@ -390,10 +418,10 @@ class SchedulingQueue:
             if known is not None and known.place is not None:
                 self._in_flight.done(uid)
                 raise MoorageError(f"Pod {info.pod.key} is already present in {QUEUES[known.place]}")
-            self._come_back(info)  # where the clock fails, the pod stays in flight
+            self._requeue_failed(info)  # where the clock fails, the pod stays in flight
             self._in_flight.done(uid)
 
-    def _come_back(self, info: QueuedPodInfo) -> None:
+    def _requeue_failed(self, info: QueuedPodInfo) -> None:
         now = self._places.now()
         if info.rejectors:
             info.unschedulable_count += 1
@@ -403,11 +431,11 @@ class SchedulingQueue:
         info.timestamp = now
         info.until = 0
         info.was_flushed = False
-        if self._places.requeue(info, self._after_flight(info), SCHEDULE_ATTEMPT_FAILURE):
+        if self._places.requeue(info, self._strategy_after_attempt(info), SCHEDULE_ATTEMPT_FAILURE):
             self._wake()
 
-    def _after_flight(self, info: QueuedPodInfo) -> Strategy:
-        """What happened while the pod was in flight, and what that makes of it."""
+    def _strategy_after_attempt(self, info: QueuedPodInfo) -> Strategy:
+        """The strategy for a failed pod, from the events since its pop."""
         if not info.rejectors or info.unit is not None:
             return Strategy.AFTER_BACKOFF
         uid = info.pod.metadata.uid
@@ -421,8 +449,8 @@ class SchedulingQueue:
     def move_all_to_active_or_backoff_queue(
         self, event: ClusterEvent, old: Any, new: Any, check: Callable[[Pod], bool] | None = None
     ) -> None:
-        """Move the unschedulable pods that an event makes worth another attempt, and keep the event for the
-        pods in flight.
+        """Move the unschedulable pods that an event makes worth another attempt; record it for pods in
+        flight.
 
         Parameters
         ----------
@@ -430,10 +458,10 @@ class SchedulingQueue:
         old, new : object or None
             The object before and after; None where it was added or deleted.
         check : callable, optional
-            False for pods that are left alone.
+            False for pods that stay.
         """
         with self._lock:
-            if not self.is_listening() or not self.hints.concerns(event):
+            if not self.is_listening() or not self.hints.is_registered(event):
                 return
             infos = self._affected_pods(event, new)
             if check is not None:
@@ -441,28 +469,30 @@ class SchedulingQueue:
             self._sweep(infos, event, old, new)
 
     def _affected_pods(self, event: ClusterEvent, new: Any) -> list[QueuedPodInfo]:
-        """The unschedulable pods to ask the hints about, in order of entry. Those that only an event about
-        their own group can move are found by it: of very many that wait for others of their group, each event
-        affects a few."""
+        """The unschedulable pods to ask the hints about, in the order in which they entered.
+
+        Pods that only events about their own group can move are found through the group: of very many such
+        pods, each event affects a few.
+        """
         hints, places = self.hints, self._places
         infos = places.unschedulable.select(
-            lambda group: hints.may_move(group, event) and not hints.is_of_units(group, event)
+            lambda one: hints.may_move(one, event) and not hints.is_about_group(one, event)
         )
         if not places.units.members:
             return infos
-        # A new pod that is kept out itself: the same plugin would keep its mates out once more.
-        came = None if new is None else places.infos.get(new.metadata.uid)
-        gate = came.gating_plugin if came is not None else ""
-        for info in places.units.mates(unit_of(new)):
+        # If the new pod is gated itself, the same plugin would gate the others of its group again.
+        added = None if new is None else places.infos.get(new.metadata.uid)
+        gate = added.gating_plugin if added is not None else ""
+        for info in places.units.waiting(unit_of(new)):
             if info.place is not Place.UNSCHEDULABLE or (gate and info.gating_plugin == gate):
                 continue
-            group = group_of(info)
-            if hints.may_move(group, event) and hints.is_of_units(group, event):
+            rejection = rejection_of(info)
+            if hints.may_move(rejection, event) and hints.is_about_group(rejection, event):
                 infos.append(info)
         return sorted(infos, key=lambda info: info.order)
 
     def move_all_for_each(self, event: ClusterEvent, news: Iterable[Any]) -> None:
-        """`move_all_to_active_or_backoff_queue` for the same event of several new objects.
+        """Call `move_all_to_active_or_backoff_queue` for the same event of several new objects.
 
         Parameters
         ----------
@@ -471,8 +501,8 @@ class SchedulingQueue:
             In the order of their events.
         """
         with self._lock:
-            may_move, groups = self.hints.may_move, self._places.unschedulable.groups
-            if self._in_flight or [group for group in groups if may_move(group, event)]:
+            may_move, rejections = self.hints.may_move, self._places.unschedulable.by_rejection
+            if self._in_flight or [one for one in rejections if may_move(one, event)]:
                 for new in news:
                     self.move_all_to_active_or_backoff_queue(event, None, new)
 
@@ -490,7 +520,7 @@ class SchedulingQueue:
     # ---- timers --------------------------------------------------------------------------------------------
 
     def flush_backoff_completed(self) -> None:
-        """Move the pods whose backoff is over to the active queue."""
+        """Move the pods whose backoff has ended to the active queue."""
         with self._lock:
             moved = False
             for info in self._places.pop_completed():
@@ -499,7 +529,7 @@ class SchedulingQueue:
                 self._wake()
 
     def flush_unschedulable_left_over(self) -> None:
-        """Move the pods that have been unschedulable for more than 5 minutes, but for gated ones."""
+        """Move the pods that have been unschedulable for more than 5 minutes; gated pods stay."""
         with self._lock:
             end = microseconds(self._places.now()) - MAX_UNSCHEDULABLE
             infos = self._places.unschedulable.older_than(end)
@@ -507,21 +537,26 @@ class SchedulingQueue:
                 info.was_flushed = True
             if infos:
                 event, may_move = UNSCHEDULABLE_TIMEOUT, self.hints.may_move
-                moving = [info for info in infos if may_move(group_of(info), event)]
+                moving = [info for info in infos if may_move(rejection_of(info), event)]
                 self._sweep(moving, event, None, None)
 
     def next_event(self) -> float | None:
-        """When a timer will next move a pod, in seconds; None where there is nothing for it to move."""
+        """Return when a timer will next move a pod, in seconds; None if there is no such time."""
         with self._lock:
             at = min(self._timers.backoff(), self._timers.left_over(gated=False))
             return None if at == NEVER else at / MICROSECONDS
 
     def run_periodic(self, now: float) -> None:
-        """Do what the two timers would have done until `now`, in seconds, each thing at its time: at each
-        whole second for pods that back off, every 30 seconds from the beginning for unschedulable ones."""
+        """Do the work of the two timers up to a time, in order of time (see `Timers`).
+
+        Parameters
+        ----------
+        now : float
+            Seconds.
+        """
         with self._lock:
             try:
-                # Gated pods are not moved, but that time is up for one is an event for pods in flight.
+                # Gated pods are not moved, but their timeout is an event for pods in flight.
                 for at, is_backoff in self._timers.until(now, gated=bool(self._in_flight)):
                     self._places.now = partial(float, at)
                     if is_backoff:
@@ -532,7 +567,7 @@ class SchedulingQueue:
                 self._places.now = self._clock
 
     def close(self) -> None:
-        """Whoever waits for a pod returns; every attempt has ended."""
+        """Close the queue: threads in `pop` return, and every attempt ends."""
         with self._lock:
             self._closed = True
             self._in_flight.done(*[info.pod.metadata.uid for info in self._in_flight])

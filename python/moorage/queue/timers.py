@@ -1,4 +1,4 @@
-"""When the two timers of the queue fire: upstream's run in threads, these when somebody asks."""
+"""The two timers of the queue. Upstream's run in threads; these fire when the scheduler asks for it."""
 
 from __future__ import annotations
 
@@ -14,31 +14,51 @@ MAX_UNSCHEDULABLE = 5 * 60 * MICROSECONDS
 
 
 class Timers:
-    """Pods that back off are looked at at each whole second, unschedulable ones every 30 seconds from the
-    beginning; times here are whole microseconds."""
+    """When the backoff and the unschedulable timer move pods. Times are whole microseconds.
+
+    The first looks at the backoff queue at each whole second, the second at the unschedulable pods every 30
+    seconds from the beginning (kube-scheduler v1.36, backend/queue/scheduling_queue.go Run).
+
+    Parameters
+    ----------
+    places : Places
+    began : float
+        The time of the beginning, in seconds.
+    """
 
     def __init__(self, places: Places, began: float) -> None:
         self._places = places
         self._began = self._looked_at_backoff = self._looked_at_left_over = microseconds(began)
 
     def save(self) -> object:
-        """When the timers last fired, for `undo`."""
+        """Return when the timers last fired, for `undo`."""
         return self._looked_at_backoff, self._looked_at_left_over
 
     def undo(self, saved: object) -> None:
-        """Be as at `save`."""
+        """Restore the state of `save`."""
         self._looked_at_backoff, self._looked_at_left_over = cast("tuple[int, int]", saved)
 
     def backoff(self) -> int:
-        """When the first timer will next move a pod."""
+        """Return when the backoff timer will next move a pod; `NEVER` if no pod backs off."""
         end = self._places.backoff.next_end()
         if end is None:
             return NEVER
         return (max(end, self._looked_at_backoff) // MICROSECONDS + 1) * MICROSECONDS
 
     def left_over(self, gated: bool) -> int:
-        """When the second one will next move a pod; or (`gated`) find that time is up for a gated one, which
-        it does not move."""
+        """Return when the unschedulable timer will next move a pod.
+
+        Parameters
+        ----------
+        gated : bool
+            Count gated pods, too. The timer does not move them, but their timeout is an event for pods in
+            flight.
+
+        Returns
+        -------
+        int
+            `NEVER` where no pod waits.
+        """
         oldest = self._places.unschedulable.oldest(gated)
         if oldest is None:
             return NEVER
@@ -46,8 +66,24 @@ class Timers:
         return self._began + (after // FLUSH_PERIOD + 1) * FLUSH_PERIOD
 
     def until(self, now: float, gated: bool) -> Iterator[tuple[float, bool]]:
-        """The times up to `now` at which a timer has something to do, in seconds, and whether it is the first
-        one. What there is to do then is done before the next time is asked for."""
+        """Iterate over the times at which a timer has work, up to a time.
+
+        The caller does the work of each time before it asks for the next.
+
+        Parameters
+        ----------
+        now : float
+            The last time, in seconds.
+        gated : bool
+            As for `left_over`.
+
+        Yields
+        ------
+        at : float
+            Seconds.
+        is_backoff : bool
+            Whether the timer is the backoff timer.
+        """
         end = microseconds(now)
         while (at := min(self.backoff(), self.left_over(gated))) <= end:
             is_backoff = at == self.backoff()

@@ -1,4 +1,4 @@
-"""Pods that wait for an event: rejected ones, and gated ones that PreEnqueue keeps out.
+"""Pods that wait for an event: rejected ones, and gated ones, which PreEnqueue rejects.
 
 kube-scheduler v1.36, backend/queue/unschedulable_pods.go.
 """
@@ -12,8 +12,8 @@ from typing import NamedTuple
 from .queued_pod_info import QueuedPodInfo, microseconds
 
 
-class Group(NamedTuple):
-    """What decides which events can move a pod; pods that have it in common are looked at together."""
+class Rejection(NamedTuple):
+    """The profile of a pod and the plugins that rejected it. They decide which events can move the pod."""
 
     scheduler_name: str
     unschedulable_plugins: frozenset[str]
@@ -21,8 +21,9 @@ class Group(NamedTuple):
     gating_plugin: str
 
 
-def group_of(info: QueuedPodInfo) -> Group:
-    return Group(
+def rejection_of(info: QueuedPodInfo) -> Rejection:
+    """Return the rejection of a pod."""
+    return Rejection(
         info.pod.spec.scheduler_name, info.unschedulable_plugins, info.pending_plugins, info.gating_plugin
     )
 
@@ -31,61 +32,85 @@ Members = dict[str, QueuedPodInfo]
 
 
 class UnschedulablePods:
-    """Pods by UID, by what keeps them here.
+    """Unschedulable pods by UID and by rejection.
 
     Attributes
     ----------
-    groups : dict of Group to dict
-        Every pod, in groups of which none is empty; within a group in order of entry.
+    by_rejection : dict of Rejection to dict
+        The pods of each rejection by UID, in the order in which they entered; none of the dicts is empty.
     """
 
     def __init__(self) -> None:
-        self.groups: dict[Group, Members] = {}
-        self._members: dict[str, tuple[Group, Members]] = {}
+        self.by_rejection: dict[Rejection, Members] = {}
+        self._members: dict[str, tuple[Rejection, Members]] = {}
 
     def __len__(self) -> int:
         return len(self._members)
 
     def add(self, info: QueuedPodInfo) -> None:
-        """What its group is made of must not change while the pod is here."""
-        group = group_of(info)
-        members = self.groups.setdefault(group, {})
+        """Add a pod. Its rejection must not change while it is here."""
+        rejection = rejection_of(info)
+        members = self.by_rejection.setdefault(rejection, {})
         uid = info.pod.metadata.uid
         members[uid] = info
-        self._members[uid] = group, members
+        self._members[uid] = rejection, members
 
     def remove(self, info: QueuedPodInfo) -> None:
+        """Remove a pod."""
         uid = info.pod.metadata.uid
-        group, members = self._members.pop(uid)
+        rejection, members = self._members.pop(uid)
         del members[uid]
         if not members:
-            del self.groups[group]
+            del self.by_rejection[rejection]
 
-    def select(self, wanted: Callable[[Group], bool] = lambda group: True) -> list[QueuedPodInfo]:
-        """The pods of some groups (by default of all), in order of entry."""
-        found = [members.values() for group, members in self.groups.items() if wanted(group)]
+    def select(self, wanted: Callable[[Rejection], bool] = lambda rejection: True) -> list[QueuedPodInfo]:
+        """Return the pods of some rejections, in the order in which they entered.
+
+        Parameters
+        ----------
+        wanted : callable
+            True for the rejections to select; by default all.
+        """
+        found = [members.values() for rejection, members in self.by_rejection.items() if wanted(rejection)]
         if len(found) == 1:
             return list(found[0])
         return sorted(chain.from_iterable(found), key=lambda info: info.order)
 
     def older_than(self, end: int) -> list[QueuedPodInfo]:
-        """The pods, gated ones too, that came back before this time in microseconds, in order of entry."""
+        """Return the pods, gated ones too, that returned to the queue before a time.
+
+        Parameters
+        ----------
+        end : int
+            Microseconds.
+
+        Returns
+        -------
+        list of QueuedPodInfo
+            In the order in which they entered.
+        """
         found: list[QueuedPodInfo] = []
-        for group, members in self.groups.items():
+        for rejection, members in self.by_rejection.items():
             pods = members.values()
-            if group.gating_plugin:
+            if rejection.gating_plugin:
                 found += (info for info in pods if microseconds(info.timestamp) < end)
-            else:  # these came back when they entered, so in order of time
+            else:  # they entered when they returned to the queue, so in order of their timestamps
                 found += takewhile(lambda info: microseconds(info.timestamp) < end, pods)
         return sorted(found, key=lambda info: info.order)
 
     def oldest(self, gated: bool) -> float | None:
-        """When the pod came back that is here for the longest; gated ones count where they are asked for."""
+        """Return the earliest timestamp of the pods, in seconds; None if there are none.
+
+        Parameters
+        ----------
+        gated : bool
+            Whether gated pods count.
+        """
         times = [
             min(info.timestamp for info in members.values())
-            if group.gating_plugin
+            if rejection.gating_plugin
             else next(iter(members.values())).timestamp
-            for group, members in self.groups.items()
-            if gated or not group.gating_plugin
+            for rejection, members in self.by_rejection.items()
+            if gated or not rejection.gating_plugin
         ]
         return min(times, default=None)

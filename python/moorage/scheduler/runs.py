@@ -331,7 +331,7 @@ class Run:
         elif outcome.failure is None:
             self._bound(pod, outcome.node)
         else:
-            self._failed(self.queue.flying(pod.metadata.uid) or QueuedPodInfo(pod), outcome.failure)
+            self._failed(self.queue.in_flight_pod(pod.metadata.uid) or QueuedPodInfo(pod), outcome.failure)
 
     def _note_placement(self, pod: Pod, node: str) -> None:
         """A pod is assumed on a node, or bound to it."""
@@ -351,7 +351,7 @@ class Run:
 
     def _failed(self, info: QueuedPodInfo, failure: Failure) -> None:
         self.result.unschedulable[info.pod.key] = failure
-        if self.queue.flying(info.pod.metadata.uid) is info:
+        if self.queue.in_flight_pod(info.pod.metadata.uid) is info:
             give_back(self.queue, info, self.scheduler.pods.current, failure.rejectors, failure.nominating)
         self.scheduler.announce_freed()
 

@@ -31,51 +31,42 @@ class Follower:
         self.infos = infos
         self.state = state
         self.clone = clone
-        self.names: dict[int, str] = {}  # what a row was called when it was last looked at
+        self.size = 0  # of the map after the last update
         self.cursor = -1
 
     @classmethod
     def of(cls, infos: NodeInfoMap, state: ClusterState, clone: Clone) -> Follower:
         """The one that has kept this map so far, or a new one."""
         held = follower_of(next(iter(infos.values()), None))
-        if held is None or held.infos is not infos or held.state is not state:
+        if held is None or held.infos is not infos or held.state is not state or held.size != len(infos):
             return cls(infos, state, clone)
-        return held if len(infos) == len(held.names) else cls(infos, state, clone)
+        return held
 
     def update(self) -> None:
         """Bring the map up to date."""
         log, table = self.state.log, self.state.table
         rows = None if self.cursor < 0 else log.rows_since(self.cursor)
-        if rows is None:
+        self.cursor = log.head
+        has_new_nodes = [self._update_row(row) for row in (range(table.used) if rows is None else rows)]
+        if rows is None or any(has_new_nodes):  # else the names are the same
             for name in [name for name in self.infos if table.find_row(name) is None]:
                 del self.infos[name]
-            rows = list(range(table.used))
-            self.names.clear()
-        self.cursor = log.head
-        for row in rows:
-            self._forget(row)
-        for row in rows:
-            self._show(row)
+        self.size = len(self.infos)
 
-    def _forget(self, row: int) -> None:
-        """Drop the entry of a row that is another node's now, or free."""
-        name = self.names.pop(row, None)
-        if name is not None and self.state.table.find_row(name) is None:
-            self.infos.pop(name, None)
-
-    def _show(self, row: int) -> None:
-        """Replace the entry of a row unless it is of the row's generation."""
+    def _update_row(self, row: int) -> bool:
+        """Replace the entry of a row unless it is of the row's generation; whether the row has changed its
+        node."""
         table = self.state.table
-        name = table.row_name(row) if row < table.used else None  # made and undone since
+        name = table.row_name(row) if row < table.used else None
         if name is None:
-            return
-        self.names[row] = name
+            return True
         held = self.infos.get(name)
         before = follower_of(held)
         is_same = held is not None and held.generation == row_generation(table, row)
         if before is None or before.state is not self.state or not is_same:
             self.infos[name] = info = self.clone(name)
             info.follower = self
+        return held is None
 
 
 def follower_of(info: object) -> Follower | None:

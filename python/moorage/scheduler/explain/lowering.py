@@ -16,6 +16,8 @@ from .quantity_text import quantity_text
 
 OVERCOMMITTED = ("cpu", "memory", "ephemeral-storage")
 """Only of these a container may have a limit above its request (core/v1 validation)."""
+LISTS = {"containers": "containers", "init_containers": "initContainers"}
+"""Fields of the spec that are lists of containers, and their JSON names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +42,15 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A place of the spec that requests the resource. `index` -1 is the pod's own spec.resources."""
+    """A place of the spec that requests the resource: a container in a list, or (index -1) the pod itself."""
 
-    where: str
+    field: str
     index: int
     container: str
     amount: Quantity
 
     def path(self, resource: str) -> str:
-        at = f"{self.where}[{self.index}]." if self.index >= 0 else ""
+        at = f"{LISTS[self.field]}[{self.index}]." if self.index >= 0 else ""
         return f"spec.{at}resources.requests[{resource}]"
 
 
@@ -96,11 +98,11 @@ def _places(pod: Pod, resource: str) -> Iterator[_Place]:
     spec = pod.spec
     if spec.resources is not None and resource in spec.resources.requests:
         yield _Place("", -1, "", Quantity(spec.resources.requests[resource]))
-    for where, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
-        for index, container in enumerate(containers):
+    for field in LISTS:
+        for index, container in enumerate(getattr(spec, field)):
             requests = container.resources.requests
             if resource in requests:
-                yield _Place(where, index, container.name, Quantity(requests[resource]))
+                yield _Place(field, index, container.name, Quantity(requests[resource]))
 
 
 def _is_enough(pod: Pod, resource: str, target: int) -> bool:
@@ -150,22 +152,16 @@ def _edits(resource: str, values: list[tuple[_Place, Quantity]]) -> list[Edit]:
 def _set(pod: Pod, resource: str, values: list[tuple[_Place, Quantity]]) -> Pod:
     """Set requests in the pod's spec."""
     spec = pod.spec
-    lists = {"containers": list(spec.containers), "initContainers": list(spec.init_containers)}
-    own = spec.resources
     for place, value in values:
-        if place.index < 0 and own is not None:
-            own = _with_request(own, resource, value)
+        if place.index < 0 and spec.resources is not None:
+            spec = replace(spec, resources=_with_request(spec.resources, resource, value))
         else:
-            container = lists[place.where][place.index]
+            containers = list(getattr(spec, place.field))
+            container = containers[place.index]
             resources = _with_request(container.resources, resource, value)
-            lists[place.where][place.index] = replace(container, resources=resources)
-    changed = replace(
-        spec,
-        resources=own,
-        containers=tuple(lists["containers"]),
-        init_containers=tuple(lists["initContainers"]),
-    )
-    return replace(pod, spec=changed)
+            containers[place.index] = replace(container, resources=resources)
+            spec = replace(spec, **{place.field: tuple(containers)})
+    return replace(pod, spec=spec)
 
 
 def _with_request(held: ResourceRequirements, resource: str, value: Quantity) -> ResourceRequirements:

@@ -23,13 +23,9 @@ from moorage.store import ApiError, ObjectStore
 
 from .cycle.engine import Engine
 from .cycle.results import Eviction, Failure, Result, ScheduleResult
+from .groups.group_attempt import GroupResult
 from .groups.group_status import patch_group
-from .groups.place_group import (
-    GroupResult,
-    place_group,
-    rejected,
-    several_schedulers,
-)
+from .groups.place_group import place_group, rejected, several_schedulers
 from .placing.binding_cycle import Outcome
 from .placing.place import Placing
 from .placing.single_cycle import whole_cycle
@@ -309,7 +305,7 @@ class Run:
         """Decide about the pods of a group, some of which may be scheduled already."""
         engines = {self.scheduler.context.engine_of(pod) for pod in pods}
         if len(engines) > 1:
-            return rejected(pods, several_schedulers(pods))
+            return rejected(self.scheduler.context, pods, several_schedulers(pods))
         engine, scheduler, began = engines.pop(), self.scheduler, time.perf_counter()
         done = place_group(scheduler.context, engine, group, pods, scheduled, evicts=True)
         self.result.seconds += time.perf_counter() - began

@@ -24,7 +24,8 @@ from moorage.objects.model.pod_group import (
     TopologyConstraint,
 )
 from moorage.objects.read.decode import decode_object
-from moorage.scheduler.groups.place_group import GroupResult, place_group
+from moorage.scheduler.groups.group_attempt import GroupResult
+from moorage.scheduler.groups.place_group import place_group
 
 RACK = "rack"
 TOPOLOGY = {"TopologyAwareWorkloadScheduling": True}

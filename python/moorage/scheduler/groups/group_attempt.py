@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from moorage._core.decide.pod_batch import Sink
+from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_spec import bound
 from moorage.cache import Transaction
 from moorage.framework.plugin.interface import (
@@ -136,6 +137,44 @@ def counts_members(engine: Engine) -> bool:
     return has_plugin or not engine.handle.groups_pods
 
 
+class GroupResult(ScheduleResult):
+    """The result of a pod group cycle; no pod has a row if the group failed.
+
+    Attributes
+    ----------
+    succeeded : bool
+        Whether the pods with a row are assumed. Otherwise nothing has changed.
+    message : str
+        Why the group failed.
+    is_error : bool
+        Whether it failed with an error.
+    started : dict of int to Started
+        Position to the argument of `BindingCycles.bind`, for placed pods that plugins outside the core have
+        reserved and permitted; all others are bound like those of a batch.
+    """
+
+    succeeded = is_error = False
+    message = ""
+
+    def __init__(self, state: ClusterState, n: int) -> None:
+        self.started: dict[int, Started] = {}
+
+    def fail(self, failures: dict[int, Failure], message: str, is_error: bool = False) -> None:
+        """Make it the result of a group that has failed.
+
+        Parameters
+        ----------
+        failures : dict of int to Failure
+            Position to the failure of each pod.
+        message : str
+        is_error : bool, optional
+        """
+        self.rows[:] = -1
+        self.failures.clear()
+        self.failures.update(failures)
+        self.message, self.is_error = message, is_error
+
+
 class Attempt:
     """One attempt to place the pods of a group, inside a transaction of the caller.
 
@@ -143,8 +182,8 @@ class Attempt:
     ----------
     reason : str
         Why the group has failed, where its placements or preemption say more than the attempt.
-    rows, failures
-        As those of a `GroupResult`, before the transaction is undone.
+    result : GroupResult
+        With `rows` and `failures` as they are before the transaction is undone.
     reserved : dict of int to Started
         Position to what plugins outside the core have reserved for a pod.
     error : str
@@ -165,7 +204,7 @@ class Attempt:
     def __init__(self, members: Members) -> None:
         self.members = members
         self.context = members.context
-        self.result = ScheduleResult(self.context.cache.state, len(members.pods))
+        self.result = GroupResult(self.context.cache.state, len(members.pods))
         self.rows, self.failures = self.result.rows, self.result.failures
         self.reserved: dict[int, Started] = {}
         self.error = ""

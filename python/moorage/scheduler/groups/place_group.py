@@ -7,11 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
-
-import numpy as np
-import numpy.typing as npt
 
 from moorage._core.decide.bulk_operations import check_new
 from moorage.errors import MoorageError
@@ -23,9 +20,8 @@ from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.preemption.eligibility import reason_against
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
-from moorage.scheduler.placing.binding_cycle import Started
 
-from .group_attempt import Attempt, Members, decide
+from .group_attempt import Attempt, GroupResult, Members, decide
 from .group_preemption import preempt_for_group
 
 if TYPE_CHECKING:
@@ -40,47 +36,24 @@ OTHER_FAILED = "failed to schedule other pod from a pod group: {}"
 Actions = list[Callable[[], object]]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupResult:
-    """The result of a pod group cycle.
-
-    Attributes
-    ----------
-    rows : (n,) int32 array
-        Row of the node table that each pod was put on, -1 where it has none: everywhere, if the group failed.
-    failures : dict of int to Failure
-        Position of each pod without a row to the reason.
-    succeeded : bool
-        Whether the pods with a row are assumed. Otherwise nothing has changed.
-    message : str
-        Why the group failed.
-    is_error : bool
-        It failed with an error.
-    started : dict of int to Started
-        Position to the argument of `BindingCycles.bind`, for placed pods that plugins outside the core have
-        reserved and permitted; all others are bound like those of a batch.
-    """
-
-    rows: npt.NDArray[np.int32]
-    failures: dict[int, Failure]
-    succeeded: bool
-    message: str = ""
-    is_error: bool = False
-    started: dict[int, Started] = field(default_factory=dict)
-
-
-def rejected(pods: Sequence[Pod], error: str) -> GroupResult:
+def rejected(context: SchedulingContext, pods: Sequence[Pod], error: str) -> GroupResult:
     """The result for pods that cannot form a group.
 
     Parameters
     ----------
+    context : SchedulingContext
     pods : sequence of Pod
     error : str
         Error of each pod and of the group.
+
+    Returns
+    -------
+    GroupResult
     """
-    rows = np.full(len(pods), -1, dtype=np.int32)
+    result = GroupResult(context.cache.state, len(pods))
     failure = Failure(error=error, nominating=NominatingInfo())
-    return GroupResult(rows, dict.fromkeys(range(len(pods)), failure), False, error, True)
+    result.fail(dict.fromkeys(range(len(pods)), failure), error, is_error=True)
+    return result
 
 
 def place_group(
@@ -123,7 +96,7 @@ def place_group(
                 try:
                     result = _decide(members, evicts)
                 except StatusError as failed:
-                    result = rejected(pods, failed.status.message())
+                    result = rejected(context, pods, failed.status.message())
             if transaction is not None and result.succeeded:
                 transaction.commit()
         if result.succeeded:
@@ -135,23 +108,25 @@ def place_group(
 
 def _decide(members: Members, evicts: bool) -> GroupResult:
     attempt, handle = decide(members), members.engine.handle
+    result = attempt.result
     if attempt.error:
         return _failed_with_error(attempt)
     if attempt.succeeded:
-        started = attempt.start()
-        return GroupResult(attempt.rows, attempt.failures, True, started=started)
+        result.started, result.succeeded = attempt.start(), True
+        return result
     if evicts and handle.preempts_for_groups and members.group is not None:
         preempt_for_group(members, members.group, attempt)
-    rows = np.full(len(members.pods), -1, dtype=np.int32)
-    return GroupResult(rows, attempt.failed(), False, attempt.message)
+    result.fail(attempt.failed(), attempt.message)
+    return result
 
 
 def _failed_with_error(attempt: Attempt) -> GroupResult:
     """The result after an error in the cycle of one pod; the other pods get an error that refers to it."""
-    result = rejected(attempt.members.pods, OTHER_FAILED.format(attempt.error))
+    result = rejected(attempt.context, attempt.members.pods, OTHER_FAILED.format(attempt.error))
     clear = NominatingInfo()
     own = {at: replace(one, nominating=clear) for at, one in attempt.failures.items() if one.error}
-    return replace(result, failures=result.failures | own)
+    result.failures.update(own)
+    return result
 
 
 # ---- the situation of a cycle ------------------------------------------------------------------------------
@@ -211,18 +186,13 @@ def schedule_workload(
         raise MoorageError(several_schedulers(pending))
     if not engines:
         return ScheduleResult(context.cache.state, 0)
-    placed = place_group(context, engines.pop(), group, pending, groups.scheduled(unit))
-    result = ScheduleResult(context.cache.state, len(pending))
-    result.rows[:] = placed.rows
-    result.failures.update(placed.failures)
-    for at, started in placed.started.items():
-        outcome = context.bindings.bind(started)
-        if outcome.failure is not None:
-            result.rows[at], result.failures[at] = -1, outcome.failure
-    later = context.finish_binding([started.pod for started in placed.started.values()])
-    for at, started in placed.started.items():
-        if started.pod.key in later:
-            result.rows[at], result.failures[at] = -1, later[started.pod.key]
+    result = place_group(context, engines.pop(), group, pending, groups.scheduled(unit))
+    bound = {at: context.bindings.bind(started) for at, started in result.started.items()}
+    later = context.finish_binding([started.pod for started in result.started.values()])
+    for at, outcome in bound.items():
+        failure = outcome.failure or later.get(outcome.pod.key)
+        if failure is not None:
+            result.rows[at], result.failures[at] = -1, failure
     context.sync()
     result.note_names()
     return result

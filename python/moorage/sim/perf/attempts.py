@@ -14,7 +14,7 @@ from moorage.objects.model.pod_group import PodGroup
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure, Result
-from moorage.scheduler.groups.place_group import GroupResult
+from moorage.scheduler.groups.group_attempt import GroupResult
 from moorage.scheduler.runs import Run as SchedulerRun
 
 from .pods import FAILED, GONE, PodRun

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.framework.runtime.steps import Steps
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, Pod
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.store import DeletedFinalStateUnknown
 from moorage.volume.binding.pod_volumes import PodVolumeClaims, PodVolumes

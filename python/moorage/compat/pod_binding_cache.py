@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from threading import RLock
 from typing import NamedTuple, TypeAlias
 
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.storage import PersistentVolumeClaim
+from moorage.objects import PersistentVolumeClaim, Pod
 from moorage.volume.binding.metrics import VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE
 from moorage.volume.binding.pod_volumes import BindingInfo
 

@@ -9,9 +9,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from moorage.framework.runtime.steps import Steps, take_all
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from moorage.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.store import Informer, ObjectClient
 from moorage.volume.binding.assume_cache import ObjectNotFoundError, PVAssumeCache, PVCAssumeCache
 from moorage.volume.binding.claims import VolumeError

@@ -13,7 +13,7 @@ from moorage.framework.plugin import interface as today
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.handle import FrameworkHandle as TodaysHandle
 from moorage.framework.plugin.waiting_pods import WaitingPod as TodaysWaitingPod
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 
 from .framework import MAX_TIMEOUT
 from .plugin_interface import (

@@ -9,7 +9,7 @@ from threading import Condition
 from typing import Protocol
 
 from moorage.framework.configuration.durations import format_duration
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 
 from .plugin_interface import (
     Error,

@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from moorage.cache import NodeInfo, SchedulerCache, Snapshot
 from moorage.errors import CacheError, MoorageError
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 
 NotFound = "not found"
 

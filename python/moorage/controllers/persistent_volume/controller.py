@@ -15,18 +15,9 @@ from msgspec.structs import replace
 
 from moorage.errors import MoorageError
 from moorage.framework.plugin.handle import EventRecorder
-from moorage.objects.model.meta import Object
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.storage import (
-    ObjectReference,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-)
-from moorage.store.errors import ConflictError, NotFoundError
-from moorage.store.informers.informer import DeletedFinalStateUnknown, Informer
-from moorage.store.informers.lister import Lister
+from moorage.objects import Node, Object, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from moorage.objects.model.storage import ObjectReference
+from moorage.store import ConflictError, DeletedFinalStateUnknown, Informer, Lister, NotFoundError
 from moorage.volume.binding.assume_cache import AssumeCache
 from moorage.volume.binding.claims import (
     VolumeError,

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from moorage.objects.model.meta import Object
-from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim
+from moorage.objects import Object, PersistentVolume, PersistentVolumeClaim
 from moorage.volume.binding.assume_cache import AssumeCache
 from moorage.volume.binding.metrics import (
     VOLUME_OPERATION_ERRORS,

@@ -6,11 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from moorage.framework.plugin.handle import EventRecorder
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
-from moorage.store.informers.informer import Informer
-from moorage.store.protocol import ObjectClient
+from moorage.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from moorage.store import Informer, ObjectClient
 
 from .volume_plugins import VolumePlugin
 

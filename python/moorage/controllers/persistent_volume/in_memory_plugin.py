@@ -6,12 +6,16 @@ from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
-from moorage.objects.model.meta import ObjectMeta
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from moorage.objects import (
+    Node,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    ObjectMeta,
+    PersistentVolume,
+)
 from moorage.objects.model.storage import (
     CSIPersistentVolumeSource,
-    PersistentVolume,
     PersistentVolumeSpec,
     TopologySelectorTerm,
     VolumeNodeAffinity,

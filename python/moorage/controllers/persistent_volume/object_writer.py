@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from moorage.framework.plugin.handle import EventRecorder
-from moorage.objects.model.meta import Object, Resources
-from moorage.objects.model.storage import ObjectReference, PersistentVolume, PersistentVolumeClaim
+from moorage.objects import Object, PersistentVolume, PersistentVolumeClaim, Resources
+from moorage.objects.model.storage import ObjectReference
 from moorage.objects.read.write import plain
+from moorage.store import ObjectClient
 from moorage.store.informers.indexer import by_namespace
-from moorage.store.protocol import ObjectClient
 from moorage.volume.binding.assume_cache import AssumeCache
 from moorage.volume.binding.claims import (
     VolumeError,

@@ -8,11 +8,9 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from moorage.objects import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.objects.workloads.ownership import FINISHED
-from moorage.store.errors import AlreadyExistsError, ApiError, NotFoundError
-from moorage.store.informers.lister import Lister
+from moorage.store import AlreadyExistsError, ApiError, Lister, NotFoundError
 from moorage.volume.binding.claims import (
     VolumeError,
     claim_class,

@@ -10,11 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
 from moorage.framework.plugin.handle import EventRecorder
-from moorage.objects.model.meta import Object, Resources
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim, TopologySelectorTerm
-from moorage.store.protocol import ObjectClient
+from moorage.objects import Node, Object, PersistentVolume, PersistentVolumeClaim, Pod, Resources
+from moorage.objects.model.storage import TopologySelectorTerm
+from moorage.store import ObjectClient
 from moorage.volume.binding.claims import VolumeError
 
 logger = logging.getLogger("moorage.volume")

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable
 from threading import RLock
 from typing import Generic, TypeVar, cast
 
-from moorage.objects.model.meta import Object
-from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim
+from moorage.objects import Object, PersistentVolume, PersistentVolumeClaim
 from moorage.store import DeletedFinalStateUnknown, Indexer, Informer
 from moorage.store.informers.indexer import by_namespace
 

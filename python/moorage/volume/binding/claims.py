@@ -9,19 +9,21 @@ from typing import Protocol, TypeVar
 from msgspec.structs import replace
 
 from moorage.errors import MoorageError
-from moorage.objects.model.meta import Object, ObjectMeta, QuantityLike
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import NodeSelector, Pod
-from moorage.objects.model.quantity import parse_value
-from moorage.objects.model.selectors import NodeSelectorMatcher
-from moorage.objects.model.storage import (
-    ObjectReference,
+from moorage.objects import (
+    Node,
+    NodeSelector,
+    NodeSelectorMatcher,
+    Object,
+    ObjectMeta,
     PersistentVolume,
     PersistentVolumeClaim,
+    Pod,
     StorageClass,
-    TopologySelectorTerm,
+    parse_value,
 )
-from moorage.store.errors import NotFoundError
+from moorage.objects.model.meta import QuantityLike
+from moorage.objects.model.storage import ObjectReference, TopologySelectorTerm
+from moorage.store import NotFoundError
 from moorage.volume.constants import (
     BETA_STORAGE_CLASS,
     BIND_COMPLETED,

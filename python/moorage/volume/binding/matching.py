@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator
 
-from moorage.objects.model.pod import NodeSelectorRequirement
-from moorage.objects.model.selectors import LabelSelectorMatcher
-from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim
+from moorage.objects import (
+    LabelSelectorMatcher,
+    NodeSelectorRequirement,
+    PersistentVolume,
+    PersistentVolumeClaim,
+)
 
 from .claims import (
     VolumeError,

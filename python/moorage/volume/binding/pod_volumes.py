@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from moorage.objects.model.pod import Pod, Volume
-from moorage.objects.model.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
+from moorage.objects import PersistentVolume, PersistentVolumeClaim, Pod, Volume
+from moorage.objects.model.storage import CSIStorageCapacity
 from moorage.volume.constants import SELECTED_NODE
 
 from .claims import claim_class, requested_storage

@@ -7,15 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from moorage.errors import MoorageError
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.storage import (
-    CSIDriver,
-    CSIStorageCapacity,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-)
+from moorage.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from moorage.objects.model.storage import CSIDriver, CSIStorageCapacity
 from moorage.store import InformerFactory, Lister, NotFoundError, ObjectClient
 
 from .assume_cache import PVAssumeCache, PVCAssumeCache

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from moorage.framework.runtime.steps import Steps, take_all
-from moorage.objects.model.meta import Object
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.selectors import LabelSelectorMatcher
-from moorage.objects.model.storage import (
-    CSIStorageCapacity,
+from moorage.objects import (
+    LabelSelectorMatcher,
+    Node,
+    Object,
     PersistentVolume,
     PersistentVolumeClaim,
+    Pod,
     StorageClass,
 )
+from moorage.objects.model.storage import CSIStorageCapacity
 from moorage.store import NotFoundError
 from moorage.volume.constants import NO_PROVISIONER, SELECTED_NODE
 

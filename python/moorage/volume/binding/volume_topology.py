@@ -10,11 +10,16 @@ import numpy.typing as npt
 
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.table_columns import label_column
-from moorage.objects.model.meta import ObjectMeta
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from moorage.objects.model.selectors import NodeSelectorMatcher, field_requirement_error, requirement_error
-from moorage.objects.model.storage import PersistentVolume
+from moorage.objects import (
+    Node,
+    NodeSelector,
+    NodeSelectorMatcher,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    ObjectMeta,
+    PersistentVolume,
+)
+from moorage.objects.model.selectors import field_requirement_error, requirement_error
 
 if TYPE_CHECKING:
     from moorage.framework.plugin.handle import FrameworkHandle

@@ -13,14 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage._core.state.node_table import NodeTable
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.storage import (
-    CSINode,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-    VolumeAttachment,
-)
+from moorage.objects import CSINode, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from moorage.objects.model.storage import VolumeAttachment
 from moorage.store import InformerFactory
 from moorage.store.informers.indexer import KeyLog
 from moorage.volume.binding.claims import VolumeError, check_owner, claim_class

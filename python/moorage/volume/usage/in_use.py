@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from moorage._core.state.cluster_state import ClusterState
-from moorage.objects.model.pod import DiskVolumeSource, Pod, Volume
+from moorage.objects import Pod, Volume
+from moorage.objects.model.pod import DiskVolumeSource
 from moorage.store import InformerFactory
 
 from .attached import NO_NODE, AttachedVolumes

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from moorage.objects.model.pod import DiskVolumeSource, Volume
-from moorage.objects.model.storage import PersistentVolume, PersistentVolumeSpec
+from moorage.objects import PersistentVolume, Volume
+from moorage.objects.model.pod import DiskVolumeSource
+from moorage.objects.model.storage import PersistentVolumeSpec
 
 MIGRATED = {
     "aws_elastic_block_store": "ebs.csi.aws.com",

@@ -46,18 +46,16 @@ class SimulatedController:
 
     def save(self) -> object:
         """What has been provisioned, and what the controller knows and has to do, for `undo`."""
-        volumes = [(plugin, plugin.volumes.copy(), len(plugin.calls)) for plugin in self._plugins.values()]
+        volumes = [(plugin, plugin.volumes.copy()) for plugin in self._plugins.values()]
         controller = self._controller
         return self._now, volumes, self._provisioners, controller, controller and controller.save()
 
     def undo(self, saved: Any) -> None:
         """Be as at `save`, in a store that is back in its state of then."""
         self._now, volumes, self._provisioners, self._controller, known = saved
-        for plugin, there, calls in volumes:
-            plugin.volumes = there.copy()
-            del plugin.calls[calls:]
-        kept = {id(plugin) for plugin, _, _ in volumes}
-        self._plugins = {name: one for name, one in self._plugins.items() if id(one) in kept}
+        for plugin, assets in volumes:
+            plugin.volumes = assets.copy()
+        self._plugins = {plugin.name: plugin for plugin, _ in volumes}
         if self._controller is not None:
             self._controller.undo(known)
 

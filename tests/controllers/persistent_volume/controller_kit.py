@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import pytest
 from msgspec.structs import replace
 
 from moorage.controllers.persistent_volume.controller import PersistentVolumeController, new_controller
 from moorage.controllers.persistent_volume.controller_parameters import ControllerParameters
-from moorage.controllers.persistent_volume.in_memory_plugin import InMemoryProvisioner
+from moorage.controllers.persistent_volume.in_memory_plugin import InMemoryProvisioner, InMemoryVolume
 from moorage.controllers.persistent_volume.operations import Work
+from moorage.controllers.persistent_volume.volume_plugins import RecycleEventRecorder, VolumeOptions
 from moorage.errors import MoorageError
 from moorage.framework.plugin.handle import EventRecorder
 from moorage.objects.model.meta import Object, ObjectMeta
@@ -28,6 +30,7 @@ from moorage.objects.model.storage import (
     StorageClass,
 )
 from moorage.store import InformerFactory, ObjectStore
+from moorage.volume.binding.claims import VolumeError
 from moorage.volume.constants import (
     BETA_STORAGE_PROVISIONER,
     BIND_COMPLETED,
@@ -181,7 +184,48 @@ class Clock:
         return self.now
 
 
-class Recycler(InMemoryProvisioner):
+Call: TypeAlias = Literal["new_provisioner", "provision", "new_deleter", "delete", "recycle"]
+
+
+class ScriptedProvisioner(InMemoryProvisioner):
+    """Notes its calls, each with the name of the volume, and lets some fail."""
+
+    def __init__(self, name: str, **settings: Any) -> None:
+        super().__init__(name, **settings)
+        self.calls: list[tuple[Call, str]] = []
+        self._failures: defaultdict[Call, deque[Exception]] = defaultdict(deque)
+
+    def fail(self, call: Call, error: Exception | str = "", times: int = 1) -> None:
+        """Let the next calls of a kind fail, after those that were to fail before."""
+        raised = error if isinstance(error, Exception) else VolumeError(error or f"{call} failed")
+        self._failures[call].extend([raised] * times)
+
+    def _called(self, call: Call, name: str) -> None:
+        self.calls.append((call, name))
+        if self._failures[call]:
+            raise self._failures[call].popleft()
+
+    def new_provisioner(self, options: VolumeOptions) -> InMemoryVolume:
+        self._called("new_provisioner", options.pv_name)
+        return super().new_provisioner(options)
+
+    def new_deleter(self, volume: PersistentVolume) -> InMemoryVolume:
+        self._called("new_deleter", volume.name)
+        return super().new_deleter(volume)
+
+    def recycle(self, name: str, volume: PersistentVolume, recorder: RecycleEventRecorder) -> None:
+        self._called("recycle", name)
+
+    def make(self, options: VolumeOptions, *where: Any) -> PersistentVolume:
+        self._called("provision", options.pv_name)
+        return super().make(options, *where)
+
+    def remove(self, name: str) -> None:
+        self._called("delete", name)
+        super().remove(name)
+
+
+class Recycler(ScriptedProvisioner):
     """Supports every volume."""
 
     def can_support(self, volume: PersistentVolume) -> bool:
@@ -214,7 +258,7 @@ class World:
         self.store = ObjectStore()
         for obj in (*CLASSES, *objects):
             self.store.create(obj)
-        self.plugin = InMemoryProvisioner(PLUGIN)
+        self.plugin = ScriptedProvisioner(PLUGIN)
         self.plugins = [self.plugin] if plugins is None else plugins
         self.client = client(self.store)
         self.provisioning = provisioning

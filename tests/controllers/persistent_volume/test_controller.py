@@ -16,6 +16,7 @@ from tests.controllers.persistent_volume.controller_kit import (
     DP_EXTERNAL,
     NS,
     PLUGIN,
+    ScriptedProvisioner,
     World,
     free,
     made_by,
@@ -23,7 +24,6 @@ from tests.controllers.persistent_volume.controller_kit import (
     pvc,
 )
 
-from moorage.controllers.persistent_volume.in_memory_plugin import InMemoryProvisioner
 from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim
 from moorage.volume.binding.claims import VolumeError
 from moorage.volume.binding.metrics import VOLUME_OPERATION_SECONDS
@@ -167,7 +167,7 @@ def test_no_resyncs() -> None:
 
 
 def test_plugins_that_cannot_be_used() -> None:
-    class Broken(InMemoryProvisioner):
+    class Broken(ScriptedProvisioner):
         def init(self, host: Any) -> None:
             raise OSError("no disk")
 
@@ -176,7 +176,7 @@ def test_plugins_that_cannot_be_used() -> None:
         World(plugins=[Broken("a")])
     assert str(raised.value) == f"{start}no disk"
     with pytest.raises(VolumeError) as raised:
-        World(plugins=[InMemoryProvisioner("a"), InMemoryProvisioner("a"), Broken("b")])
+        World(plugins=[ScriptedProvisioner("a"), ScriptedProvisioner("a"), Broken("b")])
     assert str(raised.value) == f'{start}[volume plugin "a" was registered more than once, no disk]'
 
 
@@ -272,7 +272,7 @@ def test_an_operation_in_a_thread_holds_up_nobody() -> None:
     """One claim's volume takes its time; another claim is bound meanwhile."""
     began, go_on = Event(), Event()
 
-    class Slow(InMemoryProvisioner):
+    class Slow(ScriptedProvisioner):
         def make(self, *args: Any) -> PersistentVolume:
             began.set()
             assert go_on.wait(LIMIT)

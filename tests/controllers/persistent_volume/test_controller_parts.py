@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from threading import Event
 
 import pytest
-from tests.controllers.persistent_volume.controller_kit import Clock, free, pvc
+from tests.controllers.persistent_volume.controller_kit import Clock, ScriptedProvisioner, free, pvc
 
-from moorage.controllers.persistent_volume.in_memory_plugin import InMemoryProvisioner
 from moorage.controllers.persistent_volume.operations import Operations
 from moorage.controllers.persistent_volume.volume_plugins import (
     DeletableVolumePlugin,
@@ -150,7 +149,7 @@ def test_operations_in_threads() -> None:
 # ---- plugin ----
 
 
-def make(plugin: InMemoryProvisioner, node: Node | None = None, *zones: str) -> PersistentVolume:
+def make(plugin: ScriptedProvisioner, node: Node | None = None, *zones: str) -> PersistentVolume:
     terms: tuple[TopologySelectorTerm, ...] = ()
     if zones:
         label = TopologySelectorLabelRequirement(key=ZONE, values=zones)
@@ -160,7 +159,7 @@ def make(plugin: InMemoryProvisioner, node: Node | None = None, *zones: str) -> 
 
 
 def test_what_the_plugin_is() -> None:
-    plugin = InMemoryProvisioner("p")
+    plugin = ScriptedProvisioner("p")
     for kind in (ProvisionableVolumePlugin, DeletableVolumePlugin, RecyclableVolumePlugin):
         assert isinstance(plugin, kind)
     assert plugin.can_support(make(plugin))
@@ -181,12 +180,12 @@ def test_where_a_volume_can_be_used(
     node: str | None, keys: tuple[str, ...], zones: tuple[str, ...], reaches: set[str]
 ) -> None:
     on = Node(metadata=ObjectMeta(name="n", labels={ZONE: node})) if node else None
-    volume = make(InMemoryProvisioner("p", topology_keys=keys), on, *zones)
+    volume = make(ScriptedProvisioner("p", topology_keys=keys), on, *zones)
     assert {zone for zone in ("a", "b") if reaches_node(volume, {ZONE: zone})} == reaches
 
 
 def test_what_the_plugin_refuses() -> None:
-    plugin = InMemoryProvisioner("p", capacity=2**30)
+    plugin = ScriptedProvisioner("p", capacity=2**30)
     node = Node(metadata=ObjectMeta(name="n", labels={ZONE: "c"}))
     with pytest.raises(VolumeError, match=r'^node "n" is not in the allowed topologies$'):
         make(plugin, node, "a", "b")

@@ -10,12 +10,13 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.controllers.persistent_volume.controller_kit import ScriptedProvisioner
 from tests.controllers.persistent_volume.test_crashes import Killed, Mortal
 from tests.core.make import node, pod
 from tests.volume.make import storage_class, uses
 
 from moorage import Scheduler
-from moorage.controllers.persistent_volume import InMemoryProvisioner, PersistentVolumeController
+from moorage.controllers.persistent_volume import PersistentVolumeController
 from moorage.controllers.persistent_volume.controller import new_controller
 from moorage.controllers.persistent_volume.controller_parameters import ControllerParameters
 from moorage.objects.model.meta import ObjectMeta
@@ -102,7 +103,7 @@ class Town:
         self.now = 0.0
         self.store = ObjectStore()
         self.actions = list(actions)
-        self.storage = InMemoryProvisioner(MADE, topology_keys=(HOSTNAME,))
+        self.storage = ScriptedProvisioner(MADE, topology_keys=(HOSTNAME,))
         classes = [
             storage_class("local", "kubernetes.io/no-provisioner", WAITS),
             storage_class("late", MADE, WAITS),

@@ -15,6 +15,7 @@ from tests.controllers.persistent_volume.controller_kit import (
     NODE1,
     PLUGIN,
     Case,
+    ScriptedProvisioner,
     World,
     check_result,
     check_sync_claim,
@@ -26,7 +27,6 @@ from tests.controllers.persistent_volume.controller_kit import (
     pvc,
 )
 
-from moorage.controllers.persistent_volume.in_memory_plugin import InMemoryProvisioner
 from moorage.controllers.persistent_volume.volume_plugins import VolumeOptions
 from moorage.objects.model.meta import ObjectMeta
 from moorage.objects.model.node import Node
@@ -52,7 +52,7 @@ def made(class_name: str = "gold") -> PersistentVolume:
 
 
 def failing(call: Any, error: str, times: int = 1) -> dict[str, Any]:
-    plugin = InMemoryProvisioner(PLUGIN)
+    plugin = ScriptedProvisioner(PLUGIN)
     plugin.fail(call, error, times)
     return {"plugins": [plugin]}
 
@@ -183,7 +183,7 @@ CASES = [
             "Warning ProvisioningFailed Mount options are not supported by the provisioner but "
             'StorageClass "mount" has mount options [foo bar]',
         ),
-        world={"plugins": [InMemoryProvisioner(PLUGIN, mount_options=False)]},
+        world={"plugins": [ScriptedProvisioner(PLUGIN, mount_options=False)]},
     ),
     Case(
         "11-21 migrated",
@@ -276,7 +276,7 @@ def test_no_plugin_deletes_what_could_not_be_created() -> None:
         """Cannot delete."""
 
         def __init__(self) -> None:
-            self.made = InMemoryProvisioner(PLUGIN)
+            self.made = ScriptedProvisioner(PLUGIN)
             self.name, self.init, self.can_support = PLUGIN, self.made.init, self.made.can_support
             self.supports_mount_option = self.made.supports_mount_option
             self.new_provisioner = self.made.new_provisioner
@@ -302,7 +302,7 @@ def test_what_the_plugin_is_told() -> None:
     """Upstream's names of the tags, which mark the real volume in a cloud."""
     told = []
 
-    class Listens(InMemoryProvisioner):
+    class Listens(ScriptedProvisioner):
         def new_provisioner(self, options: VolumeOptions) -> Any:
             told.append(options)
             return super().new_provisioner(options)

@@ -101,9 +101,7 @@ def with_volumes(one: Scheduler) -> dict[str, Any]:
             one.client.list(kind) for kind in (PersistentVolume, PersistentVolumeClaim, StorageClass)
         ],
         "assumed volumes": [assumed(cache) for cache in caches(one)],
-        "provisioned": {
-            name: (plugin.volumes.copy(), plugin.calls.copy()) for name, plugin in provisioners.items()
-        },
+        "provisioned": {name: plugin.volumes.copy() for name, plugin in provisioners.items()},
         "time": one.volumes.now(),
     }
 

@@ -75,9 +75,7 @@ class Status:
         return None if Status.IsSuccess(self) else FrameworkError(Status.Message(self))
 
 
-def NewStatus(code: _Code, msg: str) -> Status:
-    """A status of this code and message."""
-    return Status(code, msg)
+NewStatus = Status
 
 
 # ---- the data of a cycle -----------------------------------------------------------------------------------
@@ -177,9 +175,7 @@ class PluginContext(RWMutex):
         self._storage.pop(key, None)
 
 
-def NewPluginContext() -> PluginContext:
-    """An empty context."""
-    return PluginContext()
+NewPluginContext = PluginContext
 
 
 # ---- plugins -----------------------------------------------------------------------------------------------
@@ -350,6 +346,5 @@ class Registry(dict[str, PluginFactory]):
         del self[name]
 
 
-def NewRegistry() -> Registry:
-    """The registry of the default plugins, of which there were none yet."""
-    return Registry()
+NewRegistry = Registry
+"""The registry of the default plugins, of which there were none yet."""

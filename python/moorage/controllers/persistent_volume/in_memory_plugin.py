@@ -1,10 +1,9 @@
-"""Volumes in memory for simulations and tests, with programmable failures."""
+"""Volumes in memory, for simulations and tests."""
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypeAlias
+from dataclasses import dataclass
 
 from moorage.objects import (
     Node,
@@ -24,8 +23,6 @@ from moorage.volume.binding.claims import VolumeError, allows_topology, parse_by
 from moorage.volume.constants import PROVISIONED_BY
 
 from .volume_plugins import RecycleEventRecorder, VolumeHost, VolumeOptions
-
-Call: TypeAlias = Literal["new_provisioner", "provision", "new_deleter", "delete", "recycle"]
 
 
 class InMemoryProvisioner:
@@ -47,8 +44,6 @@ class InMemoryProvisioner:
     ----------
     volumes : dict
         Name of each storage asset, to its bytes.
-    calls : list
-        The calls so far, each with the name of the volume.
     """
 
     def __init__(
@@ -61,26 +56,9 @@ class InMemoryProvisioner:
     ) -> None:
         self.name = name
         self.volumes: dict[str, int] = {}
-        self.calls: list[tuple[Call, str]] = []
         self._topology_keys = tuple(topology_keys)
         self._capacity = capacity
         self._mount_options = mount_options
-        self._failures: defaultdict[Call, deque[Exception]] = defaultdict(deque)
-
-    def fail(self, call: Call, error: Exception | str = "", times: int = 1) -> None:
-        """Let the next calls of a kind fail, in addition to failures requested before.
-
-        Parameters
-        ----------
-        call : {"new_provisioner", "provision", "new_deleter", "delete", "recycle"}
-            Which calls.
-        error : Exception or str
-            What to raise, or the text of a `VolumeError`.
-        times : int
-            How many calls fail; later ones succeed again.
-        """
-        raised = error if isinstance(error, Exception) else VolumeError(error or f"{call} failed")
-        self._failures[call].extend([raised] * times)
 
     def init(self, host: VolumeHost) -> None:
         """Nothing to prepare."""
@@ -96,21 +74,18 @@ class InMemoryProvisioner:
         return self._mount_options
 
     def new_provisioner(self, options: VolumeOptions) -> InMemoryVolume:
-        self._called("new_provisioner", options.pv_name)
         return InMemoryVolume(self, options.pv_name, options)
 
     def new_deleter(self, volume: PersistentVolume) -> InMemoryVolume:
-        self._called("new_deleter", volume.name)
         return InMemoryVolume(self, volume.name, None)
 
     def recycle(self, name: str, volume: PersistentVolume, recorder: RecycleEventRecorder) -> None:
-        self._called("recycle", name)
+        """Nothing to scrub."""
 
     def make(
         self, options: VolumeOptions, node: Node | None, allowed: Sequence[TopologySelectorTerm]
     ) -> PersistentVolume:
         """Provision a volume of the size that its claim requests."""
-        self._called("provision", options.pv_name)
         claim = options.pvc.spec
         requested = claim.resources.requests.get("storage", 0)
         if node is not None and not allows_topology(allowed, node.metadata.labels):
@@ -135,7 +110,6 @@ class InMemoryProvisioner:
 
     def remove(self, name: str) -> None:
         """Delete a volume; unknown volumes are ignored."""
-        self._called("delete", name)
         self.volumes.pop(name, None)
 
     def _affinity(
@@ -157,29 +131,24 @@ class InMemoryProvisioner:
         terms = tuple(_term(labels) for labels in topologies)
         return VolumeNodeAffinity(required=NodeSelector(node_selector_terms=terms)) if terms else None
 
-    def _called(self, call: Call, name: str) -> None:
-        self.calls.append((call, name))
-        if self._failures[call]:
-            raise self._failures[call].popleft()
 
-
+@dataclass(frozen=True, slots=True)
 class InMemoryVolume:
     """The provisioner and deleter of one volume of an `InMemoryProvisioner`."""
 
-    def __init__(self, plugin: InMemoryProvisioner, name: str, options: VolumeOptions | None) -> None:
-        self._plugin = plugin
-        self._name = name
-        self._options = options
+    plugin: InMemoryProvisioner
+    name: str
+    options: VolumeOptions | None
 
     def provision(
         self, selected_node: Node | None, allowed_topologies: Sequence[TopologySelectorTerm]
     ) -> PersistentVolume:
-        if self._options is None:
-            raise VolumeError(f'volume "{self._name}" is to be deleted, not made')
-        return self._plugin.make(self._options, selected_node, allowed_topologies)
+        if self.options is None:
+            raise VolumeError(f'volume "{self.name}" is to be deleted, not made')
+        return self.plugin.make(self.options, selected_node, allowed_topologies)
 
     def delete(self) -> None:
-        self._plugin.remove(self._name)
+        self.plugin.remove(self.name)
 
 
 def _term(labels: Mapping[str, tuple[str, ...]]) -> NodeSelectorTerm:

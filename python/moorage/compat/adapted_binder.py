@@ -43,24 +43,64 @@ class AdaptedVolumeBinder:
         self, pod: Pod, claims: PodVolumeClaims, node: Node
     ) -> tuple[PodVolumes, tuple[str, ...]]:
         """Have the binder find volumes; returns its decisions, and the reasons why the node is not
-        feasible."""
+        feasible.
+
+        Parameters
+        ----------
+        pod : Pod
+        claims : PodVolumeClaims
+            Not used: the binder classifies them itself.
+        node : Node
+
+        Returns
+        -------
+        volumes : PodVolumes
+        reasons : tuple of str
+        """
         unbound, bound = self._binder.find_pod_volumes(pod, node)
         reasons = (*(() if bound else (NODE_CONFLICT,)), *(() if unbound else (BIND_CONFLICT,)))
         cache = self._binder.get_bindings_cache()
         return PodVolumes() if cache is None else cached_volumes(cache, pod, node.name), reasons
 
     def assume_pod_volumes(self, pod: Pod, node_name: str, pod_volumes: PodVolumes) -> bool:
-        """Have the binder assume its decisions."""
+        """Have the binder assume its decisions.
+
+        Parameters
+        ----------
+        pod : Pod
+        node_name : str
+        pod_volumes : PodVolumes
+            Not used: the binder has its decisions.
+
+        Returns
+        -------
+        bool
+            Whether every claim is fully bound already.
+        """
         return self._binder.assume_pod_volumes(pod, node_name)
 
     def revert_assumed_pod_volumes(self, pod_volumes: PodVolumes) -> None:
         """Undo `assume_pod_volumes`. Of the binders of v1.14 only `CachingVolumeBinder` can; the assumed
-        states of others remain until the informers report newer ones."""
+        states of others remain until the informers report newer ones.
+
+        Parameters
+        ----------
+        pod_volumes : PodVolumes
+        """
         if isinstance(self._binder, CachingVolumeBinder):
             self._binder.revert_assumed_pod_volumes(pod_volumes)
 
     def binding(self, pod: Pod, pod_volumes: PodVolumes, node_name: str) -> Steps[None]:
-        """Have the binder bind what it assumed: in steps for a `CachingVolumeBinder`, else in one call."""
+        """Have the binder bind what it assumed: in steps for a `CachingVolumeBinder`, else in one call.
+
+        Parameters
+        ----------
+        pod : Pod
+        pod_volumes : PodVolumes
+            Not used, as for `assume_pod_volumes`.
+        node_name : str
+            Not used: the binder has recorded it.
+        """
         if isinstance(self._binder, CachingVolumeBinder):
             yield from self._binder.binding(pod)
         else:
@@ -75,15 +115,18 @@ class DecisionsHandler:
         self._decisions = decisions
 
     def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
+        """Delete the decisions about a pod that has a node or has finished."""
         if obj.spec.node_name or obj.status.phase in FINISHED:
             self._decisions.delete_bindings(obj)
 
     def on_update(self, old: Pod, new: Pod) -> None:
+        """As `on_add`, and for an earlier pod of the same name."""
         if old.metadata.uid != new.metadata.uid:
             self._decisions.delete_bindings(old)
         self.on_add(new, False)
 
     def on_delete(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
+        """Delete the decisions about a deleted pod."""
         self._decisions.delete_bindings(obj.obj if isinstance(obj, DeletedFinalStateUnknown) else obj)
 
 

@@ -40,7 +40,17 @@ class PodBindingCache:
         bindings: list[BindingInfo] | None,
         provisionings: list[PersistentVolumeClaim] | None,
     ) -> None:
-        """Store the decision for a pod and a node; the lists are not copied."""
+        """Store the decision for a pod and a node; the lists are not copied.
+
+        Parameters
+        ----------
+        pod : Pod
+        node : str
+        bindings : list of BindingInfo, or None
+            Claims and their volumes.
+        provisionings : list of PersistentVolumeClaim, or None
+            Claims to provision.
+        """
         with self._lock:
             nodes = self._pods.setdefault(pod.key, {})
             if node not in nodes:
@@ -48,42 +58,81 @@ class PodBindingCache:
             nodes[node] = NodeDecision(bindings, provisionings)
 
     def clear_bindings(self, pod: Pod, node: str) -> None:
-        """Delete the decision for a pod and a node. The pod's entry remains."""
+        """Delete the decision for a pod and a node. The pod's entry remains.
+
+        Parameters
+        ----------
+        pod : Pod
+        node : str
+        """
         with self._lock:
             self._pods.get(pod.key, {}).pop(node, None)
             if self._assumed.get(pod.key) == node:
                 del self._assumed[pod.key]
 
     def get_bindings(self, pod: Pod, node: str) -> list[BindingInfo] | None:
-        """The bindings for a pod and a node: None without a decision, an empty list if there are none."""
+        """The bindings for a pod and a node: None without a decision, an empty list if there are none.
+
+        Parameters
+        ----------
+        pod : Pod
+        node : str
+        """
         decision = self._decision(pod, node)
         return None if decision is None else decision.bindings
 
     def get_provisioned_pvcs(self, pod: Pod, node: str) -> list[PersistentVolumeClaim] | None:
-        """The claims to provision; None and the empty list as for `get_bindings`."""
+        """The claims to provision; None and the empty list as for `get_bindings`.
+
+        Parameters
+        ----------
+        pod : Pod
+        node : str
+        """
         decision = self._decision(pod, node)
         return None if decision is None else decision.provisionings
 
     def get_decisions(self, pod: Pod) -> NodeDecisions | None:
-        """All decisions for a pod; None for an unknown pod."""
+        """All decisions for a pod; None for an unknown pod.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
         with self._lock:
             nodes = self._pods.get(pod.key)
             return None if nodes is None else nodes.copy()
 
     def delete_bindings(self, pod: Pod) -> None:
-        """Delete all decisions for a pod, and its entry."""
+        """Delete all decisions for a pod, and its entry.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
         with self._lock:
             self._assumed.pop(pod.key, None)
             if self._pods.pop(pod.key, None) is not None:
                 VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE.inc("delete")
 
     def assume_node(self, pod: Pod, node: str) -> None:
-        """Record the node for which a pod's volumes are assumed."""
+        """Record the node for which a pod's volumes are assumed.
+
+        Parameters
+        ----------
+        pod : Pod
+        node : str
+        """
         with self._lock:
             self._assumed[pod.key] = node
 
     def assumed_node(self, pod: Pod) -> str:
-        """The node for which a pod's volumes were assumed last; "" if that decision was deleted."""
+        """The node for which a pod's volumes were assumed last; "" if that decision was deleted.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
         with self._lock:
             return self._assumed.get(pod.key, "")
 

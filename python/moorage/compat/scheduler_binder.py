@@ -32,7 +32,17 @@ class SchedulerVolumeBinder(Protocol):
 
     def find_pod_volumes(self, pod: Pod, node: Node) -> tuple[bool, bool]:
         """Whether the claims that are not bound can be bound or provisioned on a node, and whether the
-        volumes of those that are can be used there. May be called in parallel."""
+        volumes of those that are can be used there. May be called in parallel.
+
+        Parameters
+        ----------
+        pod : Pod
+        node : Node
+
+        Returns
+        -------
+        unbound_satisfied, bound_satisfied : bool
+        """
 
     def assume_pod_volumes(self, assumed_pod: Pod, node_name: str) -> bool:
         """Assume what was found for a pod and a node; true if there is nothing to do, as every claim is fully
@@ -40,18 +50,39 @@ class SchedulerVolumeBinder(Protocol):
 
         The binder records the node for `bind_pod_volumes`. Upstream sets ``spec.nodeName`` of its argument;
         pods are immutable here.
+
+        Parameters
+        ----------
+        assumed_pod : Pod
+        node_name : str
+
+        Returns
+        -------
+        bool
         """
 
     def bind_pod_volumes(self, assumed_pod: Pod) -> None:
         """Write what is assumed for a pod on the node in its spec, or where it has none on the node for which
-        it was assumed, and wait until it is so. May be called in parallel, once for each pod."""
+        it was assumed, and wait until it is so. May be called in parallel, once for each pod.
+
+        Parameters
+        ----------
+        assumed_pod : Pod
+        """
 
     def get_bindings_cache(self) -> PodBindingCache | None:
         """The cache of decisions, if there is one. May be called at any time."""
 
 
 def cached_volumes(cache: PodBindingCache, pod: Pod, node_name: str) -> PodVolumes:
-    """The decisions in a cache about a pod and a node."""
+    """The decisions in a cache about a pod and a node.
+
+    Parameters
+    ----------
+    cache : PodBindingCache
+    pod : Pod
+    node_name : str
+    """
     claims = cache.get_provisioned_pvcs(pod, node_name)
     provisions = None if claims is None else [DynamicProvision(claim) for claim in claims]
     return PodVolumes(cache.get_bindings(pod, node_name), provisions)
@@ -191,7 +222,12 @@ class CachingVolumeBinder:
                         ) from error
 
     def bind_pod_volumes(self, assumed_pod: Pod) -> None:
-        """Bind what was assumed, as `SchedulerVolumeBinder`; errors as for `binding`."""
+        """Bind what was assumed, as `SchedulerVolumeBinder`; errors as for `binding`.
+
+        Parameters
+        ----------
+        assumed_pod : Pod
+        """
         take_all(self.binding(assumed_pod), self._sleep)
 
     def get_bindings_cache(self) -> PodBindingCache:

@@ -75,7 +75,13 @@ class PermitWait:
         return self.waiting.allow(*self.plugins)
 
     def Reject(self, msg: str) -> bool:
-        """Declare the pod unschedulable; True if the signal was delivered."""
+        """Declare the pod unschedulable; True if the signal was delivered.
+
+        Parameters
+        ----------
+        msg : str
+            The reason.
+        """
         self.waiting.expire(self.clock())
         pending = self.waiting.get_pending_plugins()
         plugin = next((name for name in pending if name in self.plugins), "")
@@ -133,7 +139,12 @@ class ContextEntry:
 
 
 def context_of(state: CycleState) -> PluginContext:
-    """The PluginContext of a scheduling cycle, created at the first call."""
+    """The PluginContext of a scheduling cycle, created at the first call.
+
+    Parameters
+    ----------
+    state : CycleState
+    """
     try:
         entry: ContextEntry = state.read(CONTEXT_KEY)
     except MoorageError:
@@ -144,7 +155,13 @@ def context_of(state: CycleState) -> PluginContext:
 
 def today_status(status: Any) -> Any:
     """A status with today's code; a code that v1alpha1 does not know is an Error. Other objects are returned
-    unchanged: today's framework refuses them."""
+    unchanged: today's framework refuses them.
+
+    Parameters
+    ----------
+    status : object
+        The result of a plugin of v1alpha1.
+    """
     if not isinstance(status, Status):
         return status
     code = CODES.get(status.code, today.Code.ERROR)

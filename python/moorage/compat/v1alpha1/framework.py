@@ -43,7 +43,14 @@ class Clock(Protocol):
         """The time; it does not go back."""
 
     def wait(self, condition: Condition, until: float) -> None:
-        """Block until the condition is notified or it is `until`, or less. The caller holds the condition."""
+        """Block until the condition is notified or it is `until`, or less. The caller holds the condition.
+
+        Parameters
+        ----------
+        condition : threading.Condition
+        until : float
+            Seconds on this clock.
+        """
 
 
 class MonotonicClock:
@@ -88,7 +95,13 @@ class PodInPermit:
         return self._signal(None)
 
     def Reject(self, msg: str) -> bool:
-        """Declare the pod unschedulable; True if the signal was delivered."""
+        """Declare the pod unschedulable; True if the signal was delivered.
+
+        Parameters
+        ----------
+        msg : str
+            The reason.
+        """
         return self._signal(Status(Unschedulable, f"rejected while waiting at permit: {msg}"))
 
     def _signal(self, status: Status | None) -> bool:

@@ -171,7 +171,12 @@ class PluginContext(RWMutex):
         self._storage[key] = val
 
     def Delete(self, key: ContextKey) -> None:
-        """Delete the data of a key, if there is any."""
+        """Delete the data of a key, if there is any.
+
+        Parameters
+        ----------
+        key : str
+        """
         self._storage.pop(key, None)
 
 
@@ -195,21 +200,45 @@ class ReservePlugin(Plugin, Protocol):
     It should return Success or Error; any other code than Success rejects the pod too.
     """
 
-    def Reserve(self, pc: PluginContext, p: Pod, node_name: str, /) -> Status | None: ...
+    def Reserve(self, pc: PluginContext, p: Pod, node_name: str, /) -> Status | None:
+        """Update the plugin's state for a pod on a node.
+
+        Parameters
+        ----------
+        pc : PluginContext
+        p : Pod
+        node_name : str
+        """
 
 
 @runtime_checkable
 class PrebindPlugin(Plugin, Protocol):
     """Called before a pod is bound; any code but Success rejects the pod."""
 
-    def Prebind(self, pc: PluginContext, p: Pod, node_name: str, /) -> Status | None: ...
+    def Prebind(self, pc: PluginContext, p: Pod, node_name: str, /) -> Status | None:
+        """Prepare the binding of a pod.
+
+        Parameters
+        ----------
+        pc : PluginContext
+        p : Pod
+        node_name : str
+        """
 
 
 @runtime_checkable
 class UnreservePlugin(Plugin, Protocol):
     """Called when a reserved pod was rejected in a later phase; to clean up the state of the pod."""
 
-    def Unreserve(self, pc: PluginContext, p: Pod, node_name: str, /) -> None: ...
+    def Unreserve(self, pc: PluginContext, p: Pod, node_name: str, /) -> None:
+        """Remove the state of a rejected pod.
+
+        Parameters
+        ----------
+        pc : PluginContext
+        p : Pod
+        node_name : str
+        """
 
 
 @runtime_checkable
@@ -219,7 +248,21 @@ class PermitPlugin(Plugin, Protocol):
     It returns Success, or Wait with the seconds to wait; otherwise the pod is rejected.
     """
 
-    def Permit(self, pc: PluginContext, p: Pod, node_name: str, /) -> tuple[Status | None, float]: ...
+    def Permit(self, pc: PluginContext, p: Pod, node_name: str, /) -> tuple[Status | None, float]:
+        """Permit, delay or reject the binding of a pod.
+
+        Parameters
+        ----------
+        pc : PluginContext
+        p : Pod
+        node_name : str
+
+        Returns
+        -------
+        status : Status or None
+        seconds : float
+            Timeout of a Wait.
+        """
 
 
 class NodeInfoMap(Mapping[str, NodeInfo]):
@@ -280,7 +323,13 @@ class WaitingPod(Protocol):
         """Allow the pod for all plugins that wait; True if the signal was delivered."""
 
     def Reject(self, msg: str) -> bool:
-        """Declare the pod unschedulable; True if the signal was delivered."""
+        """Declare the pod unschedulable; True if the signal was delivered.
+
+        Parameters
+        ----------
+        msg : str
+            The reason.
+        """
 
 
 class FrameworkHandle(Protocol):
@@ -291,10 +340,21 @@ class FrameworkHandle(Protocol):
         unchanged until the pod has passed the reserve plugins."""
 
     def IterateOverWaitingPods(self, callback: Callable[[WaitingPod], object]) -> None:
-        """Call back for each waiting pod, under a read lock: meanwhile none joins and none leaves."""
+        """Call back for each waiting pod, under a read lock: meanwhile none joins and none leaves.
+
+        Parameters
+        ----------
+        callback : callable
+            Its argument is a WaitingPod.
+        """
 
     def GetWaitingPod(self, uid: str) -> WaitingPod | None:
-        """The waiting pod with this UID, or None."""
+        """The waiting pod with this UID, or None.
+
+        Parameters
+        ----------
+        uid : str
+        """
 
 
 @dataclass(frozen=True, slots=True)

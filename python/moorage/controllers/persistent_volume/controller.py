@@ -172,7 +172,13 @@ class PersistentVolumeController(VolumeHost):
         return self._next_resync, [(part, part.save()) for part in self._parts()]
 
     def undo(self, saved: object) -> None:
-        """Restore the state of `save`. The store must have been restored to that point before."""
+        """Restore the state of `save`. The store must have been restored to that point before.
+
+        Parameters
+        ----------
+        saved : object
+            As returned by `save`.
+        """
         self._next_resync, parts = cast(Any, saved)
         for part, state in parts:
             part.undo(state)

@@ -36,18 +36,40 @@ class OperationTimes:
         self._begun: dict[str, tuple[float, tuple[str, str]]] = {}
 
     def begin(self, key: str, plugin: str, operation: str) -> None:
-        """Record the first attempt of an operation for an object; later attempts are ignored."""
+        """Record the first attempt of an operation for an object; later attempts are ignored.
+
+        Parameters
+        ----------
+        key : str
+            The claim's or volume's.
+        plugin : str
+            Name of the plugin or driver; "" if unknown.
+        operation : str
+            ``provision`` or ``delete``.
+        """
         self._begun.setdefault(key, (self._clock(), (plugin or NO_PLUGIN, operation)))
 
     def end(self, key: str) -> None:
-        """Observe the duration of the object's operation."""
+        """Observe the duration of the object's operation.
+
+        Parameters
+        ----------
+        key : str
+            As for `begin`; unknown keys are ignored.
+        """
         start = self._begun.pop(key, None)
         if start is not None:
             since, labels = start
             VOLUME_OPERATION_SECONDS.observe(self._clock() - since, *labels)
 
     def forget(self, key: str) -> None:
-        """Drop the object's operation."""
+        """Drop the object's operation.
+
+        Parameters
+        ----------
+        key : str
+            As for `begin`; unknown keys are ignored.
+        """
         self._begun.pop(key, None)
 
     def save(self) -> object:
@@ -55,12 +77,24 @@ class OperationTimes:
         return self._begun.copy()
 
     def undo(self, saved: Any) -> None:
-        """Restore the operations of `save`. Counters and histograms are not reset."""
+        """Restore the operations of `save`. Counters and histograms are not reset.
+
+        Parameters
+        ----------
+        saved : object
+            As returned by `save`.
+        """
         self._begun = saved.copy()
 
     @contextmanager
     def counting_failures(self, key: str) -> Iterator[None]:
-        """Count an exception as a failure of the object's operation, and let it pass."""
+        """Count an exception as a failure of the object's operation, and let it pass.
+
+        Parameters
+        ----------
+        key : str
+            As for `begin`.
+        """
         try:
             yield
         except Exception:

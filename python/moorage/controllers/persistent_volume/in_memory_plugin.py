@@ -64,7 +64,12 @@ class InMemoryProvisioner:
         """Nothing to prepare."""
 
     def can_support(self, volume: PersistentVolume) -> bool:
-        """Whether the CSI driver or the provisioner of a volume is this plugin."""
+        """Whether the CSI driver or the provisioner of a volume is this plugin.
+
+        Parameters
+        ----------
+        volume : PersistentVolume
+        """
         provisioner = volume.metadata.annotations.get(PROVISIONED_BY)
         csi = volume.spec.csi
         return self.name == (provisioner or (csi.driver if csi else ""))
@@ -74,9 +79,21 @@ class InMemoryProvisioner:
         return self._mount_options
 
     def new_provisioner(self, options: VolumeOptions) -> InMemoryVolume:
+        """A provisioner of one volume.
+
+        Parameters
+        ----------
+        options : VolumeOptions
+        """
         return InMemoryVolume(self, options.pv_name, options)
 
     def new_deleter(self, volume: PersistentVolume) -> InMemoryVolume:
+        """A deleter of one volume.
+
+        Parameters
+        ----------
+        volume : PersistentVolume
+        """
         return InMemoryVolume(self, volume.name, None)
 
     def recycle(self, name: str, volume: PersistentVolume, recorder: RecycleEventRecorder) -> None:
@@ -85,7 +102,21 @@ class InMemoryProvisioner:
     def make(
         self, options: VolumeOptions, node: Node | None, allowed: Sequence[TopologySelectorTerm]
     ) -> PersistentVolume:
-        """Provision a volume of the size that its claim requests."""
+        """Provision a volume of the size that its claim requests.
+
+        Parameters
+        ----------
+        options : VolumeOptions
+        node : Node or None
+            The selected node.
+        allowed : sequence of TopologySelectorTerm
+            The ``allowedTopologies`` of the class.
+
+        Raises
+        ------
+        VolumeError
+            The node is not in the allowed topologies, or the capacity is exhausted.
+        """
         claim = options.pvc.spec
         requested = claim.resources.requests.get("storage", 0)
         if node is not None and not allows_topology(allowed, node.metadata.labels):
@@ -109,7 +140,12 @@ class InMemoryProvisioner:
         )
 
     def remove(self, name: str) -> None:
-        """Delete a volume; unknown volumes are ignored."""
+        """Delete a volume; unknown volumes are ignored.
+
+        Parameters
+        ----------
+        name : str
+        """
         self.volumes.pop(name, None)
 
     def _affinity(

@@ -53,33 +53,74 @@ class ObjectWriter:
         self._recorder = recorder
 
     def event(self, regarding: Object, reason: str, note: str, type: str = "Normal") -> None:
-        """Record an event about an object."""
+        """Record an event about an object.
+
+        Parameters
+        ----------
+        regarding : Object
+        reason : str
+            Upstream's (controller/volume/events).
+        note : str
+        type : str
+            ``Normal`` or ``Warning``.
+        """
         self._recorder.event(regarding, type, reason, "", note)
 
     def warning(self, regarding: Object, reason: str, note: str) -> None:
-        """Record an event of type Warning."""
+        """Record an event of type Warning.
+
+        Parameters
+        ----------
+        regarding : Object
+        reason : str
+            Upstream's (controller/volume/events).
+        note : str
+        """
         self.event(regarding, reason, note, "Warning")
 
     def update_claim(self, old: PersistentVolumeClaim, new: PersistentVolumeClaim) -> PersistentVolumeClaim:
-        """Write metadata and spec of a claim."""
+        """Write metadata and spec of a claim.
+
+        Parameters
+        ----------
+        old, new : PersistentVolumeClaim
+            States of one claim.
+        """
         return self._write(self.claims, old, new)
 
     def update_volume(self, old: PersistentVolume, new: PersistentVolume) -> PersistentVolume:
-        """Write metadata and spec of a volume."""
+        """Write metadata and spec of a volume.
+
+        Parameters
+        ----------
+        old, new : PersistentVolume
+            States of one volume.
+        """
         return self._write(self.volumes, old, new)
 
     # ---- the four writes of a binding ----
 
     def bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
         """Bind a volume to a claim in four writes. After a crash between two of them the next sync of either
-        object completes the binding."""
+        object completes the binding.
+
+        Parameters
+        ----------
+        volume : PersistentVolume
+        claim : PersistentVolumeClaim
+        """
         volume = self.update_volume(volume, get_bind_volume_to_claim(volume, claim)[0])
         volume = self.update_volume_phase(volume, "Bound")
         claim = self.update_claim(claim, _bound_claim(claim, volume))
         self.update_claim_status(claim, "Bound", volume)
 
     def unbind(self, volume: PersistentVolume) -> None:
-        """Remove the claim from a volume. If the user made the binding, only the claim's UID is removed."""
+        """Remove the claim from a volume. If the user made the binding, only the claim's UID is removed.
+
+        Parameters
+        ----------
+        volume : PersistentVolume
+        """
         reference, meta = volume.spec.claim_ref, volume.metadata
         annotations = dict(meta.annotations)
         if annotations.pop(BOUND_BY_CONTROLLER, None) is not None:
@@ -98,14 +139,30 @@ class ObjectWriter:
     def update_volume_phase(
         self, volume: PersistentVolume, phase: str, message: str = ""
     ) -> PersistentVolume:
-        """Set the phase of a volume. If it has that phase already, its message is unchanged."""
+        """Set the phase of a volume. If it has that phase already, its message is unchanged.
+
+        Parameters
+        ----------
+        volume : PersistentVolume
+        phase : str
+        message : str
+        """
         if volume.status.phase == phase:
             return volume
         new = replace(volume, status=replace(volume.status, phase=phase, message=message))
         return self._write(self.volumes, volume, new, "status")
 
     def fail_volume(self, volume: PersistentVolume, reason: str, message: str) -> None:
-        """Set the phase Failed of a volume and record a warning, unless it has that phase."""
+        """Set the phase Failed of a volume and record a warning, unless it has that phase.
+
+        Parameters
+        ----------
+        volume : PersistentVolume
+        reason : str
+            Of the event.
+        message : str
+            Of the event and of the volume's status.
+        """
         if volume.status.phase != "Failed":
             self.warning(self.update_volume_phase(volume, "Failed", message), reason, message)
 
@@ -114,6 +171,13 @@ class ObjectWriter:
     ) -> PersistentVolumeClaim:
         """Set the phase of a claim, with access modes of its volume, and its capacity if the phase changes
         (the volume may have been resized since). Without a volume both are empty.
+
+        Parameters
+        ----------
+        claim : PersistentVolumeClaim
+        phase : str
+        volume : PersistentVolume, optional
+            The volume to which the claim is bound.
 
         Raises
         ------
@@ -128,7 +192,14 @@ class ObjectWriter:
         return self._write(self.claims, claim, replace(claim, status=new), "status")
 
     def lose_claim(self, claim: PersistentVolumeClaim, reason: str, message: str) -> None:
-        """Set the phase Lost of a claim and record a warning, unless it has that phase."""
+        """Set the phase Lost of a claim and record a warning, unless it has that phase.
+
+        Parameters
+        ----------
+        claim : PersistentVolumeClaim
+        reason, message : str
+            Of the event.
+        """
         if claim.status.phase != "Lost":
             self.warning(self.update_claim_status(claim, "Lost"), reason, message)
 
@@ -141,7 +212,13 @@ class ObjectWriter:
 
 
 def claim_key(reference: ObjectReference) -> str:
-    """``namespace/name`` of the claim that a volume refers to."""
+    """``namespace/name`` of the claim that a volume refers to.
+
+    Parameters
+    ----------
+    reference : ObjectReference
+        The volume's ``claimRef``.
+    """
     return f"{reference.namespace}/{reference.name}"
 
 

@@ -47,7 +47,12 @@ class Operations:
         self._lock = RLock()
 
     def use_threads(self, stop: Event) -> None:
-        """Run operations in threads from now on; when `stop` is set, each ends where it would wait."""
+        """Run operations in threads from now on; when `stop` is set, each ends where it would wait.
+
+        Parameters
+        ----------
+        stop : threading.Event
+        """
         self._stop = stop
 
     def run(self, name: str, work: Work) -> bool:
@@ -81,7 +86,12 @@ class Operations:
             pass
 
     def is_running(self, name: str) -> bool:
-        """Whether an operation is running, or waits between two steps."""
+        """Whether an operation is running, or waits between two steps.
+
+        Parameters
+        ----------
+        name : str
+        """
         return name in self._running
 
     def next_due(self) -> float | None:
@@ -104,7 +114,13 @@ class Operations:
 
     def undo(self, saved: object) -> None:
         """Restore the state of `save`, without threads. An operation that has continued since is dropped, as
-        its steps cannot be undone; its caller can start it again."""
+        its steps cannot be undone; its caller can start it again.
+
+        Parameters
+        ----------
+        saved : object
+            As returned by `save`.
+        """
         with self._lock:
             pauses, waiting, self._sequence = cast(Any, saved)
             self._pauses = pauses.copy()

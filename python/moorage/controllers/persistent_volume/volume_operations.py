@@ -386,7 +386,14 @@ class VolumeOperations:
 
 
 def pods_that_use(lister: Lister[Pod], claim: str) -> list[Pod]:
-    """The pods that use a claim (``namespace/name``) and have not finished, by name."""
+    """The pods that use a claim (``namespace/name``) and have not finished, by name.
+
+    Parameters
+    ----------
+    lister : Lister of Pod
+        With the index `PODS_BY_CLAIM`.
+    claim : str
+    """
     pods = [pod for pod in lister.by_index(PODS_BY_CLAIM, claim) if pod.status.phase not in FINISHED]
     return sorted(pods, key=lambda pod: pod.name)
 

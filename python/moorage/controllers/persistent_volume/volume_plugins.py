@@ -53,7 +53,19 @@ class Provisioner(Protocol):
     def provision(
         self, selected_node: Node | None, allowed_topologies: Sequence[TopologySelectorTerm]
     ) -> PersistentVolume:
-        """Provision the volume, accessible from the selected node if there is one."""
+        """Provision the volume, accessible from the selected node if there is one.
+
+        Parameters
+        ----------
+        selected_node : Node or None
+        allowed_topologies : sequence of TopologySelectorTerm
+            Those of the class; empty allows every node.
+
+        Returns
+        -------
+        PersistentVolume
+            Without a name, it gets the one of `VolumeOptions`.
+        """
 
 
 class Deleter(Protocol):
@@ -65,7 +77,7 @@ class Deleter(Protocol):
         Raises
         ------
         VolumeInUseError
-            Later, perhaps.
+            The volume is in use; the controller tries again.
         """
 
 
@@ -85,10 +97,20 @@ class VolumePlugin(Protocol):
         """The provisioner's name in storage classes."""
 
     def init(self, host: VolumeHost) -> None:
-        """Called once before the plugin is used."""
+        """Called once before the plugin is used.
+
+        Parameters
+        ----------
+        host : VolumeHost
+        """
 
     def can_support(self, volume: PersistentVolume) -> bool:
-        """Whether a volume is of this kind."""
+        """Whether a volume is of this kind.
+
+        Parameters
+        ----------
+        volume : PersistentVolume
+        """
 
     def supports_mount_option(self) -> bool:
         """Whether volumes may be mounted with options."""
@@ -98,21 +120,43 @@ class VolumePlugin(Protocol):
 class ProvisionableVolumePlugin(VolumePlugin, Protocol):
     """A plugin that provisions volumes."""
 
-    def new_provisioner(self, options: VolumeOptions) -> Provisioner: ...
+    def new_provisioner(self, options: VolumeOptions) -> Provisioner:
+        """A provisioner of one volume.
+
+        Parameters
+        ----------
+        options : VolumeOptions
+        """
 
 
 @runtime_checkable
 class DeletableVolumePlugin(VolumePlugin, Protocol):
     """A plugin that deletes volumes."""
 
-    def new_deleter(self, volume: PersistentVolume) -> Deleter: ...
+    def new_deleter(self, volume: PersistentVolume) -> Deleter:
+        """A deleter of one volume.
+
+        Parameters
+        ----------
+        volume : PersistentVolume
+        """
 
 
 @runtime_checkable
 class RecyclableVolumePlugin(VolumePlugin, Protocol):
     """A plugin that scrubs volumes for reuse."""
 
-    def recycle(self, name: str, volume: PersistentVolume, recorder: RecycleEventRecorder) -> None: ...
+    def recycle(self, name: str, volume: PersistentVolume, recorder: RecycleEventRecorder) -> None:
+        """Scrub a volume.
+
+        Parameters
+        ----------
+        name : str
+            Of the volume.
+        volume : PersistentVolume
+        recorder : callable
+            Receives type and message of events.
+        """
 
 
 class VolumePlugins:
@@ -141,22 +185,62 @@ class VolumePlugins:
             raise VolumeError(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
 
     def provisionable(self, name: str) -> ProvisionableVolumePlugin:
-        """The plugin of a name, which must provision volumes."""
+        """The plugin of a name, which must provision volumes.
+
+        Parameters
+        ----------
+        name : str
+
+        Raises
+        ------
+        VolumeError
+            There is none, or it cannot provision.
+        """
         plugin = self._named(name)
         if isinstance(plugin, ProvisionableVolumePlugin):
             return plugin
         raise VolumeError("no provisionable volume plugin matched")
 
     def deletable(self, name: str) -> DeletableVolumePlugin:
-        """The plugin of a name, which must delete volumes."""
+        """The plugin of a name, which must delete volumes.
+
+        Parameters
+        ----------
+        name : str
+
+        Raises
+        ------
+        VolumeError
+            There is none, or it cannot delete.
+        """
         return _deletable(self._named(name))
 
     def deletable_for(self, volume: PersistentVolume) -> DeletableVolumePlugin:
-        """The plugin that supports a volume, which must delete volumes."""
+        """The plugin that supports a volume, which must delete volumes.
+
+        Parameters
+        ----------
+        volume : PersistentVolume
+
+        Raises
+        ------
+        VolumeError
+            There is none, more than one, or it cannot delete.
+        """
         return _deletable(self._of(volume))
 
     def recyclable_for(self, volume: PersistentVolume) -> RecyclableVolumePlugin:
-        """The plugin that supports a volume, which must recycle volumes."""
+        """The plugin that supports a volume, which must recycle volumes.
+
+        Parameters
+        ----------
+        volume : PersistentVolume
+
+        Raises
+        ------
+        VolumeError
+            There is none, more than one, or it cannot recycle.
+        """
         plugin = self._of(volume)
         if isinstance(plugin, RecyclableVolumePlugin):
             return plugin
@@ -187,6 +271,11 @@ class OSExecutor:
 
     def run(self, command: str, *arguments: str) -> bytes:
         """Run a command; returns what it wrote to its output and error output.
+
+        Parameters
+        ----------
+        command : str
+        *arguments : str
 
         Raises
         ------

@@ -18,7 +18,12 @@ class WorkQueue:
         return len(self._keys)
 
     def add(self, key: str) -> None:
-        """Queue a key."""
+        """Queue a key.
+
+        Parameters
+        ----------
+        key : str
+        """
         with self._lock:
             self._keys[key] = None
 
@@ -36,6 +41,12 @@ class WorkQueue:
             return self._keys.copy()
 
     def undo(self, saved: object) -> None:
-        """Restore the queue of `save`."""
+        """Restore the queue of `save`.
+
+        Parameters
+        ----------
+        saved : object
+            As returned by `save`.
+        """
         with self._lock:
             self._keys = cast("dict[str, None]", saved).copy()

@@ -33,6 +33,14 @@ def resource_type(pod: Pod) -> str | None:
     """The QoS of a pod: GUARANTEED (the default) or BEST_EFFORT; None for an unknown value.
 
     A known level of Katalyst counts before Gödel's own annotation.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    str or None
     """
     annotations = pod.metadata.annotations
     if not annotations:
@@ -42,12 +50,26 @@ def resource_type(pod: Pod) -> str | None:
 
 
 def ledger_of(pod: Pod) -> int:
-    """The resource ledger of a pod: 0 guaranteed (also for an unknown QoS), 1 best effort."""
+    """The resource ledger of a pod: 0 guaranteed (also for an unknown QoS), 1 best effort.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    int
+    """
     return int(resource_type(pod) == BEST_EFFORT)
 
 
 def node_name_of(pod: Pod) -> str:
-    """The node of a pod: `spec.nodeName`, else the assumed node, else the nominated node, else ""."""
+    """The node of a pod: `spec.nodeName`, else the assumed node, else the nominated node, else "".
+
+    Parameters
+    ----------
+    pod : Pod
+    """
     name = pod.spec.node_name
     if name:
         return name
@@ -68,12 +90,33 @@ def _nominated(text: str) -> str:
 
 
 def pod_group_unit(namespace: str, name: str) -> str:
-    """Key of the unit of a pod group."""
+    """Key of the unit of a pod group.
+
+    Parameters
+    ----------
+    namespace, name : str
+        Those of the group.
+
+    Returns
+    -------
+    str
+        ``PodGroupUnit/namespace/name``.
+    """
     return f"{POD_GROUP_UNIT}/{namespace}/{name}"
 
 
 def unit_key(pod: Pod) -> str:
-    """Key of a pod's unit: its group, or the pod itself."""
+    """Key of a pod's unit: its group, or the pod itself.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    str
+        ``PodGroupUnit/namespace/name``, or ``SinglePodUnit/namespace/name``.
+    """
     group = group_of(pod)
     if group is not None:
         return pod_group_unit(*group)

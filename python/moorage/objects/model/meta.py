@@ -78,7 +78,15 @@ class Condition(Struct, frozen=True):
 
 def with_condition(conditions: tuple[Condition, ...], new: Condition) -> tuple[Condition, ...]:
     """Replace or append the condition of one type. The transition time is unchanged if the status is;
-    there is no clock to set a new one."""
+    there is no clock to set a new one.
+
+    Parameters
+    ----------
+    conditions : tuple of Condition
+        Those of an object's status.
+    new : Condition
+        Replaces the condition of its type.
+    """
     current = next((one for one in conditions if one.type == new.type), None)
     if current is None:
         return (*conditions, new)

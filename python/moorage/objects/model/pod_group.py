@@ -116,14 +116,25 @@ class PodGroup(Object, frozen=True):
 
 
 def unit_of(obj: object) -> UnitKey | None:
-    """Namespace and name of a PodGroup, or of a pod's group; None for other objects."""
+    """Namespace and name of a PodGroup, or of a pod's group; None for other objects.
+
+    Parameters
+    ----------
+    obj : object
+        Of any kind.
+    """
     if isinstance(obj, Pod):
         return group_of(obj)
     return (obj.namespace, obj.name) if isinstance(obj, PodGroup) else None
 
 
 def group_of(pod: Pod) -> UnitKey | None:
-    """Namespace and name of a pod's group; None for a pod without one."""
+    """Namespace and name of a pod's group; None for a pod without one.
+
+    Parameters
+    ----------
+    pod : Pod
+    """
     group, meta = pod.spec.scheduling_group, pod.metadata
     name = meta.annotations.get(GROUP_ANNOTATION, "") if group is None else group.pod_group_name
     return (meta.namespace, name) if name else None

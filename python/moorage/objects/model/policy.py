@@ -6,7 +6,18 @@ from .meta import Int32, LabelSelector, Object, Struct
 
 
 def percent(text: str) -> int:
-    """The number of a percentage, with any number of leading zeros."""
+    """The number of a percentage, with any number of leading zeros.
+
+    Parameters
+    ----------
+    text : str
+        Digits, and a percent sign.
+
+    Returns
+    -------
+    int
+        Not limited to 100.
+    """
     return int(text.removesuffix("%").lstrip("0") or "0")
 
 

@@ -28,7 +28,12 @@ _OVER = frozenset({"TimeOut", "Matched"})
 
 
 def wants_reservation(obj: Object) -> bool:
-    """Whether the resources of a pod, or of a Deployment's pods, are reserved after deletion."""
+    """Whether the resources of a pod, or of a Deployment's pods, are reserved after deletion.
+
+    Parameters
+    ----------
+    obj : Pod or Deployment
+    """
     return any(obj.metadata.annotations.get(key) == "true" for key in _REQUIREMENTS)
 
 
@@ -41,7 +46,12 @@ def deployment_of(pod: Pod) -> str:
 
 def placeholder_of(pod: Pod) -> str:
     """The key that a pod shares with its possible replacements: its placeholder index, else its
-    StatefulSetExtension, else its Deployment; "" if it has none."""
+    StatefulSetExtension, else its Deployment; "" if it has none.
+
+    Parameters
+    ----------
+    pod : Pod
+    """
     index = pod.metadata.annotations.get(RESERVATION_INDEX, "")
     if index:
         return index
@@ -75,13 +85,25 @@ def _as_placeholder(pod: Pod, annotations: dict[str, str]) -> Pod:
 
 
 def placeholder_pod(pod: Pod) -> Pod:
-    """The placeholder of a bound pod that is being deleted."""
+    """The placeholder of a bound pod that is being deleted.
+
+    Parameters
+    ----------
+    pod : Pod
+        With a node; the placeholder occupies the same node.
+    """
     inherited = {key: value for key, value in pod.metadata.annotations.items() if key not in _NOT_INHERITED}
     return _as_placeholder(pod, inherited | {POD_STATE: "assumed", ASSUMED_NODE: pod.spec.node_name})
 
 
 def reserved_pod(reservation: Reservation) -> Pod:
-    """The placeholder that a Reservation describes."""
+    """The placeholder that a Reservation describes.
+
+    Parameters
+    ----------
+    reservation : Reservation
+        Its template has the requests of the placeholder.
+    """
     meta, spec = reservation.metadata, reservation.spec
     pod = Pod(
         metadata=ObjectMeta(
@@ -93,5 +115,10 @@ def reserved_pod(reservation: Reservation) -> Pod:
 
 
 def occupies(reservation: Reservation) -> bool:
-    """Whether a Reservation holds resources: it has a node, and is neither matched nor timed out."""
+    """Whether a Reservation holds resources: it has a node, and is neither matched nor timed out.
+
+    Parameters
+    ----------
+    reservation : Reservation
+    """
     return bool(reservation.spec.node_name) and reservation.status.phase not in _OVER

@@ -31,11 +31,30 @@ class Origin(NamedTuple):
     item: int | None = None
 
     def at(self, item: int) -> Origin:
+        """The origin of an item of a list.
+
+        Parameters
+        ----------
+        item : int
+            Index of the item.
+        """
         return Origin(self.source, self.document, item)
 
 
 def label(kind: str, namespace: str, name: str, origin: Origin) -> str:
-    """The name of an object in errors; without a name its position."""
+    """The name of an object in errors; without a name its position.
+
+    Parameters
+    ----------
+    kind, namespace, name : str
+        Those of the object; empty if unknown.
+    origin : Origin
+
+    Returns
+    -------
+    str
+        ``Pod default/web-1``, or ``Pod (document 2)``.
+    """
     if name:
         return shorten(f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}").strip()
     position = f"document {origin.document}" if origin.item is None else f"items[{origin.item}]"

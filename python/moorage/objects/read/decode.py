@@ -80,7 +80,14 @@ class _Header(msgspec.Struct):
 
 
 def is_known(kind: str, api_version: str) -> bool:
-    """Whether a kind is read; an empty `api_version` matches every version."""
+    """Whether a kind is read; an empty `api_version` matches every version.
+
+    Parameters
+    ----------
+    kind : str
+    api_version : str
+        ``group/version``; the version is not checked.
+    """
     entry = _KINDS.get(kind)
     return entry is not None and (not api_version or api_version.rpartition("/")[0] in entry[1])
 
@@ -109,7 +116,15 @@ def decode_object(document: Document) -> Object:
 
 
 def decode_kind(document: Document, kind: str) -> Object:
-    """Decode an object of a known kind, with the rules of `decode_object`."""
+    """Decode an object of a known kind, with the rules of `decode_object`.
+
+    Parameters
+    ----------
+    document : dict or bytes
+        As for `decode_object`.
+    kind : str
+        One for which `is_known` is true.
+    """
     return decode(document, _KINDS[kind][0])
 
 
@@ -196,5 +211,12 @@ def _words(types: str) -> str:
 
 
 def shorten(text: str, limit: int = 240) -> str:
-    """Cut the middle of a text that is too long for one line."""
+    """Cut the middle of a text that is too long for one line.
+
+    Parameters
+    ----------
+    text : str
+    limit : int
+        Length from which a text is cut.
+    """
     return text if len(text) <= limit else f"{text[: limit // 2]}…{text[-limit // 4 :]}"

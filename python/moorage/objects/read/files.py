@@ -29,7 +29,23 @@ _GZIP = b"\x1f\x8b"
 
 
 def list_files(path: str | Path) -> list[str]:
-    """List the files of a path: those of a directory by name, or the file itself."""
+    """List the files of a path: those of a directory by name, or the file itself.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file, ``-`` (standard input), or a directory.
+
+    Returns
+    -------
+    list of str
+        Of a directory, its JSON and YAML files.
+
+    Raises
+    ------
+    InputError
+        The path is empty, or the directory has no such file.
+    """
     if not str(path):
         raise InputError("the name of a file is empty", source="-f")
     path = Path(path)
@@ -49,17 +65,39 @@ def _is_directory(path: Path) -> bool:
 
 
 def has_suffix(name: str, suffixes: tuple[str, ...]) -> bool:
-    """Whether a file name has a suffix, before an optional ``.gz``."""
+    """Whether a file name has a suffix, before an optional ``.gz``.
+
+    Parameters
+    ----------
+    name : str
+    suffixes : tuple of str
+        Each with its dot.
+    """
     return name.removesuffix(".gz").endswith(suffixes)
 
 
 def source_name(file: str) -> str:
-    """The name of a file in errors."""
+    """The name of a file in errors.
+
+    Parameters
+    ----------
+    file : str
+        A path, or ``-``.
+    """
     return "stdin" if file == STDIN else shorten(file)
 
 
 def read_file(file: str) -> bytes:
     """Read and decompress a file, or standard input (``-``).
+
+    Parameters
+    ----------
+    file : str
+        A path, or ``-``.
+
+    Returns
+    -------
+    bytes
 
     Raises
     ------

@@ -51,7 +51,13 @@ PriorityClasses = Mapping[str, PriorityClass]
 
 
 def priority_classes(objects: Iterable[Object]) -> dict[str, PriorityClass]:
-    """Priority classes by name, the two built-in ones included."""
+    """Priority classes by name, the two built-in ones included.
+
+    Parameters
+    ----------
+    objects : iterable of Object
+        Of any kinds.
+    """
     listed = {obj.name: obj for obj in objects if isinstance(obj, PriorityClass)}
     return BUILT_IN_CLASSES | listed
 
@@ -86,7 +92,26 @@ def defaults(objects: Iterable[Object]) -> list[Object]:
 
 
 def default_object(obj: T, classes: PriorityClasses, names: Names) -> T:
-    """Set the defaults of one object; see `defaults`."""
+    """Set the defaults of one object; see `defaults`.
+
+    Parameters
+    ----------
+    obj : Object
+    classes : mapping of str to PriorityClass
+        Priority classes by name.
+    names : Names
+        The used names; a generated name is added.
+
+    Returns
+    -------
+    Object
+        `obj` itself if it lacks nothing.
+
+    Raises
+    ------
+    InputError
+        A priority class does not exist.
+    """
     obj = _default_metadata(obj, names)
     fill = _DEFAULTS.get(type(obj))
     if fill is None:
@@ -99,7 +124,12 @@ def default_object(obj: T, classes: PriorityClasses, names: Names) -> T:
 
 
 def default_namespace(obj: Object) -> str:
-    """The namespace of an object; "" for cluster-scoped kinds."""
+    """The namespace of an object; "" for cluster-scoped kinds.
+
+    Parameters
+    ----------
+    obj : Object
+    """
     return "" if obj.kind in CLUSTER_SCOPED else obj.namespace or "default"
 
 
@@ -128,7 +158,27 @@ def default_pod_spec(spec: PodSpec, classes: PriorityClasses, path: str, *, tole
     Requests default to limits, host ports to container ports under ``hostNetwork``, the protocol to TCP
     (kubernetes v1.36, SetDefaults_Pod); the priority comes from its class (admission plugin Priority); if
     `tolerate`, the pod tolerates nodes that are not ready or unreachable for 300 s (admission plugin
-    DefaultTolerationSeconds). `path` is the field of the spec in its object, for errors.
+    DefaultTolerationSeconds).
+
+    Parameters
+    ----------
+    spec : PodSpec
+    classes : mapping of str to PriorityClass
+        Priority classes by name.
+    path : str
+        Field of the spec in its object, for errors.
+    tolerate : bool
+        Whether to add the tolerations of DefaultTolerationSeconds.
+
+    Returns
+    -------
+    PodSpec
+        `spec` itself if it lacks nothing.
+
+    Raises
+    ------
+    InputError
+        The priority class does not exist.
     """
     changes = _priority(spec, classes, path)
     containers = tuple(_default_container(item, spec.host_network) for item in spec.containers)

@@ -43,7 +43,13 @@ def _fields(struct: type[Struct]) -> list[tuple[str, str, Any]]:
 
 
 def plain(value: Any) -> Any:
-    """Convert to maps, lists and scalars; fields with their default are omitted."""
+    """Convert to maps, lists and scalars; fields with their default are omitted.
+
+    Parameters
+    ----------
+    value : object
+        A struct, a tuple of structs, or a JSON value.
+    """
     if isinstance(value, Struct):
         return {
             wire: plain(item)
@@ -56,7 +62,16 @@ def plain(value: Any) -> Any:
 
 
 def to_value(obj: Object) -> dict[str, Any]:
-    """Convert an object to a JSON value, ``apiVersion`` and ``kind`` first; empty fields are omitted."""
+    """Convert an object to a JSON value, ``apiVersion`` and ``kind`` first; empty fields are omitted.
+
+    Parameters
+    ----------
+    obj : Object
+
+    Returns
+    -------
+    dict
+    """
     value: dict[str, Any] = plain(obj)
     if isinstance(obj, PodDisruptionBudget) and obj.status is not NO_STATUS:
         value.setdefault("status", {})  # which is not the same as none: see `with_statuses`
@@ -64,12 +79,31 @@ def to_value(obj: Object) -> dict[str, Any]:
 
 
 def encode_object(obj: Object) -> bytes:
-    """Encode an object as JSON text; the spelling of quantities is unchanged."""
+    """Encode an object as JSON text; the spelling of quantities is unchanged.
+
+    Parameters
+    ----------
+    obj : Object
+
+    Returns
+    -------
+    bytes
+    """
     return msgspec.json.encode(to_value(obj))
 
 
 def dump_yaml(value: Any) -> str:
-    """Format a value as one YAML document; the order of keys is unchanged."""
+    """Format a value as one YAML document; the order of keys is unchanged.
+
+    Parameters
+    ----------
+    value : object
+        A JSON value.
+
+    Returns
+    -------
+    str
+    """
     text: str = yaml.dump(
         value, Dumper=_Dumper, default_flow_style=False, sort_keys=False, allow_unicode=True, width=1 << 20
     )
@@ -93,6 +127,17 @@ def write(path: str | Path, objects: Iterable[Object]) -> None:
     """Write objects to a file; equal objects give equal bytes.
 
     The name decides: YAML for ``.yaml`` and ``.yml``, JSON otherwise, compressed if ``.gz`` follows.
+
+    Parameters
+    ----------
+    path : str or Path
+    objects : iterable of Object
+        Written in this order.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written.
     """
     path = Path(path)
     parts = _FORMATS["yaml" if has_suffix(path.name, YAML_SUFFIXES) else "json"](objects)
@@ -108,6 +153,12 @@ def write_cluster(path: str | Path, cluster: Cluster) -> None:
     """Write all objects of a cluster (see `write`); `load` gives an equal cluster.
 
     What the reader of the cluster skipped is not in it, nor are its warnings.
+
+    Parameters
+    ----------
+    path : str or Path
+        As for `write`.
+    cluster : Cluster
     """
     write(path, chain(cluster.namespaces, cluster.nodes, cluster.others, cluster.pods, cluster.finished))
 

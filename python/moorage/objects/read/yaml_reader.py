@@ -66,6 +66,15 @@ def resolve_plain(text: str) -> Any:
     """The value of a plain scalar (sigs.k8s.io/yaml, goyaml.v2 ``resolve``).
 
     A float without fraction is an integer, as it is in the JSON that Go writes for it.
+
+    Parameters
+    ----------
+    text : str
+        Without quotes and tag.
+
+    Returns
+    -------
+    str, int, float, bool or None
     """
     if text in _CONSTANTS:
         return _CONSTANTS[text]
@@ -87,7 +96,12 @@ def resolve_plain(text: str) -> Any:
 
 
 def is_text(plain: str) -> bool:
-    """Whether a plain scalar is read as a string."""
+    """Whether a plain scalar is read as a string.
+
+    Parameters
+    ----------
+    plain : str
+    """
     try:
         return bool(resolve_plain(plain) == plain)
     except _RefusedError:
@@ -220,6 +234,17 @@ class _Builder:
 def read_yaml(text: str, source: str) -> Iterator[Any]:
     """Read the documents of a YAML text, without empty ones.
 
+    Parameters
+    ----------
+    text : str
+    source : str
+        The name of the file, for errors.
+
+    Returns
+    -------
+    iterator of object
+        One JSON value per document.
+
     Raises
     ------
     InputError
@@ -234,6 +259,18 @@ def read_first(text: str, source: str) -> tuple[Any, list[DuplicateKey]]:
 
     Duplicate keys are no error here: they are returned, in the order in which Go's strict reading reports
     them, and the last value counts.
+
+    Parameters
+    ----------
+    text : str
+    source : str
+        The name of the file, for errors.
+
+    Returns
+    -------
+    document : object
+    duplicates : list of (int, str)
+        Line and key.
 
     Raises
     ------

@@ -87,6 +87,11 @@ def validate(obj: Object) -> None:
     Checked is what scheduling reads: names, labels, quantities, ranges, enumerations, selectors. Types and
     integer sizes were checked when the object was decoded.
 
+    Parameters
+    ----------
+    obj : Object
+        Of any kind.
+
     Raises
     ------
     InputError

@@ -44,16 +44,47 @@ T = TypeVar("T")
 
 
 def fail(path: str, message: str) -> NoReturn:
+    """Raise an InputError about a field.
+
+    Parameters
+    ----------
+    path : str
+        The field, for errors.
+    message : str
+    """
     raise InputError(message, path=path)
 
 
 def check_enum(value: str | None, allowed: tuple[str, ...], path: str, *, required: bool = False) -> None:
+    """Check that a field has one of some values.
+
+    Parameters
+    ----------
+    value : str or None
+        Empty values are allowed unless `required`.
+    allowed : tuple of str
+    path : str
+        The field, for errors.
+    required : bool
+    """
     if value in allowed or (not value and not required):
         return
     fail(path, f'must be one of {", ".join(allowed)}, not "{value or ""}"')
 
 
 def check_range(value: int | None, low: int, high: int | None, path: str) -> None:
+    """Check that a number is in a range.
+
+    Parameters
+    ----------
+    value : int or None
+        None is allowed.
+    low : int
+    high : int or None
+        None is no upper bound.
+    path : str
+        The field, for errors.
+    """
     if value is None or (value >= low and (high is None or value <= high)):
         return
     bounds = f"at least {low}" if high is None else f"between {low} and {high}"
@@ -70,6 +101,14 @@ def _label_error(key: str, value: str) -> str | None:
 
 
 def check_labels(labels: dict[str, str] | None, path: str) -> None:
+    """Check keys and values of labels.
+
+    Parameters
+    ----------
+    labels : dict of str to str, or None
+    path : str
+        The field, for errors.
+    """
     for key, value in (labels or {}).items():
         error = _label_error(key, value)
         if error is not None:
@@ -77,11 +116,27 @@ def check_labels(labels: dict[str, str] | None, path: str) -> None:
 
 
 def check_resources(resources: Resources, path: str) -> None:
+    """Check the quantities of resources.
+
+    Parameters
+    ----------
+    resources : dict of str to quantity
+    path : str
+        The field, for errors.
+    """
     for name, raw in resources.items():
         check_quantity(raw, f"{path}[{name}]")
 
 
 def check_quantity(raw: QuantityLike, path: str) -> None:
+    """Check that a quantity can be parsed and is not negative.
+
+    Parameters
+    ----------
+    raw : str, int or float
+    path : str
+        The field, for errors.
+    """
     error = _quantity_error(raw)
     if error is not None:
         fail(path, error)
@@ -97,6 +152,15 @@ def _quantity_error(raw: QuantityLike) -> str | None:
 
 
 def check_selector(selector: LabelSelector | None, path: str) -> None:
+    """Check a label selector.
+
+    Parameters
+    ----------
+    selector : LabelSelector or None
+        None is allowed.
+    path : str
+        The field, for errors.
+    """
     if selector is None:
         return
     check_labels(selector.match_labels, f"{path}.matchLabels")
@@ -169,7 +233,14 @@ def _check_volume(volume: Volume, path: str) -> None:
 
 
 def check_claim_spec(spec: PersistentVolumeClaimSpec, path: str) -> None:
-    """Check the spec of a claim."""
+    """Check the spec of a claim.
+
+    Parameters
+    ----------
+    spec : PersistentVolumeClaimSpec
+    path : str
+        The field, for errors.
+    """
     check_resources(spec.resources.requests, f"{path}.resources.requests")
     check_access_modes(spec.access_modes, f"{path}.accessModes")
     check_enum(spec.volume_mode, VOLUME_MODES, f"{path}.volumeMode")
@@ -177,6 +248,14 @@ def check_claim_spec(spec: PersistentVolumeClaimSpec, path: str) -> None:
 
 
 def check_access_modes(modes: tuple[str, ...], path: str) -> None:
+    """Check the access modes of a volume or claim.
+
+    Parameters
+    ----------
+    modes : tuple of str
+    path : str
+        The field, for errors.
+    """
     for i, mode in enumerate(modes):
         check_enum(mode, _ACCESS_MODES, f"{path}[{i}]", required=True)
 
@@ -236,6 +315,14 @@ def _check_node_affinity(affinity: NodeAffinity, path: str) -> None:
 
 
 def check_node_term(term: NodeSelectorTerm, path: str) -> None:
+    """Check a term of a node selector.
+
+    Parameters
+    ----------
+    term : NodeSelectorTerm
+    path : str
+        The field, for errors.
+    """
     for i, requirement in enumerate(term.match_expressions):
         error = requirement_error(requirement.key, requirement.operator, requirement.values, node=True)
         if error is not None:

@@ -42,6 +42,17 @@ def expand_daemon_set(expansion: Expansion, obj: DaemonSet, nodes: Iterable[Node
     pod requires that node by ``matchFields``, in place of the template's required node affinity
     (ReplaceDaemonSetPodNodeNameNodeAffinity); an unschedulable node counts like any other. A pod that is
     being deleted still occupies its node.
+
+    Parameters
+    ----------
+    expansion : Expansion
+    obj : DaemonSet
+    nodes : iterable of Node
+
+    Raises
+    ------
+    InputError
+        There would be more than `MAX_PODS` pods.
     """
     present = expansion.index.owned(obj) + expansion.index.adopt(obj.namespace, obj.spec.selector)
     occupied = {_node_of(pod.spec) for pod in present if pod.status.phase not in FINISHED}
@@ -55,7 +66,13 @@ def expand_daemon_set(expansion: Expansion, obj: DaemonSet, nodes: Iterable[Node
 
 
 def daemon_tolerations(spec: PodSpec) -> tuple[Toleration, ...]:
-    """The tolerations of a daemon pod: the template's, and those added by the controller."""
+    """The tolerations of a daemon pod: the template's, and those added by the controller.
+
+    Parameters
+    ----------
+    spec : PodSpec
+        The template's.
+    """
     added = [Toleration(key=key, operator="Exists", effect="NoExecute") for key in (NOT_READY, UNREACHABLE)]
     keys = (*_PRESSURES, _NETWORK) if spec.host_network else _PRESSURES
     added += [Toleration(key=key, operator="Exists", effect="NoSchedule") for key in keys]

@@ -75,7 +75,13 @@ def disruption_status(budget: PodDisruptionBudget, cluster: Cluster) -> PodDisru
 
 
 def with_statuses(cluster: Cluster) -> list[Object]:
-    """The `others` of a cluster, with statuses of budgets that had none."""
+    """The `others` of a cluster, with statuses of budgets that had none.
+
+    Parameters
+    ----------
+    cluster : Cluster
+        Complete: workloads are expanded.
+    """
     return [
         replace(obj, status=disruption_status(obj, cluster))
         if isinstance(obj, PodDisruptionBudget) and obj.status is NO_STATUS

@@ -191,7 +191,17 @@ def _new_claim(
 
 def ephemeral_claims(pods: Iterable[Pod]) -> list[PersistentVolumeClaim]:
     """Make the claims of ephemeral volumes, each owned by its pod (kube-controller-manager v1.36, ephemeral
-    volume controller)."""
+    volume controller).
+
+    Parameters
+    ----------
+    pods : iterable of Pod
+
+    Returns
+    -------
+    list of PersistentVolumeClaim
+        In the order of pods and volumes; existing claims are not left out.
+    """
     made = []
     for pod in pods:
         for volume in pod.spec.volumes:

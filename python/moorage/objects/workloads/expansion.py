@@ -19,7 +19,13 @@ _PENDING = PodStatus(phase="Pending")
 
 
 def controller_reference(owner: Object) -> tuple[OwnerReference, ...]:
-    """The owner references of an object controlled by `owner`."""
+    """The owner references of an object controlled by `owner`.
+
+    Parameters
+    ----------
+    owner : Object
+        The controller.
+    """
     reference = OwnerReference(
         api_version=owner.api_version,
         kind=owner.kind,
@@ -44,7 +50,26 @@ class Expansion:
             self.names.take("Pod", pod.namespace, pod.name)
 
     def count(self, owner: Object, missing: int, path: str = "spec.replicas") -> range:
-        """Check the number of new pods before the first one is made; returns their numbers."""
+        """Check the number of new pods before the first one is made; returns their numbers.
+
+        Parameters
+        ----------
+        owner : Object
+            The workload.
+        missing : int
+            Number of pods to create; negative numbers are 0.
+        path : str
+            The field with the number, for errors.
+
+        Returns
+        -------
+        range
+
+        Raises
+        ------
+        InputError
+            There would be more than `MAX_PODS` pods.
+        """
         if len(self.pods) + missing > MAX_PODS:
             message = f"{missing} pods to create would make more than {MAX_PODS} in all"
             raise InputError(message, obj=f"{owner.kind} {owner.key}", path=path)
@@ -75,6 +100,17 @@ class PodMaker:
         template.
 
         A pod whose `name` is taken is not made.
+
+        Parameters
+        ----------
+        name : str
+            The name, or "" to generate one.
+        base : str
+            Prefix of a generated name.
+        labels, annotations : mapping, optional
+            In addition to the template's.
+        spec : PodSpec, optional
+            In place of the template's.
         """
         expansion, namespace = self._expansion, self._owner.namespace
         if not name:

@@ -22,6 +22,16 @@ def expand_job(expansion: Expansion, job: Job) -> None:
     active, but not more than completions are missing; without `completions`, none is started after the
     first success. Successes are those of the status, or those listed if they are more. The pods of an
     indexed Job get the lowest indexes that are neither completed, failed for good nor active.
+
+    Parameters
+    ----------
+    expansion : Expansion
+    job : Job
+
+    Raises
+    ------
+    InputError
+        There would be more than `MAX_PODS` pods.
     """
     if job.spec.suspend or job.status.completion_time is not None:
         return

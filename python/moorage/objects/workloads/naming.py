@@ -19,7 +19,17 @@ _STEP = 8_675_309
 
 
 def stable_uid(kind: str, namespace: str, name: str) -> str:
-    """A UID derived from the identity of an object."""
+    """A UID derived from the identity of an object.
+
+    Parameters
+    ----------
+    kind, namespace, name : str
+
+    Returns
+    -------
+    str
+        In the form of a UUID; equal arguments give equal UIDs.
+    """
     digest = hashlib.sha1(f"{kind}/{namespace}/{name}".encode(), usedforsecurity=False).hexdigest()
     return f"{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:32]}"
 
@@ -28,6 +38,15 @@ def template_hash(template: PodTemplateSpec) -> str:
     """A hash of a template for labels such as ``pod-template-hash``.
 
     It is not the hash that the controllers compute, which depends on Go's memory layout.
+
+    Parameters
+    ----------
+    template : PodTemplateSpec
+
+    Returns
+    -------
+    str
+        10 characters.
     """
     return _letters(_hash(msgspec.json.encode(template, order="deterministic")), 10)
 
@@ -46,7 +65,13 @@ def _letters(number: int, length: int) -> str:
 
 def generated_names(base: str, seed: str) -> Iterator[str]:
     """What ``generateName`` may become: `base`, cut to 58 characters, with one suffix of five characters
-    after the other; which one is the first follows from `seed`, and they repeat after 14 million."""
+    after the other; which one is the first follows from `seed`, and they repeat after 14 million.
+
+    Parameters
+    ----------
+    base : str
+    seed : str
+    """
     number = _hash(seed.encode())
     while True:
         number %= _SPACE
@@ -62,7 +87,12 @@ class Names:
         self._generated: dict[tuple[str, str, str], Iterator[str]] = {}
 
     def take(self, kind: str, namespace: str, name: str) -> bool:
-        """Reserve a name; false if it was taken."""
+        """Reserve a name; false if it was taken.
+
+        Parameters
+        ----------
+        kind, namespace, name : str
+        """
         entry = (kind, namespace, name)
         if entry in self._taken:
             return False
@@ -70,7 +100,14 @@ class Names:
         return True
 
     def generate(self, kind: str, namespace: str, base: str) -> str:
-        """Generate and reserve a name: `base` with a suffix of five characters."""
+        """Generate and reserve a name: `base` with a suffix of five characters.
+
+        Parameters
+        ----------
+        kind, namespace : str
+        base : str
+            As in ``generateName``.
+        """
         key = (kind, namespace, base[:_MAX_BASE])
         if key not in self._generated:
             self._generated[key] = generated_names(base, "/".join(key))

@@ -17,7 +17,12 @@ FINISHED = frozenset({"Succeeded", "Failed"})
 
 
 def is_active(pod: Pod) -> bool:
-    """Whether a pod is active for its controller (kubernetes v1.36, IsPodActive)."""
+    """Whether a pod is active for its controller (kubernetes v1.36, IsPodActive).
+
+    Parameters
+    ----------
+    pod : Pod
+    """
     return pod.status.phase not in FINISHED and pod.metadata.deletion_timestamp is None
 
 
@@ -25,6 +30,11 @@ def refers_to(reference: OwnerReference | None, obj: Object) -> bool:
     """Whether an owner reference refers to an object: by kind and name, and by UID if both have one.
 
     A UID that was made up because the object had none cannot be expected in a reference.
+
+    Parameters
+    ----------
+    reference : OwnerReference or None
+    obj : Object
     """
     if reference is None or (reference.kind, reference.name) != (obj.kind, obj.name):
         return False
@@ -57,12 +67,25 @@ class PodIndex:
                     self._orphans[pod.namespace, key, value].append(pod)
 
     def owned(self, obj: Object) -> list[Pod]:
-        """The pods controlled by an object, in any state."""
+        """The pods controlled by an object, in any state.
+
+        Parameters
+        ----------
+        obj : Object
+            The controller.
+        """
         pods = self._controlled.get((obj.namespace, obj.kind, obj.name), ())
         return [pod for pod in pods if refers_to(pod.metadata.controller(), obj)]
 
     def adopt(self, namespace: str, selector: LabelSelector | None) -> list[Pod]:
-        """Adopt the active pods without controller that match a selector; each pod is adopted once."""
+        """Adopt the active pods without controller that match a selector; each pod is adopted once.
+
+        Parameters
+        ----------
+        namespace : str
+        selector : LabelSelector or None
+            None adopts no pods.
+        """
         if selector is None:
             return []
         key: tuple[str, ...] = (namespace, *next(iter(selector.match_labels.items()), ()))
@@ -76,5 +99,12 @@ class PodIndex:
         return found
 
     def of_template(self, namespace: str, deployment: str) -> list[Pod]:
-        """The active pods whose controller has a name like the ReplicaSets of a Deployment."""
+        """The active pods whose controller has a name like the ReplicaSets of a Deployment.
+
+        Parameters
+        ----------
+        namespace : str
+        deployment : str
+            Name of the Deployment.
+        """
         return self._hashed.get((namespace, f"{deployment}-"), [])

@@ -150,19 +150,36 @@ class AssumeCache(Generic[T]):
             self._assumed[key] = obj
 
     def restore(self, key: str) -> None:
-        """End the assumed state of an object. Unknown keys are ignored."""
+        """End the assumed state of an object. Unknown keys are ignored.
+
+        Parameters
+        ----------
+        key : str
+            ``namespace/name``, or the name without a namespace.
+        """
         with self._lock:
             self._assumed.pop(key, None)
 
     # ---- reading -------------------------------------------------------------------------------------------
 
     def find(self, key: str) -> T | None:
-        """The assumed state of an object, or the informer's if there is none; None for an unknown key."""
+        """The assumed state of an object, or the informer's if there is none; None for an unknown key.
+
+        Parameters
+        ----------
+        key : str
+            ``namespace/name``, or the name without a namespace.
+        """
         with self._lock:
             return self._assumed.get(key, self._objects.get(key))
 
     def get(self, key: str) -> T:
         """The assumed state of an object, or the informer's if there is none.
+
+        Parameters
+        ----------
+        key : str
+            ``namespace/name``, or the name without a namespace.
 
         Raises
         ------
@@ -172,6 +189,11 @@ class AssumeCache(Generic[T]):
 
     def get_api_obj(self, key: str) -> T:
         """The informer's state of an object.
+
+        Parameters
+        ----------
+        key : str
+            ``namespace/name``, or the name without a namespace.
 
         Raises
         ------
@@ -185,7 +207,13 @@ class AssumeCache(Generic[T]):
 
     def list(self, index_obj: T) -> tuple[T, ...] | None:
         """The latest states of all objects that share an index value with an object, without duplicates, in
-        order of insertion; None if the index function fails."""
+        order of insertion; None if the index function fails.
+
+        Parameters
+        ----------
+        index_obj : Object
+            Need not be in the cache.
+        """
         try:
             values = tuple(self._index_func(index_obj))
         except VolumeError as error:
@@ -195,7 +223,13 @@ class AssumeCache(Generic[T]):
             return tuple({obj.key: obj for value in values for obj in self.list_value(value)}.values())
 
     def list_value(self, value: str) -> tuple[T, ...]:
-        """The latest states of all objects with an index value, in order of insertion."""
+        """The latest states of all objects with an index value, in order of insertion.
+
+        Parameters
+        ----------
+        value : str
+            An index value.
+        """
         with self._lock:
             found = self._objects.items_by_index(self._index_name, value)
             found.update((key, obj) for key, obj in self._assumed.items() if key in found)
@@ -209,7 +243,13 @@ class AssumeCache(Generic[T]):
             return self._objects.save(), self._assumed.copy()
 
     def undo(self, saved: object) -> None:
-        """Restore the states of `save`."""
+        """Restore the states of `save`.
+
+        Parameters
+        ----------
+        saved : object
+            As returned by `save`.
+        """
         objects, assumed = cast("tuple[object, dict[str, T]]", saved)
         with self._lock:
             self._objects.undo(objects)
@@ -258,7 +298,13 @@ class PVAssumeCache(AssumeCache[PersistentVolume]):
         return _of_type(PersistentVolume, self.description, self.get_api_obj(name))
 
     def list_pvs(self, class_name: str) -> tuple[PersistentVolume, ...]:
-        """The latest states of all volumes of a class, in order of insertion."""
+        """The latest states of all volumes of a class, in order of insertion.
+
+        Parameters
+        ----------
+        class_name : str
+            "" for volumes without a class.
+        """
         return self.list_value(class_name)
 
 
@@ -285,6 +331,10 @@ class PVCAssumeCache(AssumeCache[PersistentVolumeClaim]):
 
 def parse_int64(text: str) -> int:
     """A decimal number of 64 bits, as Go's ParseInt reads it; resource versions are compared as such.
+
+    Parameters
+    ----------
+    text : str
 
     Raises
     ------

@@ -48,34 +48,65 @@ class ClassLister(Protocol):
 
 
 def claim_class(claim: PersistentVolumeClaim) -> str:
-    """The storage class of a claim: the beta annotation, else the field; "" where there is none."""
+    """The storage class of a claim: the beta annotation, else the field; "" where there is none.
+
+    Parameters
+    ----------
+    claim : PersistentVolumeClaim
+    """
     annotated = claim.metadata.annotations.get(BETA_STORAGE_CLASS)
     return (claim.spec.storage_class_name or "") if annotated is None else annotated
 
 
 def volume_class(volume: PersistentVolume) -> str:
-    """The storage class of a volume: the beta annotation, else the field."""
+    """The storage class of a volume: the beta annotation, else the field.
+
+    Parameters
+    ----------
+    volume : PersistentVolume
+    """
     return volume.metadata.annotations.get(BETA_STORAGE_CLASS, volume.spec.storage_class_name)
 
 
 def requested_storage(claim: PersistentVolumeClaim) -> int:
-    """Requested storage of a claim in bytes; 0 without a request."""
+    """Requested storage of a claim in bytes; 0 without a request.
+
+    Parameters
+    ----------
+    claim : PersistentVolumeClaim
+    """
     return parse_bytes(claim.spec.resources.requests.get("storage", 0))
 
 
 def storage_capacity(volume: PersistentVolume) -> int:
-    """Capacity of a volume in bytes; 0 if not set."""
+    """Capacity of a volume in bytes; 0 if not set.
+
+    Parameters
+    ----------
+    volume : PersistentVolume
+    """
     return parse_bytes(volume.spec.capacity.get("storage", 0))
 
 
 @lru_cache(4096)
 def parse_bytes(quantity: QuantityLike) -> int:
-    """Value of a quantity in bytes, rounded up."""
+    """Value of a quantity in bytes, rounded up.
+
+    Parameters
+    ----------
+    quantity : str, int or float
+        As in a manifest.
+    """
     return parse_value(quantity)
 
 
 def is_fully_bound(claim: PersistentVolumeClaim) -> bool:
-    """Whether a claim has a volume and the binding is complete."""
+    """Whether a claim has a volume and the binding is complete.
+
+    Parameters
+    ----------
+    claim : PersistentVolumeClaim
+    """
     return bool(claim.spec.volume_name) and BIND_COMPLETED in claim.metadata.annotations
 
 
@@ -97,6 +128,12 @@ def is_volume_bound_to_claim(volume: PersistentVolume, claim: PersistentVolumeCl
 def check_owner(pod: Pod, claim: PersistentVolumeClaim) -> None:
     """Check that the claim of an ephemeral volume belongs to its pod (component-helpers/storage/ephemeral,
     VolumeIsForPod).
+
+    Parameters
+    ----------
+    pod : Pod
+    claim : PersistentVolumeClaim
+        Found by the name of the pod's ephemeral volume.
 
     Raises
     ------
@@ -140,12 +177,24 @@ def is_delay_binding_mode(claim: PersistentVolumeClaim, class_lister: ClassListe
 
 
 def have_equal_modes(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether volume and claim have equal volume modes; the default is Filesystem."""
+    """Whether volume and claim have equal volume modes; the default is Filesystem.
+
+    Parameters
+    ----------
+    volume : PersistentVolume
+    claim : PersistentVolumeClaim
+    """
     return (volume.spec.volume_mode or FILESYSTEM) == (claim.spec.volume_mode or FILESYSTEM)
 
 
 def has_access_modes(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether a volume has all access modes that a claim requests."""
+    """Whether a volume has all access modes that a claim requests.
+
+    Parameters
+    ----------
+    volume : PersistentVolume
+    claim : PersistentVolumeClaim
+    """
     return set(claim.spec.access_modes) <= set(volume.spec.access_modes)
 
 
@@ -189,7 +238,14 @@ def get_bind_volume_to_claim(
 
 
 def with_annotations(obj: T, changes: dict[str, str]) -> T:
-    """Set annotations of an object."""
+    """Set annotations of an object.
+
+    Parameters
+    ----------
+    obj : Object
+    changes : dict of str to str
+        Other annotations are unchanged.
+    """
     return replace(obj, metadata=replace(obj.metadata, annotations=obj.metadata.annotations | changes))
 
 

@@ -78,7 +78,15 @@ class OperationHistogram(_Metric):
         self._sums: dict[tuple[str, ...], float] = {}
 
     def observe(self, value: float, *labels: str) -> None:
-        """Add a value to the histogram of these label values."""
+        """Add a value to the histogram of these label values.
+
+        Parameters
+        ----------
+        value : float
+            Seconds.
+        *labels : str
+            Label values, in the order of the labels.
+        """
         with self._lock:
             counts = self._counts.setdefault(labels, [0] * (len(self.buckets) + 1))
             counts[bisect_left(self.buckets, value)] += 1
@@ -138,7 +146,13 @@ VOLUME_OPERATION_ERRORS = OperationCounter(
 
 @contextmanager
 def counting_failures(operation: str) -> Iterator[None]:
-    """Count an exception as a failure of the stage, and let it pass."""
+    """Count an exception as a failure of the stage, and let it pass.
+
+    Parameters
+    ----------
+    operation : str
+        ``predicate``, ``assume`` or ``bind``.
+    """
     try:
         yield
     except Exception:
@@ -148,7 +162,15 @@ def counting_failures(operation: str) -> Iterator[None]:
 
 @contextmanager
 def measuring(operation: str, clock: Callable[[], float]) -> Iterator[None]:
-    """Observe the duration of the stage in seconds on `clock`, also after an exception."""
+    """Observe the duration of the stage in seconds on `clock`, also after an exception.
+
+    Parameters
+    ----------
+    operation : str
+        ``predicate``, ``assume`` or ``bind``.
+    clock : callable
+        Seconds.
+    """
     start = clock()
     try:
         yield
@@ -178,7 +200,20 @@ def register_volume_scheduling_metrics() -> None:
 
 def register(what: str, *collectors: object) -> None:
     """Register collectors in prometheus_client's default registry; a second call with the same `what` has no
-    effect."""
+    effect.
+
+    Parameters
+    ----------
+    what : str
+        Name of the group of collectors.
+    *collectors : object
+        Collectors of prometheus_client.
+
+    Raises
+    ------
+    MoorageError
+        prometheus_client is not installed.
+    """
     registry = prometheus().REGISTRY
     with _registering:
         if (registry, what) not in _registered:

@@ -75,7 +75,14 @@ class PodVolumeClaims:
 
 
 def claim_key(pod: Pod, volume: Volume) -> str | None:
-    """Key (``namespace/name``) of the claim of a pod's volume; None for other volumes."""
+    """Key (``namespace/name``) of the claim of a pod's volume; None for other volumes.
+
+    Parameters
+    ----------
+    pod : Pod
+    volume : Volume
+        One of the pod's.
+    """
     if volume.persistent_volume_claim is not None:
         return f"{pod.namespace}/{volume.persistent_volume_claim.claim_name}"
     return None if volume.ephemeral is None else f"{pod.namespace}/{pod.name}-{volume.name}"

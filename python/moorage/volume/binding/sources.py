@@ -71,7 +71,12 @@ class VolumeSources:
 
 
 def listed_pods(lister: Lister[Pod]) -> RequirePod:
-    """A `RequirePod` that looks pods up in a lister."""
+    """A `RequirePod` that looks pods up in a lister.
+
+    Parameters
+    ----------
+    lister : Lister of Pod
+    """
 
     def require(pod: Pod) -> None:
         try:

@@ -454,8 +454,21 @@ class VolumeBinder:
         return False
 
     def binding(self, pod: Pod, pod_volumes: PodVolumes, node_name: str | None = None) -> Steps[None]:
-        """Run `begin`, then `check` each `POLL_INTERVAL` until all is bound, as a generator; parameters and
-        errors as for these."""
+        """Run `begin`, then `check` each `POLL_INTERVAL` until all is bound, as a generator.
+
+        Parameters
+        ----------
+        pod : Pod
+        pod_volumes : PodVolumes
+            As for `begin`.
+        node_name : str, optional
+            As for `begin`.
+
+        Raises
+        ------
+        VolumeError, ApiError
+            As for `begin` and `check`.
+        """
         running = self.begin(pod, pod_volumes, node_name)
         done = False
         while not done:
@@ -463,7 +476,21 @@ class VolumeBinder:
             done = self.check(running)
 
     def bind_pod_volumes(self, pod: Pod, pod_volumes: PodVolumes, node_name: str | None = None) -> None:
-        """Run `binding` and `sleep` between its steps."""
+        """Run `binding` and `sleep` between its steps.
+
+        Parameters
+        ----------
+        pod : Pod
+        pod_volumes : PodVolumes
+            As for `begin`.
+        node_name : str, optional
+            As for `begin`.
+
+        Raises
+        ------
+        VolumeError, ApiError
+            As for `begin` and `check`.
+        """
         take_all(self.binding(pod, pod_volumes, node_name), self._sleep)
 
     def _is_bound(self, node: Node, binding: BindingInfo) -> bool:

@@ -44,6 +44,10 @@ class VolumeTopology:
     def mask(self, volume: PersistentVolume) -> Mask | None:
         """The rows whose node satisfies a volume's required node affinity.
 
+        Parameters
+        ----------
+        volume : PersistentVolume
+
         Returns
         -------
         ndarray of bool, shape (rows of the node table,), or None
@@ -78,7 +82,12 @@ class VolumeTopology:
 
 
 def is_readable(term: NodeSelectorTerm) -> bool:
-    """Whether a term can match: it is not empty, and all its requirements are well-formed."""
+    """Whether a term can match: it is not empty, and all its requirements are well-formed.
+
+    Parameters
+    ----------
+    term : NodeSelectorTerm
+    """
     if any(requirement_error(r.key, r.operator, r.values, node=True) for r in term.match_expressions):
         return False
     if any(field_requirement_error(r.key, r.operator, r.values) for r in term.match_fields):

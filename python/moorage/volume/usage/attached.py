@@ -148,7 +148,17 @@ class AttachedVolumes:
         return over
 
     def is_limited(self, rows: Rows) -> npt.NDArray[np.bool_]:
-        """The rows whose node has a limit for any driver, as a mask over `rows`."""
+        """The rows whose node has a limit for any driver, as a mask over `rows`.
+
+        Parameters
+        ----------
+        rows : ndarray of int32, shape (n,)
+            Rows of the node table.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+        """
         found = np.zeros(len(rows), dtype=bool)
         for driver, room in self._headroom.items():
             found |= (room + self._used[driver]).take(rows) != UNLIMITED
@@ -180,7 +190,12 @@ class AttachedVolumes:
         return any(driver in limits and counts[driver] + new[driver] > limits[driver] for driver in new)
 
     def limits_of(self, node_name: str) -> dict[str, int]:
-        """Driver to the maximum number of its volumes on a node, without drivers that have no limit."""
+        """Driver to the maximum number of its volumes on a node, without drivers that have no limit.
+
+        Parameters
+        ----------
+        node_name : str
+        """
         node = self._nodes.get(node_name)
         return {
             driver.name: driver.allocatable.count

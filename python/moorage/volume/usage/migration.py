@@ -32,12 +32,26 @@ AWS = "aws://"
 
 
 def migrated_driver(volume: Volume) -> str | None:
-    """The CSI driver that replaces the plugin of an inline volume, or None."""
+    """The CSI driver that replaces the plugin of an inline volume, or None.
+
+    Parameters
+    ----------
+    volume : Volume
+    """
     return inline_driver_and_handle(volume)[0] or None
 
 
 def driver_and_handle(volume: PersistentVolume) -> tuple[str, str]:
-    """The CSI driver of a volume and its handle there; both "" for other volumes."""
+    """The CSI driver of a volume and its handle there; both "" for other volumes.
+
+    Parameters
+    ----------
+    volume : PersistentVolume
+
+    Returns
+    -------
+    driver, handle : str
+    """
     spec = volume.spec
     if spec.csi is not None:
         return spec.csi.driver, spec.csi.volume_handle
@@ -46,7 +60,16 @@ def driver_and_handle(volume: PersistentVolume) -> tuple[str, str]:
 
 
 def inline_driver_and_handle(volume: Volume) -> tuple[str, str]:
-    """The CSI driver of an inline volume and its handle there; both "" for other volumes."""
+    """The CSI driver of an inline volume and its handle there; both "" for other volumes.
+
+    Parameters
+    ----------
+    volume : Volume
+
+    Returns
+    -------
+    driver, handle : str
+    """
     return _migrated(volume, "")
 
 

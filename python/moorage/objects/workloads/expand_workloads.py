@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace as replace_fields
+from itertools import islice
 
 from msgspec.structs import replace
 
+from moorage.errors import InputError
 from moorage.objects.model.cluster import Cluster
 from moorage.objects.model.meta import LabelSelector, Object, ObjectMeta, OwnerReference
+from moorage.objects.model.node import Node
 from moorage.objects.model.pod import (
+    Affinity,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
     PersistentVolumeClaimSpec,
     PersistentVolumeClaimTemplate,
     PersistentVolumeClaimVolumeSource,
     Pod,
     PodSpec,
+    PodStatus,
+    Toleration,
     Volume,
 )
+from moorage.objects.model.selectors import find_intolerable_taint, pod_matches_node_selector
 from moorage.objects.model.storage import PersistentVolumeClaim, PersistentVolumeClaimStatus
 from moorage.objects.model.workload import (
     DaemonSet,
@@ -29,15 +40,24 @@ from moorage.objects.model.workload import (
     ReplicationController,
     StatefulSet,
 )
+from moorage.objects.read.object_defaults import NOT_READY, UNREACHABLE
+from moorage.objects.validate.validate_object import MAX_PODS
 
-from .daemon_set import expand_daemon_set
-from .expansion import Expansion, PodMaker, controller_reference
-from .job import expand_job
-from .naming import stable_uid, template_hash
-from .ownership import HASH_LABEL, is_active, refers_to
+from .naming import Names, stable_uid, template_hash
+from .ownership import FINISHED, HASH_LABEL, PodIndex, is_active, refers_to
 
-_PENDING = PersistentVolumeClaimStatus(phase="Pending")
+_POD_PENDING = PodStatus(phase="Pending")
+_CLAIM_PENDING = PersistentVolumeClaimStatus(phase="Pending")
 _REVISION = "deployment.kubernetes.io/revision"
+_PRESSURES = tuple(
+    f"node.kubernetes.io/{name}"
+    for name in ("disk-pressure", "memory-pressure", "pid-pressure", "unschedulable")
+)
+_NETWORK = "node.kubernetes.io/network-unavailable"
+_REPELLING = frozenset({"NoSchedule", "NoExecute"})
+_NAME_FIELD = "metadata.name"
+_INDEX = "batch.kubernetes.io/job-completion-index"
+_DONE = frozenset({"Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"})
 
 
 def expand_workloads(cluster: Cluster) -> Cluster:
@@ -54,8 +74,8 @@ def expand_workloads(cluster: Cluster) -> Cluster:
       again from the pods that name it.
     - **StatefulSet:** one pod per ordinal whose name is free (a pod being deleted still occupies its name),
       with a volume per claim template, and the claims that are not listed.
-    - **DaemonSet:** one pod per node that it should run on, pinned to it; see `expand_daemon_set`.
-    - **Job:** up to `parallelism` pods at once, as long as completions are missing; see `expand_job`.
+    - **DaemonSet:** one pod per node that it should run on, pinned to it; see `_expand_daemon_set`.
+    - **Job:** up to `parallelism` pods at once, as long as completions are missing; see `_expand_job`.
 
     A workload that is being deleted creates nothing. New pods carry labels, annotations and spec of the
     template, a controller reference, and the workload's creation timestamp.
@@ -99,15 +119,130 @@ def expand_workloads(cluster: Cluster) -> Cluster:
         elif isinstance(obj, StatefulSet):
             _expand_stateful_set(expansion, obj)
         elif isinstance(obj, DaemonSet):
-            expand_daemon_set(expansion, obj, cluster.nodes)
+            _expand_daemon_set(expansion, obj, cluster.nodes)
         elif isinstance(obj, Job):
-            expand_job(expansion, obj)
+            _expand_job(expansion, obj)
     pods = cluster.pods + expansion.pods
     claims = [*expansion.claims, *ephemeral_claims(pods)]
     listed = {obj.key for obj in cluster.others if isinstance(obj, PersistentVolumeClaim)}
     first = {claim.key: claim for claim in reversed(claims)}  # of two of one name, the second is refused
     new = [claim for claim in claims if claim.key not in listed and claim is first[claim.key]]
     return replace_fields(cluster, pods=pods, others=[*cluster.others, *replica_sets.created, *new])
+
+
+def controller_reference(owner: Object) -> tuple[OwnerReference, ...]:
+    """The owner references of an object controlled by `owner`.
+
+    Parameters
+    ----------
+    owner : Object
+        The controller.
+    """
+    reference = OwnerReference(
+        api_version=owner.api_version,
+        kind=owner.kind,
+        name=owner.name,
+        uid=owner.metadata.uid,
+        controller=True,
+        block_owner_deletion=True,
+    )
+    return (reference,)
+
+
+class Expansion:
+    """One run of `expand_workloads`."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.index = PodIndex(cluster.pods + cluster.finished)
+        self.names = Names()
+        self.pods: list[Pod] = []
+        self.claims: list[PersistentVolumeClaim] = []
+        for pod in cluster.pods:
+            self.names.take("Pod", pod.namespace, pod.name)
+
+    def count(self, owner: Object, missing: int, path: str = "spec.replicas") -> range:
+        """Check the number of new pods before the first one is made; returns their numbers.
+
+        Parameters
+        ----------
+        owner : Object
+            The workload.
+        missing : int
+            Number of pods to create; negative numbers are 0.
+        path : str
+            The field with the number, for errors.
+
+        Returns
+        -------
+        range
+
+        Raises
+        ------
+        InputError
+            There would be more than `MAX_PODS` pods.
+        """
+        if len(self.pods) + missing > MAX_PODS:
+            message = f"{missing} pods to create would make more than {MAX_PODS} in all"
+            raise InputError(message, obj=f"{owner.kind} {owner.key}", path=path)
+        return range(missing)
+
+
+class PodMaker:
+    """Makes the pods of one workload from its template."""
+
+    def __init__(self, expansion: Expansion, owner: Object, template: PodTemplateSpec) -> None:
+        self._expansion = expansion
+        self._owner = owner
+        self._references = controller_reference(owner)
+        self._labels = template.metadata.labels
+        self._annotations = template.metadata.annotations
+        self._spec = template.spec
+
+    def make(
+        self,
+        *,
+        name: str = "",
+        base: str = "",
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+        spec: PodSpec | None = None,
+    ) -> None:
+        """Make one pod named `name`, or `base` with a generated suffix; the other arguments extend the
+        template.
+
+        A pod whose `name` is taken is not made.
+
+        Parameters
+        ----------
+        name : str
+            The name, or "" to generate one.
+        base : str
+            Prefix of a generated name.
+        labels, annotations : mapping, optional
+            In addition to the template's.
+        spec : PodSpec, optional
+            In place of the template's.
+        """
+        expansion, namespace = self._expansion, self._owner.namespace
+        if not name:
+            name = expansion.names.generate("Pod", namespace, base)
+        elif not expansion.names.take("Pod", namespace, name):
+            return
+        meta = ObjectMeta(
+            name=name,
+            generate_name=base,
+            namespace=namespace,
+            uid=stable_uid("Pod", namespace, name),
+            creation_timestamp=self._owner.metadata.creation_timestamp,
+            labels={**self._labels, **labels} if labels else self._labels,
+            annotations={**self._annotations, **annotations} if annotations else self._annotations,
+            owner_references=self._references,
+        )
+        expansion.pods.append(Pod(metadata=meta, spec=spec or self._spec, status=_POD_PENDING))
+
+
+# ---- replicas ----------------------------------------------------------------------------------------------
 
 
 def _expand_replicas(
@@ -167,50 +302,6 @@ def _labelled(template: PersistentVolumeClaimTemplate, obj: StatefulSet) -> Obje
 
 def _claim_name(template: PersistentVolumeClaimTemplate, obj: StatefulSet, ordinal: int) -> str:
     return f"{template.metadata.name}-{obj.name}-{ordinal}"
-
-
-def _new_claim(
-    maker: Object,
-    name: str,
-    template: ObjectMeta,
-    spec: PersistentVolumeClaimSpec,
-    owners: tuple[OwnerReference, ...] = (),
-) -> PersistentVolumeClaim:
-    """Make an unbound claim in the namespace of the object that requests it."""
-    meta = ObjectMeta(
-        name=name,
-        namespace=maker.namespace,
-        uid=stable_uid("PersistentVolumeClaim", maker.namespace, name),
-        creation_timestamp=maker.metadata.creation_timestamp,
-        labels=template.labels,
-        annotations=template.annotations,
-        owner_references=owners,
-    )
-    return PersistentVolumeClaim(metadata=meta, spec=spec, status=_PENDING)
-
-
-def ephemeral_claims(pods: Iterable[Pod]) -> list[PersistentVolumeClaim]:
-    """Make the claims of ephemeral volumes, each owned by its pod (kube-controller-manager v1.36, ephemeral
-    volume controller).
-
-    Parameters
-    ----------
-    pods : iterable of Pod
-
-    Returns
-    -------
-    list of PersistentVolumeClaim
-        In the order of pods and volumes; existing claims are not left out.
-    """
-    made = []
-    for pod in pods:
-        for volume in pod.spec.volumes:
-            template = None if volume.ephemeral is None else volume.ephemeral.volume_claim_template
-            if template is not None and pod.metadata.deletion_timestamp is None:
-                name = f"{pod.name}-{volume.name}"
-                owners = controller_reference(pod)
-                made.append(_new_claim(pod, name, template.metadata, template.spec, owners))
-    return made
 
 
 def _age(replica_set: ReplicaSet) -> tuple[int, str, str]:
@@ -289,3 +380,214 @@ def _replica_set(deployment: Deployment, pods: list[Pod]) -> ReplicaSet:
             template=replace(template, metadata=replace(template.metadata, labels=labels)),
         ),
     )
+
+
+# ---- daemon sets -------------------------------------------------------------------------------------------
+
+
+def _expand_daemon_set(expansion: Expansion, obj: DaemonSet, nodes: Iterable[Node]) -> None:
+    """Make the missing pods of a DaemonSet in the order of the nodes.
+
+    A node should run one if the template's node name, node selector and required node affinity admit it
+    and its NoSchedule and NoExecute taints are tolerated, by the template or by the tolerations that all
+    daemon pods have (kubernetes v1.36, NodeShouldRunDaemonPod, AddOrUpdateDaemonPodTolerations). The new
+    pod requires that node by ``matchFields``, in place of the template's required node affinity
+    (ReplaceDaemonSetPodNodeNameNodeAffinity); an unschedulable node counts like any other. A pod that is
+    being deleted still occupies its node.
+
+    Parameters
+    ----------
+    expansion : Expansion
+    obj : DaemonSet
+    nodes : iterable of Node
+
+    Raises
+    ------
+    InputError
+        There would be more than `MAX_PODS` pods.
+    """
+    present = expansion.index.owned(obj) + expansion.index.adopt(obj.namespace, obj.spec.selector)
+    occupied = {_node_of(pod.spec) for pod in present if pod.status.phase not in FINISHED}
+    spec = obj.spec.template.spec
+    spec = replace(spec, tolerations=daemon_tolerations(spec))
+    maker = PodMaker(expansion, obj, obj.spec.template)
+    labels = {"controller-revision-hash": template_hash(obj.spec.template)}
+    missing = [node.name for node in nodes if node.name not in occupied and _should_run(spec, node)]
+    for i in expansion.count(obj, len(missing), "spec"):
+        maker.make(base=f"{obj.name}-", labels=labels, spec=_pinned_spec(spec, missing[i]))
+
+
+def daemon_tolerations(spec: PodSpec) -> tuple[Toleration, ...]:
+    """The tolerations of a daemon pod: the template's, and those added by the controller.
+
+    Parameters
+    ----------
+    spec : PodSpec
+        The template's.
+    """
+    added = [Toleration(key=key, operator="Exists", effect="NoExecute") for key in (NOT_READY, UNREACHABLE)]
+    keys = (*_PRESSURES, _NETWORK) if spec.host_network else _PRESSURES
+    added += [Toleration(key=key, operator="Exists", effect="NoSchedule") for key in keys]
+    same = {(item.key, item.operator, item.effect, item.value) for item in added}
+    own = [
+        item for item in spec.tolerations if (item.key, item.operator, item.effect, item.value) not in same
+    ]
+    return (*own, *added)
+
+
+def _should_run(spec: PodSpec, node: Node) -> bool:
+    return (
+        spec.node_name in ("", node.name)
+        and pod_matches_node_selector(spec, node)
+        and find_intolerable_taint(node.spec.taints, spec.tolerations, _REPELLING) is None
+    )
+
+
+def _pinned_spec(spec: PodSpec, node: str) -> PodSpec:
+    term = NodeSelectorTerm(
+        match_fields=(NodeSelectorRequirement(key=_NAME_FIELD, operator="In", values=(node,)),)
+    )
+    affinity = spec.affinity or Affinity()
+    node_affinity = affinity.node_affinity or NodeAffinity()
+    required = NodeSelector(node_selector_terms=(term,))
+    node_affinity = replace(node_affinity, required=required)
+    return replace(spec, affinity=replace(affinity, node_affinity=node_affinity))
+
+
+def _node_of(spec: PodSpec) -> str:
+    """The node that a daemon pod is on or requires (kubernetes v1.36, GetTargetNodeName)."""
+    if spec.node_name or spec.affinity is None or spec.affinity.node_affinity is None:
+        return spec.node_name
+    required = spec.affinity.node_affinity.required
+    for term in required.node_selector_terms if required else ():
+        for requirement in term.match_fields:
+            if requirement.key == _NAME_FIELD and requirement.operator == "In" and requirement.values:
+                return requirement.values[0]
+    return ""
+
+
+# ---- jobs --------------------------------------------------------------------------------------------------
+
+
+def _expand_job(expansion: Expansion, job: Job) -> None:
+    """Make the missing pods of a Job (kubernetes v1.36, Job controller).
+
+    A Job that is suspended, complete or failed starts nothing. Otherwise `parallelism` pods should be
+    active, but not more than completions are missing; without `completions`, none is started after the
+    first success. Successes are those of the status, or those listed if they are more. The pods of an
+    indexed Job get the lowest indexes that are neither completed, failed for good nor active.
+
+    Parameters
+    ----------
+    expansion : Expansion
+    job : Job
+
+    Raises
+    ------
+    InputError
+        There would be more than `MAX_PODS` pods.
+    """
+    if job.spec.suspend or job.status.completion_time is not None:
+        return
+    if any(item.type in _DONE and item.status == "True" for item in job.status.conditions):
+        return
+    owned = expansion.index.owned(job)
+    active = [pod for pod in owned if is_active(pod)] + expansion.index.adopt(
+        job.namespace, job.spec.selector
+    )
+    succeeded = [pod for pod in owned if pod.status.phase == "Succeeded"]
+    uid = job.metadata.uid
+    labels = {
+        "batch.kubernetes.io/controller-uid": uid,
+        "batch.kubernetes.io/job-name": job.name,
+        "controller-uid": uid,
+        "job-name": job.name,
+    }
+    maker = PodMaker(expansion, job, job.spec.template)
+    missing = (job.spec.parallelism or 0) - len(active)
+    if job.spec.completion_mode == "Indexed":
+        indexes = list(islice(_pending_indexes(job, active, succeeded), max(missing, 0)))
+        for i in expansion.count(job, len(indexes), "spec.parallelism"):
+            index = str(indexes[i])
+            maker.make(
+                base=f"{job.name}-{index}-", labels=labels | {_INDEX: index}, annotations={_INDEX: index}
+            )
+        return
+    missing = min(missing, _uncompleted(job, len(succeeded)) - len(active))
+    for _ in expansion.count(job, missing, "spec.parallelism"):
+        maker.make(base=f"{job.name}-", labels=labels)
+
+
+def _uncompleted(job: Job, listed: int) -> int:
+    """Number of pods that still have to succeed; a Job without completions ends with its first success."""
+    succeeded = max(job.status.succeeded, listed)
+    if job.spec.completions is None:
+        return 0 if succeeded else job.spec.parallelism or 0
+    return job.spec.completions - succeeded
+
+
+def _pending_indexes(job: Job, active: list[Pod], succeeded: list[Pod]) -> Iterator[int]:
+    """Indexes without a pod, ascending; completed ones may be long ranges."""
+    done = _ranges(job.status.completed_indexes) + _ranges(job.status.failed_indexes or "")
+    for pod in active + succeeded:
+        index = pod.metadata.annotations.get(_INDEX, "")
+        if index.isdecimal():
+            done.append((int(index), int(index)))
+    pending = 0
+    for low, high in sorted(done):
+        yield from range(pending, min(low, job.spec.completions or 0))
+        pending = max(pending, high + 1)
+    yield from range(pending, job.spec.completions or 0)
+
+
+def _ranges(text: str) -> list[tuple[int, int]]:
+    """Parse ranges like ``1,3-5``."""
+    pairs = [item.partition("-") for item in text.split(",") if item]
+    return [(int(low), int(high or low)) for low, _, high in pairs]
+
+
+# ---- claims ------------------------------------------------------------------------------------------------
+
+
+def _new_claim(
+    maker: Object,
+    name: str,
+    template: ObjectMeta,
+    spec: PersistentVolumeClaimSpec,
+    owners: tuple[OwnerReference, ...] = (),
+) -> PersistentVolumeClaim:
+    """Make an unbound claim in the namespace of the object that requests it."""
+    meta = ObjectMeta(
+        name=name,
+        namespace=maker.namespace,
+        uid=stable_uid("PersistentVolumeClaim", maker.namespace, name),
+        creation_timestamp=maker.metadata.creation_timestamp,
+        labels=template.labels,
+        annotations=template.annotations,
+        owner_references=owners,
+    )
+    return PersistentVolumeClaim(metadata=meta, spec=spec, status=_CLAIM_PENDING)
+
+
+def ephemeral_claims(pods: Iterable[Pod]) -> list[PersistentVolumeClaim]:
+    """Make the claims of ephemeral volumes, each owned by its pod (kube-controller-manager v1.36, ephemeral
+    volume controller).
+
+    Parameters
+    ----------
+    pods : iterable of Pod
+
+    Returns
+    -------
+    list of PersistentVolumeClaim
+        In the order of pods and volumes; existing claims are not left out.
+    """
+    made = []
+    for pod in pods:
+        for volume in pod.spec.volumes:
+            template = None if volume.ephemeral is None else volume.ephemeral.volume_claim_template
+            if template is not None and pod.metadata.deletion_timestamp is None:
+                name = f"{pod.name}-{volume.name}"
+                owners = controller_reference(pod)
+                made.append(_new_claim(pod, name, template.metadata, template.spec, owners))
+    return made

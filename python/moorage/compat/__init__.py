@@ -3,10 +3,10 @@
 from .fake_binder import FakeVolumeBinder as FakeVolumeBinder
 from .fake_binder import FakeVolumeBinderConfig as FakeVolumeBinderConfig
 from .fake_binder import new_fake_volume_binder as new_fake_volume_binder
-from .pod_binding_cache import NodeDecision as NodeDecision
-from .pod_binding_cache import NodeDecisions as NodeDecisions
-from .pod_binding_cache import PodBindingCache as PodBindingCache
-from .pod_binding_cache import new_pod_binding_cache as new_pod_binding_cache
 from .scheduler_binder import CachingVolumeBinder as CachingVolumeBinder
+from .scheduler_binder import NodeDecision as NodeDecision
+from .scheduler_binder import NodeDecisions as NodeDecisions
+from .scheduler_binder import PodBindingCache as PodBindingCache
 from .scheduler_binder import SchedulerVolumeBinder as SchedulerVolumeBinder
+from .scheduler_binder import new_pod_binding_cache as new_pod_binding_cache
 from .scheduler_binder import new_volume_binder as new_volume_binder

@@ -11,11 +11,9 @@ from moorage.objects import Node, Pod
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.store import DeletedFinalStateUnknown
 from moorage.volume.binding.pod_volumes import PodVolumeClaims, PodVolumes
-from moorage.volume.binding.sources import VolumeSources
-from moorage.volume.binding.volume_binder import BIND_CONFLICT, NODE_CONFLICT, VolumeBinder
+from moorage.volume.binding.volume_binder import BIND_CONFLICT, NODE_CONFLICT, VolumeBinder, VolumeSources
 
-from .pod_binding_cache import PodBindingCache
-from .scheduler_binder import CachingVolumeBinder, SchedulerVolumeBinder, cached_volumes
+from .scheduler_binder import CachingVolumeBinder, PodBindingCache, SchedulerVolumeBinder, cached_volumes
 
 MakeBinder = Callable[[FrameworkHandle], SchedulerVolumeBinder]
 """Makes a volume binder over the client and the informers of a handle."""

@@ -33,13 +33,13 @@ from moorage.store.errors import ApiError, NotFoundError
 from moorage.volume.binding.assume_cache import ObjectNotFoundError
 from moorage.volume.binding.claims import VolumeError
 from moorage.volume.binding.pod_volumes import PodVolumeClaims, PodVolumes, claim_key
-from moorage.volume.binding.sources import VolumeSources
 from moorage.volume.binding.utilization import Utilization
 from moorage.volume.binding.volume_binder import (
     NODE_CONFLICT,
     UNBOUND_IMMEDIATE,
     VOLUME_MISSING,
     VolumeBinder,
+    VolumeSources,
 )
 from moorage.volume.binding.volume_topology import VolumeTopology
 from moorage.volume.constants import MIGRATED_PLUGINS

@@ -23,14 +23,14 @@ from .binding.pod_volumes import BindingInfo as BindingInfo
 from .binding.pod_volumes import DynamicProvision as DynamicProvision
 from .binding.pod_volumes import PodVolumeClaims as PodVolumeClaims
 from .binding.pod_volumes import PodVolumes as PodVolumes
-from .binding.sources import VolumeSources as VolumeSources
-from .binding.sources import listed_pods as listed_pods
 from .binding.volume_binder import DEFAULT_BIND_TIMEOUT as DEFAULT_BIND_TIMEOUT
 from .binding.volume_binder import POLL_INTERVAL as POLL_INTERVAL
 from .binding.volume_binder import BindTimeoutError as BindTimeoutError
 from .binding.volume_binder import ProvisioningFailedError as ProvisioningFailedError
 from .binding.volume_binder import RunningBinding as RunningBinding
 from .binding.volume_binder import VolumeBinder as VolumeBinder
+from .binding.volume_binder import VolumeSources as VolumeSources
+from .binding.volume_binder import listed_pods as listed_pods
 from .constants import CLOUD_VOLUME_CREATED_FOR_CLAIM_NAME_TAG as CLOUD_VOLUME_CREATED_FOR_CLAIM_NAME_TAG
 from .constants import (
     CLOUD_VOLUME_CREATED_FOR_CLAIM_NAMESPACE_TAG as CLOUD_VOLUME_CREATED_FOR_CLAIM_NAMESPACE_TAG,

@@ -3,11 +3,13 @@ waits for them (kube-scheduler v1.36, volumebinding/binder.go)."""
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from moorage.errors import MoorageError
 from moorage.framework.runtime.steps import Steps, take_all
 from moorage.objects import (
     LabelSelectorMatcher,
@@ -18,11 +20,11 @@ from moorage.objects import (
     Pod,
     StorageClass,
 )
-from moorage.objects.model.storage import CSIStorageCapacity
-from moorage.store import NotFoundError
+from moorage.objects.model.storage import CSIDriver, CSIStorageCapacity
+from moorage.store import InformerFactory, Lister, NotFoundError, ObjectClient
 from moorage.volume.constants import NO_PROVISIONER, SELECTED_NODE
 
-from .assume_cache import ObjectNotFoundError, parse_int64
+from .assume_cache import ObjectNotFoundError, PVAssumeCache, PVCAssumeCache, parse_int64
 from .claims import (
     VolumeError,
     allows_topology,
@@ -38,7 +40,6 @@ from .claims import (
 )
 from .metrics import VOLUME_SCHEDULING_STAGE_FAILED, counting_failures
 from .pod_volumes import BindingInfo, Claims, DynamicProvision, PodVolumeClaims, PodVolumes, claim_key
-from .sources import VolumeSources
 
 POLL_INTERVAL = 1.0
 """Seconds between two checks of volumes that are being bound."""
@@ -51,6 +52,11 @@ NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
 NOT_ENOUGH_SPACE = "node(s) did not have enough free storage"
 VOLUME_MISSING = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 
+RequirePod = Callable[[Pod], None]
+"""Raises VolumeError if a pod no longer exists, which ends the binding of its volumes."""
+
+logger = logging.getLogger("moorage.volume")
+
 
 class ProvisioningFailedError(VolumeError):
     """A claim is no longer provisioned for the selected node."""
@@ -62,6 +68,75 @@ class ProvisioningFailedError(VolumeError):
 
 class BindTimeoutError(VolumeError):
     """The volumes were not bound in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeSources:
+    """Clients, caches and listers of the volume binder.
+
+    Attributes
+    ----------
+    client : ObjectClient
+        Where bindings are written.
+    pv_cache, pvc_cache : PVAssumeCache, PVCAssumeCache
+        Volumes and claims.
+    class_lister, node_lister : Lister
+        Storage classes and nodes.
+    require_pod : callable
+        Raises if a pod whose volumes are being bound no longer exists.
+    csi_driver_lister, csi_storage_capacity_lister : Lister or None
+        Without them, there is always enough storage.
+    """
+
+    client: ObjectClient
+    pv_cache: PVAssumeCache
+    pvc_cache: PVCAssumeCache
+    class_lister: Lister[StorageClass]
+    node_lister: Lister[Node]
+    require_pod: RequirePod
+    csi_driver_lister: Lister[CSIDriver] | None = None
+    csi_storage_capacity_lister: Lister[CSIStorageCapacity] | None = None
+
+    @classmethod
+    def over(cls, client: ObjectClient, informers: InformerFactory) -> VolumeSources:
+        """Make sources from the informers of a factory, with new assume caches.
+
+        Parameters
+        ----------
+        client : ObjectClient
+            Where bindings are written.
+        informers : InformerFactory
+            The caller runs them.
+        """
+        return cls(
+            client,
+            PVAssumeCache(informers.informer(PersistentVolume)),
+            PVCAssumeCache(informers.informer(PersistentVolumeClaim)),
+            informers.lister(StorageClass),
+            informers.lister(Node),
+            listed_pods(informers.lister(Pod)),
+            informers.lister(CSIDriver),
+            informers.lister(CSIStorageCapacity),
+        )
+
+
+def listed_pods(lister: Lister[Pod]) -> RequirePod:
+    """A `RequirePod` that looks pods up in a lister.
+
+    Parameters
+    ----------
+    lister : Lister of Pod
+    """
+
+    def require(pod: Pod) -> None:
+        try:
+            lister.get(pod.key)
+        except NotFoundError as error:
+            raise VolumeError(f"pod does not exist any more: {error}") from error
+        except MoorageError as error:
+            logger.error("Failed to get pod %s from the lister: %s", pod.key, error)
+
+    return require
 
 
 class Unbound(NamedTuple):

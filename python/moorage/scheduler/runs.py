@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from moorage._core.decide.pod_batch import PodBatch
 from moorage.framework.plugin.interface import NominatingInfo
@@ -242,14 +242,14 @@ class Run:
         result = ScheduleResult(context.cache.state, len(batch))
         end = Placing(context, engine, batch, result).place(pods.start, pods.stop, True)
         self.result.seconds += time.perf_counter() - began
-        names = result.nodes
-        for at in range(pods.start, end):
-            node = names[at]
-            if node is None:
-                self._failed(infos[at], result.failures[at])
-            else:
-                self._assumed(infos[at], node)
-        return end - pods.start
+        names, tried = result.nodes, range(pods.start, end)
+        placed = [at for at in tried if names[at] is not None]
+        self._assumed([infos[at] for at in placed], [cast(str, names[at]) for at in placed])
+        if len(placed) < len(tried):
+            for at in tried:
+                if names[at] is None:
+                    self._failed(infos[at], result.failures[at])
+        return len(tried)
 
     def _each(self, engine: Engine, batch: PodBatch, infos: Sequence[QueuedPodInfo], pods: range) -> int:
         """Place and bind pods one by one, with all plugins of the profile; how many were tried."""
@@ -278,7 +278,7 @@ class Run:
                 self._failed(infos[at], failure)
                 scheduler.bindings.nominate(scheduler.handle.nominator, pod, failure.nominating)
             elif at not in done.started:
-                self._assumed(infos[at], scheduler.table.row_name(row))
+                self._assumed([infos[at]], [scheduler.table.row_name(row)])
             else:
                 self._went(scheduler.bindings.bind(done.started[at]))
         if group is not None:
@@ -329,19 +329,22 @@ class Run:
         else:
             self._failed(self.queue.in_flight_pod(pod.metadata.uid) or QueuedPodInfo(pod), outcome.failure)
 
-    def _note_placement(self, pod: Pod, node: str) -> None:
-        """A pod is assumed on a node, or bound to it."""
-        self.result.placements[pod.key] = node
-        self.result.unschedulable.pop(pod.key, None)
+    def _note_placements(self, keys: Sequence[str], nodes: Sequence[str]) -> None:
+        """Pods, by ``namespace/name``, are assumed on nodes, or bound to them."""
+        self.result.placements.update(zip(keys, nodes, strict=True))
+        if self.result.unschedulable:
+            for key in keys:
+                self.result.unschedulable.pop(key, None)
 
-    def _assumed(self, info: QueuedPodInfo, node: str) -> None:
-        """A pod was placed, and is to be bound with others."""
-        self._note_placement(info.pod, node)
-        self._placed[info.pod.key] = info
+    def _assumed(self, infos: Sequence[QueuedPodInfo], nodes: Sequence[str]) -> None:
+        """Pods were placed, and are to be bound with others."""
+        keys = [info.pod.key for info in infos]
+        self._note_placements(keys, nodes)
+        self._placed.update(zip(keys, infos, strict=True))
 
     def _bound(self, pod: Pod, node: str) -> None:
         """A pod was placed and bound by itself."""
-        self._note_placement(pod, node)
+        self._note_placements([pod.key], [node])
         self.queue.done(pod.metadata.uid)
         self._has_bound = True
 

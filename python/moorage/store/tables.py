@@ -82,27 +82,27 @@ class Table(Generic[T]):
         objects = list(map(self.objects.__getitem__, sorted(self.objects)))
         return list(filter(match, objects)) if match else objects
 
-    def record(self, event: WatchEvent[T]) -> None:
-        """Apply an event and append it to the history, both or neither."""
+    def record(self, key: str, event: WatchEvent[T]) -> None:
+        """Apply an event about the object of a key and append it to the history, both or neither."""
         events = self._events
         try:
             events.append(event)
-            self._write(event)
+            self._write(key, event)
         except BaseException:  # an interrupt by a signal: what is in the history must be in the objects
             if events and events[-1] is event:
-                self._write(event)
+                self._write(key, event)
             raise
         if self.end - self._freed > 2 * self._capacity and not self._saves:
             self._freed += len(events) - self._capacity
             del events[: -self._capacity]
 
-    def _write(self, event: WatchEvent[T]) -> None:
+    def _write(self, key: str, event: WatchEvent[T]) -> None:
         """Apply the last event of the history."""
         self.end = self._freed + len(self._events)
         if event.type == "DELETED":
-            self.objects.pop(event.object.key, None)
+            self.objects.pop(key, None)
         else:
-            self.objects[event.object.key] = event.object
+            self.objects[key] = event.object
 
     @property
     def _oldest(self) -> int:
@@ -122,6 +122,8 @@ class Table(Generic[T]):
         ResourceExpiredError
             That event may have been freed.
         """
+        if not self._events:
+            return self._freed
         first = self._freed + self._oldest
         if first and version < _version(self._events[self._oldest]) - 1:
             raise self._expired(str(version))
@@ -265,7 +267,7 @@ class Tables:
         obj = replace(obj, metadata=replace(obj.metadata, resource_version=version, **meta), **parts)
         table = self[type(obj)]
         table.changes = self.changes
-        table.record(WatchEvent(event, obj, version, previous))
+        table.record(obj.key, WatchEvent(event, obj, version, previous))
         return obj
 
     def changed_since(self, changes: int) -> list[type[Object]]:

@@ -96,20 +96,21 @@ class Profile:
 
     @cached_property
     def _lists(self) -> dict[str, list[Plugin]]:
-        lists: dict[str, list[Plugin]] = {point: [] for point in BASES.values()}
-        for point, plugins in lists.items():
-            for name, plugin in self._named(point):
+        by_name = {plugin.name: plugin for plugin in self.plugins}
+        if self.points is None and len(by_name) == len(self.plugins):
+            return {
+                point: [p for p in self.plugins if point in p.extension_points] for point in BASES.values()
+            }
+        lists: dict[str, list[Plugin]] = {}
+        for point in BASES.values():
+            own = [plugin.name for plugin in self.plugins if point in plugin.extension_points]
+            plugins = lists[point] = []
+            for name in own if self.points is None else self.points.get(point, ()):
+                plugin = by_name.get(name)
                 if why := extension_error(plugin, name, point, [other.name for other in plugins]):
                     raise InputError(why)
                 plugins.append(cast(Plugin, plugin))
         return lists
-
-    def _named(self, point: str) -> list[tuple[str, Plugin | None]]:
-        """The plugins that an extension point names, None for one that is not there."""
-        if self.points is None:
-            return [(plugin.name, plugin) for plugin in self.plugins if point in plugin.extension_points]
-        by_name = {plugin.name: plugin for plugin in self.plugins}
-        return [(name, by_name.get(name)) for name in self.points.get(point, ())]
 
     def at(self, base: type[P]) -> list[P]:
         """The plugins at an extension point, in the order in which they run.
@@ -191,7 +192,7 @@ class Profile:
     @cached_property
     def is_in_core(self) -> bool:
         """Whether the core runs whole cycles, of many pods in one call."""
-        if not all(plugin.in_core for point in CYCLE_POINTS for plugin in self._lists[point]):
+        if [plugin for point in CYCLE_POINTS for plugin in self._lists[point] if not plugin.in_core]:
             return False
         return not (self.missing_state_texts[FilterPlugin] or self.missing_state_texts[ScorePlugin])
 

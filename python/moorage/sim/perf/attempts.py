@@ -109,8 +109,7 @@ class Attempts(SchedulerRun):
         done = self.scheduler.schedule_by_template(one.template, n, one.first + number)
         placed = len(done)
         meter.scheduled(one, placed, began, timer())
-        for info, node in zip(infos, done.nodes, strict=False):
-            self._assumed(info, cast(str, node))
+        self._assumed(infos[:placed], cast(list[str], done.nodes))
         if done.failure is None:
             return placed
         # Where nobody had to go for the first that failed, nothing has changed for those after it.
@@ -138,11 +137,13 @@ class Attempts(SchedulerRun):
         self.run.meter.scheduled(one, placed, began, self.run.timer())
         return done
 
-    def _note_placement(self, pod: Pod, node: str) -> None:
-        one, number = self.run.known[pod.key]
-        one.state[number] = cast(int, self.scheduler.table.find_row(node))
-        self.placed.append((one, number))
-        super()._note_placement(pod, node)
+    def _note_placements(self, keys: Sequence[str], nodes: Sequence[str]) -> None:
+        known, find_row = self.run.known, self.scheduler.table.find_row
+        for key, node in zip(keys, nodes, strict=True):
+            one, number = placed = known[key]
+            one.state[number] = cast(int, find_row(node))
+            self.placed.append(placed)
+        super()._note_placements(keys, nodes)
 
     def _failed(self, info: QueuedPodInfo, failure: Failure) -> None:
         one, number = self.run.known[info.pod.key]

@@ -168,7 +168,7 @@ def confirm_pods(ClusterState state not None, pods):
     cdef int32_t number
     for pod in pods:
         number = state._known(pod)
-        if number >= 0 and is_only_bound(state.ledger.object_of(number), pod):
+        if number >= 0 and is_only_bound(state.ledger.model_of(number), pod):
             state.classes.remember(pod, state.ledger.class_of(number))
         if number < 0 or state.ledger.state_of(number) == ASSUMED:
             state.add_pod(pod)

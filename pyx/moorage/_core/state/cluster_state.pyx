@@ -401,7 +401,7 @@ cdef class ClusterState:
     cdef bint _is_confirmed_by(self, int32_t number, object pod) except -1:
         """Whether a report of a pod changes nothing but its object, and that it is added."""
         cdef int32_t pod_class
-        if number < 0 or not self.ledger.has_object(number):
+        if number < 0:
             return False
         if self._node_of(number) != NODE_NAME.of(SPEC.of(pod)):
             return False

@@ -58,6 +58,7 @@ cdef class Ledger:
     cdef int32_t find(self, str uid) except -2
     cdef str uid_of(self, int32_t number)
     cdef object object_of(self, int32_t number)
+    cdef object model_of(self, int32_t number)
     cdef int reserve_rows(self, Py_ssize_t rows) except -1
     cdef int make_room(self, Py_ssize_t pods) except -1
     cdef int _reserve(self, Py_ssize_t pods) except -1
@@ -90,10 +91,6 @@ cdef class Ledger:
     cdef inline PodRecord* record(self, int32_t number) noexcept:
         debug_below(number, self.pods.capacity, b"pod of the ledger")
         return <PodRecord*>self.pods.data + number
-
-    cdef inline bint has_object(self, int32_t number) noexcept:
-        """False for one of a template's replicas."""
-        return self.record(number).origin == 0
 
     cdef inline int32_t pods_on(self, int32_t row) noexcept:
         """Number of pods on a row."""

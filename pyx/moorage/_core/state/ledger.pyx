@@ -93,6 +93,11 @@ cdef class Ledger:
             return self.templates.entry(pod.origin - 1).make(pod.ordinal)
         return self.objects[number]
 
+    cdef object model_of(self, int32_t number):
+        """The pod as it was entered; of a replica, the template that it was made from."""
+        cdef PodRecord* pod = self.record(number)
+        return self.templates.entry(pod.origin - 1).template if pod.origin else self.objects[number]
+
     # ---- memory --------------------------------------------------------------------------------------------
 
     cdef int reserve_rows(self, Py_ssize_t rows) except -1:
@@ -335,9 +340,10 @@ cdef class Ledger:
 
     cdef int confirm(self, int32_t number, object pod=None) except -1:
         """An assumed pod is added where and as it is: it goes to the end of its row, as if it came anew.
-        Outside of transactions one that has an object can get another."""
+        Outside of transactions it can get another object; a replica has one of its own then."""
         cdef PodRecord* record = self.record(number)
         cdef int32_t row = record.row
+        cdef str uid
         self._keep(row)
         if self.journal.depth:
             self.pods.touch(number)
@@ -348,6 +354,11 @@ cdef class Ledger:
         if pod is not None:
             self.objects[number] = pod
             record.start = INT64_MIN
+            if record.origin:
+                uid = UID.of(METADATA.of(pod))
+                self.templates.leave(record.origin - 1, record.ordinal)
+                self.templates.note_stray(uid)
+                self.index[uid], record.origin = number, 0
 
     cdef bint has_any(self, const unsigned char[::1] matching) noexcept:
         """Whether there is a pod of the matching classes."""

@@ -154,7 +154,8 @@ class ObjectStore:
         """
         with self._lock:
             table = self._tables[kind]
-            match = predicate(table.struct, namespace, label_selector, field_selector)
+            is_whole = label_selector == namespace == field_selector == ""
+            match = None if is_whole else predicate(table.struct, namespace, label_selector, field_selector)
             return table.select(match), str(self._tables.version)
 
     def watch(
@@ -191,7 +192,8 @@ class ObjectStore:
         """
         with self._lock:
             table = self._tables[kind]
-            match = predicate(table.struct, namespace, label_selector, field_selector)
+            is_whole = label_selector == namespace == field_selector == ""
+            match = None if is_whole else predicate(table.struct, namespace, label_selector, field_selector)
             if resource_version in ("", "0"):
                 return Watch(
                     self._changed, table, match, "0", lambda: (table.select(match), str(self._tables.version))

@@ -16,7 +16,6 @@ def test_a_store() -> None:
     mark = one.save()
     p = pod("p")
     calls = {
-        "changes": lambda: one.changes,
         "changed_since": lambda: one.changed_since(0),
         "create": lambda: one.create(p),
         "create_many": lambda: one.create_many([pod("q"), pod("r")]),
@@ -34,7 +33,7 @@ def test_a_store() -> None:
         "release": lambda: one.release(one.save()),
         "undo": lambda: one.undo(mark),
     }
-    check_locked(one, one._changed, ["_tables"], calls)
+    check_locked(one, one._changed, ["_tables"], calls, exempt=["changes"])  # one read of an int
 
 
 def test_a_watch() -> None:

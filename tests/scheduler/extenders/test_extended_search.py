@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.core.make import node, pod
+from tests.core.make import node, pinned, pod
 from tests.scheduler.cycle.test_modes import World
 from tests.scheduler.extenders.extended import ABC, GPU, configured, decide, of, only, scheduler, scores, why
 from tests.scheduler.extenders.extender_server import Answer, ExtenderServer
@@ -70,6 +70,14 @@ def test_each_extender_is_asked_about_what_those_before_left() -> None:
         server.replies["x"] = only()
         decide(scheduler(*chain), pod("p"))
         assert server.verbs == ["x"]
+
+
+def test_a_plugin_that_named_nodes_rejects_a_pod_beside_an_extender() -> None:
+    with ExtenderServer(filter=only()) as server:
+        one = scheduler(of(server.url, "filter"))
+        diagnosis = decide(one, pod("p", affinity=pinned("b"))).diagnosis
+    assert diagnosis is not None
+    assert diagnosis.rejectors().unschedulable == {"NodeAffinity", "Extender"}
 
 
 class Notes(mo.PostFilterPlugin):

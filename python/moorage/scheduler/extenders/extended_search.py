@@ -38,7 +38,20 @@ logger = logging.getLogger("moorage.scheduler")
 
 
 def weighted_scores(extenders: Sequence[Extender], pod: Pod, nodes: list[Node]) -> dict[str, int]:
-    """Weighted sums of extenders' scores by node; an extender that fails is skipped."""
+    """Weighted sums of extenders' scores by node; an extender that fails is skipped.
+
+    Parameters
+    ----------
+    extenders : sequence of Extender
+    pod : Pod
+    nodes : list of Node
+        Feasible nodes.
+
+    Returns
+    -------
+    dict of str to int
+        Only nodes that an extender scored.
+    """
     sums: dict[str, int] = {}
     for extender in extenders:
         try:
@@ -55,6 +68,13 @@ def weighted_scores(extenders: Sequence[Extender], pod: Pod, nodes: list[Node]) 
 
 def bind_by_extender(extenders: Sequence[Extender], pod: Pod, node: str) -> bool:
     """Bind a pod by the first extender with a bind verb.
+
+    Parameters
+    ----------
+    extenders : sequence of Extender
+    pod : Pod
+    node : str
+        Name of the node.
 
     Returns
     -------
@@ -84,16 +104,26 @@ def bind_by_extender(extenders: Sequence[Extender], pod: Pod, node: str) -> bool
 class ExtendedSearch:
     """One search in which extenders take part.
 
+    Parameters
+    ----------
+    engine : Engine
+    state : CycleState
+    pod : Pod
+    ran : PreFilterRun
+        Of the pod.
+    order : callable
+        The node list of this cycle.
+
     Attributes
     ----------
     extender_statuses : dict of str to Status
-        What extenders say about nodes that do not pass, and maybe about nodes that nobody asked about.
+        Rejections by extenders, which may name nodes that were not sent.
     empty : bool
-        What is left is scored as if it were empty (`Extender.returns_bare_nodes`).
+        Whether the remaining nodes are scored as if they were empty (`Extender.returns_bare_nodes`).
     decision : Decision
-        As far as it has come.
+        The result so far.
     statuses : callable
-        What became of each node, where there is a diagnosis.
+        The status of each node, where there is a diagnosis.
     """
 
     def __init__(
@@ -128,8 +158,7 @@ class ExtendedSearch:
         return self.decision
 
     def _accept_nominated_node(self, row: int) -> bool:
-        """Whether extenders accept the nominated node. After an error of an extender the node is tried again
-        in the search."""
+        """Whether extenders accept the nominated node. After an error the search includes the node again."""
         try:
             return bool(self._filter_by_extenders(self._nodes([row])))
         except ExtenderError as error:
@@ -172,7 +201,7 @@ class ExtendedSearch:
         _, looked_at, positions = decider.find(*self.state.target)
         found = view.rows()[positions]
         rejected = set(np.setdiff1d(looked_at, found).tolist())
-        # Whatever has a status counts as looked at, and what was found once more.
+        # Nodes with a status count as evaluated, and those that were feasible a second time.
         more = sum(engine.row_in_view(name) not in rejected for name in self.extender_statuses)
         if tried >= 0 and tried not in rejected:
             rejected.add(tried)
@@ -214,7 +243,7 @@ class ExtendedSearch:
 
     def _diagnose(self, rejected: set[int], extender_rejected: bool) -> None:
         """Diagnose a search without feasible nodes, from rows rejected by filters and statuses of extenders.
-        Nodes without a status were not evaluated, or left out by an extender without a reason."""
+        Nodes without a status were not evaluated, or an extender dropped them without a reason."""
         engine, search, target = self.engine, self.engine.search, self.state.target
         table, names = engine.cache.state.table, search.node_names
         search.node_names = frozenset(map(table.row_name, rejected)) - self.extender_statuses.keys()
@@ -230,6 +259,7 @@ class ExtendedSearch:
             shape,
             verdicts=count_verdicts(verdicts),
             absent=self.ran.absent,
+            narrowing=self.ran.plugins,
             statuses=statuses,
             extender_statuses=self.extender_statuses,
             extender_rejected=extender_rejected,
@@ -241,8 +271,7 @@ class ExtendedSearch:
             found = dict.fromkeys(view.node_names(), unseen)
             for row, verdict in zip(rows.tolist(), verdicts.tolist(), strict=True):
                 found[table.row_name(row)] = explain_verdict(profile, shape, verdict, statuses)
-            return found | {
-                name: self.extender_statuses[name] for name in self.extender_statuses if name in found
-            }
+            of_extenders = self.extender_statuses.items()
+            return found | {name: status for name, status in of_extenders if name in found}
 
         self.statuses = by_node

@@ -38,6 +38,7 @@ def write(form: str, explanation: Explanation, limit: int | None, nodes: Sequenc
     Parameters
     ----------
     form : {"table", "json", "yaml"}
+    explanation : Explanation
     limit : int or None
         How many feasible nodes are shown; None for all.
     nodes : sequence of str

@@ -63,8 +63,8 @@ def pod_rows(pods: Iterable[Pod], result: Result) -> list[PodRow]:
 
 
 def _pod_row(pod: Pod, result: Result, victims: tuple[str, ...]) -> PodRow:
-    if gone := result.evicted.get(pod.key):
-        why = f"preempted by {gone.by} on node {gone.node}"
+    if eviction := result.evicted.get(pod.key):
+        why = f"preempted by {eviction.by} on node {eviction.node}"
         return PodRow(pod.namespace, pod.name, "", "evicted", why, victims)
     if node := result.placements.get(pod.key):
         why = f"preempted {', '.join(victims)}" if victims else ""
@@ -87,7 +87,14 @@ def write(
     Parameters
     ----------
     form : {"table", "wide", "json", "yaml", "name"}
-        ``name`` is one ``pod/NAME`` per placed pod, as kubectl prints what it created, without the summary.
+        ``name`` is one ``pod/NAME`` per placed pod, as kubectl prints created objects, without the summary.
+    pods : list of Pod or None
+        Pods to list.
+    cluster : Cluster
+    result : Result
+    summary : Summary
+    multi : Optimistic, optional
+        Counters of several schedulers.
     """
     rows = None if pods is None else pod_rows(pods, result)
     with ignore_broken_pipe():
@@ -217,7 +224,7 @@ def _multi_tables(multi: Optimistic | None) -> Iterator[Table]:
 
 
 def throughput(multi: Optimistic) -> str:
-    """How fast several schedulers were together, in one line."""
+    """Throughput of several schedulers, in one line."""
     return (
         f"{multi.bound} pods bound at {multi.pods_per_second:,.0f} pods/s: "
         f"deciding {multi.deciding:.3f} s, binding {multi.binding:.3f} s, "

@@ -49,12 +49,12 @@ class Summary:
     Attributes
     ----------
     nodes, running, placed, unschedulable, evicted : int
-        Nodes; pods that were on a node before; pods that this run placed; pods that fit nowhere; pods that
-        had to leave their node, whether they were there before or placed by this run.
+        Numbers of nodes, of pods that were on a node before, of pods that this run placed, of pods that fit
+        nowhere, and of evicted pods, whether they were on the node before or placed by this run.
     reasons : dict of str to int
         For each reason the number of unschedulable pods that some node refused for it.
     skipped : dict of str to int
-        Why pods were left alone, and how many; a finished pod has succeeded or failed.
+        Why pods were not scheduled, and how many; a finished pod has succeeded or failed.
     use : tuple of Use
         Per resource, the whole cluster.
     zones : tuple of Zone

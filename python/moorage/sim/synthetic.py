@@ -26,7 +26,7 @@ TEMPLATES = {
 }
 
 MOST_NODES, MOST_PODS = 1_000_000, 10_000_000
-"""What is beyond these is taken for a slip of the keyboard: there is no memory for it."""
+"""Larger numbers are refused: there is no memory for them."""
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -42,7 +42,11 @@ def synthetic(nodes: int = 5000, zones: int = 3, pods: int = 0, seed: int = 0) -
     pods : int
         Number of pending pods, created one second apart.
     seed : int
-        Which cluster of this size; equal arguments give equal clusters.
+        Seed of the random sizes; equal arguments give equal clusters.
+
+    Returns
+    -------
+    Cluster
 
     Raises
     ------

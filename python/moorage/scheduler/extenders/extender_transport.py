@@ -1,6 +1,6 @@
 """HTTP/1.1 transport of extenders: a persistent connection, with one timeout per request.
 
-Errors are told in the words of Go's net/http. Redirects are not followed, and no proxies are used.
+Errors have the texts of Go's net/http. Redirects are not followed, and no proxies are used.
 """
 
 from __future__ import annotations
@@ -74,7 +74,18 @@ class _Received(io.RawIOBase):
 
 
 def seconds_until(deadline: float) -> float:
-    """Seconds until a deadline. Raises TimeoutError if it has passed."""
+    """Seconds until a deadline.
+
+    Parameters
+    ----------
+    deadline : float
+        Of `time.monotonic`.
+
+    Raises
+    ------
+    TimeoutError
+        It has passed.
+    """
     left = deadline - time.monotonic()
     if left <= 0:
         raise TimeoutError
@@ -93,8 +104,8 @@ class Transport:
     server_name : str
         The name that the server's certificate must have; "" for the URL's.
     timeout : float
-        Seconds for a whole request, from connecting to the last byte of the answer. Only looking the name up
-        is not ended by it.
+        Seconds for a whole request, from connecting to the last byte of the response; a lookup of the host
+        name is not interrupted.
     """
 
     def __init__(self, prefix: str, tls: ssl.SSLContext, server_name: str, timeout: float) -> None:

@@ -1,6 +1,6 @@
 """Wire format of extenders (k8s.io/kube-scheduler v0.36, extender/v1).
 
-Fields are spelt as in Go, since they have no names of their own for JSON; what may be None is a pointer.
+Fields have their names in Go, which has no JSON names for them; what may be None is a pointer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from moorage.framework.configuration.types import Part
 from moorage.objects.model.meta import Int64
 
 MAX_LENIENT_BYTES = 1 << 16
-"""Bytes up to which an answer that is not spelt as Go spells it is read value by value, as Go does."""
+"""Maximum bytes of a response with other names of fields that is read value by value, as Go does."""
 
 
 class Wire(Part, rename="pascal", kw_only=True, forbid_unknown_fields=True):
@@ -85,9 +85,9 @@ class Answer:
     Attributes
     ----------
     decoder : Decoder
-        Reads it where it is spelt as Go spells it.
+        Reads a response with the names of Go.
     go_type : GoType
-        What Go reads it into.
+        The type that Go reads it into.
     """
 
     def __init__(self, struct: type[Wire], list_name: str = "") -> None:
@@ -98,7 +98,7 @@ class Answer:
         self.go_type = GoType(list_name, "list", item=go_type) if list_name else go_type
 
     def respell(self, body: bytes) -> bytes:
-        """The response with Go's spelling of fields, without unknown ones."""
+        """The response with the names of Go for its outermost fields, without unknown ones."""
         names = {name.lower(): name for name in go_fields(self.struct)}
 
         def spell(members: dict[str, Raw]) -> dict[str, Raw]:
@@ -122,14 +122,23 @@ HOST_PRIORITIES = Answer(HostPriority, "v1.HostPriorityList")
 def decode(body: bytes, answer: Answer) -> Any:
     """Decode a response.
 
-    One that is spelt as Go spells it is read into small structs at once, in time and memory that its bytes
-    bound. Others are read as Go reads them: names of fields in whatever case, unknown ones passed over, what
-    follows the message ignored. Of long ones only the names of the outermost fields may be spelt otherwise.
+    A response with the names of Go is read into small structs, in time and memory bounded by its size. Others
+    are read as Go does: names of fields in any case, unknown fields and what follows the message ignored. Of
+    long ones only the names of the outermost fields may differ.
+
+    Parameters
+    ----------
+    body : bytes
+    answer : Answer
+
+    Returns
+    -------
+    Wire or list of Wire
 
     Raises
     ------
     ExtenderError
-        Where it is no such message: in Go's words, or msgspec's for a long one.
+        It is no such message: in Go's words, or msgspec's for a long one.
     """
     try:
         found = answer.decoder.decode(body)

@@ -22,8 +22,8 @@ from moorage.objects.model.pod import Container, Pod
 from . import extender_wire as wire
 from .extender_transport import Transport
 
-# Bytes of an answer at most: these, so many for each node that was sent, and twice what was sent, for an
-# extender that sends nodes back. With names of usual length that is 140 MB for 130,000 nodes.
+# Maximum bytes of a response: a constant, a number for each node that was sent, and twice the size of the
+# request, for an extender that sends nodes back. With names of usual length that is 140 MB for 130,000 nodes.
 MAX_RESPONSE = 1 << 20
 MAX_RESPONSE_PER_NODE = 1 << 10
 NANOSECONDS = 1_000_000_000
@@ -37,14 +37,14 @@ class HTTPExtender:
     config : Extender
         From `build_extenders`.
     node_info : callable
-        The node of a name with its pods, or None: what UIDs of victims are looked up in.
-    max_response : int
-        Bytes of an answer at most, besides what is granted for what was sent.
+        The node of a name with its pods, or None; pods are found there by the UIDs of victims.
+    max_response : int, optional
+        Maximum bytes of a response, besides those that depend on the request.
 
     Raises
     ------
     ExtenderError
-        For certificates that cannot be read.
+        A certificate cannot be read.
     """
 
     def __init__(
@@ -155,12 +155,12 @@ class HTTPExtender:
         if info is None or info.node is None:
             raise ExtenderError(f'nodeinfo not found for node name "{node}"')
         # Of a group that is evicted whole, pods on other nodes were offered as well.
-        there = {pod.metadata.uid: pod for pod in (*info.pods, *offered.pods)} if meta.pods else {}
+        pods = {pod.metadata.uid: pod for pod in (*info.pods, *offered.pods)} if meta.pods else {}
         for one in meta.pods or ():
-            if one.uid not in there:
+            if one.uid not in pods:
                 claim = f"claims to preempt pod (UID: &{{{one.uid}}}) on node: {node}"
                 raise ExtenderError(f"extender: {self.name} {claim}, but the pod is not found on that node")
-        return Victims(tuple(there[one.uid] for one in meta.pods or ()), meta.num_pdb_violations)
+        return Victims(tuple(pods[one.uid] for one in meta.pods or ()), meta.num_pdb_violations)
 
     def _args(self, pod: Pod, nodes: Sequence[Node]) -> dict[str, Any]:
         """The message ExtenderArgs: the pod, and its candidate nodes as names or objects."""
@@ -197,12 +197,22 @@ def make_extenders(
     configuration: KubeSchedulerConfiguration | None, node_info: Callable[[str], NodeInfo | None]
 ) -> list[HTTPExtender]:
     """Make the extenders of a configuration, ignorable ones last (kube-scheduler v1.36, scheduler.go
-    buildExtenders); `node_info` as in `HTTPExtender`.
+    buildExtenders).
+
+    Parameters
+    ----------
+    configuration : KubeSchedulerConfiguration or None
+    node_info : callable
+        As in `HTTPExtender`.
+
+    Returns
+    -------
+    list of HTTPExtender
 
     Raises
     ------
     ConfigurationError
-        Of stage new, for certificates that cannot be read.
+        Of stage new: a certificate cannot be read.
     """
     found = [] if configuration is None else build_extenders(configuration)
     return [HTTPExtender(one, node_info) for one in sorted(found, key=attrgetter("ignorable"))]

@@ -7,18 +7,11 @@ from typing import Any
 
 from moorage import framework as fwk
 from moorage._core.state.cluster_state import ClusterState
-from moorage._core.state.pod_class import Shape
 from moorage._core.state.pod_terms import PodTerm
 from moorage.framework.plugin.events import NODE, POD, ActionType, is_live, is_same_pod, on, queue_if
 from moorage.framework.plugin.signing import UNSIGNED
 from moorage.framework.profiles.in_core import NativePlugin
 from moorage.objects import Node, Pod
-
-REASONS = (
-    "node(s) didn't match pod affinity rules",
-    "node(s) didn't match pod anti-affinity rules",
-    "node(s) didn't satisfy existing pods anti-affinity rules",
-)
 
 
 class InterPodAffinity(
@@ -38,6 +31,11 @@ class InterPodAffinity(
     """
 
     name = "InterPodAffinity"
+    reason_texts = (
+        "node(s) didn't match pod affinity rules",
+        "node(s) didn't match pod anti-affinity rules",
+        "node(s) didn't satisfy existing pods anti-affinity rules",
+    )
     missing_state_text = {
         fwk.FilterPlugin: 'error reading "PreFilterInterPodAffinity"',
         fwk.ScorePlugin: 'failed to read "PreScoreInterPodAffinity"',
@@ -59,9 +57,6 @@ class InterPodAffinity(
             "hard_pod_affinity_weight": self.args["hardPodAffinityWeight"],
             "ignore_preferred": self.args["ignorePreferredTermsOfExistingPods"],
         }
-
-    def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
-        return tuple(text for bit, text in enumerate(REASONS) if bits >> bit & 1)
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any] | fwk.Status | None:
         """The labels, which terms of other pods may match. As upstream, they are left out where preferred

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from moorage import framework as fwk
 from moorage._core.state.cluster_state import ClusterState
-from moorage._core.state.pod_class import Shape
 from moorage._core.state.pod_spec import pinned_node
 from moorage.framework.plugin import signing
 from moorage.framework.plugin.events import NODE, ActionType, on, queue_if
@@ -24,11 +23,6 @@ from moorage.objects.model.selectors import (
     requirement_error,
 )
 from moorage.objects.read.decode import decode
-
-REASONS = (
-    "node(s) didn't match Pod's node affinity/selector",
-    "node(s) didn't match scheduler-enforced node affinity",
-)
 
 
 class NodeAffinity(
@@ -47,6 +41,10 @@ class NodeAffinity(
     """
 
     name = "NodeAffinity"
+    reason_texts = (
+        "node(s) didn't match Pod's node affinity/selector",
+        "node(s) didn't match scheduler-enforced node affinity",
+    )
     default_weight = 2
 
     def pre_filter(
@@ -86,9 +84,6 @@ class NodeAffinity(
             added = replace(added, required=replace(added.required, node_selector_terms=terms))
         pod = Pod(spec=PodSpec(affinity=Affinity(node_affinity=added)))
         return {"added": state.classes.shape_of(state.classes.intern(pod))}
-
-    def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
-        return (REASONS[bits == 2],)
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         return signing.node_affinity(pod)

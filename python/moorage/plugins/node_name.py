@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moorage import framework as fwk
-from moorage._core.state.pod_class import Shape
 from moorage.framework.plugin.events import NODE, ActionType, on
 from moorage.framework.profiles.in_core import NativePlugin
 from moorage.objects import Pod
@@ -16,9 +15,7 @@ class NodeName(NativePlugin, fwk.FilterPlugin, fwk.EnqueueExtensions, fwk.SignPl
     """Filter of kube-scheduler v1.36, node_name.go."""
 
     name = "NodeName"
-
-    def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
-        return ("node(s) didn't match the requested node name",)
+    reason_texts = ("node(s) didn't match the requested node name",)
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         return {"nodeName": pod.spec.node_name}

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moorage import framework as fwk
-from moorage._core.state.pod_class import Shape
 from moorage.framework.plugin.events import NODE, POD, ActionType, is_live, on, queue_if
 from moorage.framework.profiles.in_core import NativePlugin
 from moorage.objects import Pod
@@ -16,13 +15,11 @@ class NodePorts(NativePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.Enqueue
     """Filter of kube-scheduler v1.36, node_ports.go, for ports of containers and sidecars."""
 
     name = "NodePorts"
+    reason_texts = ("node(s) didn't have free ports for the requested pod ports",)
     missing_state_text = {fwk.FilterPlugin: 'reading "PreFilterNodePorts"'}
 
     def pre_filter(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
         return None if state.shape.ports else fwk.SKIP
-
-    def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
-        return ("node(s) didn't have free ports for the requested pod ports",)
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         """The numbers of all host ports, with those of init containers."""

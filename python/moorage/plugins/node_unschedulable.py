@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moorage import framework as fwk
-from moorage._core.state.pod_class import Shape
 from moorage.framework.plugin import signing
 from moorage.framework.plugin.events import NODE, POD, ActionType, is_same_pod, on, queue_if
 from moorage.framework.profiles.in_core import NativePlugin
@@ -23,9 +22,7 @@ class NodeUnschedulable(NativePlugin, fwk.FilterPlugin, fwk.EnqueueExtensions, f
     """
 
     name = "NodeUnschedulable"
-
-    def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
-        return ("node(s) were unschedulable",)
+    reason_texts = ("node(s) were unschedulable",)
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         return signing.tolerations(pod)

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from moorage import framework as fwk
 from moorage._core.base.selectors import with_labels
 from moorage._core.state.cluster_state import ClusterState
-from moorage._core.state.pod_class import Shape
 from moorage.framework.plugin.events import NODE, POD, ActionType, is_live, is_same_pod, on, queue_if
 from moorage.framework.plugin.signing import UNSIGNED
 from moorage.framework.profiles.in_core import NativePlugin
@@ -18,6 +17,7 @@ from moorage.objects.model.pod import TopologySpreadConstraint
 from moorage.objects.read.decode import decode
 
 HARD = "DoNotSchedule"
+MISMATCH = "node(s) didn't match pod topology spread constraints"
 SYSTEM_CONSTRAINTS = (
     TopologySpreadConstraint(3, "kubernetes.io/hostname", "ScheduleAnyway"),
     TopologySpreadConstraint(5, "topology.kubernetes.io/zone", "ScheduleAnyway"),
@@ -58,6 +58,7 @@ class PodTopologySpread(
     """
 
     name = "PodTopologySpread"
+    reason_texts = (MISMATCH, f"{MISMATCH} (missing required label)")
     missing_state_text = {
         fwk.FilterPlugin: 'reading "PreFilterPodTopologySpread"',
         fwk.ScorePlugin: 'error reading "PreScorePodTopologySpread"',
@@ -93,14 +94,7 @@ class PodTopologySpread(
         return tuple(map(_constraint, self.args.get("defaultConstraints") or ()))
 
     def plan_arguments(self, state: ClusterState) -> dict[str, Any]:
-        return {
-            "default_constraints": self.default_constraints,
-            "system_defaulted": self.is_system_defaulted,
-        }
-
-    def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
-        text = "node(s) didn't match pod topology spread constraints"
-        return (text if bits == 1 else f"{text} (missing required label)",)
+        return {"default_constraints": self.default_constraints, "system_defaulted": self.is_system_defaulted}
 
     @property
     def can_sign(self) -> bool:

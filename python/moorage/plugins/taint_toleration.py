@@ -7,7 +7,6 @@ from typing import Any
 
 from moorage import framework as fwk
 from moorage._core.base.sets import Toleration
-from moorage._core.state.pod_class import Shape
 from moorage.framework.plugin import signing
 from moorage.framework.plugin.events import NODE, POD, ActionType, is_same_pod, on, queue_if
 from moorage.framework.profiles.in_core import NativePlugin
@@ -27,11 +26,9 @@ class TaintToleration(
     """
 
     name = "TaintToleration"
+    reason_texts = ("node(s) had untolerated taint(s)",)
     missing_state_text = {fwk.ScorePlugin: 'failed to read "PreScoreTaintToleration"'}
     default_weight = 3
-
-    def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
-        return ("node(s) had untolerated taint(s)",)
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         return signing.tolerations(pod)

@@ -45,12 +45,7 @@ class Signer:
 
     def __init__(self, profile: Profile) -> None:
         plugins: dict[Plugin, None] = {}
-        bases: tuple[type[Plugin], ...] = (
-            PreFilterPlugin,
-            FilterPlugin,
-            PreScorePlugin,
-            ScorePlugin,
-        )
+        bases: tuple[type[Plugin], ...] = (PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin)
         for base in bases:
             plugins |= dict.fromkeys(profile.at(base))
         found: list[SignPlugin] = []

@@ -34,12 +34,15 @@ class NativePlugin(Plugin):
 
     Attributes
     ----------
+    reason_texts : tuple of str
+        Upstream's texts for the reason bits of a verdict, from the lowest bit.
     missing_state_text : mapping of type to str
         `FilterPlugin` or `ScorePlugin` to the begin of upstream's error where the plugin is not enabled at
         PreFilter or PreScore.
     """
 
     in_core = True
+    reason_texts: ClassVar[tuple[str, ...]] = ()
     missing_state_text: ClassVar[Mapping[type[Plugin], str]] = {}
 
     def plan_arguments(self, state: ClusterState) -> dict[str, Any]:
@@ -69,7 +72,7 @@ class NativePlugin(Plugin):
         -------
         tuple of str
         """
-        raise NotImplementedError
+        return tuple(text for bit, text in enumerate(self.reason_texts) if bits >> bit & 1)
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> PreFilterResult | Status | None:
         return None

@@ -206,14 +206,8 @@ class Profile:
     def missing_state_texts(self) -> dict[type[Plugin], dict[str, str]]:
         """For `FilterPlugin` and `ScorePlugin`, plugin name to upstream's error where the plugin is not
         enabled at PreFilter or PreScore, which would have written its state."""
-        found: dict[type[Plugin], dict[str, str]] = {
-            FilterPlugin: {},
-            ScorePlugin: {},
-        }
-        for base, before in (
-            (FilterPlugin, PreFilterPlugin),
-            (ScorePlugin, PreScorePlugin),
-        ):
+        found: dict[type[Plugin], dict[str, str]] = {FilterPlugin: {}, ScorePlugin: {}}
+        for base, before in ((FilterPlugin, PreFilterPlugin), (ScorePlugin, PreScorePlugin)):
             for plugin in self.at(base):
                 words = plugin.missing_state_text.get(base) if isinstance(plugin, NativePlugin) else None
                 if words and plugin not in self.at(before):

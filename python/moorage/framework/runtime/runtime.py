@@ -306,12 +306,7 @@ class Framework:
         return self._notify(state, pod, pod_to_remove, node_info, "RemovePod")
 
     def _notify(
-        self,
-        state: CycleState,
-        pod: Pod,
-        other: Pod,
-        node_info: AnyNodeInfo,
-        method: str,
+        self, state: CycleState, pod: Pod, other: Pod, node_info: AnyNodeInfo, method: str
     ) -> Status | None:
         for plugin in self.profile.at(PreFilterPlugin):
             if plugin.name in state.skip_filter_plugins:

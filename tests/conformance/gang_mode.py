@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from moorage.framework.plugin.interface import FilterPlugin
 from moorage.objects import decode_object
 from moorage.objects.model.meta import Condition
 from moorage.objects.model.pod import Pod
@@ -162,7 +163,7 @@ def replay_gang(scenario: Json, how: Mode) -> Iterator[Json]:
     world = GangWorld(scenario, how)
     profile = world.scheduler.profile
     header = {"name": scenario["name"], "mode": scenario["mode"]}
-    yield header | {"filterPlugins": list(profile.filter_plugins)}
+    yield header | {"filterPlugins": [plugin.name for plugin in profile.at(FilterPlugin)]}
     for step in scenario["steps"]:
         yield how.compared(world.step(step))
     how.count(world.scheduler)

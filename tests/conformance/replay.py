@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.state.pod_spec import uses_volumes
+from moorage.framework.plugin.interface import FilterPlugin, ScorePlugin
 from moorage.objects.model.node import Node
 from moorage.scheduler import Scheduler
 
@@ -115,8 +116,8 @@ def header(scenario: Json, scheduler: Scheduler) -> Json:
         return result
     profile = scheduler.profile
     return result | given(
-        filterPlugins=list(profile.filter_plugins),
-        scorePlugins=list(profile.score_plugins),
+        filterPlugins=[plugin.name for plugin in profile.at(FilterPlugin)],
+        scorePlugins=[plugin.name for plugin in profile.at(ScorePlugin)],
         # Upstream's has the plugins too that MultiPoint enables and Score disables.
         weights=profile.weight_overrides | profile.weights,
     )

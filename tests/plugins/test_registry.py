@@ -6,12 +6,14 @@ import pytest
 
 from moorage.framework.plugin.interface import (
     BindPlugin,
+    FilterPlugin,
     Plugin,
     PreBindPlugin,
     PreEnqueuePlugin,
     PreFilterPlugin,
     PreScorePlugin,
     QueueSortPlugin,
+    ScorePlugin,
 )
 from moorage.framework.profiles.in_core import NativePlugin
 from moorage.framework.profiles.profile import Profile
@@ -42,9 +44,9 @@ def names(base: type[Plugin]) -> list[str]:
 
 def test_filters_and_scores_in_order() -> None:
     profile = default_profile()
-    assert profile.filter_plugins == FILTERS
+    assert names(FilterPlugin) == FILTERS
     assert profile.weights == WEIGHTS
-    assert profile.score_plugins == list(WEIGHTS)
+    assert names(ScorePlugin) == list(WEIGHTS)
 
 
 def test_other_extension_points() -> None:

@@ -10,12 +10,7 @@ from tests.framework.make import UNSCHEDULABLE, framework, make, status
 
 from moorage.errors import InputError, MoorageError
 from moorage.framework.configuration import ConfigurationError
-from moorage.framework.plugin.interface import (
-    BindPlugin,
-    FilterPlugin,
-    QueueSortPlugin,
-    ScorePlugin,
-)
+from moorage.framework.plugin.interface import BindPlugin, FilterPlugin, Plugin, QueueSortPlugin, ScorePlugin
 from moorage.framework.profiles.build_profiles import check_profiles, make_profiles
 from moorage.framework.profiles.plugin_registry import Registry
 from moorage.framework.profiles.profile import Profile
@@ -65,6 +60,10 @@ REGISTRY = Registry(
 )
 
 
+def names(profile: Profile, base: type[Plugin]) -> list[str]:
+    return [plugin.name for plugin in profile.at(base)]
+
+
 def profile(*names: str, name: str = "s", args: Any = None, **points: Any) -> dict[str, Any]:
     """A profile of a configuration with a sorter, a binder and these plugins at multiPoint only."""
     everywhere = {"disabled": [{"name": "*"}], "enabled": [{"name": n} for n in ("Sort", "Bind", *names)]}
@@ -98,7 +97,8 @@ def refusal(*profiles: dict[str, Any]) -> str:
 def test_plugins_that_no_list_enables_are_not_made() -> None:
     made = built(profile("Both"))[0]
     assert [plugin.name for plugin in made.plugins] == ["Sort", "Bind", "Both"]
-    assert (made.scheduler_name, made.filter_plugins, made.score_plugins) == ("s", ["Both"], ["Both"])
+    assert made.scheduler_name == "s"
+    assert names(made, FilterPlugin) == names(made, ScorePlugin) == ["Both"]
 
 
 def test_a_factory_that_fails() -> None:
@@ -119,7 +119,7 @@ def test_wrong_lists(points: dict[str, Any], text: str) -> None:
 
 def test_order_and_weights() -> None:
     made = built(profile("Both", "Filters", "Scores", filter={"Filters": 0}, score={"Scores": 3}))[0]
-    assert made.filter_plugins == ["Filters", "Both"]
+    assert names(made, FilterPlugin) == ["Filters", "Both"]
     assert made.weights == {"Scores": 3, "Both": 1}
 
 
@@ -152,7 +152,7 @@ def test_a_scheduler_takes_plugins_that_its_configuration_names() -> None:
     cluster = Cluster(nodes=[node("a"), node("b")], pods=[pod("p")])
     one = Scheduler(cluster, config=config(wanted), registry=Registry(NotA=NotA))
     assert one.run().placements == {"default/p": "b"}
-    assert "NodeResourcesFit" in one.profile.filter_plugins
+    assert "NodeResourcesFit" in names(one.profile, FilterPlugin)
 
 
 # ---- profiles ----------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ def test_a_scheduler_takes_plugins_that_its_configuration_names() -> None:
 
 def test_points_of_a_profile_are_exactly_those_given() -> None:
     made = Profile((Both(), Filters()), points={"filter": ["Filters", "Both"]})
-    assert (made.filter_plugins, made.score_plugins) == (["Filters", "Both"], [])
+    assert (names(made, FilterPlugin), names(made, ScorePlugin)) == (["Filters", "Both"], [])
 
 
 @pytest.mark.parametrize(

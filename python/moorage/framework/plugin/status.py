@@ -88,10 +88,6 @@ class Status:
             return None
         return self.err or PluginError(self.message())
 
-    def with_error(self, err: BaseException) -> Status:
-        """A copy with an error, of the same code."""
-        return replace(self, err=err)
-
     def with_plugin(self, plugin: str) -> Status:
         """A copy with the name of the plugin that answered."""
         return self if self.plugin == plugin else replace(self, plugin=plugin)
@@ -162,21 +158,9 @@ def code_of(status: Status | None) -> Code:
     return Code.SUCCESS if status is None else status.code
 
 
-def is_success(status: Status | None) -> bool:
-    """True for None too."""
-    return status is None or status.code == Code.SUCCESS
-
-
 def message_of(status: Status | None) -> str:
     """The message; "" for None."""
     return "" if status is None else status.message()
-
-
-def equal(a: Status | None, b: Status | None) -> bool:
-    """Upstream's ``Status.Equal``: None equals any Success."""
-    if a is None or b is None:
-        return is_success(a) and is_success(b)
-    return a == b
 
 
 class NodeToStatus(Mapping[str, Status]):

@@ -164,14 +164,6 @@ class Profile:
         """Whether the profile has idle volume plugins."""
         return bool([p for p in self.plugins if isinstance(p, VolumePlugin) and p.in_core])
 
-    @property
-    def filter_plugins(self) -> list[str]:
-        return [plugin.name for plugin in self.at(FilterPlugin)]
-
-    @property
-    def score_plugins(self) -> list[str]:
-        return [plugin.name for plugin in self.at(ScorePlugin)]
-
     @cached_property
     def pre_filters_in_core(self) -> bool:
         """Whether all PreFilter plugins are in the core."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from moorage.framework.plugin import interface
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.nodes_view import NodesView
-from moorage.framework.plugin.status import Code, Status, error_status, is_success
+from moorage.framework.plugin.status import Code, Status, error_status
 from moorage.objects import Pod
 
 from .call import StatusError, ask, wrong_answer
@@ -88,7 +88,7 @@ def filter_status(plugin: interface.FilterPlugin, status: Status | None) -> Stat
     Status or None
         None for Success; a rejection with the plugin's name; an Error for any other code.
     """
-    if is_success(status) or status is None:
+    if status is None or status.is_success:
         return None
     if not status.is_rejected:
         return error_status(f'running "{plugin.name}" filter plugin', status, plugin.name)

@@ -236,18 +236,18 @@ class Framework:
         -------
         PreFilterRun
         """
-        view = self.all_nodes() if nodes is None else nodes
         if not (self._native_pre_filters and hasattr(state, "terms")):
-            return self._pre_filter(state, pod, view)
+            return self._pre_filter(state, pod, nodes)
         # Native plugins answer by the shape and these terms alone, and by whether terms count any pods now.
         key = "pre_filter", state.terms.affinity_filters
         ran: PreFilterRun | None = state.terms.answers.get(key)
         if ran is None:
-            ran = state.terms.answers[key] = self._pre_filter(state, pod, view)
+            ran = state.terms.answers[key] = self._pre_filter(state, pod, nodes)
         state.skip_filter_plugins = set(ran.skipped)
         return ran
 
-    def _pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> PreFilterRun:
+    def _pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView | None) -> PreFilterRun:
+        nodes = self.all_nodes() if nodes is None else nodes
         names: interface.PreFilterResult | None = None
         narrowing: set[str] = set()
         rejection: Status | None = None

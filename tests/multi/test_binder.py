@@ -94,7 +94,7 @@ def test_nodes_and_pods_that_are_gone_are_reasons() -> None:
     world.store.delete(Pod, "q", "default")
     world.binder.sync()
     assert world.bind("p", "c").reason == "node c is not found"
-    assert world.binder.bind([placement])[0].reason == "pod default/q is gone, or going"
+    assert world.binder.bind([placement])[0].reason == "pod default/q is deleted or being deleted"
     assert not world.binder.cache.dump().assumed_pods
 
 
@@ -225,7 +225,7 @@ def test_victims_that_do_not_go_in_time_are_let_go_of() -> None:
     assert world.binder.resume() == []
     world.clock.now += 1
     (outcome,) = world.binder.resume()
-    assert outcome.reason == "victims were not gone after 600 s"
+    assert outcome.reason == "victims were not deleted within 600 s"
     assert not world.binder.cache.is_assumed_pod(world.get("p"))
     assert not world.binder.cache.is_pod_marked_to_delete(world.get("x"))
 

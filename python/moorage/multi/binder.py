@@ -115,12 +115,12 @@ class Outcome:
 VICTIMS_TIMEOUT = 600.0
 """Seconds that a pod waits until its victims are deleted (Gödel's binder)."""
 
-LEFT = "pod {} is gone, or going"
+LEFT = "pod {} is deleted or being deleted"
 CLAIMED = "victim {} is claimed by another pod"
 GONE = "victim {} is not on node {}"
 VIOLATES = "{} victims are protected by a PodDisruptionBudget now, {} when they were chosen"
 TOO_FEW = "pod group {}: {} of its pods could be bound, {} are wanted"
-TOO_LATE = "victims were not gone after {:g} s"
+TOO_LATE = "victims were not deleted within {:g} s"
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,8 +72,8 @@ _OF_THE_SCHEDULER: dict[tuple[Stage, bool, Effect], dict[str, str]] = {
         "DRAResourceClaimDeviceStatus": "As DRADeviceBindingConditions, which needs it.",
         "DRASchedulerFilterTimeout": "Whether filterTimeout may be an argument of DynamicResources. Pods "
         "with claims are refused.",
-        "InPlacePodLevelResourcesVerticalScaling": "What a pod's status says of its pod-level resources "
-        "counts beside its spec.",
+        "InPlacePodLevelResourcesVerticalScaling": "Pod-level resources in a pod's status count beside those "
+        "of its spec.",
         "NodeDeclaredFeatures": "Off, the plugin is not in the default profile. On, it rejects no node yet.",
         "OpportunisticBatching": "Equal pods that follow one another share a scored list of nodes.",
         "PodLevelResources": "A pod's spec.resources counts.",
@@ -83,8 +83,8 @@ _OF_THE_SCHEDULER: dict[tuple[Stage, bool, Effect], dict[str, str]] = {
         "DRADeviceTaintRules": "Taints of devices by rules.",
     },
     (Stage.BETA, True, Effect.NOT_BUILT): {
-        "DRAExtendedResource": "Extended resources from device classes. They come from what nodes have to "
-        "allocate alone.",
+        "DRAExtendedResource": "Extended resources from device classes. Those of nodes are their "
+        "allocatable resources only.",
         "MatchLabelKeysInPodTopologySpread": "matchLabelKeys of spread constraints always count.",
         "NominatedNodeNameForExpectation": "A pod whose binding takes time is always nominated to its node "
         "meanwhile.",
@@ -100,7 +100,7 @@ _OF_THE_SCHEDULER: dict[tuple[Stage, bool, Effect], dict[str, str]] = {
         "DRAPrioritizedList": _OF_CLAIMS,
     },
     (Stage.ALPHA, False, Effect.BUILT): {
-        "GangScheduling": "All of a pod group are placed, as many as its minCount says, or none.",
+        "GangScheduling": "At least minCount pods of a pod group are placed, or none.",
         "GenericWorkload": "Pods of a PodGroup are tried together.",
         "StorageCapacityScoring": "VolumeBinding scores nodes by how full their storage would be.",
         "TaintTolerationComparisonOperators": "Tolerations compare numbers (Lt, Gt).",
@@ -110,8 +110,8 @@ _OF_THE_SCHEDULER: dict[tuple[Stage, bool, Effect], dict[str, str]] = {
         "WorkloadAwarePreemption": "Pods are evicted for a pod group as a whole.",
     },
     (Stage.GA, True, Effect.BUILT): {
-        "InPlacePodVerticalScaling": "What a pod's status says of its containers' resources counts beside "
-        "its spec.",
+        "InPlacePodVerticalScaling": "Resources of containers in a pod's status count beside those of its "
+        "spec.",
         "NodeInclusionPolicyInPodTopologySpread": "nodeAffinityPolicy and nodeTaintsPolicy of spread "
         "constraints count.",
         "SchedulerQueueingHints": "Events wake the pods that they may help.",
@@ -193,7 +193,7 @@ _OF_OTHERS: dict[str, dict[Stage, str]] = {
             StaleControllerConsistencyStatefulSet StatefulSetSemanticRevisionComparison
             StorageVersionMigrator=off""",
     },
-    "About how objects come from the API server, not about what they say.": {
+    "About the transport of objects from the API server, not about their content.": {
         Stage.ALPHA: "ClientsAllowCBOR ClientsPreferCBOR",
         Stage.BETA: """AtomicFIFO ClientsAllowCARotation ClientsAllowTLSCacheGC
             InOrderInformersBatchProcess UnlockWhileProcessingFIFO WatchListClient""",
@@ -203,7 +203,7 @@ _OF_OTHERS: dict[str, dict[Stage, str]] = {
         Stage.BETA: "ComponentFlagz ComponentStatusz ContextualLogging LoggingBetaOptions",
     },
 }
-"""Reason to gates, by stage; alpha gates are off, beta gates on where nothing else is said."""
+"""Reason to gates, by stage; alpha gates are off, beta gates are on unless they have ``=off``."""
 
 
 def _gates() -> Iterator[Gate]:

@@ -121,7 +121,7 @@ class QueuedPod(Protocol):
     Attributes
     ----------
     timestamp : float
-        Seconds; when it came to the queue.
+        Seconds; the time of its entry into the queue.
     """
 
     @property
@@ -309,7 +309,7 @@ class FilterPlugin(Plugin, point="filter"):
         return found.statuses[int(found.numbers[0])]
 
     def filter_all(self, state: CycleState, pod: Pod, nodes: NodesView) -> npt.ArrayLike | Answers:
-        """Check a pod against several nodes; they come in blocks.
+        """Check a pod against several nodes: a block of those of a search.
 
         Parameters
         ----------

@@ -200,7 +200,7 @@ def _wait(
     failures: list[Status],
     in_pre_bind: PodInPreBind | None,
 ) -> Steps[None]:
-    """Take the steps of the plugins of a group that wait, each when its time has come, until one fails."""
+    """Run the generators of a group, each step when it is due, until one fails."""
     passed, due = 0.0, dict.fromkeys(sorted(waiting), 0.0)
     has_begun = False
     while due and not failures:

@@ -26,7 +26,7 @@ from .runtime import Framework
 
 @dataclass(frozen=True, slots=True)
 class NodeScore:
-    """What one plugin gives one node."""
+    """The weighted score of a node from one plugin."""
 
     name: str
     score: int
@@ -65,7 +65,7 @@ class PreemptHandle:
     ----------
     handle : FrameworkHandle
     run_all_filters : bool
-        Filter goes on after a rejection, so that all of them are told (WithRunAllFilters).
+        Run all Filter plugins, also after a rejection (WithRunAllFilters).
     """
 
     def __init__(self, handle: FrameworkHandle, run_all_filters: bool = False) -> None:
@@ -73,18 +73,24 @@ class PreemptHandle:
         self.run_all_filters = run_all_filters
 
     def extenders(self) -> Sequence[Extender]:
-        """In configured order."""
+        """The extenders in configured order."""
         return self.handle.extenders
 
     def pod_disruption_budgets(self) -> Sequence[PodDisruptionBudget]:
-        """Those that are known."""
+        """The PodDisruptionBudgets of the informers."""
         return budgets_of(self.handle)
 
     # ---- PodNominator --------------------------------------------------------------------------------------
 
     def add_nominated_pod(self, pod: Pod, node_name: str) -> None:
-        """Nominate a pod to a node; "" takes the one that its own status names, and where that names none,
-        an earlier nomination ends all the same. Nobody asks whether the pod is there or bound."""
+        """Nominate a pod, whether it exists or is bound; an earlier nomination ends in any case.
+
+        Parameters
+        ----------
+        pod : Pod
+        node_name : str
+            "" is the node of the pod's own status, if it has one.
+        """
         node = node_name or pod.status.nominated_node_name
         nominator = self.handle.nominator
         with nominator.lock:
@@ -97,8 +103,8 @@ class PreemptHandle:
         self.handle.nominator.delete_nominated_pod_if_exists(pod)
 
     def update_nominated_pod(self, old: Pod, new: Pod) -> None:
-        """A pod changed. A nomination that neither status tells of stays; else the new status decides. The
-        pod moves to the end of its node's list."""
+        """Follow a change of a pod, which moves to the end of its node's list. A nomination that neither
+        status has stays; else the new status decides."""
         with self.handle.nominator.lock:
             node = ""
             if not old.status.nominated_node_name and not new.status.nominated_node_name:
@@ -107,27 +113,61 @@ class PreemptHandle:
             self.add_nominated_pod(new, node)
 
     def nominated_pods_for_node(self, node_name: str) -> list[Pod]:
-        """The pods nominated to a node, in the order in which they were."""
+        """The pods nominated to a node, in the order of their nominations."""
         return self.handle.nominator.nominated_pods_for_node(node_name)
 
     # ---- PluginsRunner -------------------------------------------------------------------------------------
 
     @property
     def framework(self) -> Framework:
-        """The runtime."""
+        """The framework; MoorageError while its plugins are being made."""
         if self.handle.framework is None:
             raise MoorageError("the framework of this handle is not complete")
         return self.handle.framework
 
     def run_pre_score_plugins(self, state: CycleState, pod: Pod, nodes: Sequence[Node]) -> Status | None:
-        """PreScore of all plugins; the first failure is an Error. A plugin that skips its Score, which there
-        was no way to say in v1.20, does so here."""
+        """Run PreScore.
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        nodes : sequence of Node
+
+        Returns
+        -------
+        Status or None
+            An Error with the first failure. Plugins may answer Skip, which v1.20 did not have.
+
+        Raises
+        ------
+        MoorageError
+            A node is not in the cache.
+        """
         return self.framework.run_pre_score_plugins(state, pod, self._view(nodes))
 
     def run_score_plugins(
         self, state: CycleState, pod: Pod, nodes: Sequence[Node]
     ) -> tuple[PluginToNodeScores | None, Status | None]:
-        """The weighted scores of each plugin, in the order of the nodes; None with an Error."""
+        """Run Score and NormalizeScore.
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        nodes : sequence of Node
+
+        Returns
+        -------
+        dict of str to list of NodeScore, or None
+            The weighted scores of each plugin, in the order of the nodes; None with an Error.
+        Status or None
+
+        Raises
+        ------
+        MoorageError
+            A node is not in the cache.
+        """
         records, failed = self.framework.run_score_plugins(state, pod, self._view(nodes))
         if failed is not None:
             return None, failed
@@ -138,8 +178,20 @@ class PreemptHandle:
         return {plugin: its for plugin, its in scores.items() if its}, None
 
     def run_filter_plugins(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> PluginToStatus:
-        """The rejections: the first one alone, unless all filters are to run. Empty where the pod fits; the
-        one entry is an Error where a plugin answers anything else."""
+        """Run Filter on one node.
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        node_info : NodeInfo or NodeInfoClone
+
+        Returns
+        -------
+        PluginToStatus
+            The first rejection, or with `run_all_filters` all of them; empty where the pod fits; the Error
+            alone where a plugin fails.
+        """
         rejections = PluginToStatus()
         for plugin in self.framework.filters:
             if plugin.name in state.skip_filter_plugins:
@@ -158,20 +210,19 @@ class PreemptHandle:
     def run_filter_plugins_with_nominated_pods(
         self, state: CycleState, pod: Pod, node_info: NodeInfo | NodeInfoClone
     ) -> Status | None:
-        """Why a pod does not fit a node: with the pods of at least its priority that are nominated there,
-        then without."""
+        """As `Framework.run_filter_plugins_with_nominated_pods`."""
         return self.framework.run_filter_plugins_with_nominated_pods(state, pod, node_info)
 
     def run_pre_filter_extension_add_pod(
         self, state: CycleState, pod_to_schedule: Pod, pod_to_add: Pod, node_info: AnyNodeInfo
     ) -> Status | None:
-        """`pod_to_add` is on the node now, as far as this state goes; it must be in `node_info` too."""
+        """As `Framework.run_pre_filter_extension_add_pod`; `node_info` has the pod already."""
         return self.framework.run_pre_filter_extension_add_pod(state, pod_to_schedule, pod_to_add, node_info)
 
     def run_pre_filter_extension_remove_pod(
         self, state: CycleState, pod_to_schedule: Pod, pod_to_remove: Pod, node_info: AnyNodeInfo
     ) -> Status | None:
-        """`pod_to_remove` is off the node now, as far as this state goes; it must be off `node_info` too."""
+        """As `Framework.run_pre_filter_extension_remove_pod`; `node_info` has no longer the pod."""
         return self.framework.run_pre_filter_extension_remove_pod(
             state, pod_to_schedule, pod_to_remove, node_info
         )
@@ -186,7 +237,7 @@ class PreemptHandle:
 
 
 def budgets_of(handle: FrameworkHandle) -> Sequence[PodDisruptionBudget]:
-    """The PodDisruptionBudgets that are known."""
+    """The PodDisruptionBudgets of the informers of a handle; none without informers."""
     if handle.informers is None:
         return ()
     return tuple(handle.informers.lister(PodDisruptionBudget).list())

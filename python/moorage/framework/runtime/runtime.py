@@ -321,7 +321,7 @@ class Framework:
         return None
 
     def run_filter_plugins(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> Status | None:
-        """Run Filter on one node. All native plugins are asked in one call, when the first has its turn.
+        """Run Filter on one node. All native plugins run in one call, at the place of the first.
 
         Parameters
         ----------

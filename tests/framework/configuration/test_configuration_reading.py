@@ -213,6 +213,10 @@ def test_at_most_a_hundred_strict_errors() -> None:
             'strict decoding error: unknown field "KIND"',
         ),
         (
+            '{"apiVersion":"kubescheduler.config.k8s.io/v1","kind":"KubeSchedulerConfiguration","Kind":null}',
+            'strict decoding error: unknown field "Kind"',
+        ),
+        (
             "{kind: a}",
             "couldn't get version/kind; json parse error: invalid character 'k' looking for "
             "beginning of "

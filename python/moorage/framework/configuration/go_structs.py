@@ -307,7 +307,9 @@ class _Decoder:
                 self.fields.append(struct.embedded[field.attribute])
             self.fields.append(field.wire)
             self.path.append(f".{key}" if self.path else key)
-            setattr(part, field.attribute, self.value(item, field.type))
+            read = self.value(item, field.type)
+            if item is not None or field.type.pointer:  # null leaves other fields as they are
+                setattr(part, field.attribute, read)
             self.path.pop()
             del self.fields[depth:]
             self.struct = outer

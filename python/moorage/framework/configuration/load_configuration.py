@@ -19,7 +19,7 @@ from .defaults import set_defaults
 from .errors import ConfigurationError
 from .feature_gates import feature_gates as all_gates
 from .field_errors import go_json
-from .go_structs import DecodeError, decode, kind_of, members, parse
+from .go_structs import DecodeError, GoType, decode, decode_leniently, parse
 from .types import API_VERSION, GROUP, VERSION, KubeSchedulerConfiguration, PluginConfig, Typed
 from .validation import validate
 
@@ -82,13 +82,22 @@ def load_configuration(
 
 
 _SCHEME = "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme/scheme.go:29"
-_HEADER = (
-    r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
-)
 _KINDS: dict[str, type[Typed]] = {
     KubeSchedulerConfiguration.__name__: KubeSchedulerConfiguration,
     **{struct.__name__: struct for struct in ARGS.values()},
 }
+
+
+class _Header(Typed, kw_only=True):
+    pass
+
+
+_Header.__name__ = ""  # Go's struct is anonymous
+_HEADER = GoType(
+    r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }',
+    "struct",
+    struct=_Header,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,23 +193,11 @@ def _with_defaults(kind: _Kind, default: _Kind) -> _Kind:
 
 def _header(value: Any) -> _Kind:
     """Kind and apiVersion, whose names match in any case, as those of no other field."""
-    found = {"apiversion": "", "kind": ""}
-    wrong = ""
-    if isinstance(value, Mapping):
-        for key, item in members(value):
-            name = key.lower()
-            if name not in found or item is None:
-                continue
-            if isinstance(item, str):
-                found[name] = item
-            else:
-                field = "kind" if name == "kind" else "apiVersion"
-                wrong = wrong or f"{kind_of(item)} into Go struct field .{field} of type string"
-    elif value is not None:
-        wrong = f"{kind_of(value)} into Go value of type {_HEADER}"
-    if wrong:
-        raise DecodeError(f"couldn't get version/kind; json parse error: json: cannot unmarshal {wrong}")
-    return _Kind(*_group_version(found["apiversion"]), found["kind"])
+    try:
+        header: Typed = decode_leniently(value, _HEADER)
+    except DecodeError as error:
+        raise DecodeError(f"couldn't get version/kind; json parse error: {error}") from None
+    return _Kind(*_group_version(header.api_version), header.kind)
 
 
 def _group_version(text: str) -> tuple[str, str]:

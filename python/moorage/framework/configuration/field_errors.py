@@ -1,4 +1,8 @@
-"""The texts of validation errors (apimachinery v0.36, ``util/validation/field`` and ``util/errors``)."""
+"""The texts of validation errors (apimachinery v0.36, ``util/validation/field`` and ``util/errors``).
+
+`path` is that of the field (``profiles[0].schedulerName``), `value` its value, and `detail` the explanation
+at the end of the text.
+"""
 
 from __future__ import annotations
 

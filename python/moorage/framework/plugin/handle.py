@@ -27,7 +27,7 @@ MAX_NOTE = 1024  # bytes
 
 
 class Client(Protocol):
-    """The part of an API client that binding and preemption need."""
+    """The part of `moorage.store.ObjectClient` that binding and preemption need."""
 
     def bind(self, pod: Pod, node: str) -> None: ...
 

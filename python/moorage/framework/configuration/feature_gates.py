@@ -1,12 +1,227 @@
-"""Feature gates, on top of the defaults of v1.36."""
+"""Every feature gate of kube-scheduler v1.36.2, and its effect in this version.
+
+The alpha and beta gates are those that ``kube-scheduler --help`` lists; of GA gates, which it does not list,
+those that the scheduler reads.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
 
 from moorage._core.base.resources import PodGates
 
-from .gate_table import GATES, Effect, Stage
+
+class Stage(Enum):
+    """The maturity of a feature."""
+
+    ALPHA = "alpha"
+    BETA = "beta"
+    GA = "GA"
+
+
+class Effect(Enum):
+    """The effect of setting a gate."""
+
+    BUILT = "built"
+    NONE = "no effect"
+    NOT_BUILT = "not built"
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A feature gate.
+
+    Attributes
+    ----------
+    default : bool
+        The default in v1.36.2.
+    effect : Effect
+        Built: decisions depend on it. No effect: it is accepted, as no decision depends on it. Not built: any
+        value but the default is refused.
+    reason : str
+        Its effect, or why it has none.
+    is_locked : bool
+        Upstream, too, refuses any value but the default.
+    """
+
+    name: str
+    stage: Stage
+    default: bool
+    effect: Effect
+    reason: str
+    is_locked: bool = False
+
+
+_OF_CLAIMS = "About devices; pods with resource claims are refused, so no decision depends on it."
+
+_OF_THE_SCHEDULER: dict[tuple[Stage, bool, Effect], dict[str, str]] = {
+    (Stage.GA, True, Effect.NOT_BUILT): {
+        "DRAAdminAccess": _OF_CLAIMS,
+        "DynamicResourceAllocation": "Pods with claims are refused.",
+    },
+    (Stage.BETA, True, Effect.NONE): {
+        "DRAConsumableCapacity": _OF_CLAIMS,
+        "DRADeviceTaints": _OF_CLAIMS,
+        "DRAPartitionableDevices": _OF_CLAIMS,
+        "SchedulerAsyncPreemption": "Victims are deleted within the preemptor's cycle, so no later cycle "
+        "finds one that is still to be.",
+    },
+    (Stage.BETA, True, Effect.BUILT): {
+        "DRADeviceBindingConditions": "Whether bindingTimeout may be an argument of DynamicResources. Pods "
+        "with claims are refused.",
+        "DRAResourceClaimDeviceStatus": "As DRADeviceBindingConditions, which needs it.",
+        "DRASchedulerFilterTimeout": "Whether filterTimeout may be an argument of DynamicResources. Pods "
+        "with claims are refused.",
+        "InPlacePodLevelResourcesVerticalScaling": "Pod-level resources in a pod's status count beside those "
+        "of its spec.",
+        "NodeDeclaredFeatures": "Off, the plugin is not in the default profile. On, it rejects no node yet.",
+        "OpportunisticBatching": "Equal pods that follow one another share a scored list of nodes.",
+        "PodLevelResources": "A pod's spec.resources counts.",
+        "SchedulerPopFromBackoffQ": "Pods that back off are taken where no other pod is ready.",
+    },
+    (Stage.BETA, False, Effect.NOT_BUILT): {
+        "DRADeviceTaintRules": "Taints of devices by rules.",
+    },
+    (Stage.BETA, True, Effect.NOT_BUILT): {
+        "DRAExtendedResource": "Extended resources from device classes. Those of nodes are their "
+        "allocatable resources only.",
+        "MatchLabelKeysInPodTopologySpread": "matchLabelKeys of spread constraints always count.",
+        "NominatedNodeNameForExpectation": "A pod whose binding takes time is always nominated to its node "
+        "meanwhile.",
+    },
+    (Stage.ALPHA, False, Effect.NONE): {
+        "DRAListTypeAttributes": _OF_CLAIMS,
+    },
+    (Stage.ALPHA, False, Effect.NOT_BUILT): {
+        "DRANodeAllocatableResources": "What claims take of a node's own resources.",
+        "DRAWorkloadResourceClaims": "Claims of pod groups.",
+    },
+    (Stage.GA, True, Effect.NONE): {
+        "DRAPrioritizedList": _OF_CLAIMS,
+    },
+    (Stage.ALPHA, False, Effect.BUILT): {
+        "GangScheduling": "At least minCount pods of a pod group are placed, or none.",
+        "GenericWorkload": "Pods of a PodGroup are tried together.",
+        "StorageCapacityScoring": "VolumeBinding scores nodes by how full their storage would be.",
+        "TaintTolerationComparisonOperators": "Tolerations compare numbers (Lt, Gt).",
+        "TopologyAwareWorkloadScheduling": "Pod groups are placed within one domain of a topology.",
+        "VolumeLimitScaling": "Where a CSIDriver has preventPodSchedulingIfMissing, which is not built: "
+        "pods that name claims or ephemeral volumes then fail with an error. Without, it changes nothing.",
+        "WorkloadAwarePreemption": "Pods are evicted for a pod group as a whole.",
+    },
+    (Stage.GA, True, Effect.BUILT): {
+        "InPlacePodVerticalScaling": "Resources of containers in a pod's status count beside those of its "
+        "spec.",
+        "NodeInclusionPolicyInPodTopologySpread": "nodeAffinityPolicy and nodeTaintsPolicy of spread "
+        "constraints count.",
+        "SchedulerQueueingHints": "Events wake the pods that they may help.",
+        "SidecarContainers": "Init containers that restart always add up.",
+        "VolumeAttributesClass": "Volumes must have the class of their claim.",
+    },
+    (Stage.BETA, False, Effect.NONE): {
+        "SchedulerAsyncAPICalls": "Writes end within the cycle that they belong to; no decision waits for "
+        "them upstream either.",
+    },
+}
+"""Stage, default and effect to gates with their reasons."""
+
+_LOCKED = frozenset(
+    (
+        "DRAAdminAccess",
+        "DynamicResourceAllocation",
+        "InPlacePodVerticalScaling",
+        "NodeInclusionPolicyInPodTopologySpread",
+        "SchedulerQueueingHints",
+        "SidecarContainers",
+        "VolumeAttributesClass",
+    )
+)
+
+_OF_OTHERS: dict[str, dict[Stage, str]] = {
+    "Only kube-apiserver reads it.": {
+        Stage.ALPHA: """APIServingWithRoutine AllowUnsafeMalformedObjectDeletion CBORServingAndStorage
+            CrossNamespaceVolumeDataSource ManifestBasedAdmissionControlConfig
+            MutablePVNodeAffinity PodLogsQuerySplitStreams ShardedListAndWatch StorageVersionAPI""",
+        Stage.BETA: """APIResponseCompression APIServerIdentity AllowParsingUserUIDFromCertAuth
+            AuthorizePodWebsocketUpgradeCreatePermission CRDObservedGenerationTracking
+            ClearingNominatedNodeNameAfterBinding ClusterTrustBundle=off
+            ConcurrentWatchObjectDecode=off ConstrainedImpersonation
+            CoordinatedLeaderElection=off DRAResourceClaimGranularStatusAuthorization
+            DeclarativeValidationBeta DetectCacheInconsistency ExtendWebSocketsToKubelet
+            ListFromCacheSnapshot MutablePodResourcesForSuspendedJobs
+            MutableSchedulingDirectivesForSuspendedJobs OpenAPIEnums PodTopologyLabelsAdmission
+            PortForwardWebsockets RelaxedServiceNameValidation RemoteRequestHeaderUID
+            ServiceAccountNodeAudienceRestriction SizeBasedListCostEstimate StorageVersionHash
+            StrictIPCIDRValidation StructuredAuthenticationConfigurationEgressSelector
+            StructuredAuthenticationConfigurationJWKSMetrics
+            TokenRequestServiceAccountUIDValidation TranslateStreamCloseWebsocketRequests
+            UnauthenticatedHTTP2DOSMitigation UnknownVersionInteroperabilityProxy
+            WatchCacheInitializationPostStartHook WatchList""",
+    },
+    "Only kube-apiserver reads it, which merges matchLabelKeys into a new pod's selectors. Where that was "
+    "not done, the scheduler does it.": {
+        Stage.BETA: "MatchLabelKeysInPodTopologySpreadSelectorMerge",
+    },
+    "Only kubelet reads it.": {
+        Stage.ALPHA: """CPUManagerPolicyAlphaOptions CRIListStreaming CSIVolumeHealth ContainerStopSignals
+            EventedPLEG ImageVolumeWithDigest InPlacePodVerticalScalingExclusiveCPUs
+            InPlacePodVerticalScalingExclusiveMemory KubeletInUserNamespace MemoryQoS
+            PodAndContainerStatsFromCRI PodLevelResourceManagers PodsAPI QOSReserved
+            ReduceDefaultCrashLoopBackOffDecay RuntimeClassInImageCriApi
+            TopologyManagerPolicyAlphaOptions UserNamespacesHostNetworkSupport
+            WindowsCPUAndMemoryAffinity""",
+        Stage.BETA: """CPUManagerPolicyBetaOptions ClusterTrustBundleProjection=off ContainerCheckpoint
+            ContainerRestartRules EnvFiles GracefulNodeShutdown
+            GracefulNodeShutdownBasedOnPodPriority HostnameOverride
+            InPlacePodVerticalScalingInitContainers KubeletCrashLoopBackOffMax
+            KubeletEnsureSecretPulledImages KubeletSeparateDiskGC
+            KubeletServiceAccountTokenForCredentialProviders
+            LocalStorageCapacityIsolationFSQuotaMonitoring=off PLEGOnDemandRelist
+            PodCertificateRequest=off PodReadyToStartContainersCondition
+            PreventStaticPodAPIReferences ReloadKubeletClientCAFile
+            ReloadKubeletServerCertificateFile ResourceHealthStatus ResourceHealthStatusMessage
+            RestartAllContainersOnContainerExits RotateKubeletServerCertificate SELinuxMount=off
+            TopologyManagerPolicyBetaOptions WindowsGracefulNodeShutdown""",
+    },
+    "Only controllers read it.": {
+        Stage.ALPHA: """CloudControllerManagerWatchBasedRoutesReconciliation CloudControllerManagerWebhook
+            ControllerManagerReleaseLeaderElectionLockOnExit DRAResourcePoolStatus
+            HPAScaleToZero PersistentVolumeClaimUnusedSinceTime WorkloadWithJob""",
+        Stage.BETA: """DeploymentReplicaSetTerminatingReplicas HPAConfigurableTolerance
+            MaxUnavailableStatefulSet=off PodDeletionCost StaleControllerConsistencyDaemonSet
+            StaleControllerConsistencyJob StaleControllerConsistencyReplicaSet
+            StaleControllerConsistencyStatefulSet StatefulSetSemanticRevisionComparison
+            StorageVersionMigrator=off""",
+    },
+    "About the transport of objects from the API server, not about their content.": {
+        Stage.ALPHA: "ClientsAllowCBOR ClientsPreferCBOR",
+        Stage.BETA: """AtomicFIFO ClientsAllowCARotation ClientsAllowTLSCacheGC
+            InOrderInformersBatchProcess UnlockWhileProcessingFIFO WatchListClient""",
+    },
+    "About logs, metrics and status pages.": {
+        Stage.ALPHA: "LoggingAlphaOptions NativeHistograms",
+        Stage.BETA: "ComponentFlagz ComponentStatusz ContextualLogging LoggingBetaOptions",
+    },
+}
+"""Reason to gates, by stage; alpha gates are off, beta gates are on unless they have ``=off``."""
+
+
+def _gates() -> Iterator[Gate]:
+    for (stage, default, effect), reasons in _OF_THE_SCHEDULER.items():
+        for name, reason in reasons.items():
+            yield Gate(name, stage, default, effect, reason, is_locked=name in _LOCKED)
+    for reason, stages in _OF_OTHERS.items():
+        for stage, names in stages.items():
+            for word in names.split():
+                name, _, off = word.partition("=")
+                yield Gate(name, stage, stage is Stage.BETA and not off, Effect.NONE, reason)
+
+
+GATES: dict[str, Gate] = {gate.name: gate for gate in sorted(_gates(), key=lambda gate: gate.name)}
+"""By name, in its order."""
+
 
 DEFAULT_GATES: Mapping[str, bool] = {name: gate.default for name, gate in GATES.items()}
 """Gate name to its default in v1.36."""

@@ -389,7 +389,7 @@ def test_units_say_whom_they_concern() -> None:
     one = world(member("m0"), victim("v"), member("n0", to="other"))
     units = Units(handle(one))
     assert units
-    assert units.concern([victim("x"), member("x")])
-    assert not units.concern([victim("x"), member("x", to="other")])
+    assert units.has_group_among([victim("x"), member("x")])
+    assert not units.has_group_among([victim("x"), member("x", to="other")])
     assert not Units(handle(world(member("m0"), groups=[])))
     assert cycle(one, preemptor(1))[1].removed_pods == {}

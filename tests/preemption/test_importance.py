@@ -10,7 +10,7 @@ from moorage.errors import InputError
 from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.policy import PodDisruptionBudgetSpec
-from moorage.preemption.importance import by_importance, split_by_budget, start_time
+from moorage.preemption.importance import Unit, by_importance, start_time, violations
 
 LABELS = {"app": "x"}
 
@@ -46,9 +46,9 @@ def test_a_start_that_is_no_time_is_an_error_that_names_the_pod() -> None:
 
 
 def protected(pods: list[Pod], *budgets: object) -> list[str]:
-    violating, others = split_by_budget(pods, budgets)  # type: ignore[arg-type]
-    assert [one for one in pods if one not in violating] == others
-    return names(violating)
+    counts = violations([Unit((one,), 0) for one in pods], budgets)  # type: ignore[arg-type]
+    assert violations([Unit(tuple(pods), 0)], budgets) == [sum(counts)]  # type: ignore[arg-type]
+    return [one.name for one, count in zip(pods, counts, strict=True) if count]
 
 
 def test_a_budget_is_used_up_in_the_given_order() -> None:

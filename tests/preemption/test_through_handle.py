@@ -24,7 +24,7 @@ from moorage.framework.runtime import preempt_handle as built
 from moorage.framework.runtime.preempt_handle import PreemptHandle
 from moorage.objects.model.pod import Pod
 from moorage.plugins.registry import default_profile
-from moorage.preemption.importance import split_by_budget
+from moorage.preemption.importance import Unit, violations
 from moorage.preemption.pick import Candidate, pick_one_node
 from moorage.scheduler import Profile, Scheduler
 
@@ -193,9 +193,10 @@ def select_victims(ph: PreemptHandle, state: CycleState, asked: Pod, info: Any) 
     if not lower or not passes_filters(ph, state, asked, info):
         return None
     lower.sort(key=lambda one: (-priority(one), one.status.start_time or "9"))
-    protected, free = split_by_budget(lower, ph.pod_disruption_budgets())
+    counts = violations([Unit((one,), 0) for one in lower], ph.pod_disruption_budgets())
+    protected = [one for one, count in zip(lower, counts, strict=True) if count]
     gone = []
-    for one in (*protected, *free):
+    for one in (*protected, *(one for one in lower if one not in protected)):
         change(one, adds=True)
         if not passes_filters(ph, state, asked, info):
             change(one, adds=False)

@@ -19,7 +19,7 @@ from moorage.objects.model.policy import (
     PodDisruptionBudgetSpec,
     PodDisruptionBudgetStatus,
 )
-from moorage.preemption.evaluator import Found, find_candidates
+from moorage.preemption.evaluator import FoundCandidates, find_candidates
 from moorage.scheduler import Scheduler
 
 HOST = "kubernetes.io/hostname"
@@ -78,12 +78,12 @@ def cycle(one: Scheduler, asked: Pod) -> tuple[PreemptHandle, CycleState, dict[s
     return engine.handle.preempt_handle(), state, engine.diagnose(state.target, state.shape, ran)[1]()
 
 
-def find(one: Scheduler, asked: Pod, **how: Any) -> Found:
+def find(one: Scheduler, asked: Pod, **how: Any) -> FoundCandidates:
     """The candidates for a pod."""
     return find_candidates(*cycle(one, asked)[:2], asked, cycle(one, asked)[2], **how)
 
 
-def victims(found: Found) -> dict[str, list[str]]:
+def victims(found: FoundCandidates) -> dict[str, list[str]]:
     """Node to the names of the victims there, by candidate in order."""
     return {one.name: [victim.name for victim in one.victims.pods] for one in found.candidates}
 

@@ -38,7 +38,7 @@ from moorage.objects.model.godel import ledger_of, unit_key
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.plugins.node_resources_fit import NodeResourcesFit
 from moorage.plugins.registry import ConfigurationSource, default_profile, read_configuration
-from moorage.preemption.importance import split_by_budget
+from moorage.preemption.importance import Unit, violations
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.engines import make_engines
 from moorage.scheduler.cycle.opportunistic_batching import Batching
@@ -349,9 +349,9 @@ class Binder:
                 return Status(Code.UNSCHEDULABLE, (GONE.format(victim.key, placement.node),))
             if self.cache.is_pod_marked_to_delete(victim):
                 return Status(Code.UNSCHEDULABLE, (CLAIMED.format(victim.key),))
-        protected, _ = split_by_budget(placement.victims, budgets_of(self._handle))
-        if len(protected) > placement.violations:
-            return Status(Code.UNSCHEDULABLE, (VIOLATES.format(len(protected), placement.violations),))
+        (protected,) = violations([Unit(placement.victims, 0)], budgets_of(self._handle))
+        if protected > placement.violations:
+            return Status(Code.UNSCHEDULABLE, (VIOLATES.format(protected, placement.violations),))
         return None
 
     def _all_or_nothing(self, group: str, unit: list[Admitted | Outcome]) -> list[Admitted | Outcome]:

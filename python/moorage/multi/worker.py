@@ -15,7 +15,7 @@ from moorage._core.state.pod_spec import bound
 from moorage.framework.runtime.preempt_handle import budgets_of
 from moorage.framework.runtime.runtime import Target
 from moorage.objects import Cluster, Pod, UnitKey, group_of
-from moorage.preemption.importance import split_by_budget
+from moorage.preemption.importance import Unit, violations
 from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import ScheduleResult
@@ -219,8 +219,8 @@ class Worker:
         scheduler.cache.assume_pod(bound(pod, scheduler.table.row_name(row)))
         nodes[place] = self._node_of[row]
         self._placed[number], self._victims[number] = pod, evicted
-        protected, _ = split_by_budget(evicted, budgets_of(engine.handle))
-        victims[number] = tuple(victim.metadata.uid for victim in evicted), len(protected)
+        (protected,) = violations([Unit(tuple(evicted), 0)], budgets_of(engine.handle))
+        victims[number] = tuple(victim.metadata.uid for victim in evicted), protected
 
     def update(self, update: BinderUpdate) -> None:
         """Apply the decisions of the binder: remove rejected and evicted pods, add bound ones.

@@ -1,1 +1,1 @@
-"""Preemption: pods of higher priority take the place of others."""
+"""Preemption: evicting pods of lower priority for a pod that fits nowhere."""

@@ -1,8 +1,8 @@
-"""The third step of preemption: victims leave, and the nominations of pods that must stand back.
+"""The third step of preemption: the eviction of the victims, and the end of nominations of lower priority.
 
-kube-scheduler v1.36, framework/preemption/executor.go. Upstream does it in a thread of its own while the pod
-is kept out of the queue (`IsPodRunningPreemption`); here it is done when it returns, in upstream's order, and
-a victim that cannot be deleted fails the cycle.
+kube-scheduler v1.36, framework/preemption/executor.go. Upstream evicts in a thread of its own while the pod
+is kept out of the queue (`IsPodRunningPreemption`). Here the eviction is complete when the function returns,
+in upstream's order, and a victim that cannot be deleted fails the cycle.
 """
 
 from __future__ import annotations
@@ -32,12 +32,28 @@ logger = logging.getLogger("moorage.preemption")
 def prepare_candidate(
     handle: PreemptHandle, candidate: Candidate, pod: Pod, plugin_name: str
 ) -> Status | None:
-    """Clear the nominations of pods of lower priority to the node, then let the victims go, in their order.
+    """Clear the nominations of pods of lower priority to a node, then evict its victims in their order.
 
-    Victims that are terminating already are left alone. Where one cannot be deleted, the rest stay, and the
-    answer is an Error.
+    Victims that are terminating already are skipped. If one cannot be deleted, the rest is not evicted.
+
+    Parameters
+    ----------
+    handle : PreemptHandle
+    candidate : Candidate
+        The chosen node.
+    pod : Pod
+        The preemptor.
+    plugin_name : str
+        Rejects victims that wait on Permit.
+
+    Returns
+    -------
+    Status or None
+        An Error if a victim could not be deleted.
     """
-    for nominated in lower_priority_nominated_pods(handle, pod, candidate.name):
+    priority = priority_of(pod)
+    nominations = handle.nominated_pods_for_node(candidate.name)
+    for nominated in [other for other in nominations if priority_of(other) < priority]:
         try:
             clear_nominated_node_name(handle.handle, nominated)
         except ApiError as error:
@@ -53,14 +69,20 @@ def prepare_candidate(
     return None
 
 
-def lower_priority_nominated_pods(handle: PreemptHandle, pod: Pod, node_name: str) -> list[Pod]:
-    """The pods of lower priority that are nominated to a node."""
-    nominated = handle.nominated_pods_for_node(node_name)
-    return [other for other in nominated if priority_of(other) < priority_of(pod)]
-
-
 def clear_nominated_node_name(handle: FrameworkHandle, pod: Pod) -> None:
-    """End a nomination, in memory and in the pod's status."""
+    """End the nomination of a pod, in the nominator and in the pod's status.
+
+    Parameters
+    ----------
+    handle : FrameworkHandle
+        While it postpones writes, the status is written later.
+    pod : Pod
+
+    Raises
+    ------
+    ApiError
+        The client refused the write.
+    """
     handle.nominator.add_nominated_pod(pod, NominatingInfo())
     if handle.postponed is not None:
         handle.postponed.append(partial(clear_nominated_node_name, handle, pod))
@@ -76,14 +98,32 @@ def clear_nominated_node_name(handle: FrameworkHandle, pod: Pod) -> None:
 def preempt_pod(
     handle: FrameworkHandle, node_name: str, preemptor: Pod | PodGroup, victim: Pod, plugin_name: str
 ) -> None:
-    """Let one victim go, for a pod or a group.
+    """Evict one victim.
 
-    One that waits on Permit is failed, and one in PreBind is cancelled: it stays, and is tried again soon.
-    All others get the condition DisruptionTarget and are deleted. A pod that only the cache knows, since the
-    scheduler was asked about it without a store, is taken out of the cache.
+    A victim that waits on Permit is rejected, and one in PreBind is cancelled; such pods are not deleted. Any
+    other victim gets the condition DisruptionTarget and is deleted. A pod that the cache alone knows, since
+    the scheduler works without a store, is removed from the cache.
+
+    Parameters
+    ----------
+    handle : FrameworkHandle
+        While it postpones writes, the eviction is done later.
+    node_name : str
+        The node, for the event.
+    preemptor : Pod or PodGroup
+    victim : Pod
+    plugin_name : str
+        Rejects a victim that waits on Permit.
+
+    Raises
+    ------
+    ApiError
+        The client refused a write.
     """
     if handle.postponed is not None:
-        handle.postponed.append(partial(_preempt_late, handle, node_name, preemptor, victim, plugin_name))
+        handle.postponed.append(
+            partial(_preempt_postponed, handle, node_name, preemptor, victim, plugin_name)
+        )
         return
     note = f"Preempted by {preemptor.kind.lower()} {preemptor.metadata.uid} on node {node_name}"
     if _fail_in_memory(handle, victim, plugin_name):
@@ -91,12 +131,12 @@ def preempt_pod(
     elif not _delete(handle, preemptor, victim):
         return
     else:
-        for told in handle.on_eviction:
-            told(victim, victim.spec.node_name or node_name, preemptor)
+        for callback in handle.on_eviction:
+            callback(victim, victim.spec.node_name or node_name, preemptor)
     handle.recorder.event(victim, "Normal", "Preempted", "Preempting", note)
 
 
-def _preempt_late(
+def _preempt_postponed(
     handle: FrameworkHandle, node_name: str, preemptor: Pod | PodGroup, victim: Pod, plugin_name: str
 ) -> None:
     try:
@@ -114,7 +154,7 @@ def _fail_in_memory(handle: FrameworkHandle, victim: Pod, plugin_name: str) -> b
 
 
 def _delete(handle: FrameworkHandle, preemptor: Pod | PodGroup, victim: Pod) -> bool:
-    """Delete a pod; false where somebody else was faster."""
+    """Delete a pod; false if it has been deleted meanwhile."""
     try:
         current = handle.client.get(Pod, victim.name, victim.namespace)
     except NotFoundError:
@@ -122,8 +162,10 @@ def _delete(handle: FrameworkHandle, preemptor: Pod | PodGroup, victim: Pod) -> 
     if current.metadata.uid != victim.metadata.uid:
         return _remove_from_cache(handle, victim)
     try:
-        condition = disruption_target(handle, preemptor)
-        conditions = with_condition(current.status.conditions, condition)
+        name = preemptor.spec.scheduler_name if isinstance(preemptor, Pod) else ""
+        if not name and handle.framework is not None:
+            name = handle.framework.profile.scheduler_name
+        conditions = with_condition(current.status.conditions, _disruption_target(name, preemptor.kind))
         patch_pod_status(handle.client, current, replace(current.status, conditions=conditions))
         handle.client.delete(Pod, victim.name, victim.namespace)
     except NotFoundError:
@@ -131,23 +173,18 @@ def _delete(handle: FrameworkHandle, preemptor: Pod | PodGroup, victim: Pod) -> 
     return True
 
 
-def disruption_target(handle: FrameworkHandle, preemptor: Pod | PodGroup) -> Condition:
-    """The condition of a victim."""
-    name = preemptor.spec.scheduler_name if isinstance(preemptor, Pod) else ""
-    if not name and handle.framework is not None:
-        name = handle.framework.profile.scheduler_name
-    return _disruption_target(name, preemptor.kind)
-
-
 @lru_cache
 def _disruption_target(scheduler_name: str, kind: str) -> Condition:
+    """The condition of a victim, by the name of the scheduler and the kind of the preemptor."""
     message = f"{scheduler_name}: preempting to accommodate a higher priority {kind.lower()}"
     return Condition(type=DISRUPTION_TARGET, status="True", reason=BY_SCHEDULER, message=message)
 
 
 def _remove_from_cache(handle: FrameworkHandle, pod: Pod) -> bool:
-    """Whether the cache alone knew the pod; it does no longer. One that was reported has been deleted by
-    somebody else, and leaves the cache when that is reported."""
+    """Remove a pod from the cache, if the cache alone knows it; whether that was so.
+
+    A pod that informers know has been deleted by another client: the event of that removes it.
+    """
     if handle.informers is not None:
         with suppress(NotFoundError):
             handle.informers.informer(Pod).lister.by_namespace(pod.namespace).get(pod.name)

@@ -1,4 +1,4 @@
-"""DefaultPreemption: pods that fit nowhere evict pods of lower priority."""
+"""DefaultPreemption: evicts pods of lower priority for a pod that fits nowhere."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from moorage.framework.runtime.preempt_handle import PreemptHandle
 from moorage.objects.model.pod import Pod
 
 from .eligibility import NEVER, NO_VICTIMS, num_candidates, reason_against_pod, why_not_eligible
-from .evaluator import Found, find_candidates, no_candidates, preempt, preempt_in_core, preemptor_of
+from .evaluator import FoundCandidates, find_candidates, no_candidates, preempt, preempt_in_core, preemptor_of
 from .eviction_units import groups_of
 
 if TYPE_CHECKING:
@@ -35,11 +35,26 @@ RUNNING = "waiting for the preemption for this pod to be finished"
 
 
 class DefaultPreemption(PreEnqueuePlugin, CorePostFilter, EnqueueExtensions):
-    """kube-scheduler v1.36, defaultpreemption/.
+    """Preemption by priority (kube-scheduler v1.36, defaultpreemption/).
 
-    The core's, as long as nobody could be evicted: then its answer is known without looking at nodes.
+    While no pod could be evicted, the core answers for the plugin without looking at nodes.
 
-    Its event is the deletion of a pod, whose hint never queues one: it only has gated pods looked at again.
+    The plugin registers the deletion of pods, with a hint that never queues a pod: the event only makes the
+    queue run PreEnqueue again for gated pods.
+
+    Parameters
+    ----------
+    args : mapping, optional
+        ``minCandidateNodesPercentage`` (default 10) and ``minCandidateNodesAbsolute`` (default 100): how many
+        candidates dry runs look for.
+    handle : FrameworkHandle, optional
+
+    Attributes
+    ----------
+    preempting : set of str
+        The UIDs of pods whose preemption is running.
+    reason_against : str
+        Why the pods of the present pod group cycle preempt no others one by one; "" outside such cycles.
     """
 
     name = "DefaultPreemption"
@@ -49,25 +64,43 @@ class DefaultPreemption(PreEnqueuePlugin, CorePostFilter, EnqueueExtensions):
         self, args: Mapping[str, object] | None = None, handle: FrameworkHandle | None = None
     ) -> None:
         super().__init__(args, handle)
-        self.preempting: set[str] = set()  # UIDs of pods whose victims are on their way out
-        self.reason_against = ""  # why no pod evicts others by itself, in a pod group cycle
+        self.preempting: set[str] = set()
+        self.reason_against = ""
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
-        """A pod whose victims are still being deleted is kept back."""
+        """Reject a pod whose preemption is running."""
         if pod.metadata.uid in self.preempting:
             return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (RUNNING,), self.name)
         return None
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """Register the deletion of pods."""
         return [on(POD, ActionType.DELETE, self.after_pod_deleted)]
 
     def after_pod_deleted(self, pod: Pod, old: Pod, new: None) -> QueueingHint:
-        """What the other rejectors of the pod say decides."""
+        """Answer Skip: the hints of the pod's other rejectors decide."""
         return QUEUE_SKIP
 
     def post_filter(
         self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
     ) -> tuple[PostFilterResult | None, Status | None]:
+        """Preempt pods for a pod that no node passed.
+
+        Parameters
+        ----------
+        state : CycleState
+            After PreFilter and Filter have run for the pod.
+        pod : Pod
+        statuses : mapping of str to Status
+            By node name why the node was rejected, in list order.
+
+        Returns
+        -------
+        result : PostFilterResult or None
+            The nomination; an empty one clears an earlier nomination, None leaves it.
+        status : Status or None
+            None (Success) if victims were evicted; else the reason why not.
+        """
         handle = self._handle()
         if reason := reason_against_pod(handle.handle, pod):
             return None, Status(Code.UNSCHEDULABLE, (PREFIX + reason,), self.name)
@@ -97,9 +130,23 @@ class DefaultPreemption(PreEnqueuePlugin, CorePostFilter, EnqueueExtensions):
         pod: Pod,
         statuses: Mapping[str, Status],
         handle: PreemptHandle | None = None,
-    ) -> Found:
-        """Look for nodes to make room on, from an offset on until there are enough; nothing is changed. With
-        a `handle`, among the nodes of its cache and by the filters of its framework."""
+    ) -> FoundCandidates:
+        """Look for nodes where evictions would make room; nothing is changed.
+
+        Parameters
+        ----------
+        state : CycleState
+            After PreFilter and Filter have run for the pod.
+        pod : Pod
+        statuses : mapping of str to Status
+            By node name why the node was rejected, in list order.
+        handle : PreemptHandle, optional
+            Whose cache and filters to use; by default the plugin's own.
+
+        Returns
+        -------
+        FoundCandidates
+        """
         handle = handle or self._handle()
         percentage = self.args["minCandidateNodesPercentage"]
         absolute = self.args["minCandidateNodesAbsolute"]
@@ -113,8 +160,18 @@ class DefaultPreemption(PreEnqueuePlugin, CorePostFilter, EnqueueExtensions):
         )
 
     def may_preempt(self, shape: Shape, potential: int) -> bool:
-        """Whether somebody could be evicted: a pod of lower priority is in the cache, or there is a group of
-        lower priority that is evicted whole."""
+        """Whether some pod could be evicted.
+
+        That is so where the cache has a pod of lower priority, or where a group of lower priority exists that
+        is evicted as a whole.
+
+        Parameters
+        ----------
+        shape : Shape
+            Of the preemptor's class.
+        potential : int
+            The number of nodes that were rejected with Unschedulable.
+        """
         if not potential or not shape.may_preempt or self.reason_against:
             return False
         handle = self._handle().handle
@@ -124,6 +181,23 @@ class DefaultPreemption(PreEnqueuePlugin, CorePostFilter, EnqueueExtensions):
         return has_pods_below(handle.cache.state, shape.priority)
 
     def futile_message(self, shape: Shape, nodes: int, potential: int) -> tuple[str, bool]:
+        """Return the message of a preemption that `may_preempt` excludes.
+
+        Parameters
+        ----------
+        shape : Shape
+            Of the preemptor's class.
+        nodes : int
+            The number of nodes in the list.
+        potential : int
+            The number of nodes that were rejected with Unschedulable.
+
+        Returns
+        -------
+        message : str
+        clears_nomination : bool
+            Whether an earlier nomination of the pod ends.
+        """
         if self.reason_against:
             return PREFIX + self.reason_against, False
         if not shape.may_preempt:
@@ -132,7 +206,7 @@ class DefaultPreemption(PreEnqueuePlugin, CorePostFilter, EnqueueExtensions):
         return PREFIX + no_candidates(nodes, reasons, nodes - potential), True
 
     def _handle(self) -> PreemptHandle:
-        """All that it works with."""
+        """The plugin's handle; MoorageError outside a scheduler."""
         if self.handle is None:
             raise MoorageError(f'plugin "{self.name}" is not part of a scheduler')
         return self.handle.preempt_handle()

@@ -1,7 +1,7 @@
-"""The second step of preemption: on which nodes the pod would fit without pods of lower priority, and which.
+"""The second step of preemption: the nodes on which the pod would fit after evictions, and the victims there.
 
-kube-scheduler v1.36, preemption/preemption.go DryRunPreemption, defaultpreemption SelectVictimsOnNode; of
-v1.37, that groups may have to be evicted whole.
+kube-scheduler v1.36, preemption/preemption.go DryRunPreemption, defaultpreemption SelectVictimsOnNode; for
+groups that are evicted as a whole v1.37.
 """
 
 from __future__ import annotations
@@ -44,21 +44,24 @@ def dry_run_preemption(
 
     Parameters
     ----------
+    handle : PreemptHandle
     state : CycleState
         After PreFilter has run for the pod.
+    pod : Pod
     nodes : sequence of str
         The potential nodes, in list order.
+    budgets : sequence of PodDisruptionBudget
     offset : int
-        The place among them of the node to begin with; behind the last one comes the first.
+        The index of the node to begin with. After the last node the first one follows.
     wanted : int
-        It ends with so many candidates, one of which at least must violate no PodDisruptionBudget.
+        Dry runs end with this number of candidates, of which at least one violates no budget.
 
     Returns
     -------
     candidates : list of Candidate
         In the order in which they were tried, those that violate a budget last.
     rejected : dict of str to Status
-        Why each of the other nodes that were tried is none; an Error where it could not be found out.
+        Why each of the other nodes that were tried is no candidate; an Error if a plugin failed.
     """
     order = (*nodes[offset:], *nodes[:offset])
     units = Units(handle.handle)
@@ -72,7 +75,7 @@ def dry_run_preemption(
         info = handle.handle.cache.node_info(name)
         if info is None:
             raise MoorageError(f"node {name} is not in the cache")
-        if framework is not None and not units.concern(info.pods):
+        if framework is not None and not units.has_group_among(info.pods):
             found, failed = dry_run_in_core(framework, handle.handle, state, pod, [name], budgets, 1)
         else:
             found, failed = _dry_run(handle, state, pod, info, budgets, units)
@@ -92,7 +95,7 @@ def _dry_run(
     budgets: Sequence[PodDisruptionBudget],
     units: Units,
 ) -> tuple[list[Candidate], dict[str, Status]]:
-    """What `dry_run_preemption` answers for one node, by the filters of the framework."""
+    """`dry_run_preemption` of one node, by the filters of the framework."""
     if all(units.priority_of(other) >= priority_of(pod) for other in info.pods):
         return [], {info.name: NO_VICTIMS}
     victims, protected, status = select_victims_on_node(
@@ -113,18 +116,37 @@ def select_victims_on_node(
     budgets: Sequence[PodDisruptionBudget],
     units: Units | None = None,
 ) -> tuple[list[Pod], int, Status | None]:
-    """The pods that would have to leave for a pod to fit one node, how many of them violate a
-    PodDisruptionBudget, and why it would not help.
+    """Choose the pods whose eviction would make room for a pod on one node.
 
-    All units of lower priority are taken away that have a pod there, with their pods on other nodes; if the
-    pod fits then, they come back one after the other, those first that a budget protects, the more important
-    ones before the others, unless the pod would not fit with them. Both `state` and `node_info` are changed:
-    they are to be copies.
+    All units of lower priority that have a pod on the node are removed, with their pods on other nodes. If
+    the pod fits then, they are added again one by one: first those that a budget protects, each kind in the
+    order of importance. A unit with which the pod would not fit is a victim.
+
+    Parameters
+    ----------
+    handle : PreemptHandle
+    state : CycleState
+    node_info : NodeInfoClone
+        Both are changed: pass copies.
+    pod : Pod
+        The preemptor.
+    budgets : sequence of PodDisruptionBudget
+    units : Units, optional
+        By default those of the cluster at present.
+
+    Returns
+    -------
+    victims : list of Pod
+        The most important first.
+    violations : int
+        The number of victims whose eviction violates a budget.
+    status : Status or None
+        Why evictions do not help; None if they do.
     """
     attempt = _Attempt(handle, state, pod, node_info)
     priority = priority_of(pod)
-    there = (units or Units(handle.handle)).of(node_info.pods)
-    potential = [unit for unit in there if unit.priority < priority]
+    present = (units or Units(handle.handle)).of(node_info.pods)
+    potential = [unit for unit in present if unit.priority < priority]
     for unit in potential:
         if status := attempt.change(unit, adds=False):
             return [], 0, status
@@ -134,7 +156,7 @@ def select_victims_on_node(
         return [], 0, status
     ordered = units_by_importance(potential)
     costs = violations(ordered, budgets)
-    gone: set[int] = set()
+    chosen: set[int] = set()
     for at in sorted(range(len(ordered)), key=lambda at: not costs[at]):
         if status := attempt.change(ordered[at], adds=True):
             return [], 0, status
@@ -142,31 +164,31 @@ def select_victims_on_node(
             continue
         if status := attempt.change(ordered[at], adds=False):
             return [], 0, status
-        gone.add(at)
-    victims = [other for at in sorted(gone) for other in ordered[at].pods]
-    return victims, sum(costs[at] for at in gone), None
+        chosen.add(at)
+    victims = [other for at in sorted(chosen) for other in ordered[at].pods]
+    return victims, sum(costs[at] for at in chosen), None
 
 
 class _Attempt:
-    """A pod on one node as it would be."""
+    """A dry run for a pod on one node."""
 
     def __init__(self, handle: PreemptHandle, state: CycleState, pod: Pod, node_info: NodeInfoClone) -> None:
         self.handle = handle
         self.state, self.pod, self.node_info = state, pod, node_info
         framework = handle.handle.framework
         plugins = () if framework is None else framework.profile.at(PreFilterPlugin)
-        heard = (p for p in plugins if p.name not in state.skip_filter_plugins)
-        self.is_heard = any(plugin.pre_filter_extensions() is not None for plugin in heard)
+        active = (p for p in plugins if p.name not in state.skip_filter_plugins)
+        self.has_extensions = any(plugin.pre_filter_extensions() is not None for plugin in active)
 
     def change(self, unit: Unit, adds: bool) -> Status | None:
-        """Let the pods of a unit come or go; an Error where a plugin cannot follow."""
+        """Add or remove the pods of a unit; an Error if a PreFilter extension fails."""
         for other in unit.pods:
             if status := self._change(other, adds):
                 return status
         return None
 
     def _change(self, other: Pod, adds: bool) -> Status | None:
-        """One pod, on this node or on another one, whose NodeInfo stays: nobody is asked about it."""
+        """Add or remove one pod, on this node or on another one (whose NodeInfo stays as it is)."""
         is_here = other.spec.node_name == self.node_info.name
         if is_here:
             (self.node_info.add_pod if adds else self.node_info.remove_pod)(other)
@@ -174,16 +196,18 @@ class _Attempt:
             del self.state.removed_pods[other.metadata.uid]
         else:
             self.state.removed_pods[other.metadata.uid] = other
-        if not self.is_heard:
+        if not self.has_extensions:
             return None
         info = self.node_info if is_here else self.handle.handle.cache.node_info(other.spec.node_name)
         assert info is not None  # the cache has the pod
-        run = self.handle
-        tell = run.run_pre_filter_extension_add_pod if adds else run.run_pre_filter_extension_remove_pod
-        return tell(self.state, self.pod, other, info)
+        handle = self.handle
+        run = handle.run_pre_filter_extension_add_pod if adds else handle.run_pre_filter_extension_remove_pod
+        return run(self.state, self.pod, other, info)
 
     def rejection(self) -> Status | None:
-        """Why the pod does not fit, with the pods that are nominated there and without."""
+        """Why the pod does not fit, with and without the pods that are nominated to the node; None if it
+        fits.
+        """
         return self.handle.run_filter_plugins_with_nominated_pods(self.state, self.pod, self.node_info)
 
 
@@ -193,14 +217,31 @@ class _Attempt:
 def framework_of(
     handle: FrameworkHandle, state: CycleState, pod: Pod, nodes: Sequence[str]
 ) -> Framework | None:
-    """Whose kernels make the dry runs on these nodes; None where a plugin outside the core filters there, or
-    hears of each victim. Plugins about volumes do not, where those of the pod fit whoever leaves."""
+    """Return the framework whose kernels can make the dry runs.
+
+    Filters about volumes do not matter if the volumes of the pod fit on all nodes, whichever pods are
+    evicted.
+
+    Parameters
+    ----------
+    handle : FrameworkHandle
+    state : CycleState
+        After PreFilter has run for the pod.
+    pod : Pod
+    nodes : sequence of str
+        The nodes to try.
+
+    Returns
+    -------
+    Framework or None
+        None if a plugin outside the core filters there or has PreFilter.
+    """
     framework = handle.framework
     if framework is not None and framework.without_volumes is not None:
         rows = np.array([_row(handle, name) for name in nodes], dtype=np.int32)
         view, skipped = framework.nodes(rows), state.skip_filter_plugins
-        at_work = [p for p in framework.filters if isinstance(p, VolumePlugin) and p.name not in skipped]
-        if all(plugin.fits_everywhere(state, pod, view) for plugin in at_work):
+        active = [p for p in framework.filters if isinstance(p, VolumePlugin) and p.name not in skipped]
+        if all(plugin.fits_everywhere(state, pod, view) for plugin in active):
             framework = framework.without_volumes
     if framework is None or framework.kernels is None or not framework.kernels.dry_runs.suits:
         return None
@@ -216,7 +257,23 @@ def dry_run_in_core(
     budgets: Sequence[PodDisruptionBudget],
     wanted: int,
 ) -> tuple[list[Candidate], dict[str, Status]]:
-    """What `dry_run_preemption` answers for nodes in the order in which they are to be tried."""
+    """Do what `dry_run_preemption` does, with kernels, for nodes in the order in which to try them.
+
+    Parameters
+    ----------
+    framework : Framework
+        See `framework_of`.
+    handle, state, pod, budgets, wanted
+        As for `dry_run_preemption`.
+    nodes : sequence of str
+        In the order in which to try them.
+
+    Returns
+    -------
+    candidates : list of Candidate
+    rejected : dict of str to Status
+        As for `dry_run_preemption`.
+    """
     table, kernels = handle.cache.state.table, framework.kernels
     assert kernels is not None
     fine: list[Candidate] = []
@@ -224,18 +281,18 @@ def dry_run_in_core(
     rejected: dict[str, Status] = {}
     with handle.cache.lock:
         before = handle.nominator.nominated_before(pod).items()
-        places = [(table.find_row(name), pods) for name, pods in before]
-        present = [(row, pods) for row, pods in places if row is not None and table.is_present(row)]
+        found = [(table.find_row(name), pods) for name, pods in before]
+        present = [(row, pods) for row, pods in found if row is not None and table.is_present(row)]
         kernels.search.nominate(present)
         rows = [_row(handle, name) for name in nodes]
         pod_class, node_name, pinned = state.target
         out = kernels.dry_runs.dry_run(pod_class, rows, budgets, node_name, pinned, wanted)
         verdicts, violations = out.verdicts.tolist(), out.violations.tolist()
-        said = {verdict: status_of(framework, state, verdict) for verdict in set(verdicts) if verdict}
+        statuses = {verdict: status_of(framework, state, verdict) for verdict in set(verdicts) if verdict}
         for at, (name, verdict) in enumerate(zip(nodes, verdicts, strict=False)):
             victims = Victims(tuple(out.victims(at)), violations[at])
             if verdict:
-                rejected[name] = said[verdict]
+                rejected[name] = statuses[verdict]
             elif not victims.pods:
                 rejected[name] = Status(Code.ERROR, err=MoorageError(NO_VICTIM.format(name)))
             else:
@@ -251,7 +308,16 @@ def _row(handle: FrameworkHandle, name: str) -> int:
 
 
 def status_of(framework: Framework, state: CycleState, verdict: int) -> Status:
-    """Why evicting pods does not help on a node, from the verdict of a dry run."""
+    """Return why evictions do not help on a node.
+
+    Parameters
+    ----------
+    framework : Framework
+    state : CycleState
+        After PreFilter has run for the pod.
+    verdict : int
+        Of a dry run: `NO_VICTIMS` of the core, or the verdict of a filter.
+    """
     if verdict == NOBODY:
         return NO_VICTIMS
     plugin = framework.profile.planned(FilterPlugin)[place_of(verdict)]

@@ -1,4 +1,4 @@
-"""The first step of preemption: who may preempt, and on which nodes that could help.
+"""The first step of preemption: which pods may preempt others, and on which nodes evictions could help.
 
 kube-scheduler v1.36, defaultpreemption/default_preemption.go and framework/preemption/preemption.go.
 """
@@ -19,10 +19,10 @@ from .importance import priority_of
 NEVER = "not eligible due to preemptionPolicy=Never."
 TERMINATING = "not eligible due to a terminating pod on the nominated node."
 NO_VICTIMS = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("No preemption victims found for incoming pod",))
-"""What is said of a node without pods of lower priority."""
+"""The status of a node without pods of lower priority."""
 
 ABSENT = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
-"""What is said of a node that the search did not come to."""
+"""The status of a node that the search did not reach."""
 
 IN_PLACEMENTS = "not eligible due to placement-based pod group scheduling limitation"
 AS_A_WHOLE = "not eligible due to workload aware preemption enabled"
@@ -40,17 +40,24 @@ def pod_eligible_to_preempt_others(
     nominated_status: Status | None,
     priority_as_victim: Callable[[Pod], int] = priority_of,
 ) -> tuple[bool, str]:
-    """Whether a pod may preempt others, and why not.
+    """Decide whether a pod may preempt others.
 
     Parameters
     ----------
+    pod : Pod
     nominated_node : NodeInfo or None
-        The node that the pod's status nominates it to, where there is one. While victims of the scheduler
-        are leaving it, the pod waits for them.
+        The node that the pod's status nominates it to, if it exists. While victims of the scheduler terminate
+        there, the pod waits for them.
     nominated_status : Status or None
-        What was said of that node in this cycle: one that is lost for good is not waited for.
+        The status of that node in this cycle. With UnschedulableAndUnresolvable the pod does not wait.
     priority_as_victim : callable
-        The priority by which a pod on a node is evicted.
+        Returns the priority by which a pod on a node is evicted.
+
+    Returns
+    -------
+    eligible : bool
+    reason : str
+        Why not, or "".
     """
     if pod.spec.preemption_policy == "Never":
         return False, NEVER
@@ -71,34 +78,57 @@ def is_leaving(pod: Pod) -> bool:
 
 
 def potential_nodes(statuses: Mapping[str, Status]) -> list[str]:
-    """The nodes where others could make room: not those that nothing can help."""
+    """Return the nodes where evictions could help: those with the code Unschedulable, in list order."""
     return [name for name, status in statuses.items() if status.code == Code.UNSCHEDULABLE]
 
 
 def num_candidates(nodes: int, percentage: int, absolute: int) -> int:
-    """How many candidates are looked for among so many potential nodes (GetOffsetAndNumCandidates)."""
+    """Return how many candidates dry runs look for (GetOffsetAndNumCandidates).
+
+    Parameters
+    ----------
+    nodes : int
+        The number of potential nodes.
+    percentage, absolute : int
+        The arguments of DefaultPreemption.
+    """
     return min(nodes, max(nodes * percentage // 100, absolute))
 
 
 def why_not_eligible(handle: FrameworkHandle, pod: Pod, statuses: Mapping[str, Status]) -> str:
-    """Why a pod may not preempt others; "" where it may."""
+    """Return why a pod may not preempt others, or "".
+
+    Parameters
+    ----------
+    handle : FrameworkHandle
+    pod : Pod
+    statuses : mapping of str to Status
+        By node name why the node was rejected.
+    """
     name = pod.status.nominated_node_name
     if not name:
         return pod_eligible_to_preempt_others(pod, None, None)[1]
-    said, priority_of = statuses.get(name) or ABSENT, Units(handle).priority_of
-    return pod_eligible_to_preempt_others(pod, handle.cache.node_info(name), said, priority_of)[1]
+    status, priority_of = statuses.get(name) or ABSENT, Units(handle).priority_of
+    return pod_eligible_to_preempt_others(pod, handle.cache.node_info(name), status, priority_of)[1]
 
 
 def reason_against(handle: FrameworkHandle, group: PodGroup | None) -> str:
-    """Why no pod of a group evicts others by itself; "" where it may (kube-scheduler v1.36, PostFilter of
-    defaultpreemption/)."""
+    """Return why the pods of a group preempt no others one by one, or "".
+
+    kube-scheduler v1.36, PostFilter of defaultpreemption/.
+
+    Parameters
+    ----------
+    handle : FrameworkHandle
+    group : PodGroup or None
+    """
     if handle.places_groups and group is not None and group.spec.scheduling_constraints is not None:
         return IN_PLACEMENTS
     return AS_A_WHOLE if handle.preempts_for_groups else ""
 
 
 def reason_against_pod(handle: FrameworkHandle, pod: Pod) -> str:
-    """Why a pod evicts nobody by itself, as its group does not."""
+    """Return why a pod preempts no others by itself, because of its group; "" if it may."""
     groups, key = groups_of(handle), group_of(pod)
     if groups is None or key is None:
         return ""

@@ -1,8 +1,8 @@
-"""Preemption of one pod from its beginning to its end: who may, where, at whose cost, and that it is done.
+"""Preemption of pods for one pod, from eligibility to eviction.
 
 kube-scheduler v1.36, framework/preemption/preemption.go. The steps: `find_candidates` (eligibility.py and
-dry_run.py), `call_extenders` and `pick_one_node` (pick.py), `prepare_candidate` (actuation.py). For a pod
-that the core alone decides about, all steps before the last are the core's (`preempt_in_core`).
+dry_run.py), `call_extenders` and `pick_one_node` (pick.py), `prepare_candidate` (actuation.py). If no plugin
+outside the core and no extender takes part, the core does all steps before the last (`preempt_in_core`).
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What the first two steps came to.
+class FoundCandidates:
+    """The result of the first two steps.
 
     Attributes
     ----------
     message : str
-        Why the pod may not preempt others; "" where it may.
+        Why the pod may not preempt others; "" if it may.
     potential : list of str
-        The nodes where that could help, in list order.
+        The nodes where evictions could help, in list order.
     candidates : list of Candidate
         See `dry_run_preemption`.
     rejected : dict of str to Status
-        Of the potential nodes that were tried, those that are no candidates.
+        Why the other potential nodes that were tried are no candidates.
     """
 
     message: str = ""
@@ -58,26 +58,42 @@ class Found:
 
     @property
     def error(self) -> str:
-        """What went wrong with the nodes that could not be tried; "" where nothing did."""
-        return joined(status.message() for status in self.rejected.values() if status.code == Code.ERROR)
+        """The errors of the nodes that could not be tried, in one text; "" if there are none."""
+        return join_errors(status.message() for status in self.rejected.values() if status.code == Code.ERROR)
 
     def text(self, nodes: int) -> str:
-        """Why there is no candidate among so many nodes."""
+        """Return why there is no candidate, as upstream's FitError has it.
+
+        Parameters
+        ----------
+        nodes : int
+            The number of nodes in the list.
+        """
         reasons = Counter(reason for status in self.rejected.values() for reason in status.reasons)
         return no_candidates(nodes, reasons, nodes - len(self.rejected))
 
 
-def joined(errors: Iterable[str]) -> str:
-    """The text of several errors, each told once; "" of none."""
+def join_errors(errors: Iterable[str]) -> str:
+    """Join distinct errors to one text, as apimachinery's Aggregate does; "" of none."""
     distinct = list(dict.fromkeys(errors))
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]" if distinct else ""
 
 
-def no_candidates(nodes: int, reasons: Mapping[str, int], hopeless: int) -> str:
-    """Why there is no candidate among so many nodes, on some of which preemption could not help anyway."""
+def no_candidates(nodes: int, reasons: Mapping[str, int], unresolvable: int) -> str:
+    """Return why there is no candidate, as upstream's FitError has it.
+
+    Parameters
+    ----------
+    nodes : int
+        The number of nodes in the list.
+    reasons : mapping of str to int
+        How many of the potential nodes have each reason.
+    unresolvable : int
+        The number of nodes where preemption could not help.
+    """
     counts = Counter(reasons)
-    if hopeless:
-        counts[NOT_HELPFUL] += hopeless
+    if unresolvable:
+        counts[NOT_HELPFUL] += unresolvable
     return fit_error(nodes, counts)
 
 
@@ -88,23 +104,29 @@ def find_candidates(
     statuses: Mapping[str, Status],
     offset: Callable[[int], int] = lambda nodes: 0,
     wanted: Callable[[int], int] = lambda nodes: nodes,
-) -> Found:
-    """Look for nodes on which `pod` would fit without pods of lower priority; nothing is changed.
+) -> FoundCandidates:
+    """Look for nodes on which a pod would fit after evictions; nothing is changed.
 
     Parameters
     ----------
+    handle : PreemptHandle
     state : CycleState
         After PreFilter has run for the pod.
+    pod : Pod
     statuses : mapping of str to Status
-        Why each node was rejected, in list order.
+        By node name why the node was rejected, in list order.
     offset, wanted : callable
-        See `dry_run_preemption`; from the number of potential nodes.
+        Return these arguments of `dry_run_preemption` for a number of potential nodes.
+
+    Returns
+    -------
+    FoundCandidates
     """
     if message := why_not_eligible(handle.handle, pod, statuses):
-        return Found(message)
+        return FoundCandidates(message)
     nodes = potential_nodes(statuses)
     if not nodes:
-        return Found()
+        return FoundCandidates()
     found = dry_run_preemption(
         handle,
         state,
@@ -114,14 +136,31 @@ def find_candidates(
         offset(len(nodes)),
         wanted(len(nodes)),
     )
-    return Found("", nodes, *found)
+    return FoundCandidates("", nodes, *found)
 
 
 def call_extenders(
     extenders: Sequence[Extender], pod: Pod, candidates: Sequence[Candidate]
 ) -> tuple[list[Candidate], Status | None]:
-    """What extenders leave of the candidates, with the victims that they want there. One that fails is passed
-    over where it may be ignored; else there is an Error and no candidate."""
+    """Let extenders remove candidates and change victims.
+
+    An extender that fails is skipped if it is ignorable.
+
+    Parameters
+    ----------
+    extenders : sequence of Extender
+        In configured order; those that do not support preemption or do not manage the pod are skipped.
+    pod : Pod
+        The preemptor.
+    candidates : sequence of Candidate
+
+    Returns
+    -------
+    candidates : list of Candidate
+        The remaining ones, in their order; empty with an Error.
+    status : Status or None
+        An Error if an extender failed.
+    """
     left = {one.name: one.victims for one in candidates}
     for extender in extenders:
         if not left:
@@ -141,7 +180,7 @@ def call_extenders(
             continue
         bare = [name for name, victims in answer.items() if not victims.pods]
         if bare and not extender.is_ignorable:
-            return [], as_status(MoorageError(f'expected at least one victim pod on node "{bare[0]}"'))
+            return [], as_status(MoorageError(NO_VICTIM.format(bare[0])))
         left = {name: victims for name, victims in answer.items() if victims.pods}
     order = {one.name: at for at, one in enumerate(candidates)}
     names = sorted(left, key=lambda name: order.get(name, len(order)))
@@ -149,11 +188,28 @@ def call_extenders(
 
 
 def preempt(
-    handle: PreemptHandle, pod: Pod, found: Found, nodes: int, plugin_name: str
+    handle: PreemptHandle, pod: Pod, found: FoundCandidates, nodes: int, plugin_name: str
 ) -> tuple[NominatingInfo | None, Status | None]:
-    """Make room for a pod that fits nowhere, where that was `found` to be possible: the node that it is
-    nominated to then, and Success (None); or what becomes of its nomination, and why there is no room among
-    so many nodes."""
+    """Evict pods from the best candidate.
+
+    Parameters
+    ----------
+    handle : PreemptHandle
+    pod : Pod
+        The preemptor.
+    found : FoundCandidates
+    nodes : int
+        The number of nodes in the list, for the message.
+    plugin_name : str
+        Rejects victims that wait on Permit.
+
+    Returns
+    -------
+    nominating : NominatingInfo or None
+        The nomination to the chosen node. An empty one clears an earlier nomination, None leaves it.
+    status : Status or None
+        None (Success) if victims were evicted; else why not.
+    """
     if found.message:
         return None, Status(Code.UNSCHEDULABLE, (found.message,))
     if not found.candidates:
@@ -172,31 +228,59 @@ def preempt(
     return NominatingInfo(choice.candidate.name), None
 
 
-def preempts(handle: FrameworkHandle, seed: int | None) -> None:
-    """Let the plugins of a handle preempt. Dry runs begin at the first node that could help; with a seed, at
-    a random one, as upstream's."""
+def set_up_preemption(handle: FrameworkHandle, seed: int | None) -> None:
+    """Let the plugins of a handle preempt.
+
+    Parameters
+    ----------
+    handle : FrameworkHandle
+    seed : int or None
+        Dry runs begin at a random potential node, as upstream's do; with None at the first one.
+    """
     handle.make_preempt_handle = PreemptHandle
     if seed is not None:
         handle.preemption_offset = partial(random_offset, seed)
 
 
 def random_offset(seed: int, pod: Pod, nodes: int) -> int:
-    """Where among so many nodes the dry runs for a pod begin: anywhere, but always there for this pod."""
+    """Return the index of the potential node at which dry runs for a pod begin.
+
+    Parameters
+    ----------
+    seed : int
+    pod : Pod
+        The same seed and UID have the same index.
+    nodes : int
+        The number of potential nodes.
+    """
     digest = blake2b(f"{seed} {pod.metadata.uid}".encode(), digest_size=8).digest()
     return int.from_bytes(digest) % nodes
 
 
-# ---- pods that the core alone decides about ----------------------------------------------------------------
+# ---- preemption in the core --------------------------------------------------------------------------------
 
 
-def preemptor_of(given: PreemptHandle, pod: Pod, statuses: Mapping[str, Status]) -> Preemptor | None:
-    """The preemptor of a pod that these nodes rejected; None where that is not for the core alone."""
-    handle, framework = given.handle, given.handle.framework
+def preemptor_of(preempt_handle: PreemptHandle, pod: Pod, statuses: Mapping[str, Status]) -> Preemptor | None:
+    """Return the core's preemptor for a pod that all nodes rejected.
+
+    Parameters
+    ----------
+    preempt_handle : PreemptHandle
+    pod : Pod
+    statuses : mapping of str to Status
+        By node name why the node was rejected.
+
+    Returns
+    -------
+    Preemptor or None
+        None if a plugin outside the core, an extender or a group that is evicted as a whole takes part.
+    """
+    handle, framework = preempt_handle.handle, preempt_handle.handle.framework
     if not isinstance(statuses, NodeToStatus) or not statuses.from_search or framework is None:
         return None
     extenders = handle.extenders
     has_extenders = extenders and any(one.supports_preemption and one.is_interested(pod) for one in extenders)
-    if type(given) is not PreemptHandle or has_extenders or Units(handle):
+    if type(preempt_handle) is not PreemptHandle or has_extenders or Units(handle):
         return None
     in_core = framework.profile.pre_filters_in_core
     return framework.preemptor if in_core and framework.preemptor.suits else None
@@ -211,7 +295,29 @@ def preempt_in_core(
     arguments: Mapping[str, int],
     plugin_name: str,
 ) -> tuple[NominatingInfo | None, Status | None]:
-    """What `evaluator.preempt` answers for a pod that may preempt others, and that so many nodes rejected."""
+    """Evict pods for a pod that is eligible, from the node that the core chooses.
+
+    Parameters
+    ----------
+    preemptor : Preemptor
+        See `preemptor_of`.
+    handle : PreemptHandle
+    state : CycleState
+        After PreFilter has run for the pod.
+    pod : Pod
+    nodes : int
+        The number of nodes in the list, for the message.
+    arguments : mapping of str to int
+        Those of DefaultPreemption.
+    plugin_name : str
+        Rejects victims that wait on Permit.
+
+    Returns
+    -------
+    nominating : NominatingInfo or None
+    status : Status or None
+        As for `preempt`.
+    """
     pod_class, node_name, pinned = state.target
     table = handle.handle.cache.state.table
     with handle.handle.cache.lock:
@@ -235,7 +341,7 @@ def _no_candidate(
     verdicts, fitting = preemptor.rejections()
     if fitting:
         name = handle.cache.state.table.row_name
-        return None, as_status(MoorageError(joined(NO_VICTIM.format(name(row)) for row in fitting)))
+        return None, as_status(MoorageError(join_errors(NO_VICTIM.format(name(row)) for row in fitting)))
     framework, reasons = handle.framework, Counter[str]()
     assert framework is not None
     for verdict, count in verdicts.items():

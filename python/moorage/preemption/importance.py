@@ -1,4 +1,4 @@
-"""Which of two pods is more important, and which of them a PodDisruptionBudget protects.
+"""The importance of pods, and the victims that PodDisruptionBudgets protect.
 
 kube-scheduler v1.36, util/utils.go MoreImportantPod, defaultpreemption filterPodsWithPDBViolation; for pods
 that are only evicted together v1.37, framework/preemption/util.go.
@@ -20,7 +20,7 @@ YOUNGEST = float("inf")
 
 
 def priority_of(pod: Pod) -> int:
-    """A pod's priority; 0 where it has none."""
+    """Return a pod's priority; 0 if it has none."""
     return pod.spec.priority or 0
 
 
@@ -35,7 +35,7 @@ class Unit:
     priority : int
         The pod's own, or the group's.
     is_group : bool
-        Whether these are all pods of a group that have a node; or one for which a group counts.
+        Whether the priority is that of a group.
     """
 
     pods: tuple[Pod, ...]
@@ -44,8 +44,23 @@ class Unit:
 
 
 def start_time(pod: Pod) -> float:
-    """When a pod was started, in seconds since 1970. One that has not been is the youngest: upstream takes
-    the present for it, each time anew."""
+    """Return when a pod was started.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    float
+        Seconds since 1970. A pod that was not started is the youngest (`YOUNGEST`), as upstream takes the
+        present time for it.
+
+    Raises
+    ------
+    InputError
+        The field is not a time.
+    """
     if pod.status.start_time is None:
         return YOUNGEST
     try:
@@ -63,14 +78,19 @@ def _seconds(text: str) -> float:
 
 
 def by_importance(pods: Iterable[Pod]) -> list[Pod]:
-    """The most important pod first: by priority, then by how long it has run. Of pods that are equal in
-    both, where upstream's order is left to its sort, the one that stands earlier is more important."""
+    """Sort pods, the most important first: by priority, then by how long each has run.
+
+    Pods that are equal in both stay in order; upstream's sort leaves their order open.
+    """
     return sorted(pods, key=lambda pod: (-priority_of(pod), start_time(pod)))
 
 
 def units_by_importance(units: Iterable[Unit]) -> list[Unit]:
-    """The most important unit first: by priority; groups before pods; groups by the number of their pods; by
-    how long the oldest pod has run. Equal ones as they stand."""
+    """Sort units, the most important first.
+
+    The criteria are the priority; groups before pods; the number of the group's pods; how long the oldest pod
+    has run. Units that are equal in all of them stay in order.
+    """
     return sorted(
         units,
         key=lambda unit: (
@@ -82,25 +102,22 @@ def units_by_importance(units: Iterable[Unit]) -> list[Unit]:
     )
 
 
-def split_by_budget(
-    pods: Iterable[Pod], budgets: Sequence[PodDisruptionBudget]
-) -> tuple[list[Pod], list[Pod]]:
-    """Those of some pods whose going a PodDisruptionBudget does not allow, and the others; see
-    `violations`."""
-    each = [Unit((pod,), 0) for pod in pods]
-    violating: list[Pod] = []
-    others: list[Pod] = []
-    for unit, violates in zip(each, violations(each, budgets), strict=True):
-        (violating if violates else others).append(unit.pods[0])
-    return violating, others
-
-
 def violations(units: Iterable[Unit], budgets: Sequence[PodDisruptionBudget]) -> list[int]:
-    """Of each unit, how many pods there are whose going a PodDisruptionBudget does not allow.
+    """Count the pods of each unit whose eviction violates a PodDisruptionBudget.
 
-    Each pod, in the given order, uses up one of the disruptions that every budget allows which selects it,
-    unless the budget knows already that the pod goes. Budgets with an empty or malformed selector, and pods
-    without labels, do not concern one another.
+    Each pod, in the given order, uses up one of the allowed disruptions of every budget that selects it,
+    unless the budget lists the pod as disrupted already. Budgets with an empty or malformed selector select
+    no pod, and pods without labels are not selected.
+
+    Parameters
+    ----------
+    units : iterable of Unit
+    budgets : sequence of PodDisruptionBudget
+
+    Returns
+    -------
+    list of int
+        One for each unit.
     """
     allowed = [budget.status.disruptions_allowed for budget in budgets]
     matchers = [_matcher(budget) for budget in budgets]
@@ -121,7 +138,7 @@ def violations(units: Iterable[Unit], budgets: Sequence[PodDisruptionBudget]) ->
 
 
 def _matcher(budget: PodDisruptionBudget) -> LabelSelectorMatcher | None:
-    """What a budget selects; None for nothing."""
+    """The selector of a budget; None if it selects no pod."""
     try:
         matcher = LabelSelectorMatcher(budget.spec.selector)
     except ValueError:

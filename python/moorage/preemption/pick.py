@@ -1,4 +1,4 @@
-"""The second step of preemption, its end: the one node on which pods are evicted.
+"""The choice among candidates: the one node on which pods are evicted.
 
 kube-scheduler v1.36, framework/preemption/preemption.go pickOneNodeForPreemption.
 """
@@ -15,14 +15,14 @@ from .importance import priority_of, start_time
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A node on which the pod would fit without some pods of lower priority.
+    """A node on which the pod would fit after evictions.
 
     Attributes
     ----------
     name : str
         The node's.
     victims : Victims
-        At least one, the most important first.
+        At least one pod, the most important first.
     """
 
     name: str
@@ -30,17 +30,19 @@ class Candidate:
 
 
 def highest_priority(victims: Victims) -> int:
-    """The priority of the most important victim."""
+    """Return the priority of the most important victim."""
     return priority_of(victims.pods[0])
 
 
 def sum_of_priorities(victims: Victims) -> int:
-    """Each raised by 2**31, so that more victims never count less."""
+    """Return the sum of the victims' priorities, each raised by 2**31 so that one more victim never lowers
+    it.
+    """
     return sum(priority_of(pod) + 2**31 for pod in victims.pods)
 
 
 def earliest_start(victims: Victims) -> float:
-    """When the first of the victims with the highest priority was started."""
+    """Return the earliest start of the victims with the highest priority, in seconds since 1970."""
     highest = max(map(priority_of, victims.pods))
     return min(start_time(pod) for pod in victims.pods if priority_of(pod) == highest)
 
@@ -52,8 +54,8 @@ CRITERIA: tuple[tuple[str, Callable[[Victims], float]], ...] = (
     ("number of victims", lambda victims: len(victims.pods)),
     ("start time", lambda victims: -earliest_start(victims)),
 )
-"""What is compared, one after the other, and the value of which the lowest is best. Of the start time that is
-the latest: the victims that have run for the shortest time."""
+"""The criteria in their order, each with its name and a value of which the lowest is best. (The best start is
+the latest: its victims have run for the shortest time.)"""
 
 ONLY_ONE = "only candidate"
 ORDER = "order"
@@ -67,20 +69,21 @@ CRITERION_TEXTS = {
     ONLY_ONE: "nothing, there is only one candidate",
     ORDER: "order, several are equal by all criteria",
 }
-"""What each criterion means, for people."""
+"""A description of each criterion."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The node that was chosen.
+    """The chosen node.
 
     Attributes
     ----------
+    candidate : Candidate
     criterion : str
-        What decided: "only candidate", the name of one of the `CRITERIA`, or "order" for the first of several
-        that are equal in all of them (upstream takes any).
+        The one that decided: "only candidate", a name of `CRITERIA`, or "order" for the first of several that
+        are equal in all of them (upstream takes any).
     tied : tuple of str
-        The nodes that were left then; the chosen one is the first.
+        The nodes that were equal by then; the chosen one is the first.
     """
 
     candidate: Candidate
@@ -89,7 +92,7 @@ class Choice:
 
 
 def pick_one_node(candidates: Sequence[Candidate]) -> Choice | None:
-    """Choose among candidates, in their order; None of none."""
+    """Choose one of the candidates; of equal ones the first. None if there are none."""
     if not candidates:
         return None
     left, decided = list(candidates), ONLY_ONE

@@ -22,7 +22,7 @@ from moorage.framework.profiles.native_library import LoadedPlugin
 from moorage.framework.profiles.plugin_registry import Registry
 from moorage.framework.profiles.profile import Profile
 from moorage.plugins.registry import IN_TREE, all_plugins
-from moorage.preemption.evaluator import preempts
+from moorage.preemption.evaluator import set_up_preemption
 from moorage.scheduler.extenders.http_extender import make_extenders
 from moorage.scheduler.volume_controllers import ExternalController, SimulatedController
 from moorage.store import InformerFactory, ObjectClient
@@ -59,7 +59,7 @@ def make_handle(
         clock=time.now,
         wait=time.wait,
     )
-    preempts(handle, seed if tie_break == "random" else None)
+    set_up_preemption(handle, seed if tie_break == "random" else None)
     return handle
 
 

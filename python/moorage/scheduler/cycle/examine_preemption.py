@@ -13,7 +13,7 @@ from moorage.framework.runtime.call import StatusError
 from moorage.framework.runtime.filtering import PreFilterRun
 from moorage.objects.model.pod import Pod
 from moorage.preemption.default_preemption import DefaultPreemption
-from moorage.preemption.evaluator import Found, find_candidates
+from moorage.preemption.evaluator import FoundCandidates, find_candidates
 from moorage.preemption.pick import Candidate, Choice, pick_one_node
 
 if TYPE_CHECKING:
@@ -26,13 +26,13 @@ class PreemptionExamination:
 
     Attributes
     ----------
-    found : Found
+    found : FoundCandidates
         Who may preempt, and the candidates among all potential nodes.
     choice : Choice or None
         The node that would be taken, and what decided; None without candidates.
     """
 
-    found: Found = field(default_factory=Found)
+    found: FoundCandidates = field(default_factory=FoundCandidates)
     choice: Choice | None = None
 
     def listed(self, limit: int | None) -> list[Candidate]:

@@ -74,7 +74,10 @@ class VolumeTopology:
     def _requirement(self, requirement: NodeSelectorRequirement) -> Mask:
         column, symbols = label_column(self._cluster.table, requirement.key), self._cluster.symbols
         if requirement.operator == "In":
-            return np.isin(column, [found for value in requirement.values if (found := symbols.find(value))])
+            found = np.zeros(len(column), dtype=bool)
+            for symbol in filter(None, map(symbols.find, requirement.values)):
+                found |= column == symbol
+            return found
         present, which = np.unique(column, return_inverse=True)
         names = symbols.names
         answers = [_satisfies(requirement, names[one] if one else None) for one in present.tolist()]

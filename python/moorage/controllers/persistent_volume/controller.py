@@ -279,7 +279,7 @@ class PersistentVolumeController(VolumeHost):
             self._volume_operations.times.end(claim.key)
         elif (default := self._default_class(claim)) is not None:
             with_class = replace(claim, spec=replace(claim.spec, storage_class_name=default.name))
-            self._writer.update_claim(claim, with_class)  # the informer brings it back
+            self._writer.update_claim(claim, with_class)  # the informer's event queues the claim again
         elif delays and not is_delay_binding_provisioning(claim):
             self._record_waiting(claim)
             self._writer.update_claim_status(claim, "Pending")

@@ -396,7 +396,7 @@ def _default_replication_controller(
 
 
 def _default_job(job: Job, classes: PriorityClasses) -> Job:
-    """One pod once, unless the Job says otherwise (kubernetes v1.36, SetDefaults_Job)."""
+    """One completion and a parallelism of 1 by default (kubernetes v1.36, SetDefaults_Job)."""
     spec = job.spec
     completions, parallelism = spec.completions, spec.parallelism
     if completions is None and parallelism is None:

@@ -94,7 +94,7 @@ def expand_workloads(cluster: Cluster) -> Cluster:
     Raises
     ------
     InputError
-        If a workload asks for more pods than `MAX_PODS` in all.
+        If workloads request more pods than `MAX_PODS` in all.
     """
     expansion = Expansion(cluster)
     replica_sets = _ReplicaSets(expansion)

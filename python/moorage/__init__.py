@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ._core.base.quantity import Quantity as Quantity
     from .errors import InputError as InputError
     from .errors import MoorageError as MoorageError
     from .framework.plugin.cycle_state import CycleState as CycleState
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from .framework.plugin.nodes_view import NodesView as NodesView
     from .framework.profiles.plugin_registry import Registry as Registry
     from .objects.model.cluster import Cluster as Cluster
-    from .objects.model.quantity import Quantity as Quantity
     from .objects.read.load import load as load
     from .scheduler import Profile as Profile
     from .scheduler import Scheduler as Scheduler
@@ -67,7 +67,7 @@ _MODULES = {
     "PreFilterResult": "framework.plugin.interface",
     "PreScorePlugin": "framework.plugin.interface",
     "Profile": "scheduler",
-    "Quantity": "objects.model.quantity",
+    "Quantity": "_core.base.quantity",
     "QueueSortPlugin": "framework.plugin.interface",
     "Registry": "framework.profiles.plugin_registry",
     "ReservePlugin": "framework.plugin.interface",

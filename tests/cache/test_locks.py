@@ -11,6 +11,7 @@ from tests.cache.binder.binder_kit import cnr, group, nm_node, pdb, pod, reserva
 from tests.core.make import node
 from tests.locks import check_locked, guard, is_held
 
+from moorage._core.base.selectors import parse_selector
 from moorage._core.state.cluster_state import ClusterState
 from moorage.cache import (
     BinderCache,
@@ -23,7 +24,6 @@ from moorage.cache import (
 )
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.reservation import MATCHED_PLACEHOLDER, RESERVATION, RESERVATION_INDEX
-from moorage.objects.model.selectors import parse_selector
 
 WANTS = {RESERVATION: "true", RESERVATION_INDEX: "i"}
 TAKES = {RESERVATION_INDEX: "i", MATCHED_PLACEHOLDER: "default/a-placeholder"}

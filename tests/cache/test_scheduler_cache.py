@@ -21,10 +21,10 @@ from tests.core.refusals import (
     assert_refused,
 )
 
+from moorage._core.base.selectors import parse_selector
 from moorage.cache import SchedulerCache
 from moorage.errors import CacheCorruptedError, CacheError
 from moorage.objects.model.pod import Pod
-from moorage.objects.model.selectors import parse_selector
 
 
 def cache() -> SchedulerCache:

@@ -13,6 +13,7 @@ from tests.cache.threads import LIMIT, running
 from tests.core.child import outcome_of
 from tests.core.make import node, pod
 
+from moorage._core.base.selectors import parse_selector
 from moorage._core.state import table_columns
 from moorage._core.state.node_table import NodeTable
 from moorage._core.state.table_columns import label_column
@@ -26,7 +27,6 @@ from moorage.cache import (
     Snapshot,
 )
 from moorage.objects.model.pod import Pod
-from moorage.objects.model.selectors import parse_selector
 
 Operation = Callable[[Pod], object]
 

@@ -20,12 +20,12 @@ from tests.core.make import node, pod
 from tests.core.placing import place_run
 
 import moorage._core
+from moorage._core.base.selectors import parse_selector
 from moorage._core.preempt.preemptor import Preemptor
 from moorage.cache import BinderCache, CacheHandler, Snapshot
 from moorage.objects import Cluster
 from moorage.objects.model.meta import LabelSelector
 from moorage.objects.model.pod import TopologySpreadConstraint
-from moorage.objects.model.selectors import parse_selector
 from moorage.scheduler import Scheduler
 
 ROOM = 4 << 30  # bytes of address space that a call may take beyond what there is

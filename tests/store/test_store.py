@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from moorage._core.base.selectors import parse_selector
 from moorage.objects.model.meta import Condition, Object, ObjectMeta
 from moorage.objects.model.node import Node, NodeSpec
 from moorage.objects.model.pod import (
@@ -15,7 +16,6 @@ from moorage.objects.model.pod import (
     PodSpec,
     PodStatus,
 )
-from moorage.objects.model.selectors import parse_selector
 from moorage.objects.model.workload import Job, PriorityClass, ReplicaSet
 from moorage.store import (
     AlreadyExistsError,

@@ -1,5 +1,12 @@
 """Kubernetes objects: structs, quantities, selectors, reading, defaults and validation."""
 
+from moorage._core.base.quantity import Quantity as Quantity
+from moorage._core.base.quantity import parse_milli as parse_milli
+from moorage._core.base.quantity import parse_value as parse_value
+from moorage._core.base.selectors import LabelSelectorMatcher as LabelSelectorMatcher
+from moorage._core.base.selectors import NodeSelectorMatcher as NodeSelectorMatcher
+from moorage._core.base.selectors import parse_selector as parse_selector
+
 from .model.cluster import Cluster as Cluster
 from .model.meta import LabelSelector as LabelSelector
 from .model.meta import Object as Object
@@ -21,12 +28,6 @@ from .model.pod_group import PodGroup as PodGroup
 from .model.pod_group import UnitKey as UnitKey
 from .model.pod_group import group_of as group_of
 from .model.policy import PodDisruptionBudget as PodDisruptionBudget
-from .model.quantity import Quantity as Quantity
-from .model.quantity import parse_milli as parse_milli
-from .model.quantity import parse_value as parse_value
-from .model.selectors import LabelSelectorMatcher as LabelSelectorMatcher
-from .model.selectors import NodeSelectorMatcher as NodeSelectorMatcher
-from .model.selectors import parse_selector as parse_selector
 from .model.storage import CSINode as CSINode
 from .model.storage import PersistentVolume as PersistentVolume
 from .model.storage import PersistentVolumeClaim as PersistentVolumeClaim

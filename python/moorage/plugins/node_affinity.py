@@ -9,6 +9,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from moorage import framework as fwk
+from moorage._core.base.selectors import (
+    field_requirement_error,
+    pod_matches_node_selector,
+    requirement_error,
+)
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_spec import pinned_node
 from moorage.framework.plugin import signing
@@ -17,11 +22,6 @@ from moorage.framework.profiles.in_core import NativePlugin
 from moorage.objects import Node, NodeSelector, NodeSelectorMatcher, Pod, PodSpec
 from moorage.objects.model import pod as pod_objects
 from moorage.objects.model.pod import Affinity
-from moorage.objects.model.selectors import (
-    field_requirement_error,
-    pod_matches_node_selector,
-    requirement_error,
-)
 from moorage.objects.read.decode import decode
 
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moorage import framework as fwk
+from moorage._core.base.selectors import find_intolerable_taint
 from moorage._core.base.sets import Toleration
 from moorage.framework.plugin import signing
 from moorage.framework.plugin.events import NODE, POD, ActionType, is_same_pod, on, queue_if
 from moorage.framework.profiles.in_core import NativePlugin
 from moorage.objects import Node, Pod
-from moorage.objects.model.selectors import find_intolerable_taint
 
 REJECTING_EFFECTS = ("NoSchedule", "NoExecute")
 

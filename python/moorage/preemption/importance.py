@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 
+from moorage._core.base.selectors import LabelSelectorMatcher
 from moorage.errors import InputError
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.policy import PodDisruptionBudget
-from moorage.objects.model.selectors import LabelSelectorMatcher
 
 YOUNGEST = float("inf")
 

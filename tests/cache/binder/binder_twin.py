@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass, field
 
+from moorage._core.base.quantity import parse_milli, parse_value
 from moorage.objects.model.godel import ledger_of, node_name_of, unit_key
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
-from moorage.objects.model.quantity import parse_milli, parse_value
 
 
 class RefusedError(Exception):

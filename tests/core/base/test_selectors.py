@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement
-from moorage.objects.model.node import Taint
-from moorage.objects.model.pod import Toleration
-from moorage.objects.model.selectors import (
+from moorage._core.base.selectors import (
     LabelSelectorMatcher,
     field_requirement_error,
     parse_selector,
     requirement_error,
     tolerates,
 )
+from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement
+from moorage.objects.model.node import Taint
+from moorage.objects.model.pod import Toleration
 
 NAME = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 NAME_WRONG = (

@@ -6,6 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from moorage._core.base.selectors import (
+    NodeSelectorMatcher,
+    find_intolerable_taint,
+    pod_matches_node_selector,
+    tolerates,
+)
 from moorage.objects.model.meta import ObjectMeta
 from moorage.objects.model.node import Node, Taint
 from moorage.objects.model.pod import (
@@ -16,12 +22,6 @@ from moorage.objects.model.pod import (
     NodeSelectorTerm,
     PodSpec,
     Toleration,
-)
-from moorage.objects.model.selectors import (
-    NodeSelectorMatcher,
-    find_intolerable_taint,
-    pod_matches_node_selector,
-    tolerates,
 )
 
 Need = NodeSelectorRequirement

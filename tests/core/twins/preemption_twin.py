@@ -9,10 +9,10 @@ from typing import Any
 
 from tests.core.twins.topology_twin import Topology, required
 
+from moorage._core.base.selectors import LabelSelectorMatcher, NodeSelectorMatcher, tolerates
 from moorage.objects.model.node import Node, Taint
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.policy import PodDisruptionBudget
-from moorage.objects.model.selectors import LabelSelectorMatcher, NodeSelectorMatcher, tolerates
 
 Pair = tuple[str, str]
 Rejection = tuple[str, tuple[str, ...], bool]  # plugin, reasons, whether it is for good

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from moorage._core.base.selectors import LabelSelectorMatcher, NodeSelectorMatcher, tolerates
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod, PodAffinityTerm, TopologySpreadConstraint
-from moorage.objects.model.selectors import LabelSelectorMatcher, NodeSelectorMatcher, tolerates
 
 HOSTNAME = "kubernetes.io/hostname"
 SYSTEM = (

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from moorage._core.base.selectors import LabelSelectorMatcher
 from moorage.errors import InputError
 from moorage.objects.model.meta import Object
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import DisruptionMode, PodGroup, PodGroupSpec
 from moorage.objects.model.policy import PodDisruptionBudget, percent
-from moorage.objects.model.selectors import LabelSelectorMatcher
 from moorage.objects.model.storage import (
     CSINode,
     CSIStorageCapacity,

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import NoReturn, TypeVar
 
+from moorage._core.base.quantity import Quantity, parse_value
+from moorage._core.base.selectors import decimal_integer, field_requirement_error, requirement_error
 from moorage.errors import InputError
 from moorage.objects.model.meta import LabelSelector, QuantityLike, Resources
 from moorage.objects.model.pod import (
@@ -23,8 +25,6 @@ from moorage.objects.model.pod import (
     TopologySpreadConstraint,
     Volume,
 )
-from moorage.objects.model.quantity import Quantity, parse_value
-from moorage.objects.model.selectors import decimal_integer, field_requirement_error, requirement_error
 from moorage.objects.read.decode import shorten
 
 VOLUME_MODES = ("Filesystem", "Block")

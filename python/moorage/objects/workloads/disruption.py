@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from moorage._core.base.selectors import LabelSelectorMatcher
 from moorage.objects.model.cluster import Cluster
 from moorage.objects.model.meta import Int32, Object
 from moorage.objects.model.pod import Pod
@@ -15,7 +16,6 @@ from moorage.objects.model.policy import (
     PodDisruptionBudgetStatus,
     percent,
 )
-from moorage.objects.model.selectors import LabelSelectorMatcher
 from moorage.objects.model.workload import (
     Deployment,
     ReplicaSet,

@@ -9,6 +9,7 @@ from itertools import islice
 
 from msgspec.structs import replace
 
+from moorage._core.base.selectors import find_intolerable_taint, pod_matches_node_selector
 from moorage.errors import InputError
 from moorage.objects.model.cluster import Cluster
 from moorage.objects.model.meta import LabelSelector, Object, ObjectMeta, OwnerReference
@@ -28,7 +29,6 @@ from moorage.objects.model.pod import (
     Toleration,
     Volume,
 )
-from moorage.objects.model.selectors import find_intolerable_taint, pod_matches_node_selector
 from moorage.objects.model.storage import PersistentVolumeClaim, PersistentVolumeClaimStatus
 from moorage.objects.model.workload import (
     DaemonSet,

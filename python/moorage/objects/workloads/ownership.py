@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
+from moorage._core.base.selectors import LabelSelectorMatcher
 from moorage.objects.model.meta import LabelSelector, Object, OwnerReference
 from moorage.objects.model.pod import Pod
-from moorage.objects.model.selectors import LabelSelectorMatcher
 
 from .naming import stable_uid
 

@@ -8,9 +8,9 @@ from fractions import Fraction
 
 from msgspec.structs import replace
 
+from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import ZERO, pod_requests
 from moorage.objects.model.pod import Pod, ResourceRequirements
-from moorage.objects.model.quantity import Quantity
 
 from .quantity_text import quantity_text
 

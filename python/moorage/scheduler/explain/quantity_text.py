@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moorage.objects.model.quantity import Quantity
+from moorage._core.base.quantity import Quantity
 
 _ZERO = Quantity("0")
 _BINARY = Quantity("1Ki")

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from moorage._core.base.selectors import tolerates
+from moorage._core.base.selectors import NodeSelectorMatcher, tolerates
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.table_columns import row_ports
 from moorage.objects.model.meta import LabelSelectorRequirement
 from moorage.objects.model.node import Node, Taint
 from moorage.objects.model.pod import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec
-from moorage.objects.model.selectors import NodeSelectorMatcher
 
 from .quantity_text import quantity_text
 

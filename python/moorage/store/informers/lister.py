@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
+from moorage.objects import LabelSelectorMatcher
 from moorage.objects.model.meta import Object
-from moorage.objects.model.selectors import LabelSelectorMatcher
 from moorage.store.errors import NotFoundError
 from moorage.store.kinds import singular
 

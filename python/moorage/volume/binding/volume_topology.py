@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from moorage._core.base.selectors import field_requirement_error, requirement_error
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.table_columns import label_column
 from moorage.objects import (
@@ -19,7 +20,6 @@ from moorage.objects import (
     ObjectMeta,
     PersistentVolume,
 )
-from moorage.objects.model.selectors import field_requirement_error, requirement_error
 
 if TYPE_CHECKING:
     from moorage.framework.plugin.handle import FrameworkHandle

@@ -16,6 +16,8 @@ from moorage.objects.model.pod import Pod
 from moorage.objects.model.reservation import is_placeholder
 
 GUARANTEED, BEST_EFFORT = 0, 1
+NATIVE = ("cpu", "memory", "ephemeral-storage", "pods")
+"""The resources that a Resource has fields for, in their order."""
 
 
 @dataclass
@@ -122,16 +124,10 @@ class QosNodeInfo(NodeInfo):
 
 
 def _parsed(resources: Resources) -> Resource:
-    out = Resource()
-    for name, raw in resources.items():
-        if name == "cpu":
-            out.milli_cpu = parse_milli(raw)
-        elif name == "memory":
-            out.memory = parse_value(raw)
-        elif name == "ephemeral-storage":
-            out.ephemeral_storage = parse_value(raw)
-        elif name == "pods":
-            out.allowed_pod_number = parse_value(raw)
-        elif is_counted(name):
-            out.scalar_resources[name] = parse_value(raw)
-    return out
+    amounts = {
+        name: parse_milli(raw) if name == "cpu" else parse_value(raw)
+        for name, raw in resources.items()
+        if name in NATIVE or is_counted(name)
+    }
+    milli_cpu, memory, ephemeral_storage, pods = (amounts.pop(name, 0) for name in NATIVE)
+    return Resource(milli_cpu, memory, ephemeral_storage, pods, scalar_resources=amounts)

@@ -89,7 +89,7 @@ class SchedulerCache(ClusterCache):
         Raises
         ------
         CacheError
-            One of the pods is known, or stands there twice.
+            One of the pods is known, or listed twice.
         """
         with self.lock:
             batches.assume_pods(self.state, pods)

@@ -147,8 +147,9 @@ class HTTPExtender:
             self.config.preempt_verb, args, wire.PREEMPTION_RESULT
         )
         left = result.node_name_to_meta_victims or {}
-        nobody = Victims(())
-        return {node: self._victims(node, left[node], victims.get(node, nobody)) for node in sorted(left)}
+        return {
+            node: self._victims(node, left[node], victims.get(node, Victims(()))) for node in sorted(left)
+        }
 
     def _victims(self, node: str, meta: wire.MetaVictims, offered: Victims) -> Victims:
         info = self.node_info(node)

@@ -82,7 +82,7 @@ class Attempts(SchedulerRun):
         return at - pods.start
 
     def _run_until(self, infos: Sequence[QueuedPodInfo], at: int, end: int) -> int:
-        """The end of the pods from `at` on that are of one run and that no template stands for."""
+        """The end of the pods from `at` on that are of one run and differ from its template."""
         one, _ = self.run.known[infos[at].pod.key]
         stop = at + 1
         while stop < end and self.run.known[infos[stop].pod.key][0] is one:
@@ -112,7 +112,7 @@ class Attempts(SchedulerRun):
         self._assumed(infos[:placed], cast(list[str], done.nodes))
         if done.failure is None:
             return placed
-        # Where nobody had to go for the first that failed, nothing has changed for those after it.
+        # Without evictions for the first pod that failed, nothing has changed for the pods after it.
         failed = infos[placed : placed + 1] if done.failure.nominated_node else infos[placed:]
         for info in failed:
             self._failed(info, done.failure)

@@ -53,7 +53,7 @@ class Run:
     known : dict of str to (PodRun, int)
         Run of each pod by ``namespace/name``, and the number of the pod in the run.
     init_pods : int
-        Pods that came while nobody measured such pods.
+        Number of pods that were created and not measured.
     ticks : int
         Number of repetitions of churn operations.
     placed : callable

@@ -151,7 +151,7 @@ def read_text(file: str, source: str) -> str:
 
 def fold_case(value: Any, type_: Any) -> Any:
     """The value with its keys spelt as the struct `type_` and the structs in it spell theirs: as Go's
-    encoding/json takes them, the exact name first, else one that differs only in case.
+    encoding/json matches them, the exact name first, else one that differs only in case.
 
     scheduler_perf reads its files through encoding/json (sigs.k8s.io/yaml, UnmarshalStrict), and some of them
     count on its tolerance.

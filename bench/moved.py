@@ -52,7 +52,6 @@ MOVED = {
     "moorage.scheduler.cycle.engine": "moorage.scheduler.engine",
     "moorage.scheduler.groups.place_group": "moorage.scheduler.pod_groups",
     "moorage.volume.binding.claims": "moorage.volume.claims",
-    "moorage.volume.binding.matching": "moorage.volume.matching",
 }
 PACKAGES = {name.rpartition(".")[0] for name in MOVED}
 

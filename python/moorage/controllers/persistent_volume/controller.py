@@ -25,7 +25,6 @@ from moorage.volume.binding.claims import (
     has_access_modes,
     have_equal_modes,
     is_delay_binding_mode,
-    is_delay_binding_provisioning,
     is_volume_bound_to_claim,
     requested_storage,
     storage_capacity,
@@ -41,6 +40,7 @@ from moorage.volume.constants import (
     DEFAULT_CLASS,
     MIGRATED_TO,
     PROVISIONED_BY,
+    SELECTED_NODE,
     STORAGE_PROVISIONER,
 )
 
@@ -280,7 +280,7 @@ class PersistentVolumeController(VolumeHost):
         elif (default := self._default_class(claim)) is not None:
             with_class = replace(claim, spec=replace(claim.spec, storage_class_name=default.name))
             self._writer.update_claim(claim, with_class)  # the informer's event queues the claim again
-        elif delays and not is_delay_binding_provisioning(claim):
+        elif delays and SELECTED_NODE not in claim.metadata.annotations:
             self._record_waiting(claim)
             self._writer.update_claim_status(claim, "Pending")
         elif claim_class(claim):

@@ -29,7 +29,6 @@ from moorage.volume.constants import (
     BIND_COMPLETED,
     BOUND_BY_CONTROLLER,
     FILESYSTEM,
-    SELECTED_NODE,
     WAIT_FOR_FIRST_CONSUMER,
     YES,
 )
@@ -143,11 +142,6 @@ def check_owner(pod: Pod, claim: PersistentVolumeClaim) -> None:
     owner = claim.metadata.controller()
     if owner is None or owner.uid != pod.metadata.uid:
         raise VolumeError(f"PVC {claim.key} was not created for pod {pod.key} (pod is not owner)")
-
-
-def is_delay_binding_provisioning(claim: PersistentVolumeClaim) -> bool:
-    """Whether a node was selected for provisioning the claim's volume."""
-    return SELECTED_NODE in claim.metadata.annotations
 
 
 def is_delay_binding_mode(claim: PersistentVolumeClaim, class_lister: ClassLister) -> bool:

@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from itertools import accumulate
 from threading import Lock
 from typing import Any
 
@@ -110,8 +111,8 @@ class OperationHistogram(_Metric):
         bounds = [*map(str, self.buckets), "+Inf"]
         with self._lock:
             for labels, counts in self._counts.items():
-                rising = [sum(counts[: place + 1]) for place in range(len(counts))]
-                pairs = [[bound, float(count)] for bound, count in zip(bounds, rising, strict=True)]
+                cumulative = zip(bounds, accumulate(counts), strict=True)
+                pairs = [[bound, float(count)] for bound, count in cumulative]
                 family.add_metric(list(labels), pairs, self._sums[labels])
         yield family
 

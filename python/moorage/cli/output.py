@@ -21,7 +21,7 @@ from moorage.sim.summary import ZONE, by_count
 
 if TYPE_CHECKING:
     from moorage.objects import Cluster, LabelSelectorMatcher, Pod
-    from moorage.scheduler import Result
+    from moorage.scheduler import ScheduleResult
     from moorage.sim.optimistic import Optimistic
     from moorage.sim.summary import Summary, Use
 
@@ -41,7 +41,7 @@ class PodRow(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def shown_pods(
-    cluster: Cluster, result: Result, namespace: str | None, selector: LabelSelectorMatcher
+    cluster: Cluster, result: ScheduleResult, namespace: str | None, selector: LabelSelectorMatcher
 ) -> list[Pod]:
     """The pods that are listed: pending or evicted ones, filtered by namespace and labels, in reading
     order."""
@@ -54,7 +54,7 @@ def shown_pods(
     ]
 
 
-def pod_rows(pods: Iterable[Pod], result: Result) -> list[PodRow]:
+def pod_rows(pods: Iterable[Pod], result: ScheduleResult) -> list[PodRow]:
     """The outcomes of pods."""
     victims: dict[str, list[str]] = {}
     for key, eviction in result.evicted.items():
@@ -62,7 +62,7 @@ def pod_rows(pods: Iterable[Pod], result: Result) -> list[PodRow]:
     return [_pod_row(pod, result, tuple(victims.get(pod.key, ()))) for pod in pods]
 
 
-def _pod_row(pod: Pod, result: Result, victims: tuple[str, ...]) -> PodRow:
+def _pod_row(pod: Pod, result: ScheduleResult, victims: tuple[str, ...]) -> PodRow:
     if eviction := result.evicted.get(pod.key):
         why = f"preempted by {eviction.by} on node {eviction.node}"
         return PodRow(pod.namespace, pod.name, "", "evicted", why, victims)
@@ -78,7 +78,7 @@ def write(
     form: str,
     pods: list[Pod] | None,
     cluster: Cluster,
-    result: Result,
+    result: ScheduleResult,
     summary: Summary,
     multi: Optimistic | None = None,
 ) -> None:

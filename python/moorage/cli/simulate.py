@@ -15,7 +15,7 @@ from moorage.errors import InputError
 
 if TYPE_CHECKING:
     from moorage.objects import Cluster, LabelSelectorMatcher
-    from moorage.scheduler import Result, Scheduler
+    from moorage.scheduler import Scheduler, ScheduleResult
     from moorage.sim.optimistic import Optimistic
 
 DEFAULT_MULTI = {"partition": "none", "chunk": 256, "processes": False}
@@ -129,14 +129,14 @@ def simulate(
 
 def _place_pods(
     cluster: Cluster, settings: dict[str, Any], schedulers: int | None, multi: Mapping[str, Any]
-) -> tuple[Scheduler, Result, float, Optimistic | None]:
+) -> tuple[Scheduler, ScheduleResult, float, Optimistic | None]:
     """Place all pending pods.
 
     Returns
     -------
     Scheduler
         With the final state of the cluster.
-    Result
+    ScheduleResult
     float
         Seconds of preparation.
     Optimistic or None

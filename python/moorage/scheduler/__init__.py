@@ -9,7 +9,6 @@ from .cycle.results import Examination as Examination
 from .cycle.results import Failure as Failure
 from .cycle.results import Feasibility as Feasibility
 from .cycle.results import PreFilterOutcome as PreFilterOutcome
-from .cycle.results import Result as Result
 from .cycle.results import ScheduleResult as ScheduleResult
 from .explain.changes import Change as Change
 from .explain.constraints import Constraint as Constraint

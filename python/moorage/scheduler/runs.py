@@ -22,7 +22,7 @@ from moorage.queue import Place, QueuedPodInfo
 from moorage.store import ApiError, ObjectStore
 
 from .cycle.engine import Engine
-from .cycle.results import Eviction, Failure, Result, ScheduleResult
+from .cycle.results import Eviction, Failure, ScheduleResult
 from .groups.group_attempt import GroupResult
 from .groups.group_status import patch_group
 from .groups.place_group import place_group, rejected, several_schedulers
@@ -51,7 +51,7 @@ class Run:
 
     Attributes
     ----------
-    result : Result
+    result : ScheduleResult
     """
 
     gives_up = True
@@ -60,7 +60,7 @@ class Run:
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
         self.queue = scheduler.queue
-        self.result = Result()
+        self.result = ScheduleResult(scheduler.cache.state, 0)
         self._placed: dict[str, QueuedPodInfo] = {}  # assumed and not bound yet, by namespace/name
         # After an eviction only a few: the others would have to be put back if there is another one.
         self._most = ALL
@@ -70,7 +70,7 @@ class Run:
         self._failed_groups: set[UnitKey] = set()
         self._aside: list[QueuedPodInfo] = []
 
-    def all(self) -> Result:
+    def all(self) -> ScheduleResult:
         """Try all pods, those too that have failed before, and again those for which something has happened
         since; bind those that fit."""
         scheduler, queue = self.scheduler, self.queue
@@ -83,7 +83,7 @@ class Run:
         gated = [info.pod for info in queue.inactive() if info.gating_plugin]
         for pod in (*gated, *scheduler.pods.others.values()):
             self.result.skipped[pod.key] = scheduler.not_ours(pod)
-        return self.result
+        return self.result.end_run()
 
     def advance(self, now: float) -> None:
         """Go on with pods whose waiting on Permit has ended, and with no others."""

@@ -37,7 +37,6 @@ from .cycle.results import (
     Examination,
     Failure,
     Feasibility,
-    Result,
     ScheduleResult,
 )
 from .event_handlers import PodHandler, watch
@@ -97,9 +96,9 @@ class Scheduler:
         time, is a ClockError; pods that a run has popped then are in the queue again.
     wait : callable, optional
         Lets so many seconds pass while pods are being bound and no other one is left to decide about. By
-        default time passes. With a clock and no `wait`, nobody waits: such pods are in `Result.binding`, and
-        `advance` goes on with them. In a store of the scheduler's own, waiting takes no time, and claims are
-        bound and volumes made at once (`SimulatedController`).
+        default time passes. With a clock and no `wait`, nobody waits: such pods are in
+        `ScheduleResult.binding`, and `advance` goes on with them. In a store of the scheduler's own, waiting
+        takes no time, and claims are bound and volumes made at once (`SimulatedController`).
     binding_threads : int, optional
         How many pods' PreBind and Bind are at work at a time in threads, beside the decisions about others.
         For plugins and API servers that take real time: not with a Cluster, a clock or `wait`. By default
@@ -299,7 +298,7 @@ class Scheduler:
 
     # ---- many pods -----------------------------------------------------------------------------------------
 
-    def run(self) -> Result:
+    def run(self) -> ScheduleResult:
         """Place every pending pod of the cluster, in queue order: higher priority first, then older. Those
         that failed before are tried too, and all once more whenever something happens that may help them."""
         return Run(self).all()
@@ -364,7 +363,7 @@ class Scheduler:
         """
         return schedule_by_template(self.context, template, n, first)
 
-    def advance(self, now: float | None = None) -> Result:
+    def advance(self, now: float | None = None) -> ScheduleResult:
         """Go on with the pods whose waiting on Permit has ended, by a plugin or by a timer that is due at
         `now` (seconds; default: the clock), and with those that are being bound and wait no longer. The
         result tells what became of them, who waits still, and who is being bound still."""
@@ -376,7 +375,7 @@ class Scheduler:
         running = [one.started for one in self.bindings.running.values()]
         run.result.binding = {one.pod.key: one.node for one in running}
         self.sync()
-        return run.result
+        return run.result.end_run()
 
     def not_ours(self, pod: Pod) -> str:
         """Why a pod is not this scheduler's to place now; "" where it is."""

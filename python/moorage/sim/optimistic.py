@@ -31,7 +31,7 @@ from moorage.multi import (
 from moorage.objects.model.cluster import Cluster
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import group_of
-from moorage.scheduler import Result, Scheduler
+from moorage.scheduler import Scheduler, ScheduleResult
 from moorage.scheduler.cycle.results import Eviction
 
 CHUNK = 256
@@ -75,7 +75,7 @@ class Optimistic:
 
     Attributes
     ----------
-    result : Result
+    result : ScheduleResult
         The result. Pods that no scheduler could place are tried at the end by a single scheduler, which
         diagnoses those that fit nowhere.
     scheduler : Scheduler
@@ -89,7 +89,7 @@ class Optimistic:
         scheduler.
     """
 
-    result: Result
+    result: ScheduleResult
     scheduler: Scheduler
     schedulers: list[SchedulerStats]
     rounds: int = 0
@@ -164,7 +164,7 @@ def simulate_optimistically(
     ]
     named = {name: settings[name] for name in OF_BINDER if name in settings}
     binder = Binder(scheduler.client, wait=scheduler.volumes.wait, **named)
-    out = Optimistic(Result(), scheduler, [SchedulerStats() for _ in inits])
+    out = Optimistic(ScheduleResult(scheduler.cache.state, 0), scheduler, [SchedulerStats() for _ in inits])
     with (Processes if processes else Threads)(inits) as pool:
         rounds = Rounds(out, binder, pool, waiting, initial, chunk)
         rounds.run()

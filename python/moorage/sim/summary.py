@@ -13,7 +13,7 @@ import numpy.typing as npt
 from moorage.objects.model.cluster import Cluster
 
 if TYPE_CHECKING:
-    from moorage.scheduler import Result, Scheduler
+    from moorage.scheduler import Scheduler, ScheduleResult
 
 ZONE = "topology.kubernetes.io/zone"
 NO_ZONE = "(no zone)"
@@ -72,7 +72,7 @@ class Summary:
     zones: tuple[Zone, ...]
 
 
-def summarize(cluster: Cluster, scheduler: Scheduler, result: Result) -> Summary:
+def summarize(cluster: Cluster, scheduler: Scheduler, result: ScheduleResult) -> Summary:
     """Summarize the result of ``scheduler.run()``.
 
     Parameters
@@ -80,7 +80,7 @@ def summarize(cluster: Cluster, scheduler: Scheduler, result: Result) -> Summary
     cluster : Cluster
         As given to the scheduler.
     scheduler : Scheduler
-    result : Result
+    result : ScheduleResult
 
     Returns
     -------

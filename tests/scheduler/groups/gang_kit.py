@@ -17,7 +17,7 @@ from moorage.objects.model.pod_group import (
     PodGroupSchedulingPolicy,
     PodGroupSpec,
 )
-from moorage.scheduler import Result, Scheduler
+from moorage.scheduler import Scheduler, ScheduleResult
 from moorage.store import ObjectStore
 
 GATES = {"GenericWorkload": True, "GangScheduling": True}
@@ -56,7 +56,7 @@ def store_of(scheduler: Scheduler) -> ObjectStore:
     return scheduler.client
 
 
-def placed(result: Result) -> list[str]:
+def placed(result: ScheduleResult) -> list[str]:
     return [key.removeprefix("default/") for key in result.placements]
 
 

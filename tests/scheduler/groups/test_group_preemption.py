@@ -31,7 +31,7 @@ from moorage.objects.model.pod_group import (
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.plugins.registry import default_profile
 from moorage.preemption.importance import Unit, units_by_importance, violations
-from moorage.scheduler import Result, Scheduler
+from moorage.scheduler import Scheduler, ScheduleResult
 from moorage.scheduler.cycle.results import Eviction
 from moorage.scheduler.groups.place_group import place_group
 
@@ -51,7 +51,7 @@ def full(*objects: Any, python: bool = False, **rest: Any) -> Scheduler:
     return world(*objects, **{"feature_gates": ON} | plugins | rest)
 
 
-def evicted(result: Result) -> list[str]:
+def evicted(result: ScheduleResult) -> list[str]:
     return sorted(key.removeprefix("default/") for key in result.evicted)
 
 

@@ -24,7 +24,7 @@ from moorage.framework.runtime.runtime import Target
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 from moorage.queue import QueuedPodInfo
-from moorage.scheduler import Decision, Result, Scheduler
+from moorage.scheduler import Decision, Scheduler, ScheduleResult
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.runs import Run
 from moorage.store import ObjectStore
@@ -75,7 +75,7 @@ class Followed(Scheduler):
             self.twin.take(Pod)
         return heard
 
-    def run(self) -> Result:
+    def run(self) -> ScheduleResult:
         return FollowedRun(self).all()
 
     def pump(self, kind: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -211,8 +212,17 @@ class Failure:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """A pod that had to leave its node for another one, or for a group: both are ``namespace/name``."""
+
+    node: str
+    by: str
+
+
 class ScheduleResult(Placements):
-    """What became of pods that were placed in their order.
+    """What became of pods: of those given to a verb, in their order; or of those of a run, first the placed
+    ones in the order of the decisions, then those that fit nowhere. A pod's key is its ``namespace/name``.
 
     Attributes
     ----------
@@ -222,14 +232,58 @@ class ScheduleResult(Placements):
         Name of the node of each pod, None where it fits nowhere; made when somebody asks.
     failures : dict of int to Failure
         Place of each other pod to the reason.
+    seconds : float
+        Time that a run spent deciding; otherwise 0.
     """
 
-    __slots__ = ()
+    seconds = 0.0
 
     @property
     def failure(self) -> Failure | None:
         """Why the first pod that fits nowhere does not; None where all were placed."""
         return self.failures[min(self.failures)] if self.failures else None
+
+    @cached_property
+    def keys(self) -> list[str]:
+        """The key of each pod."""
+        return [] if self.batch is None else [self.batch.pod(at).key for at in range(len(self))]
+
+    @cached_property
+    def placements(self) -> dict[str, str]:
+        """Key of each placed pod to its node."""
+        return {key: node for key, node in zip(self.keys, self.nodes, strict=True) if node is not None}
+
+    @cached_property
+    def unschedulable(self) -> dict[str, Failure]:
+        """Key of each other pod to the reason."""
+        return {self.keys[at]: failure for at, failure in self.failures.items()}
+
+    @cached_property
+    def waiting(self) -> dict[str, str]:
+        """Pods of a run that wait on Permit, and the node that each is assumed on; `Scheduler.advance` goes
+        on with them."""
+        return {}
+
+    @cached_property
+    def binding(self) -> dict[str, str]:
+        """Pods of a run that are being bound, and their nodes, where it is not for the scheduler to let time
+        pass."""
+        return {}
+
+    @cached_property
+    def evicted(self) -> dict[str, Eviction]:
+        """Pods that a run preempted, in the order in which they went; nobody makes them anew."""
+        return {}
+
+    @cached_property
+    def skipped(self) -> dict[str, str]:
+        """Pods of a run that were not this scheduler's to place, and why."""
+        return {}
+
+    @cached_property
+    def warnings(self) -> list[str]:
+        """What the decisions left out, one sentence each."""
+        return []
 
     def end_at_failure(self) -> None:
         """Tell of the pods before the first that fits nowhere, and of its failure; note the nodes' names."""
@@ -241,43 +295,14 @@ class ScheduleResult(Placements):
             self.failures[placed] = failure
         self.note_names()
 
-
-@dataclass(frozen=True, slots=True)
-class Eviction:
-    """A pod that had to leave its node for another one, or for a group: both are ``namespace/name``."""
-
-    node: str
-    by: str
-
-
-@dataclass(slots=True)
-class Result:
-    """The outcome of a run; pods are ``namespace/name``.
-
-    Attributes
-    ----------
-    placements : dict of str to str
-        Pod to node, in the order of the decisions.
-    unschedulable : dict of str to Failure
-    waiting : dict of str to str
-        Pods that wait on Permit, and the node that each is assumed on; `Scheduler.advance` goes on with them.
-    binding : dict of str to str
-        Pods that are being bound, and their nodes, where it is not for the scheduler to let time pass.
-    evicted : dict of str to Eviction
-        Pods that were preempted, in the order in which they went; nobody makes them anew.
-    skipped : dict of str to str
-        Pods that were not this scheduler's to place, and why.
-    warnings : list of str
-        What the decisions left out, one sentence each.
-    seconds : float
-        Time spent deciding.
-    """
-
-    placements: dict[str, str] = field(default_factory=dict)
-    unschedulable: dict[str, Failure] = field(default_factory=dict)
-    waiting: dict[str, str] = field(default_factory=dict)
-    binding: dict[str, str] = field(default_factory=dict)
-    evicted: dict[str, Eviction] = field(default_factory=dict)
-    skipped: dict[str, str] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
-    seconds: float = 0.0
+    def end_run(self) -> Self:
+        """Have rows and failures of the `placements` and the `unschedulable` pods of a run that is over."""
+        placed, find = len(self.placements), self.state.table.find_row
+        self.keys = [*self.placements, *self.unschedulable]
+        self.resize(len(self.keys))
+        rows = [find(node) for node in self.placements.values()]
+        self.rows[:placed] = [-1 if row is None else row for row in rows]
+        self.failures.clear()
+        self.failures.update(enumerate(self.unschedulable.values(), placed))
+        self.note_names()
+        return self

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from moorage.queue import QueuedPodInfo
-from moorage.scheduler.cycle.results import Result
+from moorage.scheduler.cycle.results import ScheduleResult
 from moorage.scheduler.runs import Run
 from moorage.scheduler.scheduler import Scheduler
 
@@ -118,7 +118,7 @@ def _others(scheduler: Scheduler, key: str) -> int:
     return len(pending) - (key in pending)
 
 
-def _outcome(result: Result, key: str) -> tuple[str, str]:
+def _outcome(result: ScheduleResult, key: str) -> tuple[str, str]:
     """The node of a pod in a run, and the reason why it has none."""
     failure = result.unschedulable.get(key)
     node = result.placements.get(key) or result.waiting.get(key, "")

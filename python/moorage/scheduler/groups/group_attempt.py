@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from moorage._core.decide.pod_batch import Sink
+from moorage._core.decide.pod_batch import PodBatch, Sink
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_spec import bound
 from moorage.cache import Transaction
@@ -156,7 +156,7 @@ class GroupResult(ScheduleResult):
     succeeded = is_error = False
     message = ""
 
-    def __init__(self, state: ClusterState, n: int) -> None:
+    def __init__(self, state: ClusterState, n: int, batch: PodBatch) -> None:
         self.started: dict[int, Started] = {}
 
     def fail(self, failures: dict[int, Failure], message: str, is_error: bool = False) -> None:
@@ -204,7 +204,7 @@ class Attempt:
     def __init__(self, members: Members) -> None:
         self.members = members
         self.context = members.context
-        self.result = GroupResult(self.context.cache.state, len(members.pods))
+        self.result = GroupResult(self.context.cache.state, len(members.pods), members.batch)
         self.rows, self.failures = self.result.rows, self.result.failures
         self.reserved: dict[int, Started] = {}
         self.error = ""

@@ -50,7 +50,7 @@ def rejected(context: SchedulingContext, pods: Sequence[Pod], error: str) -> Gro
     -------
     GroupResult
     """
-    result = GroupResult(context.cache.state, len(pods))
+    result = GroupResult(context.cache.state, len(pods), context.batch_of(pods))
     failure = Failure(error=error, nominating=NominatingInfo())
     result.fail(dict.fromkeys(range(len(pods)), failure), error, is_error=True)
     return result

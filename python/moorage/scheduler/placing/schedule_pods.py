@@ -32,7 +32,8 @@ def schedule_pods(context: SchedulingContext, pods: Sequence[Pod]) -> ScheduleRe
     check_new(state, pods)
     if context.cache.transactions:
         context.enlist_if_possible()
-    batch, result = PodBatch(state, pods, context.routes), ScheduleResult(state, len(pods))
+    batch = PodBatch(state, pods, context.routes)
+    result = ScheduleResult(state, len(batch), batch)
     try:
         for first, end, route in batch.cut(SEGMENTS):
             engine = context.deciding(route)
@@ -85,10 +86,8 @@ def schedule_by_template(context: SchedulingContext, template: Pod, n: int, firs
         raise ValueError(f"n {n}: 0 to {MOST}")
     state, engine = context.cache.state, context.engine_of(template).for_pod(template)
     tries = engine.placer.tries(n)
-    batch, result = (
-        PodBatch.of_template(state, template, tries, first, context.routes),
-        ScheduleResult(state, tries),
-    )
+    batch = PodBatch.of_template(state, template, tries, first, context.routes)
+    result = ScheduleResult(state, tries, batch)
     if tries and batch.route(0) & WHOLE_CYCLE:  # replicas do not wait for one another
         _bind_each(context, batch, result)
         result.end_at_failure()

@@ -13,7 +13,7 @@ from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import PodGroup
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler.cycle.engine import Engine
-from moorage.scheduler.cycle.results import Failure, Result
+from moorage.scheduler.cycle.results import Failure, ScheduleResult
 from moorage.scheduler.groups.group_attempt import GroupResult
 from moorage.scheduler.runs import Run as SchedulerRun
 
@@ -51,7 +51,7 @@ class Attempts(SchedulerRun):
     def next_batch(self, limit: int) -> tuple[int, bool]:
         """Pop and try up to `limit` pods; returns the number of attempts, and whether any pod was popped."""
         meter, began, measured = self.run.meter, self.run.timer(), 0
-        self.result, self.placed = Result(), []
+        self.result, self.placed = ScheduleResult(self.scheduler.cache.state, 0), []
         infos, pods = self.take(limit), meter.pods
         if meter.window is not None and infos:
             runs = Counter(self.run.known[info.pod.key][0] for info in infos)

@@ -60,13 +60,16 @@ cdef class PodBatch:
 
 
 cdef class Placements:
-    cdef ClusterState state
     cdef Py_ssize_t n
     cdef int32_t* data  # its own until somebody asks for the array
     cdef int32_t* symbols
     cdef object array
+    cdef readonly ClusterState state
+    cdef readonly PodBatch batch
     cdef readonly dict failures
 
+    cdef void _free(self) noexcept
+    cpdef int resize(self, Py_ssize_t n) except -1
     cpdef int note_names(self) except -1
 
 

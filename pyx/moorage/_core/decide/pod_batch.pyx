@@ -298,6 +298,8 @@ cdef class Placements:
     state : ClusterState
     n : int
         Pods, none of which is placed yet.
+    batch : PodBatch, optional
+        The pods.
 
     Attributes
     ----------
@@ -305,21 +307,37 @@ cdef class Placements:
         Place of each pod that fits nowhere to the reason.
     """
 
-    def __cinit__(self, ClusterState state not None, Py_ssize_t n):
-        if n < 0:
-            raise ValueError(f"{n} pods")
-        self.state = state
-        self.n = n
+    def __cinit__(self, ClusterState state not None, Py_ssize_t n, PodBatch batch=None):
+        self.state, self.batch = state, batch
         self.failures = {}
-        self.data = <int32_t*>PyMem_Malloc((n + 1) * sizeof(int32_t))
-        if self.data == NULL:
-            raise MemoryError
-        memset(self.data, -1, n * sizeof(int32_t))
+        self.resize(n)
 
     def __dealloc__(self):
+        self._free()
+
+    cdef void _free(self) noexcept:
         if self.array is None:
             PyMem_Free(self.data)
         PyMem_Free(self.symbols)
+        self.array, self.data, self.symbols = None, NULL, NULL
+
+    cpdef int resize(self, Py_ssize_t n) except -1:
+        """Be about `n` pods, none of which is placed yet.
+
+        Parameters
+        ----------
+        n : int
+        """
+        if n < 0:
+            raise ValueError(f"{n} pods")
+        self._free()
+        self.data = <int32_t*>PyMem_Malloc((n + 1) * sizeof(int32_t))
+        if self.data == NULL:
+            self.n = 0
+            raise MemoryError
+        self.n = n
+        memset(self.data, -1, n * sizeof(int32_t))
+        return 0
 
     def __len__(self):
         return self.n

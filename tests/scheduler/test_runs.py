@@ -151,3 +151,30 @@ def test_every_pod_is_somewhere_and_no_node_holds_too_much(made: Any, nodes: int
     assert sorted(waiting) == sorted(result.unschedulable)
     assert one.queue.in_flight() == []
     assert one.cache.state.pods() == [] or not any(map(one.cache.is_assumed_pod, one.cache.state.pods()))
+
+
+def test_a_run_and_a_verb_answer_with_one_type() -> None:
+    """Rows and failures by place, nodes and reasons by the pods' keys."""
+    huge = pod("huge", requests={"cpu": 100})
+    nodes = [node("a", cpu=1), node("b", cpu=1)]
+    cluster = Cluster(nodes=nodes, pods=[pod("p"), huge, pod("q", requests={"cpu": 1})])
+    one = Scheduler(cluster, tie_break="first")
+    run = one.run()
+    assert run.placements == {"default/p": "a", "default/q": "b"}
+    assert list(run.unschedulable) == ["default/huge"]
+    assert run.keys == ["default/p", "default/q", "default/huge"]
+    assert run.rows.tolist() == [one.table.find_row("a"), one.table.find_row("b"), -1]
+    assert run.nodes == ["a", "b", None]
+    assert run.failures == {2: run.unschedulable["default/huge"]}
+    assert run.failure is run.failures[2]
+    other = Scheduler(Cluster(nodes=nodes), tie_break="first")
+    placed = other.schedule_pods(cluster.pods)
+    assert type(placed) is type(run)
+    assert placed.keys == ["default/p", "default/huge", "default/q"]
+    assert placed.placements == run.placements
+    assert placed.unschedulable["default/huge"].message == run.unschedulable["default/huge"].message
+    assert (placed.waiting, placed.binding, placed.evicted, placed.skipped) == ({}, {}, {}, {})
+    assert placed.seconds == 0 < run.seconds
+    replicas = other.schedule_by_template(pod("web", requests={"cpu": 1}), 3)
+    assert (replicas.keys, replicas.placements) == (["default/web-0"], {"default/web-0": "a"})
+    assert list(replicas.unschedulable) == ["default/web-1"]

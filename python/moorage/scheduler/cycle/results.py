@@ -246,7 +246,11 @@ class ScheduleResult(Placements):
     @cached_property
     def keys(self) -> list[str]:
         """The key of each pod."""
-        return [] if self.batch is None else [self.batch.pod(at).key for at in range(len(self))]
+        return [self._key(at) for at in range(len(self))]
+
+    def _key(self, at: int) -> str:
+        assert self.batch is not None
+        return self.batch.pod(at).key
 
     @cached_property
     def placements(self) -> dict[str, str]:
@@ -256,7 +260,7 @@ class ScheduleResult(Placements):
     @cached_property
     def unschedulable(self) -> dict[str, Failure]:
         """Key of each other pod to the reason."""
-        return {self.keys[at]: failure for at, failure in self.failures.items()}
+        return {self._key(at): failure for at, failure in self.failures.items()}
 
     @cached_property
     def waiting(self) -> dict[str, str]:

@@ -31,7 +31,7 @@ Offsets = npt.NDArray[np.int64]
 
 
 class Preemption:
-    """Pods that were placed, and whom they evicted.
+    """Pods that were placed, and whom they evicted: no result yet, but the handle of an open transaction.
 
     Until `commit` or `undo` the transaction is open that holds all of it: the cache's lock is this thread's,
     and the store has not heard of anything. As a context manager it undoes at the end what was not committed.

@@ -91,7 +91,7 @@ def write(
     pods : list of Pod or None
         Pods to list.
     cluster : Cluster
-    result : Result
+    result : ScheduleResult
     summary : Summary
     multi : Optimistic, optional
         Counters of several schedulers.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from itertools import pairwise
 from typing import Any
 
@@ -341,3 +342,18 @@ def test_names_of_rows_that_are_not_there() -> None:
     out = placed(over("a"), 0, 7)
     with pytest.raises(IndexError, match="there is no row 7"):
         out.note_names()
+
+
+def test_rows_of_results_that_are_collected() -> None:
+    """The collector clears a result in a circle before its memory is freed: the rows are the array's then."""
+
+    class Circle(Placements):
+        pass
+
+    for _ in range(200):
+        one = Circle(ClusterState(), 1000)
+        one.itself, rows = one, one.rows  # type: ignore[attr-defined]
+        del one
+        gc.collect(0)
+        rows[:] = 7
+        assert (rows == 7).all()

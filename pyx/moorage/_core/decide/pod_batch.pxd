@@ -61,7 +61,8 @@ cdef class PodBatch:
 
 cdef class Placements:
     cdef Py_ssize_t n
-    cdef int32_t* data  # its own until somebody asks for the array
+    cdef int32_t* data  # `own` until somebody asks for the array, then the array's
+    cdef int32_t* own
     cdef int32_t* symbols
     cdef object array
     cdef readonly ClusterState state

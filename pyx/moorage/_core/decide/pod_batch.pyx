@@ -316,10 +316,10 @@ cdef class Placements:
         self._free()
 
     cdef void _free(self) noexcept:
-        if self.array is None:
-            PyMem_Free(self.data)
+        """Free what is this object's. The collector may have cleared `array` before."""
+        PyMem_Free(self.own)
         PyMem_Free(self.symbols)
-        self.array, self.data, self.symbols = None, NULL, NULL
+        self.own = self.symbols = self.data = NULL
 
     cpdef int resize(self, Py_ssize_t n) except -1:
         """Be about `n` pods, none of which is placed yet.
@@ -331,9 +331,9 @@ cdef class Placements:
         if n < 0:
             raise ValueError(f"{n} pods")
         self._free()
-        self.data = <int32_t*>PyMem_Malloc((n + 1) * sizeof(int32_t))
-        if self.data == NULL:
-            self.n = 0
+        self.array, self.n = None, 0
+        self.own = self.data = <int32_t*>PyMem_Malloc((n + 1) * sizeof(int32_t))
+        if self.own == NULL:
             raise MemoryError
         self.n = n
         memset(self.data, -1, n * sizeof(int32_t))
@@ -350,8 +350,9 @@ cdef class Placements:
             array = np.empty(self.n + 1, dtype=np.int32)
             view = array
             memcpy(&view[0], self.data, self.n * sizeof(int32_t))
-            PyMem_Free(self.data)
             self.array, self.data = array[:self.n], &view[0]
+            PyMem_Free(self.own)
+            self.own = NULL
         return self.array
 
     def keep(self, Py_ssize_t n):

@@ -103,7 +103,7 @@ def schedule_by_template(context: SchedulingContext, template: Pod, n: int, firs
             result.end_at_failure()
         if result.failure is not None and result.failure.nominated_node:
             context.sync()
-    return result
+        return result
 
 
 def _bind_each(context: SchedulingContext, batch: PodBatch, result: ScheduleResult) -> None:

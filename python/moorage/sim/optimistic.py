@@ -172,22 +172,23 @@ def simulate_optimistically(
     return out
 
 
+@dataclass
 class Rounds:
     """The state of a simulation between rounds."""
 
-    def __init__(
-        self, out: Optimistic, binder: Binder, pool: Pool, pods: Sequence[Pod], initial: Cluster, chunk: int
-    ) -> None:
-        self.out = out
-        self.binder = binder
-        self.pool = pool
-        self.pods = pods
-        self.nodes = [node.name for node in initial.nodes]
-        self.chunk = chunk
-        self._pod_of_uid = {pod.metadata.uid: pod for pod in (*initial.pods, *pods)}
+    out: Optimistic
+    binder: Binder
+    pool: Pool
+    pods: Sequence[Pod]
+    initial: Cluster
+    chunk: int
+
+    def __post_init__(self) -> None:
+        self.nodes = [node.name for node in self.initial.nodes]
+        self._pod_of_uid = {pod.metadata.uid: pod for pod in (*self.initial.pods, *self.pods)}
         self._node_number = {name: at for at, name in enumerate(self.nodes)}
-        self._queues: list[deque[Unit]] = [deque() for _ in out.schedulers]
-        self._unplaced: list[list[Unit]] = [[] for _ in out.schedulers]
+        self._queues: list[deque[Unit]] = [deque() for _ in self.out.schedulers]
+        self._unplaced: list[list[Unit]] = [[] for _ in self.out.schedulers]
         self._proposed: dict[str, tuple[int, int]] = {}  # by UID: scheduler and index of the pod
         self._assign_units()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -48,7 +49,15 @@ WAITS_FOR_MEMBERS = f"{UNSCHEDULABLE}, {WAITS}, {WAITING}"
 
 
 class Segment(NamedTuple):
-    """Members that follow one another: who decides about them, in whole cycles or not, and which they are."""
+    """Consecutive members that one engine schedules in one way.
+
+    Attributes
+    ----------
+    whole_cycle : bool
+        Whether each has a cycle of its own, with plugins outside the core or extenders.
+    first, end : int
+        The first member, and the one behind the last.
+    """
 
     engine: Engine
     whole_cycle: bool
@@ -56,10 +65,11 @@ class Segment(NamedTuple):
     end: int
 
 
+@dataclass
 class Members:
     """The pods of a group that are to be placed.
 
-    Parameters
+    Attributes
     ----------
     context : SchedulingContext
     engine : Engine
@@ -70,9 +80,6 @@ class Members:
         Pending members.
     scheduled : sequence of Pod
         Members that have a node.
-
-    Attributes
-    ----------
     minimum : int
         Number of pods with a node that the group needs.
     batch : PodBatch
@@ -81,23 +88,17 @@ class Members:
         Consecutive pods that are scheduled in one way.
     """
 
-    def __init__(
-        self,
-        context: SchedulingContext,
-        engine: Engine,
-        group: PodGroup | None,
-        pods: Sequence[Pod],
-        scheduled: Sequence[Pod],
-    ) -> None:
-        self.context = context
-        self.engine = engine
-        self.group = group
-        self.minimum = group.min_count if group is not None and counts_members(engine) else 0
-        self.pods = pods
-        self.scheduled = scheduled
-        self.batch = context.batch_of(pods)
+    context: SchedulingContext
+    engine: Engine
+    group: PodGroup | None
+    pods: Sequence[Pod]
+    scheduled: Sequence[Pod]
+
+    def __post_init__(self) -> None:
+        self.minimum = self.group.min_count if self.group and counts_members(self.engine) else 0
+        self.batch = self.context.batch_of(self.pods)
         self.segments = [
-            Segment(context.deciding(route), bool(route & WHOLE_CYCLE), first, end)
+            Segment(self.context.deciding(route), bool(route & WHOLE_CYCLE), first, end)
             for first, end, route in self.batch.cut(SEGMENTS)
         ]
 

@@ -10,7 +10,7 @@ import gc
 import math
 import resource
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from moorage.errors import InputError
 
@@ -42,6 +42,7 @@ class Window:
         return run.template.metadata.namespace in self.namespaces and run.matches(self.labels)
 
 
+@dataclass
 class Meter:
     """Measurements of all windows of a workload.
 
@@ -59,18 +60,17 @@ class Meter:
         Nanoseconds per pod of `CHUNK` measured pods in a row; the last chunk of a window may be shorter.
     """
 
-    def __init__(self) -> None:
-        self.window: Window | None = None
-        self.pods = 0
-        self.all_ns = 0
-        self.pods_ns = 0.0
-        self.placing_all_ns = 0
-        self.placing_ns = 0
-        self.queue_ns = 0
-        self.queued = 0
-        self.chunks: list[float] = []
-        self._chunk: tuple[int, float] = (0, 0)
-        self._collecting = False
+    window: Window | None = None
+    pods: int = 0
+    all_ns: int = 0
+    pods_ns: float = 0.0
+    placing_all_ns: int = 0
+    placing_ns: int = 0
+    queue_ns: int = 0
+    queued: int = 0
+    chunks: list[float] = field(default_factory=list)
+    _chunk: tuple[int, float] = (0, 0)
+    _collecting: bool = False
 
     def open(self, window: Window) -> None:
         """Begin a window.

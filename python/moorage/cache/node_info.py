@@ -11,8 +11,7 @@ from moorage._core.state.pod_class import PodClasses, Shape
 from moorage._core.state.row_copies import RowCopies
 from moorage._core.state.table_columns import row_amounts, row_generation, row_others, row_ports
 from moorage.errors import CacheError
-from moorage.objects.model.node import Node, Taint
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, Pod, Taint
 
 if TYPE_CHECKING:
     from .info_map import Follower

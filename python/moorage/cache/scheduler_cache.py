@@ -12,8 +12,7 @@ from typing import Protocol
 from moorage._core.base.resources import PodGates
 from moorage._core.decide import bulk_operations as batches
 from moorage._core.state.cluster_state import ClusterState
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, Pod
 
 from .cluster_cache import ClusterCache
 from .info_map import Follower, NodeInfoMap

@@ -28,9 +28,7 @@ from moorage.multi import (
     WorkerInit,
     assign_owners,
 )
-from moorage.objects.model.cluster import Cluster
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import group_of
+from moorage.objects import Cluster, Pod, group_of
 from moorage.scheduler import Scheduler, ScheduleResult
 from moorage.scheduler.cycle.results import Eviction
 

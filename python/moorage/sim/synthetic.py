@@ -6,10 +6,9 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 
 from moorage.errors import InputError
-from moorage.objects.model.cluster import Cluster
-from moorage.objects.model.meta import ObjectMeta, Resources
-from moorage.objects.model.node import Node, NodeSpec, NodeStatus
-from moorage.objects.model.pod import Container, Pod, PodSpec, ResourceRequirements
+from moorage.objects import Cluster, Container, Node, ObjectMeta, Pod, PodSpec, Resources
+from moorage.objects.model.node import NodeSpec, NodeStatus
+from moorage.objects.model.pod import ResourceRequirements
 
 # Cores of a node and how many in a hundred have them; memory per core comes in three ratios, equally often.
 CORES = {4: 30, 8: 30, 16: 20, 32: 15, 64: 5}

@@ -11,11 +11,8 @@ from moorage._core.state.cluster_state import ClusterState
 from moorage.cache.cluster_cache import ClusterCache
 from moorage.cache.snapshot import CacheDump
 from moorage.errors import CacheError
+from moorage.objects import Node, Pod, PodDisruptionBudget, PodGroup
 from moorage.objects.model.godel import CNR, Movement, NMNode, Reservation, ledger_of
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import PodGroup
-from moorage.objects.model.policy import PodDisruptionBudget
 from moorage.objects.model.reservation import is_placeholder
 
 from .cache_handler import CacheHandler

@@ -8,9 +8,8 @@ from moorage._core.services import qos
 from moorage._core.state.cluster_state import ClusterState
 from moorage.cache.snapshot import NodeInfos
 from moorage.errors import CacheError
+from moorage.objects import Node, Pod
 from moorage.objects.model.godel import CNR, IGNORE_PODS_LIMIT, SCHEDULER_NAME, NMNode, resource_type
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
 
 from .cache_handler import CacheHandler
 from .qos_node_info import QosNodeInfo

@@ -10,9 +10,8 @@ from moorage._core.base.quantity import parse_milli, parse_value
 from moorage._core.base.resources import is_counted
 from moorage._core.state.cluster_state import ClusterState
 from moorage.cache.node_info import NodeInfo, NodeInfoClone, Resource, charge, copy_of
+from moorage.objects import Pod, Resources
 from moorage.objects.model.godel import CNR, NMNode
-from moorage.objects.model.meta import Resources
-from moorage.objects.model.pod import Pod
 from moorage.objects.model.reservation import is_placeholder
 
 GUARANTEED, BEST_EFFORT = 0, 1

@@ -13,10 +13,9 @@ from moorage._core.services.deleted_markers import DeletedMarkers
 from moorage._core.services.running_pods import RunningPods
 from moorage._core.state.cluster_state import ClusterState
 from moorage.errors import CacheError
+from moorage.objects import Pod, PodDisruptionBudget, PodGroup
 from moorage.objects.model.godel import SINGLE_POD_UNIT, node_name_of, pod_group_unit, unit_key
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import GROUP_ANNOTATION, PodGroup
-from moorage.objects.model.policy import PodDisruptionBudget
+from moorage.objects.model.pod_group import GROUP_ANNOTATION
 
 from .cache_handler import CacheHandler
 

@@ -12,9 +12,8 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from moorage._core.base.selectors import pod_matches_node_selector
-from moorage.objects.model.meta import ObjectMeta
-from moorage.objects.model.node import Node, NodeSpec, NodeStatus, Taint
-from moorage.objects.model.pod import NodeSelectorRequirement, Pod, PodSpec, Toleration
+from moorage.objects import Node, NodeSelectorRequirement, ObjectMeta, Pod, PodSpec, Taint, Toleration
+from moorage.objects.model.node import NodeSpec, NodeStatus
 
 from .constraints import (
     EVERY_TAINT,

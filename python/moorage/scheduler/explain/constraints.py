@@ -11,19 +11,17 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from moorage.objects.model.node import Taint
-from moorage.objects.model.pod import (
+from moorage.objects import (
     Container,
-    ContainerPort,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
     Pod,
-    PodAffinity,
-    PodAffinityTerm,
     PodSpec,
+    Taint,
     Toleration,
 )
+from moorage.objects.model.pod import ContainerPort, PodAffinity, PodAffinityTerm
 
 from .lowering import drop_request
 from .probe import Probe

@@ -12,9 +12,8 @@ from msgspec import structs
 
 from moorage._core.decide.plan import REASONS, UNRESOLVABLE
 from moorage.cache import SchedulerCache, Snapshot
+from moorage.framework import Code, FilterPlugin, PostFilterPlugin, Status
 from moorage.framework.plugin.group_index import PodGroups
-from moorage.framework.plugin.interface import FilterPlugin, PostFilterPlugin
-from moorage.framework.plugin.status import Code, Status
 from moorage.framework.profiles.in_core import NativePlugin
 from moorage.framework.runtime.call import StatusError
 from moorage.framework.runtime.filtering import PreFilterRun

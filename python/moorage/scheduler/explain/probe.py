@@ -9,8 +9,7 @@ from moorage._core.state.node_table import NodeTable
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.runtime.call import StatusError
 from moorage.framework.runtime.filtering import PreFilterRun
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, Pod
 from moorage.scheduler.cycle.engine import NO_ROWS, Engine
 from moorage.scheduler.cycle.examine import examine
 

@@ -11,9 +11,8 @@ import numpy.typing as npt
 from moorage._core.base.selectors import NodeSelectorMatcher, tolerates
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.table_columns import row_ports
+from moorage.objects import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec, Taint
 from moorage.objects.model.meta import LabelSelectorRequirement
-from moorage.objects.model.node import Node, Taint
-from moorage.objects.model.pod import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec
 
 from .quantity_text import quantity_text
 

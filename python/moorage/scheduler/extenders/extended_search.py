@@ -18,13 +18,11 @@ import numpy.typing as npt
 
 from moorage._core.decide.decider import count_verdicts
 from moorage.errors import ExtenderError
-from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework import MAX_NODE_SCORE, Code, CycleState, Status
 from moorage.framework.plugin.extender import Extender
-from moorage.framework.plugin.interface import MAX_NODE_SCORE, Code, Status
 from moorage.framework.runtime.call import StatusError
 from moorage.framework.runtime.filtering import PreFilterRun
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, Pod
 from moorage.scheduler.cycle.diagnosis import Diagnosis, explain_verdict
 from moorage.scheduler.cycle.results import Decision
 

@@ -15,9 +15,7 @@ from moorage.framework.configuration import Extender as ExtenderConfig
 from moorage.framework.configuration import KubeSchedulerConfiguration, build_extenders
 from moorage.framework.configuration.extender_tls import tls_context
 from moorage.framework.plugin.extender import Victims
-from moorage.objects import encode_object
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Container, Pod
+from moorage.objects import Container, Node, Pod, encode_object
 
 from . import extender_wire as wire
 from .extender_transport import Transport

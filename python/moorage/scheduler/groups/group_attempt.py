@@ -28,8 +28,7 @@ from moorage.framework.plugin.interface import (
 )
 from moorage.framework.runtime.binding_points import WAITING
 from moorage.framework.runtime.placements import make_placements, placements_to_find, score_placements
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import PodGroup
+from moorage.objects import Pod, PodGroup
 from moorage.plugins.gang_scheduling import WAITS, GangScheduling
 from moorage.scheduler.cycle.diagnosis import Diagnosis
 from moorage.scheduler.cycle.engine import Engine

@@ -15,8 +15,7 @@ from moorage._core.decide.bulk_operations import has_pods_below
 from moorage.framework.plugin.interface import PostFilterPlugin
 from moorage.framework.runtime.call import StatusError
 from moorage.framework.runtime.preempt_handle import budgets_of
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import PodGroup
+from moorage.objects import Pod, PodGroup
 from moorage.preemption.actuation import preempt_pod
 from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.preemption.eligibility import NEVER, TERMINATING, is_leaving

@@ -14,8 +14,7 @@ from moorage._core.decide.bulk_operations import check_new
 from moorage.errors import MoorageError
 from moorage.framework.plugin.interface import NominatingInfo, PostFilterPlugin
 from moorage.framework.runtime.call import StatusError
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import PodGroup
+from moorage.objects import Pod, PodGroup
 from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.preemption.eligibility import reason_against
 from moorage.scheduler.cycle.engine import Engine

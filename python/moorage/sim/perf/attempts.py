@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from moorage._core.decide.pod_batch import PodBatch
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import PodGroup
+from moorage.objects import Pod, PodGroup
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure, ScheduleResult

@@ -11,14 +11,11 @@ import msgspec
 from msgspec.structs import replace
 
 from moorage.errors import InputError, NotBuiltError, located
-from moorage.objects.model.meta import Object
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import PodGroup
+from moorage.objects import Object, Pod, PodGroup, validate
 from moorage.objects.read.decode import CLUSTER_SCOPED, decode_kind, is_known
 from moorage.objects.read.files import read_file
 from moorage.objects.read.object_defaults import default_object, priority_classes
 from moorage.objects.read.yaml_reader import read_yaml
-from moorage.objects.validate.validate_object import validate
 from moorage.objects.workloads.naming import Names
 from moorage.store.kinds import struct_named
 

@@ -13,8 +13,7 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError, located
 from moorage.framework.configuration.durations import SECOND, parse_duration
-from moorage.objects.model.meta import Object
-from moorage.objects.model.pod import Pod
+from moorage.objects import Object, Pod
 from moorage.objects.model.storage import VolumeNodeResources
 from moorage.objects.read.object_defaults import default_object
 

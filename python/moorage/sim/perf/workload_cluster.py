@@ -8,10 +8,9 @@ from contextlib import contextmanager
 from msgspec.structs import replace
 
 from moorage.errors import InputError
-from moorage.objects.model.meta import Object, ObjectMeta, Resources
-from moorage.objects.model.node import Namespace, Node, NodeStatus
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.storage import CSINode, CSINodeDriver, CSINodeSpec
+from moorage.objects import CSINode, Namespace, Node, Object, ObjectMeta, Pod, Resources
+from moorage.objects.model.node import NodeStatus
+from moorage.objects.model.storage import CSINodeDriver, CSINodeSpec
 from moorage.objects.read.object_defaults import default_object
 from moorage.objects.workloads.naming import Names
 from moorage.scheduler import Scheduler

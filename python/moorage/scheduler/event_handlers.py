@@ -1,6 +1,7 @@
-"""From what informers report to the cache and the scheduling queue (kube-scheduler v1.36, eventhandlers.go).
+"""Event handlers: informers' events update the cache and the scheduling queue.
 
-An event that the cache refuses is logged, and the next one is taken, as upstream does.
+kube-scheduler v1.36, eventhandlers.go. As upstream does, an event that the cache refuses is logged, and the
+next one is processed.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ from moorage.queue import QueuedPodInfo, SchedulingQueue
 from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory
 from moorage.store.informers.informer import Notice
 
-from .queueing import Ages
+from .queueing import CreationClock
 
 STORAGE: tuple[type[Object], ...] = (
     PersistentVolumeClaim,
@@ -75,28 +76,31 @@ T = TypeVar("T", bound=Object)
 
 
 def last_state(gone: T | DeletedFinalStateUnknown[T]) -> T:
-    """The object of a deletion, or what was last seen of it."""
+    """Return the object of a deletion event, or its last known state."""
     return gone.obj if isinstance(gone, DeletedFinalStateUnknown) else gone
 
 
 class NodeHandler:
-    """Nodes go to the cache, and their events to the queue."""
+    """Passes events of nodes to the cache and to the queue."""
 
     def __init__(self, cache: SchedulerCache, queue: SchedulingQueue) -> None:
         self.cache = cache
         self.queue = queue
 
     def on_add(self, obj: Node, is_in_initial_list: bool) -> None:
+        """Add a node; it may make pods schedulable."""
         self.cache.add_node(obj)
         self.queue.move_all_to_active_or_backoff_queue(NODE_ADD, None, obj)
 
     def on_update(self, old: Node, new: Node) -> None:
+        """Update a node; each kind of change is an event for the queue."""
         self.cache.update_node(old, new)
         if self.queue.is_listening():
             for event in node_update_events(old, new):
                 self.queue.move_all_to_active_or_backoff_queue(event, old, new)
 
     def on_delete(self, obj: Node | DeletedFinalStateUnknown[Node]) -> None:
+        """Remove a node."""
         node = last_state(obj)
         self.queue.move_all_to_active_or_backoff_queue(NODE_DELETE, node, None)
         try:
@@ -106,21 +110,22 @@ class NodeHandler:
 
 
 class PodHandler:
-    """Pods with a node go to the cache, those without one to the queue; finished pods are neither.
+    """Passes pods with a node to the cache, and pods without one to the queue. Finished pods are in neither.
 
     Parameters
     ----------
     handle : FrameworkHandle
         Has the cache, and the pods that wait on Permit.
+    queue : SchedulingQueue
     is_ours : callable
-        False for pods that ask for another scheduler.
-    ages : Ages, optional
-        When pods come to the queue; by default when they do.
+        False for pods of other schedulers.
+    ages : CreationClock, optional
+        Makes the queue entries of new pods; by default the queue does, at the time of its clock.
 
     Attributes
     ----------
     others : dict of str to Pod
-        Pods without a node that ask for another scheduler, by ``namespace/name``.
+        The pods of other schedulers without a node, by ``namespace/name``.
     indexer : Indexer
         The informers' copy of the pods; empty before `watch`.
     """
@@ -130,7 +135,7 @@ class PodHandler:
         handle: FrameworkHandle,
         queue: SchedulingQueue,
         is_ours: Callable[[Pod], bool],
-        ages: Ages | None = None,
+        ages: CreationClock | None = None,
     ) -> None:
         self.cache = handle.cache
         self.queue = queue
@@ -141,11 +146,11 @@ class PodHandler:
         self.reject_waiting = handle.reject_waiting_pod
 
     def save(self) -> object:
-        """What it keeps, for `undo`."""
+        """Return the state, for `undo`."""
         return self.others.copy(), None if self.ages is None else self.ages.now
 
     def undo(self, saved: Any) -> None:
-        """Be as at `save`."""
+        """Restore the state of `save`."""
         others, now = saved
         self.others = others.copy()
         if self.ages is not None:
@@ -153,35 +158,55 @@ class PodHandler:
 
     @property
     def pending(self) -> dict[str, Pod]:
-        """Pods without a node by ``namespace/name``: those that wait in the order of the queue, those in
-        flight, and those of other schedulers."""
+        """Pods without a node by ``namespace/name``.
+
+        Waiting pods come first, in the order of the queue, then those in flight, then those of other
+        schedulers.
+        """
         found = {info.pod.key: info.pod for info in chain(*self.queue.pending_pods())}
         for info in self.queue.in_flight():
-            pod = self.current(info.pod)
-            if pod is not None and not pod.spec.node_name and pod.metadata.uid == info.pod.metadata.uid:
+            if (pod := self.unbound(info.pod)) is not None:
                 found[pod.key] = pod
         return found | self.others
 
     def current(self, pod: Pod) -> Pod | None:
-        """What informers have of a pod, by namespace and name."""
+        """Return the latest state of a pod, by namespace and name, or None."""
         return self.indexer.get(pod.key)
 
-    def gone(self, infos: Mapping[str, QueuedPodInfo]) -> dict[str, QueuedPodInfo]:
-        """Those of some pods, by ``namespace/name``, that are deleted or have a node, as far as informers
-        know."""
+    def unbound(self, pod: Pod) -> Pod | None:
+        """Return the latest state of a pod, or None if it was deleted, replaced or bound."""
+        latest = self.current(pod)
+        if latest is None or latest.spec.node_name or latest.metadata.uid != pod.metadata.uid:
+            return None
+        return latest
+
+    def deleted_or_bound(self, infos: Mapping[str, QueuedPodInfo]) -> dict[str, QueuedPodInfo]:
+        """Select the pods that are deleted or have a node, as far as informers know.
+
+        Parameters
+        ----------
+        infos : mapping of str to QueuedPodInfo
+            By ``namespace/name``.
+
+        Returns
+        -------
+        dict of str to QueuedPodInfo
+        """
         found = {}
         for (key, info), held in zip(infos.items(), self.indexer.get_many(infos), strict=True):
             if held is None or held.spec.node_name or held.metadata.uid != info.pod.metadata.uid:
                 found[key] = info
         return found
 
-    # ---- what is reported ----------------------------------------------------------------------------------
+    # ---- events --------------------------------------------------------------------------------------------
 
     def on_run(self, notices: Iterable[Notice[Pod]]) -> int:
-        """Take the first of some notices together: new pods without a node, or assumed pods of which the
-        binding is reported. How many were taken."""
+        """Process the first notices in one step (see `RunHandler`).
+
+        They must be new pods without a node, or assumed pods whose binding is reported.
+        """
         is_assumed, ages = self.cache.state.is_assumed_pod, self.ages
-        came, bound = list[Pod](), list[Pod]()
+        added, bound = list[Pod](), list[Pod]()
         for old, new, _ in notices:
             if new is None or new.status.phase in FINISHED:
                 break
@@ -189,22 +214,23 @@ class PodHandler:
                 alone = ages is None or self.queue.groups_pods
                 if bound or alone or new.spec.node_name or not self.is_ours(new):
                     break
-                came.append(new)
+                added.append(new)
             else:
-                if came or old.spec.node_name or not new.spec.node_name or not is_assumed(new):
+                if added or old.spec.node_name or not new.spec.node_name or not is_assumed(new):
                     break
                 if old.metadata.uid != new.metadata.uid:
                     break
                 bound.append(new)
-        if ages is not None and came:
-            self.queue.add_infos(map(ages.came, came))  # one by one: time passes with each pod
+        if ages is not None and added:
+            self.queue.add_infos(map(ages.entry, added))  # one by one: each pod may advance the clock
         if bound:
             self._leave(*bound)
             self.cache.confirm_pods(bound)
             self.queue.move_all_for_each(ASSIGNED_POD_ADD, bound)
-        return len(came) or len(bound)
+        return len(added) or len(bound)
 
     def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
+        """Add a pod to the cache or to the queue."""
         if obj.status.phase in FINISHED:
             return
         if obj.spec.node_name:
@@ -219,11 +245,12 @@ class PodHandler:
             if self.ages is None:
                 self.queue.add(obj)
             else:
-                self.queue.add_infos([self.ages.came(obj)])
-            if self.queue.groups_pods:  # only then does that concern other pods (gate GangScheduling)
+                self.queue.add_infos([self.ages.entry(obj)])
+            if self.queue.groups_pods:  # only then plugins register the event (gate GangScheduling)
                 self.queue.move_all_to_active_or_backoff_queue(UNSCHEDULABLE_POD_ADD, None, obj)
 
     def on_update(self, old: Pod, new: Pod) -> None:
+        """Update a pod; one that was bound moves from the queue to the cache."""
         finished = old.status.phase in FINISHED or new.status.phase in FINISHED
         was, now = bool(old.spec.node_name), bool(new.spec.node_name)
         if finished or old.metadata.uid != new.metadata.uid or (was and not now):
@@ -250,7 +277,7 @@ class PodHandler:
 
     def _update_waiting(self, old: Pod, new: Pod) -> None:
         if old.metadata.resource_version == new.metadata.resource_version:
-            return  # shown again
+            return  # by a resync
         if self.cache.is_assumed_pod(new):
             if new.metadata.deletion_timestamp and not old.metadata.deletion_timestamp:
                 self._remove(new, False)
@@ -261,88 +288,101 @@ class PodHandler:
             self._nomination_ended(old)
 
     def on_delete(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
-        """A pod went, in whatever state the cache has it: events before this one may have been lost."""
+        """Remove a pod, in whatever state the cache has it: earlier events may have been lost."""
         pod = last_state(obj)
         self._leave(pod)
-        had_ended = pod.status.phase in FINISHED  # and was reported gone then, unless the cache still has it
+        had_ended = pod.status.phase in FINISHED  # and was removed then, unless the cache still has it
         was_assigned = bool(pod.spec.node_name) or isinstance(obj, DeletedFinalStateUnknown)
         if self._remove(pod, was_assigned and not had_ended) or had_ended:
             return
         if pod.status.nominated_node_name and self.is_ours(pod):
             self._nomination_ended(pod)
 
-    # ---- what follows --------------------------------------------------------------------------------------
+    # ---- effects -------------------------------------------------------------------------------------------
 
     def _leave(self, *pods: Pod) -> None:
-        """Pods wait no longer, and are nominated no longer."""
+        """Remove pods from the queue, and end their nominations."""
         self.queue.delete(*pods)
         if self.others:
             for pod in pods:
                 self.others.pop(pod.key, None)
 
     def _remove(self, pod: Pod, was_assigned: bool) -> bool:
-        """A pod that was or may have been on a node is so no more; whether that concerns others."""
+        """Remove a pod from its node; whether other pods may profit, because it was on a node."""
         with self.cache.lock:
-            held, is_assumed = None, False
+            cached, is_assumed = None, False
             if self.cache.state.has_pod(pod):
-                held, is_assumed = self.cache.get_pod(pod), self.cache.is_assumed_pod(pod)
+                cached, is_assumed = self.cache.get_pod(pod), self.cache.is_assumed_pod(pod)
                 if not (is_assumed and self.reject_waiting(pod.metadata.uid)):
-                    # That of a pod which waits is forgotten by its binding cycle.
-                    self.cache.discard_pod(held)
-        if held is None and not was_assigned:
+                    # The binding cycle forgets a pod that waits on Permit.
+                    self.cache.discard_pod(cached)
+        if cached is None and not was_assigned:
             return False
-        gone = held if held is not None and is_assumed else pod
-        self.queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, gone, None)
+        deleted = cached if cached is not None and is_assumed else pod
+        self.queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, deleted, None)
         return True
 
     def _nomination_ended(self, pod: Pod) -> None:
-        """A node that was kept for a pod may serve others of at most its priority."""
+        """Move the pods of at most a pod's priority: the node that was reserved for it may serve them."""
         priority = pod.spec.priority or 0
 
-        def goes_behind(other: Pod) -> bool:
+        def is_not_higher(other: Pod) -> bool:
             return (other.spec.priority or 0) <= priority
 
-        self.queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, pod, None, goes_behind)
+        self.queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, pod, None, is_not_higher)
 
     def repair(self) -> None:
-        """An exception may have ended an operation halfway: add the pods to the queue again that wait."""
+        """Make the queue consistent after an exception, and add the waiting pods again that it has lost."""
         self.queue.repair()
-        there = {info.pod.metadata.uid for info in chain(*self.queue.pending_pods(), self.queue.in_flight())}
+        infos = chain(*self.queue.pending_pods(), self.queue.in_flight())
+        uids = {info.pod.metadata.uid for info in infos}
         for pod in self.indexer.values():
-            is_known = pod.metadata.uid in there or pod.key in self.others
+            is_known = pod.metadata.uid in uids or pod.key in self.others
             if not (pod.spec.node_name or is_known or self.cache.state.has_pod(pod)):
                 self.on_add(pod, False)
 
 
 @cache
 def _events(resource: str, actions: ActionType) -> tuple[ClusterEvent | None, ...]:
-    """The events of adding, updating and deleting an object; None for an action that nobody registered."""
+    """The events of adding, updating and deleting an object; None for an action that no plugin registered."""
     reported = ActionType.ADD, ActionType.UPDATE, ActionType.DELETE
     return tuple([ClusterEvent(resource, action) if actions & action else None for action in reported])
 
 
 class EventHandler:
-    """Passes to the queue the events of one kind that some plugin has registered."""
+    """Passes to the queue the events of one resource that some plugin has registered.
+
+    Parameters
+    ----------
+    queue : SchedulingQueue
+    resource : str
+        As cluster events have it.
+    actions : ActionType
+        The registered actions.
+    """
 
     def __init__(self, queue: SchedulingQueue, resource: str, actions: ActionType) -> None:
         self.queue = queue
         self._add, self._update, self._delete = _events(resource, actions)
 
     def on_add(self, obj: Object, is_in_initial_list: bool) -> None:
+        """Pass the addition of an object."""
         if self._add is not None:
             self.queue.move_all_to_active_or_backoff_queue(self._add, None, obj)
 
     def on_update(self, old: Object, new: Object) -> None:
+        """Pass the update of an object."""
         if self._update is not None:
             self.queue.move_all_to_active_or_backoff_queue(self._update, old, new)
 
     def on_delete(self, obj: Object | DeletedFinalStateUnknown[Object]) -> None:
+        """Pass the deletion of an object."""
         if self._delete is not None:
             self.queue.move_all_to_active_or_backoff_queue(self._delete, last_state(obj), None)
 
 
 class StateHandler(Generic[T]):
-    """Objects that the cache's state keeps whole, each by its own function.
+    """Passes objects of one kind to the cache's state.
 
     Parameters
     ----------
@@ -351,7 +391,7 @@ class StateHandler(Generic[T]):
     put : callable
         Takes a new or changed object.
     remove : callable
-        Takes the last state of a deleted one.
+        Takes the last state of a deleted object.
     """
 
     def __init__(self, lock: Any, put: Callable[[T], object], remove: Callable[[T], object]) -> None:
@@ -360,19 +400,22 @@ class StateHandler(Generic[T]):
         self.remove = remove
 
     def on_add(self, obj: T, is_in_initial_list: bool) -> None:
+        """Put a new object."""
         with self.lock:
             self.put(obj)
 
     def on_update(self, old: T, new: T) -> None:
+        """Put the new state of an object."""
         self.on_add(new, False)
 
     def on_delete(self, obj: T | DeletedFinalStateUnknown[T]) -> None:
+        """Remove a deleted object."""
         with self.lock:
             self.remove(last_state(obj))
 
 
 def namespace_handler(cache: ClusterCache) -> StateHandler[Namespace]:
-    """Namespaces: inter-pod affinity selects them by their labels."""
+    """Return a handler of namespaces, whose labels inter-pod affinity selects."""
     namespaces = cache.state.namespaces
 
     def put(one: Namespace) -> None:
@@ -382,7 +425,7 @@ def namespace_handler(cache: ClusterCache) -> StateHandler[Namespace]:
 
 
 def workload_handler(cache: ClusterCache) -> StateHandler[Any]:
-    """Services and controllers: what selects the pods that default constraints spread."""
+    """Return a handler of services and controllers, whose selectors default spread constraints have."""
     return StateHandler(cache.lock, cache.state.workloads.set, cache.state.workloads.remove)
 
 
@@ -393,13 +436,17 @@ def watch(
     pods: PodHandler,
     forget_failures: Callable[[PodGroup], None],
 ) -> None:
-    """Have informers report to the cache and the queue; pods come last.
+    """Register the event handlers of the cache and the queue. Events of pods are processed last.
 
     Parameters
     ----------
+    informers : InformerFactory
+    cache : SchedulerCache
+    queue : SchedulingQueue
+    pods : PodHandler
     forget_failures : callable
-        Called when a pod group is added, changes or is deleted: other pods may be evicted then, or together
-        with others, so that what is known of pods that fit nowhere is void.
+        Called with a pod group that is added, changed or deleted. Other pods may be evicted after it, so that
+        remembered failures of pods are void.
     """
     informers.informer(Namespace).add_event_handler(namespace_handler(cache))
     informers.informer(Node).add_event_handler(NodeHandler(cache, queue))
@@ -409,8 +456,8 @@ def watch(
         if resource in EVENT_KINDS:
             handler = EventHandler(queue, resource, actions)
             informers.informer(EVENT_KINDS[resource]).add_event_handler(handler)
-    for of_object in LISTED:
-        informers.informer(of_object)
+    for listed in LISTED:
+        informers.informer(listed)
     group_handler = StateHandler[PodGroup](cache.lock, forget_failures, forget_failures)
     informers.informer(PodGroup).add_event_handler(group_handler)
     informer = informers.informer(Pod)

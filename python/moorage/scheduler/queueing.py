@@ -1,4 +1,4 @@
-"""Between the scheduler and its queue: when pods come to it, and how those come back that failed."""
+"""Making a scheduler's queue, its clock, and the return of pods whose attempt failed."""
 
 from __future__ import annotations
 
@@ -23,13 +23,30 @@ logger = logging.getLogger("moorage.scheduler")
 
 @lru_cache(1 << 16)
 def seconds(timestamp: str) -> float:
-    """Seconds since 1970."""
+    """Parse a timestamp of an object (RFC 3339).
+
+    Parameters
+    ----------
+    timestamp : str
+
+    Returns
+    -------
+    float
+        Seconds since 1970.
+    """
     return datetime.fromisoformat(timestamp).timestamp()
 
 
-class Ages:
-    """Time for a queue without a clock: a pod comes when it was created, and it is as late as when the
-    youngest known pod was created. So nothing depends on when a program runs."""
+class CreationClock:
+    """The clock of a queue without a clock: time is the newest creation timestamp among the pods so far.
+
+    So no decision depends on when a program runs.
+
+    Attributes
+    ----------
+    now : float
+        Seconds since 1970.
+    """
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -37,17 +54,28 @@ class Ages:
     def __call__(self) -> float:
         return self.now
 
-    def came(self, pod: Pod) -> QueuedPodInfo:
-        """The entry of a pod that came."""
+    def entry(self, pod: Pod) -> QueuedPodInfo:
+        """Return the queue entry of a new pod, as of the pod's creation, and advance the clock to it."""
         created = pod.metadata.creation_timestamp
         at = seconds(created) if created else self.now
         self.now = max(self.now, at)
         return QueuedPodInfo(pod, at)
 
 
-def newest(cluster: Cluster) -> Callable[[], float]:
-    """The clock of a store of these objects stands at the newest creation timestamp, so that an object
-    without one is younger than all others."""
+def newest_clock(cluster: Cluster) -> Callable[[], float]:
+    """Return the clock of a store that holds a cluster: it stands at the newest creation timestamp.
+
+    An object without a timestamp that is created in that store is younger than all others.
+
+    Parameters
+    ----------
+    cluster : Cluster
+
+    Returns
+    -------
+    callable
+        Returns seconds since 1970.
+    """
     stamps = [o.metadata.creation_timestamp for o in (*cluster.nodes, *cluster.pods, *cluster.others)]
     latest = max((seconds(stamp) for stamp in set(stamps) if stamp), default=0.0)
     return partial(float, latest)
@@ -59,9 +87,28 @@ def make_queue(
     gates: Mapping[str, bool],
     clock: Callable[[], float] | None,
     nominator: PodNominator,
-) -> tuple[SchedulingQueue, Ages | None]:
-    """A scheduler's queue; with the ages of pods where it has no clock."""
-    ages = Ages()
+) -> tuple[SchedulingQueue, CreationClock | None]:
+    """Make the queue of a scheduler.
+
+    Parameters
+    ----------
+    engines : sequence of Engine
+        One for each profile.
+    configuration : KubeSchedulerConfiguration or None
+        Has the backoff periods; None for the defaults.
+    gates : mapping of str to bool
+        The feature gates.
+    clock : callable or None
+        Returns seconds. Without one the queue has a CreationClock.
+    nominator : PodNominator
+
+    Returns
+    -------
+    queue : SchedulingQueue
+    ages : CreationClock or None
+        The clock of the queue, if none was passed.
+    """
+    ages = CreationClock()
     times = {}
     if configuration is not None:
         times["initial_backoff"] = float(configuration.pod_initial_backoff_seconds or 0)
@@ -84,36 +131,41 @@ def give_back(
     rejectors: Rejectors,
     nominating: NominatingInfo | None = None,
 ) -> bool:
-    """A popped pod failed: it comes back to the queue in its latest state, unless it is gone or has a node
-    (kube-scheduler v1.36, schedule_one.go handleSchedulingFailure).
+    """Return a popped pod whose attempt failed to the queue, in its latest state.
+
+    A pod that was deleted or has a node does not return (kube-scheduler v1.36, schedule_one.go
+    handleSchedulingFailure).
 
     Parameters
     ----------
+    queue : SchedulingQueue
+    info : QueuedPodInfo
+        The popped pod.
     current : callable
-        What informers have of a pod now, by namespace and name.
+        Returns the latest state of a pod by namespace and name, or None.
     rejectors : Rejectors
         Empty where the attempt ended with an error.
     nominating : NominatingInfo, optional
-        What the attempt made of the pod's nomination; without it the latest status decides.
+        The change of the pod's nomination; without it the latest status decides.
 
     Returns
     -------
     bool
-        False where another pod has its name now, so that there is nothing more to say about this one.
+        False if another pod has the name now; the caller must not write this pod's status then.
     """
     info.gating_plugin = ""
     info.unschedulable_plugins, info.pending_plugins = rejectors
-    uid, held = info.pod.metadata.uid, current(info.pod)
-    if held is None or held.spec.node_name or held.metadata.uid != uid:
+    uid, latest = info.pod.metadata.uid, current(info.pod)
+    if latest is None or latest.spec.node_name or latest.metadata.uid != uid:
         queue.done(uid)
-        return held is None or held.metadata.uid == uid
-    info.pod = held
+        return latest is None or latest.metadata.uid == uid
+    info.pod = latest
     try:
         queue.add_unschedulable_if_not_present(info)
     except ClockError:
         raise
     except MoorageError as error:
         logger.error("%s", error)
-    if queue.nominator or held.status.nominated_node_name:
-        queue.nominator.add_nominated_pod(held, nominating)
+    if queue.nominator or latest.status.nominated_node_name:
+        queue.nominator.add_nominated_pod(latest, nominating)
     return True

@@ -1,4 +1,4 @@
-"""What a scheduler keeps beside its cache takes part in transactions: store, informers, queue and more."""
+"""What a transaction saves and restores besides the cache: store, informers, queue and plugins."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RUNNING = "a transaction cannot begin while pods are being bound"
 
 
 class Part(Protocol):
-    """State that can be saved, and be as it was then any number of times."""
+    """State that can be saved, and restored any number of times."""
 
     def save(self) -> object: ...
 
@@ -25,8 +25,10 @@ class Part(Protocol):
 
 
 class Shared:
-    """What plugins share, and engines for pods with volumes: those made since `save` are dropped, with what
-    they assume of volumes."""
+    """The data that plugins share, and the engines for pods with volumes, as parts of a transaction.
+
+    Those made since `save` are dropped. The assumed volumes of the others are restored.
+    """
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -53,14 +55,21 @@ class Shared:
 
 
 def parts_of(shared: Any) -> Iterator[Part]:
-    """The parts of what plugins share: assume caches."""
+    """Return the parts of one datum that plugins share: its assume caches, if it has any."""
     for one in (getattr(shared, "pv_cache", None), getattr(shared, "pvc_cache", None)):
         if one is not None:
             yield one
 
 
 class Records:
-    """A Participant, enlisted before the scheduler first writes to any of this in a transaction."""
+    """The participant of transactions for a scheduler's records.
+
+    It is enlisted before the scheduler first writes to any of them in a transaction.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+    """
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -68,7 +77,7 @@ class Records:
 
     @property
     def can_undo(self) -> bool:
-        """Whether what is written to the client can be taken back."""
+        """Whether writes to the client can be undone: it is an ObjectStore."""
         return isinstance(self._scheduler.client, ObjectStore)
 
     def _parts(self) -> list[Part]:
@@ -89,6 +98,13 @@ class Records:
         ]
 
     def save(self) -> object:
+        """Save all parts.
+
+        Raises
+        ------
+        MoorageError
+            The client is no ObjectStore, or pods are being bound.
+        """
         scheduler = self._scheduler
         if not isinstance(scheduler.client, ObjectStore):
             raise MoorageError(FOREIGN.format(type(scheduler.client).__name__))
@@ -97,6 +113,7 @@ class Records:
         return scheduler.client.save(), [(part, part.save()) for part in self._parts()]
 
     def undo(self, saved: object) -> None:
+        """Restore the state of `save`."""
         mark, parts = cast(Any, saved)
         self._scheduler.bindings.stop()  # first, so that no thread writes to the store any more
         cast(ObjectStore, self._scheduler.client).undo(mark)  # before informers, so that watches rewind
@@ -104,5 +121,6 @@ class Records:
             part.undo(what)
 
     def release(self, saved: object) -> None:
+        """Drop the state of `save` without restoring it."""
         mark, _ = cast(Any, saved)
         cast(ObjectStore, self._scheduler.client).release(mark)

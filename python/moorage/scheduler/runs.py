@@ -1,7 +1,7 @@
-"""A run: waiting pods are tried in the order of the queue, until nothing that happens moves any of them.
+"""A run: the waiting pods are tried in the order of the queue, until no event moves any of them.
 
-What upstream's threads do between two cycles happens here at fixed points: victims are gone before the next
-pod is tried, and placed pods are bound, and reported, when no pod is left that could be tried at once.
+What upstream's threads do between two cycles happens here at fixed points: victims are removed before the
+next pod is tried, and placed pods are bound when no pod is left that could be tried at once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .scheduler import Scheduler
 
 TERMINATING = "terminating"
-FEW = 4
+GROWTH = 4
 ALL = 1 << 62
 
 logger = logging.getLogger("moorage.scheduler")
@@ -51,28 +51,35 @@ class Run:
 
     Attributes
     ----------
+    queue : SchedulingQueue
     result : ScheduleResult
     """
 
-    gives_up = True
-    """Whether a group that has failed is not tried again before an event that may help it."""
+    defers_failed_groups = True
+    """Whether a group that has failed waits for an event that may help it before it is tried again."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
         self.queue = scheduler.queue
         self.result = ScheduleResult(scheduler.cache.state, 0)
         self._placed: dict[str, QueuedPodInfo] = {}  # assumed and not bound yet, by namespace/name
-        # After an eviction only a few: the others would have to be put back if there is another one.
-        self._most = ALL
+        # How many pods to pop. Few after an eviction, since the next eviction puts the rest back.
+        self._limit = ALL
         self._evicts = False
-        self._has_bound = False  # pods one by one, whose events are not received yet
-        # Groups that have failed since the last event that may help them, and their pods, popped again.
+        self._has_bound = False  # pods one by one, whose events have not been received
+        # Groups that have failed since the last event that may help them, and their popped pods.
         self._failed_groups: set[UnitKey] = set()
-        self._aside: list[QueuedPodInfo] = []
+        self._deferred: list[QueuedPodInfo] = []
 
     def all(self) -> ScheduleResult:
-        """Try all pods, those too that have failed before, and again those for which something has happened
-        since; bind those that fit."""
+        """Try all pods, also those that have failed before, and bind those that fit.
+
+        A pod that fails is tried again after an event that may make it schedulable.
+
+        Returns
+        -------
+        ScheduleResult
+        """
         scheduler, queue = self.scheduler, self.queue
         with self._owning_pods():
             scheduler.sync()
@@ -86,13 +93,19 @@ class Run:
         return self.result.end_run()
 
     def advance(self, now: float) -> None:
-        """Go on with pods whose waiting on Permit has ended, and with no others."""
+        """Continue the binding cycles of pods whose wait on Permit has ended; try no others.
+
+        Parameters
+        ----------
+        now : float
+            Seconds.
+        """
         with self._owning_pods():
             self.resume(now)
 
     @contextmanager
     def _owning_pods(self) -> Iterator[None]:
-        """Inside, pods are popped and tried. However that ends, no pod is lost, and none is left halfway."""
+        """A context in which pods are popped and tried. An exception leaves no pod in flight."""
         self.scheduler.context.enlist()
         try:
             self.scheduler.handle.on_eviction.append(self._evicted)
@@ -111,24 +124,27 @@ class Run:
             errors.summarize()
 
     def break_off(self) -> None:
-        """An exception ends the run: pods in flight that are neither bound nor in a binding cycle return to
-        the queue, and the cache forgets them."""
+        """End the run after an exception.
+
+        Pods in flight that are neither bound nor in a binding cycle return to the queue; the cache forgets
+        them.
+        """
         scheduler = self.scheduler
-        self._placed, self._aside = {}, []
+        self._placed, self._deferred = {}, []
         self._failed_groups.clear()
         scheduler.repair_queue()
         try:
-            scheduler.sync()  # of what was bound
+            scheduler.sync()  # to receive the events of bound pods
         except Exception:
             logger.exception("after an exception in a run")
         for info in self.queue.in_flight():
             if not scheduler.bindings.has(info.pod):
                 scheduler.context.take_back([info.pod])
-                held = scheduler.pods.current(info.pod)
-                if held is None or held.spec.node_name or held.metadata.uid != info.pod.metadata.uid:
+                latest = scheduler.pods.unbound(info.pod)
+                if latest is None:
                     self.queue.done(info.pod.metadata.uid)
                 else:
-                    info.pod = held
+                    info.pod = latest
                     self.queue.put_back(info)
 
     def _try_all(self) -> None:
@@ -136,41 +152,61 @@ class Run:
             self.attempt(infos)
 
     def _next(self) -> list[QueuedPodInfo]:
-        """The pods to try when none is left: those that bound pods make room for, else those for which time
-        has to pass while others are being bound, else preemptors."""
+        """Return the pods to try when the active queue is empty.
+
+        They are pods that the binding of others has moved, else pods that were moved while pods were being
+        bound, else preemptors.
+        """
         while True:
-            self.resume(self.scheduler.cache.clock())  # some were preempted while they waited
+            self.resume(self.scheduler.cache.clock())  # pods that were preempted while they waited on Permit
             self.bind()
             infos = self.take()
             if infos or not self.let_time_pass():
                 return infos or (self.take() if self._retry_preemptors() else [])
 
     def let_time_pass(self) -> bool:
-        """Let time pass until a pod that is being bound can go on, and go on; False where there is none."""
+        """Wait until a pod that is being bound can continue, and continue it.
+
+        Returns
+        -------
+        bool
+            False if no pod is being bound.
+        """
         if not self.scheduler.bindings.let_time_pass():
             return False
         self.resume(self.scheduler.cache.clock())
         return True
 
     def take(self, limit: int = ALL) -> list[QueuedPodInfo]:
-        """Pop up to so many pods without a group, or all of one group; record those that cannot be tried."""
-        ours, most = list[QueuedPodInfo](), min(limit, self._most)
-        while len(ours) < most and (popped := self.queue.pop_batch(most - len(ours))):
+        """Pop pods, and record those that are not to be tried.
+
+        Parameters
+        ----------
+        limit : int
+            The number of pods without a group at most.
+
+        Returns
+        -------
+        list of QueuedPodInfo
+            Pods without a group, or all pods of one group.
+        """
+        infos, limit = list[QueuedPodInfo](), min(limit, self._limit)
+        while len(infos) < limit and (popped := self.queue.pop_batch(limit - len(infos))):
             unit = popped[0].unit
-            if unit is not None and ours:
+            if unit is not None and infos:
                 self.queue.put_back(*popped)
                 break
             popped = [info for info in popped if self._is_to_be_tried(info.pod)]
             if unit in self._failed_groups:
-                self._aside += popped
+                self._deferred += popped
                 continue
-            ours += popped
-            if unit is not None and ours:
+            infos += popped
+            if unit is not None and infos:
                 break
-        return ours
+        return infos
 
     def _is_to_be_tried(self, pod: Pod) -> bool:
-        """Whether a popped pod is one to place; else its attempt ends here."""
+        """Whether to place a popped pod; if not, its attempt ends here."""
         if pod.metadata.deletion_timestamp:
             note = f"skip schedule deleting pod: {pod.key}"
             self.scheduler.handle.recorder.event(pod, "Warning", "FailedScheduling", "Scheduling", note)
@@ -181,14 +217,13 @@ class Run:
         return False
 
     def _retry_groups(self) -> None:
-        """An event may help groups that have failed: their pods return to the queue."""
+        """Return the pods of failed groups to the queue, after an event that may help them."""
         self._failed_groups.clear()
-        aside, self._aside = self._aside, []
-        self.queue.put_back(*aside)
+        deferred, self._deferred = self._deferred, []
+        self.queue.put_back(*deferred)
 
     def _retry_preemptors(self) -> bool:
-        """Activate the pods that others were evicted for and that no hint has moved; whether there are
-        any."""
+        """Activate the preemptors that no hint has moved since their victims left; whether there are any."""
         failures, again = self.result.unschedulable, []
         if not failures:
             return False
@@ -203,7 +238,7 @@ class Run:
     # ---- attempts ------------------------------------------------------------------------------------------
 
     def attempt(self, infos: Sequence[QueuedPodInfo]) -> int:
-        """Decide about popped pods, until others are evicted for one; the rest is put back.
+        """Try popped pods until others are evicted for one of them; the rest returns to the queue.
 
         Parameters
         ----------
@@ -213,7 +248,7 @@ class Run:
         Returns
         -------
         int
-            How many were tried.
+            The number of pods that were tried.
         """
         unit = infos[0].unit
         self._evicts = False
@@ -233,11 +268,27 @@ class Run:
         if self._evicts:
             self.scheduler.sync()
             self._retry_groups()
-        self._most = 1 if self._evicts else min(self._most * FEW, ALL)
+        self._limit = 1 if self._evicts else min(self._limit * GROWTH, ALL)
         return tried
 
     def place(self, engine: Engine, batch: PodBatch, infos: Sequence[QueuedPodInfo], pods: range) -> int:
-        """Place some pods of a batch, whose entries `infos` are; how many were tried."""
+        """Place some pods of a batch and account for them in bulk.
+
+        Parameters
+        ----------
+        engine : Engine
+            Of the pods' profile.
+        batch : PodBatch
+        infos : sequence of QueuedPodInfo
+            The queue entries of the whole batch.
+        pods : range
+            The indexes of the pods to place.
+
+        Returns
+        -------
+        int
+            The number of pods that were tried.
+        """
         context, began = self.scheduler.context, time.perf_counter()
         result = ScheduleResult(context.cache.state, len(batch))
         end = Placing(context, engine, batch, result).place(pods.start, pods.stop, True)
@@ -252,7 +303,7 @@ class Run:
         return len(tried)
 
     def _each(self, engine: Engine, batch: PodBatch, infos: Sequence[QueuedPodInfo], pods: range) -> int:
-        """Place and bind pods one by one, with all plugins of the profile; how many were tried."""
+        """Place and bind pods one by one, with all plugins of the profile; see `place`."""
         for at in pods:
             began, info = time.perf_counter(), infos[at]
             decision = whole_cycle(self.scheduler.context, engine, info.pod, batch.target(at))
@@ -260,14 +311,14 @@ class Run:
             if decision.node is None:
                 self._failed(info, Failure.of(decision))
             else:
-                self._went(Outcome(info.pod, decision.node, decision.waiting, decision.binding))
+                self._record(Outcome(info.pod, decision.node, decision.waiting, decision.binding))
             self.resume(self.scheduler.cache.clock())
             if self._evicts:
                 return at + 1 - pods.start
         return len(pods)
 
     def _attempt_unit(self, unit: UnitKey, infos: Sequence[QueuedPodInfo]) -> None:
-        """Place the pods of a group, all that it needs or none."""
+        """Place the pods of a group, as many as it needs or none."""
         scheduler, groups = self.scheduler, self.scheduler.groups
         group, scheduled = groups.get(unit), groups.scheduled(unit)
         done = self.place_unit(group, [info.pod for info in infos], scheduled)
@@ -280,7 +331,7 @@ class Run:
             elif at not in done.started:
                 self._assumed([infos[at]], [scheduler.table.row_name(row)])
             else:
-                self._went(scheduler.bindings.bind(done.started[at]))
+                self._record(scheduler.bindings.bind(done.started[at]))
         if group is not None:
             patch_group(scheduler.client, group, done.message, done.is_error)
         if done.succeeded:
@@ -288,12 +339,12 @@ class Run:
         elif self._evicts:
             scheduler.sync()
             self._retry_groups()
-        elif self.gives_up:
+        elif self.defers_failed_groups:
             self._failed_groups.add(unit)
         self.resume(scheduler.cache.clock())
 
     def _allow(self, pods: Sequence[Pod]) -> None:
-        """Those pods of a group go on that came alone before, and wait on Permit for the others."""
+        """Allow pods of a group that were placed before the others and wait for them on Permit."""
         for pod in pods:
             started = self.scheduler.bindings.waiting.get(pod.metadata.uid)
             if started is not None and started.waiting is not None:
@@ -302,7 +353,20 @@ class Run:
     def place_unit(
         self, group: PodGroup | None, pods: Sequence[Pod], scheduled: Sequence[Pod]
     ) -> GroupResult:
-        """Decide about the pods of a group, some of which may be scheduled already."""
+        """Place the pods of a group.
+
+        Parameters
+        ----------
+        group : PodGroup or None
+        pods : sequence of Pod
+            The pods to place.
+        scheduled : sequence of Pod
+            The pods of the group that have a node already.
+
+        Returns
+        -------
+        GroupResult
+        """
         engines = {self.scheduler.context.engine_of(pod) for pod in pods}
         if len(engines) > 1:
             return rejected(self.scheduler.context, pods, several_schedulers(pods))
@@ -312,12 +376,18 @@ class Run:
         return done
 
     def resume(self, now: float) -> None:
-        """Go on with pods whose waiting on Permit has ended."""
-        for outcome in self.scheduler.bindings.resume(now):
-            self._went(outcome)
+        """Continue the binding cycles of pods whose wait on Permit has ended.
 
-    def _went(self, outcome: Outcome) -> None:
-        """A pod came to the end of its binding cycle, waits on Permit, or is being bound."""
+        Parameters
+        ----------
+        now : float
+            Seconds.
+        """
+        for outcome in self.scheduler.bindings.resume(now):
+            self._record(outcome)
+
+    def _record(self, outcome: Outcome) -> None:
+        """Record the state of a binding cycle: complete, waiting on Permit, or binding."""
         pod, result = outcome.pod, self.result
         result.waiting.pop(pod.key, None)
         result.binding.pop(pod.key, None)
@@ -330,20 +400,20 @@ class Run:
             self._failed(self.queue.in_flight_pod(pod.metadata.uid) or QueuedPodInfo(pod), outcome.failure)
 
     def _note_placements(self, keys: Sequence[str], nodes: Sequence[str]) -> None:
-        """Pods, by ``namespace/name``, are assumed on nodes, or bound to them."""
+        """Record the nodes of pods, by ``namespace/name``, that are assumed or bound."""
         self.result.placements.update(zip(keys, nodes, strict=True))
         if self.result.unschedulable:
             for key in keys:
                 self.result.unschedulable.pop(key, None)
 
     def _assumed(self, infos: Sequence[QueuedPodInfo], nodes: Sequence[str]) -> None:
-        """Pods were placed, and are to be bound with others."""
+        """Record pods that were placed, and are to be bound together."""
         keys = [info.pod.key for info in infos]
         self._note_placements(keys, nodes)
         self._placed.update(zip(keys, infos, strict=True))
 
     def _bound(self, pod: Pod, node: str) -> None:
-        """A pod was placed and bound by itself."""
+        """Record a pod that was placed and bound by itself."""
         self._note_placements([pod.key], [node])
         self.queue.done(pod.metadata.uid)
         self._has_bound = True
@@ -362,21 +432,24 @@ class Run:
     # ---- binding -------------------------------------------------------------------------------------------
 
     def bind(self) -> None:
-        """Bind what was placed, in bulk where the store can, and receive the events of all that was bound. A
-        pod whose binding is refused is forgotten by the cache; one that has been evicted or deleted since is
-        placed no more."""
+        """Bind the placed pods, in bulk if the client is an ObjectStore, and receive the events of all bound
+        pods.
+
+        If a binding is refused, the cache forgets the pod. A pod that has been evicted or deleted since is no
+        longer placed.
+        """
         if not (self._placed or self._has_bound):
             return
         self._has_bound = False
         scheduler, placed, self._placed = self.scheduler, self._placed, {}
-        for key, info in scheduler.pods.gone(placed).items():
+        for key, info in scheduler.pods.deleted_or_bound(placed).items():
             self.result.placements.pop(key, None)
             self.queue.done(info.pod.metadata.uid)
         placed = {key: info for key, info in placed.items() if key in self.result.placements}
         pods = [info.pod for info in placed.values()]
         nodes = list(map(self.result.placements.__getitem__, placed))
         if isinstance(scheduler.client, ObjectStore):
-            with suppress(ApiError):  # then nothing is bound: somebody else was faster with one of them
+            with suppress(ApiError):  # if another client has bound one of them, no pod is bound
                 scheduler.client.bind_many(pods, nodes)
                 self.queue.done(*[pod.metadata.uid for pod in pods])
                 placed = {}
@@ -386,26 +459,19 @@ class Run:
                 self.queue.done(info.pod.metadata.uid)
             except ApiError as error:
                 del self.result.placements[key]
-                self.result.unschedulable[key] = refuse(scheduler, info, error)
+                assumed = scheduler.cache.get_pod(info.pod)
+                scheduler.cache.forget_pod(assumed)
+                scheduler.bindings.freed.append(assumed)
+                self._failed(info, Failure(error=str(error), nominating=NominatingInfo()))
         scheduler.sync()
         self._retry_groups()
 
 
 def failures_with_group(done: GroupResult) -> dict[int, Failure]:
-    """Why each pod of a group that failed has no node: because of itself, and of its group."""
-    why = done.message
-    known: dict[int, Failure] = {}
-    for one in done.failures.values():  # pods that failed alike share one
-        known[id(one)] = replace(one, group_failure=why) if one.diagnosis and not one.group_failure else one
-    return {at: known[id(one)] for at, one in done.failures.items()}
-
-
-def refuse(scheduler: Scheduler, info: QueuedPodInfo, error: ApiError) -> Failure:
-    """The binding of an assumed pod was refused: the cache forgets the pod, and it returns to the queue."""
-    assumed = scheduler.cache.get_pod(info.pod)
-    failure = Failure(error=str(error), nominating=NominatingInfo())
-    scheduler.cache.forget_pod(assumed)
-    scheduler.bindings.freed.append(assumed)
-    give_back(scheduler.queue, info, scheduler.pods.current, failure.rejectors, failure.nominating)
-    scheduler.announce_freed()
-    return failure
+    """Return the failures of the pods of a failed group by index, with the group's failure in each."""
+    message = done.message
+    by_id: dict[int, Failure] = {}
+    for one in done.failures.values():  # equal failures share one object
+        own = one.diagnosis and not one.group_failure
+        by_id[id(one)] = replace(one, group_failure=message) if own else one
+    return {at: by_id[id(one)] for at, one in done.failures.items()}

@@ -46,7 +46,7 @@ from .groups.place_group import schedule_workload
 from .placing.binding_cycle import BindingCycles, threads_for
 from .placing.preempt_pods import Preemption, preempt_pods
 from .placing.schedule_pods import schedule_by_template, schedule_pods
-from .queueing import make_queue, newest
+from .queueing import make_queue, newest_clock
 from .records import Records
 from .runs import TERMINATING, Run
 from .scheduling_context import SchedulingContext
@@ -92,8 +92,8 @@ class Scheduler:
     clock : callable, optional
         Seconds: for `ttl`, for pods that wait on Permit, for the half second that a list of opportunistic
         batching is good for, and for the queue. By default time passes for the first two, a list does not
-        age, and pods come to the queue when they were created (`Ages`). One that raises, or tells no finite
-        time, is a ClockError; pods that a run has popped then are in the queue again.
+        age, and pods come to the queue when they were created (`CreationClock`). One that raises, or tells no
+        finite time, is a ClockError; pods that a run has popped then are in the queue again.
     wait : callable, optional
         Lets so many seconds pass while pods are being bound and no other one is left to decide about. By
         default time passes. With a clock and no `wait`, nobody waits: such pods are in
@@ -143,7 +143,7 @@ class Scheduler:
         clock, gates = clock and checked(clock), all_gates(feature_gates)
         configuration = None if config is None else read_configuration(config, gates)
         self.cache = SchedulerCache(ttl, clock or time.monotonic, pod_gates(gates))
-        self.client = ObjectStore(newest(cluster)) if isinstance(cluster, Cluster) else cluster
+        self.client = ObjectStore(newest_clock(cluster)) if isinstance(cluster, Cluster) else cluster
         self.informers = InformerFactory(self.client)
         nominator = PodNominator(self.is_waiting)
         self.volumes = volume_controller(cluster, self.client, self.sync, wait, clock)

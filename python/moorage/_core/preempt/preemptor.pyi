@@ -20,7 +20,6 @@ class Evictions:
 
 class Preemptor(DryRuns):
     classes: int
-    keeps_outcomes: bool
     @property
     def dry_runs(self) -> int: ...
     def __new__(cls, decider: Decider) -> Self: ...

@@ -37,7 +37,7 @@ class Attempts(SchedulerRun):
         Why the last pod that failed was not placed.
     """
 
-    gives_up = False  # time passes here, and backoff with it
+    defers_failed_groups = False  # time passes in a simulation, so that backoff limits the attempts
 
     def __init__(self, run: Run) -> None:
         super().__init__(run.scheduler)

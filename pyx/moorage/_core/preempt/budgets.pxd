@@ -9,7 +9,7 @@ from moorage._core.state.pod_class cimport PodClasses
 cdef class Budgets:
     cdef mr_budgets c
     cdef PodClasses classes
-    cdef tuple given
+    cdef tuple objects
     cdef list rules, exempt_names
     cdef dict by_namespace, set_ids
     cdef list sets
@@ -18,7 +18,7 @@ cdef class Budgets:
     cdef bint exempts, has_several
     cdef readonly int64_t version
 
-    cdef int take(self, tuple budgets) except -1
+    cdef int set(self, tuple budgets) except -1
     cdef int follow(self) except -1
     cdef int32_t _set_of(self, int32_t pod_class) except -1
     cdef int32_t _intern(self, tuple budgets) except -1

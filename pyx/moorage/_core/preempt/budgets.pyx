@@ -1,4 +1,4 @@
-"""Budgets: which PodDisruptionBudgets the pods of each class count against."""
+"""Budgets: the PodDisruptionBudgets that the pods of each class count against."""
 
 from moorage._core.base.selectors import LabelSelectorMatcher
 
@@ -12,15 +12,19 @@ from moorage._core.state.pod_class cimport PodClasses
 
 
 cdef class Budgets:
-    """The budgets of one moment, by the sets of them that pods count against; set 0 is empty.
+    """The current budgets, by the sets of them that pods count against. Set 0 is empty.
 
     kube-scheduler v1.36, filterPodsWithPDBViolation: a selector that is missing, empty or malformed matches
-    nothing, and no budget matches a pod without labels.
+    no pod, and no budget matches a pod without labels.
+
+    Parameters
+    ----------
+    classes : PodClasses
 
     Attributes
     ----------
     version : int
-        Grows with each change.
+        Grows with each change of the budgets.
     """
 
     def __cinit__(self, PodClasses classes not None):
@@ -37,26 +41,26 @@ cdef class Budgets:
         self.taken = Buffer(journal, sizeof(int32_t))
         self._begin((), [])
 
-    def _begin(self, tuple given, list rules):
-        """Forget what classes count against."""
-        self.given, self.rules = given, rules
+    def _begin(self, tuple objects, list rules):
+        """Replace the budgets, with rules other than before: drop the sets of all classes."""
+        self.objects, self.rules = objects, rules
         self.by_namespace, self.set_ids, self.sets = {}, {}, []
         self.known = self.n_members = 0
         self.has_several = False
-        for at, budget in enumerate(given):
+        for at, budget in enumerate(objects):
             matcher = _matcher(budget.spec.selector)
             if matcher is not None:
                 self.by_namespace.setdefault(budget.metadata.namespace, []).append((at, matcher))
         self._intern(())
 
-    cdef int take(self, tuple budgets) except -1:
-        """These are the budgets now."""
+    cdef int set(self, tuple budgets) except -1:
+        """Replace the budgets; those of `self` stay where namespaces and selectors are equal."""
         cdef Py_ssize_t at
-        if len(budgets) == len(self.given) and all([a is b for a, b in zip(budgets, self.given)]):
+        if len(budgets) == len(self.objects) and all([a is b for a, b in zip(budgets, self.objects)]):
             return 0
         rules = [(budget.metadata.namespace, budget.spec.selector) for budget in budgets]
         if rules == self.rules:
-            self.given = budgets
+            self.objects = budgets
         else:
             self._begin(budgets, rules)
         self.allowed.reserve(len(budgets) + 1)
@@ -70,7 +74,7 @@ cdef class Budgets:
         return 0
 
     cdef int follow(self) except -1:
-        """Match the classes that are new, and have all addresses right."""
+        """Find the sets of classes that are new, and refresh cached pointers."""
         cdef int32_t pod_class
         self.of_class.reserve(len(self.classes.keys))
         for pod_class in range(self.known, <int32_t>len(self.classes.keys)):
@@ -90,11 +94,13 @@ cdef class Budgets:
         self.c.taken = <int32_t*>self.taken.data
 
     cdef int32_t _set_of(self, int32_t pod_class) except -1:
+        """The set of a class."""
         cdef dict labels = self.classes.labels(pod_class)
         listed = self.by_namespace.get(self.classes.shape(pod_class).namespace, ()) if labels else ()
         return self._intern(tuple([at for at, matcher in listed if matcher.matches(labels)]))
 
     cdef int32_t _intern(self, tuple budgets) except -1:
+        """The number of a set of budgets."""
         cdef Py_ssize_t at
         found = self.set_ids.get(budgets)
         if found is not None:
@@ -105,7 +111,7 @@ cdef class Budgets:
         self.members.reserve(self.n_members + len(budgets))
         self.only.reserve(at + 1)
         self.has_several = self.has_several or len(budgets) > 1
-        (<int32_t*>self.only.data)[at] = budgets[0] if budgets else <int32_t>len(self.given)
+        (<int32_t*>self.only.data)[at] = budgets[0] if budgets else <int32_t>len(self.objects)
         (<int32_t*>self.first.data)[at] = self.n_members
         (<int32_t*>self.count.data)[at] = <int32_t>len(budgets)
         for budget in budgets:
@@ -116,26 +122,28 @@ cdef class Budgets:
         return <int32_t>at
 
     cdef int exempt(self, Ledger ledger, const mr_pod_entry* pods, int32_t n) except -1:
-        """Pods of a row that a budget's status names as disrupted do not count against it."""
-        cdef int32_t at, held
+        """Set `of_pod` for the pods of a row, which count against no budget whose status lists them as
+        disrupted.
+        """
+        cdef int32_t at, found
         self.c.of_pod = NULL
         if not self.exempts:
             return 0
         self.of_pod.reserve(n)
         for at in range(n):
-            held = (<int32_t*>self.of_class.data)[pods[at].pod_class]
-            budgets = self.sets[held]
+            found = (<int32_t*>self.of_class.data)[pods[at].pod_class]
+            budgets = self.sets[found]
             if any([self.exempt_names[budget] for budget in budgets]):
                 name = ledger.object_of(pods[at].number).metadata.name
-                held = self._intern(tuple([one for one in budgets if name not in self.exempt_names[one]]))
-            (<int32_t*>self.of_pod.data)[at] = held
+                found = self._intern(tuple([one for one in budgets if name not in self.exempt_names[one]]))
+            (<int32_t*>self.of_pod.data)[at] = found
         self._point()
         self.c.of_pod = <int32_t*>self.of_pod.data
         return 0
 
 
 def _matcher(selector):
-    """What a budget's selector matches; None for nothing."""
+    """The compiled selector of a budget; None if it matches no pod."""
     if selector is None:
         return None
     try:

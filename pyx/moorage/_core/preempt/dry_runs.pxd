@@ -27,11 +27,10 @@ cdef class DryRuns:
     cdef int _begin(self, int32_t pod_class, int32_t pinned, tuple budgets) except -1
     cdef int _match(self) except -1
     cdef int _run(self, int32_t row, mr_eviction* out) except -1
-    cdef mr_pod_entry* _read(self, int32_t row, int32_t* n) except NULL
     cdef int _make_room_for(self, int32_t pods) except -1
     cdef int _set_nominated(self, int32_t row) except -1
     cdef list _victims(self, int32_t row, const mr_eviction* result)
 
     cdef inline bint _is_victim(self, int32_t at, const mr_eviction* result) noexcept:
-        """Of the row that was tried last, the pod at this place."""
+        """Whether a pod of the row that was tried last is a victim, by its index in the row."""
         return self.c.victims[(at - result.first) // 64] >> ((at - result.first) % 64) & 1

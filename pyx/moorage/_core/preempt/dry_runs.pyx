@@ -1,8 +1,10 @@
-"""Dry runs of preemption: whom a pod would have to evict from a node to fit there. Nothing is changed.
+"""Dry runs of preemption: the pods that would have to leave a node for another pod to fit. Nothing is
+changed.
 
-kube-scheduler v1.36, SelectVictimsOnNode: all less important pods leave the node, and the pod must pass all
-filters, with the pods nominated there that go before it and without them; then they come back one by one,
-those whose eviction violates a disruption budget first, the most important first, as long as the pod passes.
+kube-scheduler v1.36, SelectVictimsOnNode: all pods of lower priority leave the node, and the pod must pass
+all filters, with the nominated pods of at least its priority and without them. Then the pods return one by
+one as long as the pod passes: first those whose eviction violates a budget, each kind in the order of
+importance.
 """
 
 import numpy as np
@@ -29,23 +31,23 @@ from moorage._core.state.cluster_state cimport ClusterState
 from moorage._core.decide.terms cimport Terms
 
 cdef enum:
-    MATCHES_LIMIT = 1 << 10  # sets of terms of which it is kept which classes they count
+    MATCHES_LIMIT = 1 << 10  # sets of terms whose matching classes are cached
 
-# The verdict on a node without less important pods; no filter speaks it.
+# The verdict on a node without pods of lower priority. No filter has it.
 NO_VICTIMS = MR_NO_VICTIMS
 
 
 cdef class DryRun:
-    """What dry runs came to, row by row.
+    """The results of dry runs, row by row.
 
     Attributes
     ----------
     rows : (n,) int32 array
         The rows that were tried, in order.
     verdicts : (n,) uint64 array
-        0 where evicting pods helps; else why not, as `Search.verdicts` packs it, or `NO_VICTIMS`.
+        0 where evictions help; else why not, packed as in `Search.verdicts`, or `NO_VICTIMS`.
     violations : (n,) int32 array
-        Victims whose eviction violates a disruption budget.
+        The number of victims whose eviction violates a PodDisruptionBudget.
     """
 
     def __cinit__(self, ClusterState state not None, list rows not None, list verdicts not None,
@@ -57,8 +59,23 @@ cdef class DryRun:
         self.numbers = numbers
 
     def victims(self, Py_ssize_t at):
-        """The victims on the row at this place, most important first, as the cache has them. To be asked for
-        before the cache changes."""
+        """Return the victims on a row that was tried. Valid until the cache changes.
+
+        Parameters
+        ----------
+        at : int
+            The index of the row in `rows`.
+
+        Returns
+        -------
+        list of Pod
+            The most important first, each with its node name.
+
+        Raises
+        ------
+        IndexError
+            There is no such row.
+        """
         if not 0 <= at < len(self.numbers):
             raise IndexError(f"there is no row {at} among the {len(self.numbers)} that were tried")
         name = self.state.table.row_name(self.rows[at])
@@ -71,7 +88,12 @@ cdef class DryRuns:
     Parameters
     ----------
     decider : Decider
-        Of the profile; the pods that it was told of by `nominate` count where they are nominated.
+        Of the profile. The pods that its search has nominated count on their nodes.
+
+    Attributes
+    ----------
+    search : Search
+    state : ClusterState
     """
 
     def __cinit__(self, Decider decider not None):
@@ -90,7 +112,7 @@ cdef class DryRuns:
 
     @property
     def suits(self):
-        """False where a filter is none of the core's: it would have to be asked with the pods gone."""
+        """False if a filter is not part of the core: dry runs would have to call it with the pods removed."""
         return not mr_has_external_filters(&self.search.plan.c)
 
     def dry_run(self, int32_t pod_class, rows, budgets=(), int32_t node_name=0, int32_t pinned=0,
@@ -99,13 +121,15 @@ cdef class DryRuns:
 
         Parameters
         ----------
+        pod_class : int
+            Of the preemptor.
         rows : iterable of int
             Rows of nodes in the view.
         budgets : iterable of PodDisruptionBudget
         node_name, pinned : int
             As in `Search.verdicts`.
         wanted : int
-            How many rows on which evicting pods helps are enough, if one of them violates no budget; -1 for
+            Stop after this number of rows where evictions help, if one of them violates no budget; -1 tries
             all rows.
 
         Returns
@@ -138,14 +162,14 @@ cdef class DryRuns:
         return DryRun(self.state, tried, verdicts, violations, numbers)
 
     cdef int _begin(self, int32_t pod_class, int32_t pinned, tuple budgets) except -1:
-        """Dry runs that come next are about a pod that the search is prepared for."""
+        """Prepare dry runs for the pod that the search is prepared for."""
         self.c.n_nominated = 0
         self.importance.follow()
         self.c.search = &self.search.search
         self.c.usages = self.importance.usages_of()
         self.c.settled, self.c.explains = False, True
         self.c.adds_up = self.importance.adds_up
-        self.budgets.take(budgets)
+        self.budgets.set(budgets)
         self.c.budgets = NULL
         if budgets:
             self.budgets.follow()
@@ -155,7 +179,7 @@ cdef class DryRuns:
         return 0
 
     cdef int _match(self) except -1:
-        """Which classes count for the terms of the pod."""
+        """Find the classes that count for the terms of the pod."""
         cdef Terms terms = self.search.terms
         cdef int32_t known = 0, classes = <int32_t>len(self.state.classes.keys), each, at
         cdef Buffer bits
@@ -165,9 +189,9 @@ cdef class DryRuns:
             return 0
         self.c.words = (mr_matchers(&terms.c) + 63) // 64
         key = tuple([one for one, _, _ in terms.predicates])
-        kept = self.matches.pop(key, None)
-        if kept is not None:
-            bits, known = kept
+        cached = self.matches.pop(key, None)
+        if cached is not None:
+            bits, known = cached
         else:
             bits = Buffer(Journal(), self.c.words * sizeof(uint64_t))
         bits.reserve(classes)
@@ -186,9 +210,10 @@ cdef class DryRuns:
         return 0
 
     cdef int _run(self, int32_t row, mr_eviction* out) except -1:
-        """Try one row; the bits of its victims stay in the preemptor's."""
+        """Try one row. `c.victims` has the bits of its victims until the next run."""
         cdef int32_t n
-        cdef mr_pod_entry* pods = self._read(row, &n)
+        cdef mr_pod_entry* pods = self.importance.pods_of(row, &n)
+        self._make_room_for(n)
         if self.c.budgets != NULL:
             self.budgets.exempt(self.state.ledger, pods, n)
         if self.search.nominations.rows:
@@ -196,14 +221,8 @@ cdef class DryRuns:
         mr_dry_run(&self.c, row, pods, n, out)
         return 0
 
-    cdef mr_pod_entry* _read(self, int32_t row, int32_t* n) except NULL:
-        """The pods of a row and their number, with room for a bit of each."""
-        cdef mr_pod_entry* pods = self.importance.pods_of(row, n)
-        self._make_room_for(n[0])
-        return pods
-
     cdef int _make_room_for(self, int32_t pods) except -1:
-        """Have a bit for each of so many pods of a row."""
+        """Make room for one bit for each pod of a row."""
         if pods > self.pods_limit or self.c.victims == NULL:
             self.victims.reserve(pods // 64 + 1)
             self.violating.reserve(pods // 64 + 1)
@@ -213,6 +232,7 @@ cdef class DryRuns:
         return 0
 
     cdef int _set_nominated(self, int32_t row) except -1:
+        """Set the nominated pods of a row that go before the preemptor."""
         cdef Py_ssize_t at
         cdef list pods = self.search.nominations.before(row, self.search.search.shape.priority)
         self.nominated.reserve(len(pods))
@@ -223,7 +243,7 @@ cdef class DryRuns:
         return 0
 
     cdef list _victims(self, int32_t row, const mr_eviction* result):
-        """Numbers of the victims of the row that was tried last."""
+        """The numbers of the victims of the row that was tried last."""
         cdef int32_t n, at
         cdef mr_pod_entry* pods = self.importance.pods_of(row, &n)
         return [pods[at].number for at in range(result.first, n) if self._is_victim(at, result)]

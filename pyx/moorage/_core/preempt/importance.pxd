@@ -29,7 +29,7 @@ cdef class Importance:
     cdef int64_t _start_of(self, int32_t number) except? -1
 
     cdef inline mr_pod_span* spans_of(self) noexcept:
-        """Where the pods of each row stand."""
+        """The pods of each row."""
         return <mr_pod_span*>self.spans.data
 
     cdef inline mr_class_usage* usages_of(self) noexcept:

@@ -1,8 +1,8 @@
-"""Importance: the pods of each row as preemption looks at them, the most important first.
+"""Importance: the pods of each row in the order of preemption, the most important first.
 
-Higher priority first, then earlier start (kube-scheduler v1.36, MoreImportantPod). Pods that have not started
-are the youngest, and equal ones stand in the row's order. A row is sorted when it is first asked for, and
-again when the change log has named it.
+Higher priority comes first, then the earlier start (kube-scheduler v1.36, MoreImportantPod). Pods that have
+not started are the youngest. Equal pods stay in the order of the row. A row is sorted when it is first read,
+and again after the change log has named it.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -18,7 +18,7 @@ from moorage._core.state.ledger cimport Ledger, PodRecord
 from moorage._core.state.node_table cimport NodeTable
 from moorage._core.state.pod_class cimport PodClasses, Shape
 
-cdef int64_t SUMMAND = <int64_t>1 << 50  # some thousands of these can be added up
+cdef int64_t SUMMAND = <int64_t>1 << 50  # thousands of these can be added without overflow
 
 cdef extern from *:
     int ctz "__builtin_ctzll"(unsigned long long word) noexcept nogil
@@ -28,7 +28,16 @@ MICROSECOND = timedelta(microseconds=1)
 
 
 cdef class Importance:
-    """The entries of every row. Derived: a fork starts without, and nothing here is undone."""
+    """The sorted pods of every row.
+
+    They are derived from the ledger: a fork starts without them, and transactions do not undo them.
+
+    Parameters
+    ----------
+    table : NodeTable
+    classes : PodClasses
+    ledger : Ledger
+    """
 
     def __cinit__(self, NodeTable table not None, PodClasses classes not None, Ledger ledger not None):
         cdef Journal journal = Journal()
@@ -42,7 +51,7 @@ cdef class Importance:
         self.adds_up = True
 
     cdef int follow(self) except -1:
-        """Take over which rows have changed, and classes that are new."""
+        """Mark the rows that have changed, and read the classes that are new."""
         cdef int64_t at, last = self.log.capacity - 1
         cdef int32_t row
         if self.known < len(self.classes.keys):
@@ -59,7 +68,7 @@ cdef class Importance:
         return 0
 
     cdef int _forget(self) except -1:
-        """Let all rows be read again, into memory without holes."""
+        """Mark all rows as changed, and compact their memory."""
         cdef Py_ssize_t row
         for row in range(self.spans.capacity):
             self.spans_of()[row].room = self.spans_of()[row].is_read = 0
@@ -82,7 +91,7 @@ cdef class Importance:
         return 0
 
     cdef mr_pod_entry* pods_of(self, int32_t row, int32_t* n) except NULL:
-        """The pods of a row and their number; good until another row is asked for."""
+        """The pods of a row and their number. Valid until another row is read."""
         cdef mr_pod_span* span = self.spans_of() + row
         # A batch logs the rows of its pods before they are in the ledger.
         if not span.is_read or span.count != self.ledger.pods_on(row):
@@ -91,7 +100,7 @@ cdef class Importance:
         return <mr_pod_entry*>self.entries.data + span.first
 
     cdef int32_t read_all(self, const int32_t* order, uint64_t bits) except -1:
-        """Have the pods of the rows read that stand in the order at these bits; answers the most on a row."""
+        """Read the rows at some positions of an order; return the largest number of pods on one of them."""
         cdef uint64_t left = bits
         cdef int32_t row, most = 0, moves = self.moves
         cdef mr_pod_span* spans = self.spans_of()
@@ -101,7 +110,7 @@ cdef class Importance:
             if not spans[row].is_read or spans[row].count != self.ledger.pods_on(row):
                 self._read(row)
             most = max(most, spans[row].count)
-            if moves != self.moves:  # what was read before is not there any more
+            if moves != self.moves:  # `_forget` has dropped the rows that were read before
                 left, moves = bits, self.moves
         return most
 
@@ -138,7 +147,7 @@ cdef class Importance:
         return 0
 
     cdef int64_t _start_of(self, int32_t number) except? -1:
-        """Read when a pod started, in microseconds; it is noted in its record."""
+        """When a pod was started, in microseconds since 1970; the pod's record caches it."""
         cdef PodRecord* record = self.ledger.record(number)
         pod = self.ledger.templates.entry(record.origin - 1).template if record.origin \
             else self.ledger.objects[number]

@@ -31,15 +31,14 @@ cdef class Evictions:
 
 cdef class Preemptor(DryRuns):
     cdef Decider decider
-    cdef dict kept
-    cdef int most_kept
-    cdef public bint keeps_outcomes
+    cdef dict cached
+    cdef int classes_limit
     cdef readonly int64_t dry_runs
     cdef int64_t moves
     cdef int32_t first
     cdef ClassState one
     cdef Outcomes outcomes
-    cdef tuple target, given
+    cdef tuple target, budgets_set
 
     cdef int32_t _fitting_row(self, Py_ssize_t following) except -2
     cdef int32_t _row_to_clear(self, int64_t offset, int32_t percentage, int32_t least) except -2
@@ -49,8 +48,8 @@ cdef class Preemptor(DryRuns):
     cdef int _check_prepared(self) except -1
     cdef int _make_ready(self) except -1
     cdef int _bring_up_to_date(self) except -1
-    cdef Outcomes _kept_outcomes(self)
+    cdef Outcomes _cached_outcomes(self)
     cdef int _follow(self) except -1
     cdef bint _can_follow(self, int64_t head) except -1
-    cdef int _look_at_all(self) except -1
-    cdef int _look_at_row(self, int32_t row) except -1
+    cdef int _read_all(self) except -1
+    cdef int _read_row(self, int32_t row) except -1

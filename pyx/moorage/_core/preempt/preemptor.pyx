@@ -1,11 +1,11 @@
-"""Preemptor: pods of one class placed at once, each evicting whom it must from the best node for that.
+"""Preemptor: places pods of one class one after the other, each evicting pods from the best node for it.
 
-What dry runs came to is kept per class and taken over by the next pod: a preemption changes one row, so only
-that one is tried again. Where the pod's terms count pods of other rows, or others are nominated, nothing is
-kept.
+The outcomes of dry runs are cached for each class. The next pod reuses them: a preemption changes one row,
+so that only this row is tried again. Where the pod's terms count pods of other rows, or the nominations have
+changed, the outcomes are dropped.
 
-kube-scheduler v1.36, preemption.go: dry runs go round the nodes that eviction might help, from a given one
-on, until enough of them were found; the best of these is taken, of equal ones the first.
+kube-scheduler v1.36, preemption.go: dry runs go round the potential nodes from an offset until enough
+candidates are found; the best of them is chosen, of equal ones the first.
 """
 
 import numpy as np
@@ -54,12 +54,12 @@ cdef extern from *:
     int popcount "__builtin_popcountll"(unsigned long long word) noexcept nogil
 
 cdef enum:
-    CLASSES = 16  # whose outcomes are kept, with 41 bytes for each node
-    UNEXPLAINED = 1  # the verdict of a dry run that nobody has asked why it failed
+    CLASSES = 16  # whose outcomes are cached, with 41 bytes for each node
+    UNEXPLAINED = 1  # the verdict of a dry run that has failed, without its reason
 
 
 cdef class Outcomes:
-    """Memory of `mr_outcomes`, and what they were found by."""
+    """The memory of `mr_outcomes`, and the versions of the inputs that the outcomes were computed from."""
 
     def __cinit__(self):
         cdef Journal journal = Journal()
@@ -70,7 +70,7 @@ cdef class Outcomes:
         self.winners = Buffer(journal, 1)
 
     cdef int make(self, int32_t n) except -1:
-        """Room for so many positions."""
+        """Make room for the outcomes of some number of positions."""
         cdef Py_ssize_t words = n // 64 + 1
         self.codes.reserve(64 * words)
         self.results.reserve(n)
@@ -88,14 +88,14 @@ cdef class Outcomes:
 
 
 cdef class Evictions:
-    """Where pods were placed one after the other, and who had to go.
+    """The rows where pods were placed one after the other, and their victims.
 
     Attributes
     ----------
     rows : (placed,) int32 array
-        The row of each pod that was placed; it ended before the first that fits nowhere.
+        The row of each placed pod. Pods from the first one that fits nowhere on are not placed.
     """
-    # places: per pod its row, the symbol of that row's name, and where its victims begin among all
+    # places: for each pod its row, the symbol of the row's name, and the index of its first victim in `pods`
 
     def __cinit__(self, ClusterState state not None, Py_ssize_t most):
         self.state = state
@@ -104,16 +104,16 @@ cdef class Evictions:
         self.pods = []
 
     cdef int note_victim(self, int32_t number) except -1:
-        """The next pod evicts this one, which is still there."""
+        """Add a victim of the next pod, before the ledger removes it."""
         cdef PodRecord* record = self.state.ledger.record(number)
-        if record.origin:  # made when somebody asks for it
+        if record.origin:  # a replica, which is made when `victims` returns it
             self.pods.append((self.state.ledger.templates.entry(record.origin - 1), record.ordinal))
         else:
             self.pods.append(self.state.ledger.objects[number])
         return 0
 
     cdef int note_row(self, int32_t row) except -1:
-        """The next pod is placed."""
+        """Add the row of the next pod."""
         self.places[0, self.placed] = row
         self.places[1, self.placed] = (<int32_t*>self.state.table.name.data)[row]
         self.placed += 1
@@ -125,7 +125,23 @@ cdef class Evictions:
         return np.asarray(self.places[0, :self.placed])
 
     def victims(self, Py_ssize_t at):
-        """Whom the pod at this place evicted, most important first, with the node they were on."""
+        """Return the pods that a placed pod has evicted.
+
+        Parameters
+        ----------
+        at : int
+            The index of the placed pod.
+
+        Returns
+        -------
+        list of Pod
+            The most important first, each with the name of the node it was on.
+
+        Raises
+        ------
+        IndexError
+            No pod of that index was placed.
+        """
         if not 0 <= at < self.placed:
             raise IndexError(at)
         name = self.state.symbols.names[self.places[1, at]]
@@ -144,46 +160,47 @@ cdef class Preemptor(DryRuns):
     Parameters
     ----------
     decider : Decider
-        Of the profile; pods that fit without eviction go where it puts them.
+        Of the profile; it places pods that fit without evictions.
 
     Attributes
     ----------
-    keeps_outcomes : bool
-        Whether what dry runs came to is kept. No decision depends on it.
     classes : int
-        Of so many classes at most, those that were used last.
+        The number of classes whose outcomes are cached, those that were used last. No decision depends on it.
     dry_runs : int
-        Dry runs so far.
+        The number of dry runs so far.
     """
 
     def __cinit__(self, Decider decider not None):
         self.decider = decider
-        self.kept = {}
-        self.most_kept = CLASSES
-        self.keeps_outcomes = True
+        self.cached = {}
+        self.classes_limit = CLASSES
 
     @property
     def classes(self):
-        return self.most_kept
+        return self.classes_limit
 
     @classes.setter
     def classes(self, value):
-        self.most_kept = <int>within("classes", value, 1, INT32_MAX)
+        self.classes_limit = <int>within("classes", value, 1, INT32_MAX)
 
     def place_run(self, int32_t pod_class, pods, budgets=(), int32_t node_name=0, int32_t pinned=0,
                   const int64_t[::1] offsets=None, int32_t percentage=10, int32_t least=100):
-        """Choose nodes for pods of one class, one after the other; take the victims away and assume each pod.
-        It ends before the first pod that fits nowhere; those that may not preempt evict nobody.
+        """Choose nodes for pods of one class, one after the other: evict the victims and assume each pod.
+
+        It stops at the first pod that fits nowhere. Pods whose policy is Never evict no others. Run it inside
+        `ClusterState.atomically` where running out of memory must not leave half of the changes.
 
         Parameters
         ----------
+        pod_class : int
         pods : sequence of Pod
             Not in the cache, and without a node.
         budgets : iterable of PodDisruptionBudget
-            As they are for all of the pods: nobody takes evictions off them.
+            The same for all pods: evictions do not reduce the allowed disruptions.
+        node_name, pinned : int
+            As in `Search.verdicts`.
         offsets : (pods,) int64 array, optional
-            Of each pod, the index of the node to begin with among those that eviction might help, modulo
-            their number; 0 by default.
+            For each pod the index of the potential node to begin with, modulo their number; by default 0.
         percentage, least : int
             DefaultPreemption's minCandidateNodesPercentage and minCandidateNodesAbsolute.
 
@@ -191,7 +208,10 @@ cdef class Preemptor(DryRuns):
         -------
         Evictions
 
-        Can run out of memory half-way; to be run inside `ClusterState.atomically` where that must not be.
+        Raises
+        ------
+        ValueError
+            There are fewer offsets than pods, or a filter is not part of the core.
         """
         cdef int32_t n = <int32_t>len(pods), row, at
         self.state.classes.check(pod_class)
@@ -206,7 +226,7 @@ cdef class Preemptor(DryRuns):
         self.decider._save()
         self.state.ledger.make_room(n)
         self.state.ledger.reserve_rows(self.state.table.used)
-        self.target, self.given = (pod_class, node_name, pinned), tuple(budgets)
+        self.target, self.budgets_set = (pod_class, node_name, pinned), tuple(budgets)
         self.moves = -1
         for at in range(n):
             self._bring_up_to_date()
@@ -236,19 +256,24 @@ cdef class Preemptor(DryRuns):
         Returns
         -------
         int
-            The number of searched nodes that eviction might help.
+            The number of potential nodes: the searched nodes where evictions might help.
+
+        Raises
+        ------
+        ValueError
+            A filter is not part of the core.
         """
         self.state.classes.check(pod_class)
         self.state.symbols.check(node_name)
         self.state.symbols.check(pinned)
         if not self.suits:
             raise ValueError("a filter is none of the core's")
-        self.target, self.given = (pod_class, node_name, pinned), tuple(budgets)
+        self.target, self.budgets_set = (pod_class, node_name, pinned), tuple(budgets)
         self._make_ready()
         return self.outcomes.c.potentials
 
     def choose(self, int64_t offset=0, int32_t percentage=10, int32_t least=100):
-        """The best node to evict pods from. Nothing is changed.
+        """Choose the best node to evict pods from. Nothing is changed.
 
         Parameters
         ----------
@@ -258,8 +283,13 @@ cdef class Preemptor(DryRuns):
         Returns
         -------
         (int, int, list of Pod) or None
-            Row, number of victims that violate a budget, and victims with the node that they are on, most
-            important first. None where eviction helps nowhere.
+            The row, the number of victims whose eviction violates a budget, and the victims with their node
+            name, the most important first. None if evictions help nowhere.
+
+        Raises
+        ------
+        ValueError
+            `begin` was not called.
         """
         cdef mr_eviction result
         cdef int32_t row
@@ -273,15 +303,20 @@ cdef class Preemptor(DryRuns):
         return row, result.violations, [bound(pod, name) for pod in pods]
 
     def rejections(self):
-        """Why eviction helps nowhere, once `choose` has found that.
+        """Return why evictions help nowhere, after `choose` has returned None.
 
         Returns
         -------
-        dict of int to int
-            Verdict (see `DryRun`) to number of nodes.
-        list of int
-            Rows where the pod fits though nobody leaves, from the first one that was tried on; they are not
-            among the others.
+        verdicts : dict of int to int
+            The number of nodes of each verdict (see `DryRun`).
+        fitting : list of int
+            The rows where the pod fits without evictions, in the order of the dry runs. They are not counted
+            in `verdicts`.
+
+        Raises
+        ------
+        ValueError
+            `begin` was not called.
         """
         cdef mr_outcomes* outcomes
         cdef mr_eviction result
@@ -308,7 +343,7 @@ cdef class Preemptor(DryRuns):
     # ---- choosing ------------------------------------------------------------------------------------------
 
     cdef int32_t _fitting_row(self, Py_ssize_t following) except -2:
-        """Where the pod goes without eviction, or -1. A search in vain goes round all nodes."""
+        """The row for the pod without evictions, or -1. A search in vain visits all nodes."""
         cdef int32_t at, n = self.search.search.n
         if not self.outcomes.c.feasible and self.search.search.columns != NULL:
             if n:
@@ -338,7 +373,7 @@ cdef class Preemptor(DryRuns):
         return -1 if walk.best == MR_NOBODY else self.search.search.order[walk.best]
 
     cdef int _try_each(self, int32_t word, uint64_t bits) except -1:
-        """Dry runs of positions of a word, each with what is special about its row."""
+        """Dry runs of some positions of a word, one by one: with nominated pods and exempt pods."""
         cdef mr_eviction result
         cdef int32_t at
         while bits:
@@ -350,7 +385,7 @@ cdef class Preemptor(DryRuns):
         return 0
 
     cdef int _try_word(self, int32_t word, uint64_t bits) except -1:
-        """Dry runs of positions of a word."""
+        """Dry runs of some positions of a word, in one call of the kernel."""
         self._make_room_for(self.importance.read_all(self.search.search.order + word * 64, bits))
         mr_outcomes_try(&self.outcomes.c, &self.c, self.importance.spans_of(),
                         <mr_pod_entry*>self.importance.entries.data, word, bits)
@@ -358,7 +393,7 @@ cdef class Preemptor(DryRuns):
         return 0
 
     cdef int _clear(self, int32_t row, Evictions out) except -1:
-        """Take those away who have to go from a row."""
+        """Evict the victims of a row."""
         cdef mr_eviction result
         cdef int32_t n, at
         cdef const mr_pod_entry* pods
@@ -373,10 +408,10 @@ cdef class Preemptor(DryRuns):
             self.state._take_away(pods[at].number)
         return 0
 
-    # ---- ready ---------------------------------------------------------------------------------------------
+    # ---- preparing -----------------------------------------------------------------------------------------
 
     cdef int _check_prepared(self) except -1:
-        """ValueError before `begin`; memory that has moved since is pointed at anew."""
+        """ValueError before `begin`; refresh pointers to memory that has moved since."""
         if self.outcomes is None:
             raise ValueError("begin comes first")
         if self.moves != self.state.journal.moves:
@@ -384,21 +419,21 @@ cdef class Preemptor(DryRuns):
         return 0
 
     cdef int _make_ready(self) except -1:
-        """Point at everything anew."""
+        """Prepare search, dry runs and outcomes for the target."""
         cdef int32_t pod_class, node_name, pinned
         cdef mr_local local
         pod_class, node_name, pinned = self.target
         self.one = self.decider._ready(pod_class, node_name, pinned)
         self.search.states.in_use = {self.one}
-        self._begin(pod_class, pinned, self.given)
+        self._begin(pod_class, pinned, self.budgets_set)
         mr_local_read(&local, &self.search.search)
         self.c.settled, self.c.explains = mr_status_by_columns(&self.search.search, &local), False
-        self.outcomes = self._kept_outcomes()
+        self.outcomes = self._cached_outcomes()
         self.moves = self.state.journal.moves
         return self._follow()
 
     cdef int _bring_up_to_date(self) except -1:
-        """The pod before has been placed."""
+        """Update all inputs after the pod before has been placed."""
         if self.moves != self.state.journal.moves or self.search.nominations.rows \
                 or self.search.search.columns == NULL:
             return self._make_ready()
@@ -409,44 +444,45 @@ cdef class Preemptor(DryRuns):
         self.importance.follow()
         return self._follow()
 
-    cdef Outcomes _kept_outcomes(self):
-        """What is kept of pods like these, with room for all positions."""
+    cdef Outcomes _cached_outcomes(self):
+        """The cached outcomes of the target, with room for all positions."""
         cdef int32_t n = self.search.search.n
-        cdef Outcomes out = self.kept.pop(self.target, None)
+        cdef Outcomes out = self.cached.pop(self.target, None)
         if out is None:
-            # Fresh memory would cost more than the dry runs.
-            out = self.kept.pop(next(iter(self.kept))) if len(self.kept) >= self.most_kept else Outcomes()
+            # New memory would cost more than the dry runs.
+            is_full = len(self.cached) >= self.classes_limit
+            out = self.cached.pop(next(iter(self.cached))) if is_full else Outcomes()
             out.is_made = False
         out.is_made = out.is_made and out.c.n == n
         out.make(n)
-        self.kept[self.target] = out  # the last one is the one used last
+        self.cached[self.target] = out  # in the order of their last use
         return out
 
     cdef int _follow(self) except -1:
-        """Take over what has changed since the class was last looked at."""
+        """Update the outcomes after the changes since the class was last used."""
         cdef Outcomes outcomes = self.outcomes
         cdef int64_t at, head = self.state.log.head, last = self.state.log.capacity - 1
         cdef int32_t row, before = -1
         if not self._can_follow(head):
-            self._look_at_all()
+            self._read_all()
         else:
             if outcomes.budgets != self.budgets.version:
                 mr_outcomes_forget(&outcomes.c)
             for at in range(outcomes.cursor, head):
                 row = self.state.log.id[at & last]
                 if self.state.log.kind[at & last] < LOG_ORDER and row != before:
-                    self._look_at_row(row)
+                    self._read_row(row)
                 before = row
             for row in self.search.nominations.changed[outcomes.nominated:]:
-                self._look_at_row(row)
+                self._read_row(row)
         outcomes.epoch = self.search.nominations.epoch
         outcomes.nominated = len(self.search.nominations.changed)
         outcomes.cursor, outcomes.budgets, outcomes.terms = head, self.budgets.version, self.search.terms
-        outcomes.is_made = self.keeps_outcomes
+        outcomes.is_made = True
         return 0
 
     cdef bint _can_follow(self, int64_t head) except -1:
-        """Whether only rows that were named since have other outcomes. Terms count pods of other rows."""
+        """Whether only rows that were logged since have other outcomes. (Terms count pods of other rows.)"""
         cdef Outcomes outcomes = self.outcomes
         cdef const mr_terms* terms = self.search.search.pod.terms
         cdef int64_t at
@@ -465,15 +501,15 @@ cdef class Preemptor(DryRuns):
                 return False
         return True
 
-    cdef int _look_at_all(self) except -1:
-        """What the filters say of every position; nothing is known of evictions."""
+    cdef int _read_all(self) except -1:
+        """Read the filters' status of every position; the outcomes of dry runs are unknown."""
         cdef mr_search* search = &self.search.search
         cdef uint8_t* codes = self.outcomes.c.codes
         cdef int32_t at = 0
         cdef mr_local local
         self.state.view.scan_columns()
         mr_local_read(&local, search)
-        while at < search.n:  # a range whose step is not known here would count in Python
+        while at < search.n:  # Cython loops in Python over a range with a variable step
             mr_status_block(search, &local, at, min(MR_BLOCK, search.n - at), codes + at)
             at += MR_BLOCK
         for at in range(search.n_nominated):
@@ -482,12 +518,12 @@ cdef class Preemptor(DryRuns):
         mr_outcomes_begin(&self.outcomes.c)
         return 0
 
-    cdef int _look_at_row(self, int32_t row) except -1:
-        """A row has changed: nothing is known of it but what the filters say."""
+    cdef int _read_row(self, int32_t row) except -1:
+        """Read the filters' status of a changed row; its outcome is unknown."""
         cdef mr_search* search = &self.search.search
         cdef uint64_t verdict = 0
         cdef int32_t at
-        if row >= self.state.table.used:  # made and undone since
+        if row >= self.state.table.used:  # added, and undone since
             return 0
         at = (<int32_t*>self.state.view.position.data)[row] - 1
         if at >= 0:

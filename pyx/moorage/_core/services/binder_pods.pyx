@@ -1,7 +1,7 @@
-"""Pods as the BinderCache has them: what its events and methods do to the ledger, and so to the node table.
+"""The pods of a BinderCache: the effects of its events and methods on the ledger and the node table.
 
 Behaviour and texts are Gödel's, pkg/binder/cache. Each operation checks first and then applies: one that
-raises changed nothing.
+raises has changed nothing.
 """
 
 from moorage.errors import CacheCorruptedError, CacheError
@@ -18,22 +18,22 @@ from moorage._core.state.cluster_state cimport ClusterState
 
 cdef enum:
     SPARE_HINTS = 64
-    UNSET = -1  # the ledger's deadline of a pod that was given none
+    UNSET = -1  # the ledger's deadline of a pod without one
 
 
 cdef int32_t _known(ClusterState state, object pod) except -2:
-    """Number of a pod by its UID, or -1."""
+    """The number of a pod by its UID, or -1."""
     return state.ledger.find(uid_of(pod))
 
 
 cpdef find(ClusterState state, pod):
-    """The pod with this UID as it was entered, or None."""
+    """Return the cached pod with the UID of a pod, or None."""
     cdef int32_t number = _known(state, pod)
     return None if number < 0 else state.ledger.object_of(number)
 
 
 def find_uid(ClusterState state not None, str uid not None):
-    """The pod with a UID as it was entered, or None."""
+    """Return the cached pod with a UID, or None."""
     cdef int32_t number = state.ledger.find(uid)
     return None if number < 0 else state.ledger.object_of(number)
 
@@ -43,10 +43,11 @@ cdef class BinderPods(BinderStore):
 
     Parameters
     ----------
-    state, handler
-        Of a store.
+    state : ClusterState
+    handler : CacheHandler
+        Has the clock and the time limits.
     node_name_of : callable
-        The node of a pod whose spec names none.
+        Returns the node of a pod whose spec has no node name.
     """
 
     cdef object node_name_of
@@ -56,13 +57,15 @@ cdef class BinderPods(BinderStore):
         self.node_name_of = node_name_of
 
     def find(self, pod):
-        """The pod with this UID as it was entered, or None."""
+        """Return the cached pod with the UID of a pod, or None."""
         return find(self.state, pod)
 
     def find_named(self, pod):
-        """The pod with this namespace and name as it was entered, or None. Of pods that follow one another
-        under one name, the one with this UID is found, or the one with the lowest number. Without it, all
-        pods are looked at."""
+        """Return the cached pod with the namespace and name of a pod, or None.
+
+        Of several pods with that name it is the one with the same UID, else the one with the lowest number.
+        Without a pod of that UID, all pods are searched.
+        """
         cdef Ledger ledger = self.state.ledger
         cdef str namespace = pod.metadata.namespace, name = pod.metadata.name
         cdef int32_t number = ledger.find(pod.metadata.uid)
@@ -74,19 +77,38 @@ cdef class BinderPods(BinderStore):
         return None
 
     def is_assumed_pod(self, pod):
-        """True for a pod that is assumed, however long ago."""
+        """Whether a pod is assumed, regardless of its deadline."""
         cdef int32_t number = _known(self.state, pod)
         return number >= 0 and self.state.ledger.state_of(number) == ASSUMED
 
     def has_expired(self, pod, double now):
-        """True for an assumed pod whose deadline lies before `now`; it is there until `expire` is called."""
+        """Whether a pod is assumed and its deadline has passed. `expire` removes such pods.
+
+        Parameters
+        ----------
+        pod : Pod
+        now : float
+            Seconds.
+        """
         cdef int32_t number = _known(self.state, pod)
         cdef double deadline = UNSET if number < 0 else self.state.ledger.record(number).deadline
         return deadline != UNSET and deadline < now
 
     def assume_pod(self, pod):
-        """Put a pod on its node before it is bound. One that only names a node in an annotation does not
-        expire, and one that names none is charged nowhere."""
+        """Put a pod on its node before it is bound.
+
+        A pod whose node is in an annotation only does not expire. A pod without any node uses no node's
+        resources.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Raises
+        ------
+        CacheError
+            The cache has a pod of that UID, or the pod has none.
+        """
         cdef ClusterState state = self.state
         cdef str node_name = NODE_NAME.of(SPEC.of(pod))
         cdef int32_t pod_class
@@ -106,8 +128,10 @@ cdef class BinderPods(BinderStore):
             _set_deadline(state, state.ledger.find(UID.of(METADATA.of(pod))), deadline)
 
     def finish_binding(self, pod):
-        """An attempt to bind ended: an assumed pod lives for the handler's TTL. Others are left alone, and
-        those that name no node: only bound pods expire."""
+        """Set the deadline of an assumed pod after an attempt to bind it.
+
+        Other pods are ignored, and so are pods without a node name in their spec: only bound pods expire.
+        """
         cdef ClusterState state = self.state
         cdef int32_t number = _known(state, pod)
         cdef double deadline
@@ -122,59 +146,108 @@ cdef class BinderPods(BinderStore):
             _set_deadline(state, number, deadline)
 
     def forget_pod(self, pod):
-        """Take back an assumed pod, which is returned; None where it is not assumed."""
+        """Remove an assumed pod.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        Pod or None
+            The removed pod; None if it is not assumed.
+
+        Raises
+        ------
+        CacheCorruptedError
+            It was assumed on another node.
+        """
         cdef ClusterState state = self.state
         cdef int32_t number = _known(state, pod)
         if number < 0 or state.ledger.state_of(number) != ASSUMED:
             return None
-        held = state._node_of(number)
+        assumed_on = state._node_of(number)
         node_name = NODE_NAME.of(SPEC.of(pod)) or self.node_name_of(pod)
-        if held != node_name:
+        if assumed_on != node_name:
             uid = pod.metadata.uid
-            raise CacheCorruptedError(f"pod {uid} was assumed on {held} but forgotten on {node_name}")
+            raise CacheCorruptedError(f"pod {uid} was assumed on {assumed_on} but forgotten on {node_name}")
         return _leave(state, number)
 
     def add_pod(self, pod):
-        """A bound pod was reported: it confirms an assumed one (moving it if its node differs), or is new.
-        Returns the pod that was assumed, or None."""
+        """Add a pod whose binding was reported. It confirms an assumed pod, and moves it if its node differs.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        Pod or None
+            The pod that was assumed.
+        """
         cdef int32_t number = _known(self.state, pod)
-        held = None if number < 0 else self.state.ledger.object_of(number)
-        _class_of(self.state, held, pod)
+        assumed = None if number < 0 else self.state.ledger.object_of(number)
+        _class_of(self.state, assumed, pod)
         self.state.add_pod(pod)
-        return held
+        return assumed
 
     def update_pod(self, old, new):
-        """A pod changed to a bound one: what was known by its UID gives way to it, and is returned: a list.
+        """Replace a pod by its new state, which is bound.
 
-        Where the UID differs, the old pod went and the new one came.
+        If the UIDs differ, the old pod was deleted and the new one created.
+
+        Parameters
+        ----------
+        old, new : Pod
+
+        Returns
+        -------
+        list of Pod
+            The cached pods with these UIDs, which `new` replaces.
+
+        Raises
+        ------
+        CacheError
+            The UIDs differ, and the new pod has been added before.
         """
         cdef ClusterState state = self.state
         cdef int32_t number = _known(state, old), other = number, pod_class
-        cdef list held = []
+        cdef list replaced = []
         if number >= 0:
-            held.append(state.ledger.object_of(number))
+            replaced.append(state.ledger.object_of(number))
         if old.metadata.uid != new.metadata.uid:
             other = _known(state, new)
             if other >= 0 and state.ledger.state_of(other) == ADDED:
                 raise CacheError(f"pod {new.metadata.uid} was already in added state")
             if other >= 0:
-                held.append(state.ledger.object_of(other))
-        pod_class = _class_of(state, held[0] if held else None, new)
+                replaced.append(state.ledger.object_of(other))
+        pod_class = _class_of(state, replaced[0] if replaced else None, new)
         if other != number:
             state.atomically(_swap, state, number, other, new, pod_class)
         elif state.journal.depth == 0 and state._is_confirmed_by(number, new):
             state._confirm(number, new)
         else:
             state._enter(number, new, pod_class, ADDED)
-        return held
+        return replaced
 
     def remove_pod(self, pod):
-        """A pod went, in whatever state it is; it is returned, or None where it is not known."""
+        """Remove a pod in any state; return it, or None if it is unknown."""
         cdef int32_t number = _known(self.state, pod)
         return None if number < 0 else _leave(self.state, number)
 
     def expire(self, double now):
-        """Drop the assumed pods whose deadline lies before `now`; returns them, the earliest first."""
+        """Remove the assumed pods whose deadline has passed.
+
+        Parameters
+        ----------
+        now : float
+            Seconds.
+
+        Returns
+        -------
+        list of Pod
+            In the order of their deadlines.
+        """
         cdef Deadlines deadlines = self.state.ledger.deadlines
         if not deadlines.size() or deadlines.first().when >= now:
             return []
@@ -189,7 +262,9 @@ cdef bint _is_named(object held, str namespace, str name) except -1:
 
 
 cdef int32_t _class_of(ClusterState state, object held, object pod) except -1:
-    """The class of a pod that was reported; most are only bound since they were entered, and are not read."""
+    """The class of a reported pod. Most pods have only been bound since they were assumed, and are not read
+    again.
+    """
     if held is not None and not state.classes.knows(pod) and is_only_bound(held, pod):
         state.classes.remember(pod, state.classes.intern(held))
     return state.classes.intern(pod)
@@ -240,8 +315,11 @@ def _take_all_away(ClusterState state, list numbers):
 
 
 cdef int _set_deadline(ClusterState state, int32_t number, double deadline) except -1:
-    """Set a pod's deadline. Most pods leave before it and make their heap entries void: the heap is rebuilt
-    when most entries must be."""
+    """Set a pod's deadline.
+
+    Most pods leave before it, which makes their heap entries void. The heap is rebuilt when most entries may
+    be.
+    """
     cdef Ledger ledger = state.ledger
     ledger.set_deadline(number, deadline)
     if state.journal.depth == 0 and ledger.deadlines.size() > SPARE_HINTS + 2 * _numbers(ledger):
@@ -253,7 +331,7 @@ cdef inline int32_t _numbers(Ledger ledger) noexcept:
 
 
 cdef int _tidy(Ledger ledger) except -1:
-    """Make the heap of deadlines anew; there is room."""
+    """Rebuild the heap of deadlines in its present memory."""
     cdef int32_t number
     cdef double when
     (<int32_t*>ledger.deadlines.count.data)[0] = 0

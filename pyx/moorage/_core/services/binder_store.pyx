@@ -1,4 +1,4 @@
-"""What the stores of a BinderCache have in common. What is called for every pod is theirs in the core."""
+"""The base class of the core's stores of a BinderCache: those whose methods are called for every pod."""
 
 from moorage.errors import CacheError
 
@@ -6,7 +6,7 @@ from moorage._core.base.fields cimport METADATA, UID
 
 
 cdef str uid_of(object pod):
-    """What stores know a pod by."""
+    """The UID of a pod, by which stores know it; CacheError if it has none."""
     cdef str uid = UID.of(METADATA.of(pod))
     if not uid:
         raise CacheError("cannot get cache key for pod with empty UID")
@@ -16,8 +16,14 @@ cdef str uid_of(object pod):
 cdef class BinderStore:
     """A part of a BinderCache.
 
-    Its methods are called by the cache, under its lock. The ledger and the node table of `state` are common
-    to all stores, and its journal takes back what else they hold.
+    The cache calls its methods under the cache's lock. All stores share the ledger and the node table of
+    `state`; the journal of `state` undoes their changes.
+
+    Parameters
+    ----------
+    state : ClusterState
+    handler : CacheHandler
+        Has the clock and the time limits.
     """
 
     def __cinit__(self, ClusterState state not None, handler, *rest):
@@ -25,8 +31,14 @@ cdef class BinderStore:
         self.handler = handler
 
     def __init__(self, ClusterState state not None, handler):
-        pass  # all is there
+        pass  # `__cinit__` has set everything
 
     def clone(self, ClusterState state not None):
-        """An independent copy over a copy of the state."""
+        """Return an independent copy.
+
+        Parameters
+        ----------
+        state : ClusterState
+            A copy of this store's state.
+        """
         return type(self)(state, self.handler)

@@ -1,4 +1,4 @@
-"""The pods that are being preempted, each with a deadline. Texts are Gödel's, pkg/binder/cache."""
+"""Markers of pods that are being preempted, each with a deadline. Texts are Gödel's, pkg/binder/cache."""
 
 from moorage.errors import CacheCorruptedError, CacheError
 
@@ -11,14 +11,15 @@ from moorage._core.state.cluster_state cimport ClusterState
 
 
 cdef class DeletedMarkers(BinderStore):
-    """Preemptor and deadline by the victim's UID; a victim has one preemptor.
+    """The preemptor and the deadline of each marked pod, by the pod's UID.
 
     Parameters
     ----------
-    state, handler
-        Of a store.
+    state : ClusterState
+    handler : CacheHandler
+        Has the clock and the time limits.
     node_name_of : callable
-        The node of a pod whose spec names none.
+        Returns the node of a pod whose spec has no node name.
     """
 
     cdef dict markers  # (the preemptor's UID, seconds on the clock) by UID
@@ -30,30 +31,58 @@ cdef class DeletedMarkers(BinderStore):
         self.node_name_of = node_name_of
 
     def clone(self, ClusterState state not None):
-        """An independent copy."""
+        """Return an independent copy.
+
+        Parameters
+        ----------
+        state : ClusterState
+            A copy of this store's state.
+        """
         cdef DeletedMarkers out = super().clone(state)
         out.markers = self.markers.copy()
         return out
 
     def mark_pod_to_delete(self, pod, preemptor):
-        """A confirmed pod is to be deleted for a preemptor; one that is marked gets that preemptor."""
+        """Mark a bound pod as a victim. A pod that is marked already gets the new preemptor.
+
+        Parameters
+        ----------
+        pod, preemptor : Pod
+
+        Raises
+        ------
+        CacheError
+            The pod is not bound in this cache, or one of the pods has no UID.
+        CacheCorruptedError
+            The pod is on another node.
+        """
         cdef str owner = uid_of(preemptor), uid = uid_of(pod)
         cdef int32_t number = self.state.ledger.find(uid)
         if number < 0 or self.state.ledger.state_of(number) != ADDED:
             raise CacheError(f"pod {uid} is not found in binder cache, so cannot be marked to delete")
-        held = self.state._node_of(number)
+        added_to = self.state._node_of(number)
         node_name = NODE_NAME.of(SPEC.of(pod)) or self.node_name_of(pod)
-        if held != node_name:
-            raise CacheCorruptedError(f"pod {uid} was added to {held} but marked on {node_name}")
+        if added_to != node_name:
+            raise CacheCorruptedError(f"pod {uid} was added to {added_to} but marked on {node_name}")
         deadline = self.handler.clock() + self.handler.deleted_marker_ttl
         self.state.journal.put(self.markers, uid, (owner, deadline))
 
     def remove_delete_pod_marker(self, pod, preemptor):
-        """Take a preemptor's marker back; CacheError where it is another one's."""
+        """Remove the marker of a pod.
+
+        Parameters
+        ----------
+        pod, preemptor : Pod
+
+        Raises
+        ------
+        CacheError
+            Another preemptor has set the marker.
+        """
         self.remove_delete_pod_marker_by_key(uid_of(pod), uid_of(preemptor))
 
     cpdef remove_delete_pod_marker_by_key(self, str pod_key, str preemptor_key):
-        """`remove_delete_pod_marker` by UIDs."""
+        """Remove the marker of a pod by UIDs; see `remove_delete_pod_marker`."""
         marker = self.markers.get(pod_key)
         if marker is None:
             return
@@ -62,14 +91,20 @@ cdef class DeletedMarkers(BinderStore):
         self.state.journal.drop(self.markers, pod_key)
 
     def is_pod_marked_to_delete(self, pod):
-        """Whether a pod is marked as preempted."""
+        """Whether a pod has a marker."""
         return uid_of(pod) in self.markers
 
     def leave(self, pod):
-        """Remove the marker of a pod that is gone."""
+        """Remove the marker of a pod that leaves the cache, if it has one."""
         self.state.journal.drop(self.markers, UID.of(METADATA.of(pod)))
 
     def clean(self, double now):
-        """Drop the markers whose time is over."""
+        """Remove the markers whose deadline has passed.
+
+        Parameters
+        ----------
+        now : float
+            Seconds.
+        """
         for uid in [uid for uid, (_, deadline) in self.markers.items() if deadline < now]:
             self.state.journal.drop(self.markers, uid)

@@ -1,5 +1,7 @@
-"""Rows with two resource ledgers, guaranteed and best effort: what the Node, NMNode and CNR of a name have
-to allocate, and whether a pod fits what is left of its own ledger."""
+"""Rows with two resource ledgers, guaranteed and best effort.
+
+The Node, the NMNode and the CNR of one name share a row. A pod is counted in the ledger of its QoS level.
+"""
 
 from moorage.errors import CacheError
 
@@ -13,14 +15,17 @@ from moorage._core.state.cluster_state cimport ClusterState
 
 
 def describe(ClusterState state not None, str name not None, allocatable, bint held):
-    """Write what a node has to allocate in each ledger, be it without a Node.
+    """Write the allocatable resources of a row, which need not have a Node.
 
     Parameters
     ----------
-    allocatable : sequence of dicts
-        Per ledger, as `NodeTable.read_allocatable` gives them.
+    state : ClusterState
+    name : str
+        The node's name.
+    allocatable : sequence of dict
+        One for each ledger, as `NodeTable.read_allocatable` returns them.
     held : bool
-        Whether the row stays without Node and pods. One that does not, and has neither, goes.
+        Whether the row stays when it has neither Node nor pods; else it is released then.
     """
     state.atomically(_describe, state, name, allocatable, held)
 
@@ -38,14 +43,28 @@ def _describe(ClusterState state, str name, allocatable, bint held):
 
 
 def misfits(ClusterState state not None, pod, str name not None, without=(), bint ignore_pods_limit=False):
-    """Why a pod does not fit a node, by its own ledger (Gödel, pkg/plugins/noderesources): a list of reasons.
+    """Return why a pod does not fit a node, by the pod's own ledger (Gödel, pkg/plugins/noderesources).
 
     Parameters
     ----------
+    state : ClusterState
+    pod : Pod
+    name : str
+        The node's name.
     without : iterable of Pod
-        Pods taken for gone; only those on the node count.
+        Pods to count as removed; only those on the node matter.
     ignore_pods_limit : bool
-        Whether the number of pods does not matter.
+        Whether to ignore the limit on the number of pods.
+
+    Returns
+    -------
+    list of str
+        The reasons; empty if the pod fits.
+
+    Raises
+    ------
+    CacheError
+        There is no such node.
     """
     cdef int32_t row = state.table.find(state.symbols.find(name)), number, at, pods
     cdef Shape shape, other

@@ -1,4 +1,4 @@
-"""The pods of each unit, by UID: an index that is written whenever a pod comes or goes."""
+"""An index of the assumed and bound pods of each scheduling unit, by UID."""
 
 from functools import partial
 
@@ -13,22 +13,22 @@ cdef Field SCHEDULING_GROUP = Field("scheduling_group")
 
 
 cdef class RunningPods(BinderStore):
-    """Which pods of a unit are assumed or bound.
+    """The assumed and bound pods of each unit. A unit is a pod group, or a single pod.
 
     Parameters
     ----------
-    state, handler
-        Of a store.
+    state : ClusterState
+    handler : CacheHandler
     unit_key : callable
-        The key of the unit of a pod that has a group.
+        Returns the key of the unit of a pod that has a group.
     group : str
-        The annotation that names a pod's group.
+        The annotation with the name of a pod's group.
     single : str
-        What keys of units of one pod begin with: single/namespace/name.
+        The first part of the keys of single pods: single/namespace/name.
     """
 
     cdef dict groups  # sets of UIDs by key
-    cdef dict singles  # a pod by name, or a list where several have that name
+    cdef dict singles  # by name the pod, or a list of the pods of that name
     cdef object unit_key
     cdef str group, single
 
@@ -42,10 +42,16 @@ cdef class RunningPods(BinderStore):
         self.single = single
 
     def clone(self, ClusterState state not None):
-        """An independent copy."""
+        """Return an independent copy.
+
+        Parameters
+        ----------
+        state : ClusterState
+            A copy of this store's state.
+        """
         cdef RunningPods out = super().clone(state)
-        out.groups = {key: (<set>held).copy() for key, held in self.groups.items()}
-        out.singles = {key: held[:] if type(held) is list else held for key, held in self.singles.items()}
+        out.groups = {key: (<set>uids).copy() for key, uids in self.groups.items()}
+        out.singles = {name: pods[:] if type(pods) is list else pods for name, pods in self.singles.items()}
         return out
 
     def enter(self, pod):
@@ -55,13 +61,13 @@ cdef class RunningPods(BinderStore):
             self.state.journal.on_undo(partial(self._drop, pod))
 
     cpdef leave(self, pod):
-        """Remove a pod that was entered."""
+        """Remove a pod."""
         self._drop(pod)
         if self.state.journal.depth:
             self.state.journal.on_undo(partial(self._put, pod))
 
     def leave_all(self, list pods not None):
-        """`leave` for several pods."""
+        """Remove several pods."""
         for pod in pods:
             self.leave(pod)
 
@@ -103,7 +109,18 @@ cdef class RunningPods(BinderStore):
         self.singles[name] = rest if len(rest) > 1 else rest[0]
 
     def running(self, str key not None):
-        """UIDs of a unit, sorted: a tuple."""
+        """Return the UIDs of the pods of a unit.
+
+        Parameters
+        ----------
+        key : str
+            Of the unit.
+
+        Returns
+        -------
+        tuple of str
+            Sorted.
+        """
         cdef str namespace, name
         if not key.startswith(f"{self.single}/"):
             return tuple(sorted(self.groups.get(key, ())))

@@ -1,9 +1,9 @@
-"""Pod classes: pods of one template share what a decision depends on.
+"""Pod classes: the pods of one template share all data that a decision depends on.
 
-The **shape** is everything that a decision depends on except labels, owner and a single node name; it is
-compiled to an `mr_shape`. A **class** is (shape, label set, owner), which is what matchers and counters see.
-Both are interned and append-only. What differs between the pods of one template stays with the pod: the node
-it names and the node it is pinned to by matchFields metadata.name.
+The **shape** has everything that a decision depends on, except the labels, the owner and a single node name;
+it is compiled to an `mr_shape`. A **class** is (shape, label set, owner), which matchers and counters read.
+Both are interned and append-only. The pods of one template may still differ in the node that they name, and
+in the node that matchFields metadata.name pins them to.
 """
 
 import threading
@@ -67,8 +67,9 @@ Requirement = namedtuple("Requirement", "column op values number", module=__name
 
 
 cdef class Shape:
-    """What a decision depends on of a pod, except labels, owner and a single node name; compiled to an
-    `mr_shape` (csrc/state.h). `key` identifies it; the interner sets `id` and `carried`.
+    """The data of a pod that a decision depends on, except labels, owner and a single node name.
+
+    It is compiled to an `mr_shape` (csrc/state.h). `key` identifies it; the interner sets `id` and `carried`.
 
     Parameters
     ----------
@@ -105,7 +106,7 @@ cdef class Shape:
         )
 
     cdef void* keep(self, Py_ssize_t itemsize, Py_ssize_t items) except? NULL:
-        """Memory that lives as long as the shape; NULL for nothing."""
+        """Allocate memory that lives as long as the shape; NULL for no items."""
         if items == 0:
             return NULL
         cdef Buffer buffer = Buffer(Journal(), itemsize, items)
@@ -245,24 +246,29 @@ cdef class Shape:
 
     @property
     def requests(self):
-        """Effective cpu (millicores) and memory (bytes): what a placed pod adds to what is requested."""
+        """Effective requests of cpu (millicores) and memory (bytes): what a placed pod uses of a node."""
         return self.c.cpu, self.c.memory
 
     @property
     def needs(self):
-        """What must be free on a node, by resource: effective requests without resizes in progress."""
+        """What must be free on a node, by resource: effective requests without resizes in progress.
+
+        Cpu is in millicores, memory and ephemeral storage are in bytes, and other resources in units.
+        """
         cdef int32_t at
         others = {name: self.c.others[at].need for at, name in enumerate(self.others)}
         return {"cpu": self.c.need_cpu, "memory": self.c.need_memory} | others
 
     @property
     def nonzero_requests(self):
-        """What a placed pod adds to the non-zero requested cpu and memory."""
+        """Cpu (millicores) and memory (bytes) that a placed pod adds to a node's non-zero requests."""
         return self.c.nonzero_cpu, self.c.nonzero_memory
 
     @property
     def score_requests(self):
-        """What scores of allocation take for the pod's own cpu and memory: that of its containers."""
+        """Cpu (millicores) and memory (bytes) of the containers, which scores of allocation use for the pod
+        itself.
+        """
         return self.c.score_cpu, self.c.score_memory
 
     @property
@@ -273,7 +279,8 @@ cdef class Shape:
 
 
 cdef tuple _parts(pod):
-    """What the class of a pod is made of, besides its namespace. A status counts where it has requests."""
+    """The fields that decide the class of a pod, besides its namespace. A status counts if it has requests.
+    """
     meta, status = METADATA.of(pod), STATUS.of(pod)
     if not (STATUSES.of(status) or INIT_STATUSES.of(status) or ALLOCATED.of(status) or RESOURCES.of(status)):
         status = None
@@ -281,15 +288,18 @@ cdef tuple _parts(pod):
 
 
 def _declares_affinity(spec):
-    """Whether a pod has affinity or anti-affinity, be it without a term: its node is then in upstream's list
-    of those that have pods with affinity."""
+    """Whether a pod has affinity or anti-affinity, even without a term.
+
+    Its node is then in upstream's list of nodes that have pods with affinity.
+    """
     affinity = spec.affinity
     sides = affinity and (affinity.pod_affinity, affinity.pod_anti_affinity)
     return bool(sides) and any([side is not None for side in sides])
 
 
 def _uncompiled(spec):
-    """What is not compiled but decides: who schedules the pod, when, and what it must spread over."""
+    """The fields that are not compiled but decide: the scheduler, preemption, gates and spread constraints.
+    """
     return encode((
         spec.scheduler_name, spec.priority, spec.preemption_policy, spec.scheduling_gates,
         spec.topology_spread_constraints,
@@ -348,21 +358,21 @@ cdef bint _are_same(tuple parts, tuple others) noexcept:
 
 
 cdef class PodClasses:
-    """The interner of shapes and classes of one cluster and its forks.
-
-    It knows names only, of symbols, resources, label keys and images: the columns of a fork are its own.
+    """The interner of the shapes and classes of one cluster and its forks.
 
     Parameters
     ----------
+    symbols, resources, label_keys, images : Symbols
+        Name to number. The columns that the numbers stand for belong to each fork.
     gates : PodGates
-        What feature gates say about reading pods.
+        The feature gates that change how pods are read.
     ledger_of : callable, optional
-        The ledger of the node table that a pod is charged to; by default the first.
+        Returns the number of the node table's ledger that a pod is counted in; by default 0.
 
     Attributes
     ----------
     lowest_priority : int
-        Of any pod that was ever met.
+        Of all pods that were ever interned.
     """
 
     def __cinit__(self, Symbols symbols not None, Symbols resources not None, Symbols label_keys not None,
@@ -386,13 +396,24 @@ cdef class PodClasses:
         self.terms = []
 
     cdef bint knows(self, pod) except -1:
-        """Whether a pod object remembers its class."""
+        """Whether a pod object stores its class."""
         known = getattr(pod, "interned", None)
         return known is not None and (<tuple>known)[0] is self
 
     cpdef int32_t intern(self, pod) except -1:
-        """The class of a pod, by number. The pod object remembers it. Pods of one template, which mostly come
-        one after the other, share what their class depends on."""
+        """Return the number of a pod's class. The pod object stores it.
+
+        Successive pods mostly have one template: they share the objects that decide their class.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Raises
+        ------
+        ValueError
+            The pod requests too many resources.
+        """
         known = getattr(pod, "interned", None)
         if known is not None and (<tuple>known)[0] is self:
             return (<tuple>known)[1]
@@ -407,7 +428,7 @@ cdef class PodClasses:
         return found
 
     cdef int32_t intern_after(self, pod, before) except -1:
-        """The class of a pod, by number, which another state of it may have as well."""
+        """The class of a pod, given another state of the pod, which mostly has the same class."""
         if not self.knows(pod) and self.knows(before) and _are_same(_parts(pod), _parts(before)) \
                 and NAMESPACE.of(METADATA.of(pod)) == NAMESPACE.of(METADATA.of(before)):
             self.remember(pod, self.intern(before))
@@ -429,7 +450,7 @@ cdef class PodClasses:
         return found
 
     cdef int remember(self, pod, int32_t pod_class) except -1:
-        """Note the class of a pod on the object."""
+        """Store the class of a pod in the object."""
         PyObject_GenericSetAttr(pod, "interned", (self, pod_class))  # of a frozen struct
 
     cdef object _intern_shape(self, pod):
@@ -466,14 +487,14 @@ cdef class PodClasses:
         return self.term_ids[key]
 
     cdef dict labels(self, int32_t pod_class):
-        """The label set of a class, not to be changed."""
+        """The label set of a class. Do not change it."""
         found = self.label_sets.get(pod_class)
         if found is None:
             found = self.label_sets[pod_class] = dict(self.keys[pod_class][1])
         return found
 
     cdef int check(self, int32_t pod_class) except -1:
-        """IndexError for what is no class."""
+        """IndexError for a number that is no class."""
         if not 0 <= pod_class < len(self.keys):
             raise IndexError(f"there is no class {pod_class} among {len(self.keys)}")
 
@@ -483,17 +504,28 @@ cdef class PodClasses:
         return self.shapes[self.keys[pod_class][0]]
 
     def shape_of(self, int32_t pod_class):
-        """The shape of a class."""
+        """Return the shape of a class; IndexError if there is no such class."""
         self.check(pod_class)
         return self.shape(pod_class)
 
     def labels_of(self, int32_t pod_class):
-        """The label set of a class."""
+        """Return the labels of a class by key; IndexError if there is no such class."""
         self.check(pod_class)
         return dict(sorted(self.labels(pod_class).items()))
 
     def pinned_symbol(self, int32_t pod_class, pod):
-        """Symbol of the node that matchFields pins a pod to; 0 where its class is not pinned."""
+        """Return the symbol of the node that matchFields pins a pod to; 0 if its class is not pinned.
+
+        Parameters
+        ----------
+        pod_class : int
+        pod : Pod
+
+        Raises
+        ------
+        IndexError
+            There is no such class.
+        """
         self.check(pod_class)
         if not self.shape(pod_class).is_pinned:
             return 0

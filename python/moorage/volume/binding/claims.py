@@ -258,7 +258,19 @@ def reaches_node(volume: PersistentVolume, labels: dict[str, str]) -> bool:
     affinity = volume.spec.node_affinity
     if affinity is None or affinity.required is None:
         return True
-    return _matcher(affinity.required).matches(Node(metadata=ObjectMeta(labels=labels)))
+    return matches_labels(affinity.required, labels)
+
+
+def matches_labels(selector: NodeSelector, labels: dict[str, str]) -> bool:
+    """Whether a node selector matches a node's labels; `matchFields` are not evaluated.
+
+    Parameters
+    ----------
+    selector : NodeSelector
+    labels : dict of str to str
+        The node's.
+    """
+    return _matcher(selector).matches(Node(metadata=ObjectMeta(labels=labels)))
 
 
 @lru_cache(4096)

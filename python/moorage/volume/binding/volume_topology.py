@@ -11,15 +11,9 @@ import numpy.typing as npt
 from moorage._core.base.selectors import field_requirement_error, requirement_error
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.table_columns import label_column
-from moorage.objects import (
-    Node,
-    NodeSelector,
-    NodeSelectorMatcher,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
-    ObjectMeta,
-    PersistentVolume,
-)
+from moorage.objects import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PersistentVolume
+
+from .claims import matches_labels
 
 if TYPE_CHECKING:
     from moorage.framework.plugin.handle import FrameworkHandle
@@ -101,5 +95,5 @@ def is_readable(term: NodeSelectorTerm) -> bool:
 def _satisfies(requirement: NodeSelectorRequirement, value: str | None) -> bool:
     """Whether a node with this value of the requirement's label, or without the label, satisfies it."""
     labels = {} if value is None else {requirement.key: value}
-    selector = NodeSelector(node_selector_terms=(NodeSelectorTerm(match_expressions=(requirement,)),))
-    return NodeSelectorMatcher(selector).matches(Node(metadata=ObjectMeta(labels=labels)))
+    term = NodeSelectorTerm(match_expressions=(requirement,))
+    return matches_labels(NodeSelector(node_selector_terms=(term,)), labels)

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from moorage.errors import printable
+from moorage.framework.plugin.status import Status
 from moorage.preemption.importance import priority_of
-from moorage.preemption.pick import CRITERION_TEXTS, highest_priority
-from moorage.scheduler.explain.changes import LOWER
+from moorage.preemption.pick import CRITERION_TEXTS, Candidate, highest_priority
+from moorage.scheduler.cycle.examine_preemption import PreemptionExamination
+from moorage.scheduler.explain.changes import LOWER, Change
 from moorage.scheduler.explain.explain_document import EXAMPLES, document
-from moorage.scheduler.explain.explanation import AFTER_RUN, ALONE, IN_TURN, NOW
+from moorage.scheduler.explain.explanation import (
+    AFTER_RUN,
+    ALONE,
+    IN_TURN,
+    NOW,
+    Explanation,
+    NodeGroup,
+    ScoredNode,
+)
 from moorage.scheduler.explain.shortfalls import Shortfall, shortfall_text
 
 from .output import ignore_broken_pipe, print_table, write_value
-
-if TYPE_CHECKING:
-    from moorage.framework.plugin.status import Status
-    from moorage.preemption.pick import Candidate
-    from moorage.scheduler.cycle.examine_preemption import PreemptionExamination
-    from moorage.scheduler.explain.changes import Change
-    from moorage.scheduler.explain.explanation import Explanation, NodeGroup, ScoredNode
 
 SITUATION_TEXTS = {
     NOW: "",

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from moorage.objects.model.cluster import Cluster
-
-if TYPE_CHECKING:
-    from moorage.scheduler import Scheduler, ScheduleResult
+from moorage.scheduler import Scheduler, ScheduleResult
 
 ZONE = "topology.kubernetes.io/zone"
 NO_ZONE = "(no zone)"

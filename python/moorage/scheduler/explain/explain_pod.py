@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import structs
 
 from moorage._core.decide.plan import REASONS, UNRESOLVABLE
+from moorage._core.state.pod_class import Shape
 from moorage.cache import SchedulerCache, Snapshot
 from moorage.framework import Code, FilterPlugin, PostFilterPlugin, Status
+from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.group_index import PodGroups
 from moorage.framework.profiles.in_core import NativePlugin
 from moorage.framework.runtime.call import StatusError
@@ -27,10 +28,6 @@ from .changes import find_changes
 from .constraints import find_conflicts
 from .explanation import Explanation, FilterVerdicts, group_nodes
 from .probe import Probe
-
-if TYPE_CHECKING:
-    from moorage._core.state.pod_class import Shape
-    from moorage.framework.plugin.cycle_state import CycleState
 
 PRE_FILTER_COLUMN = "PreFilter"
 

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from moorage.framework.plugin.status import Status
 from moorage.objects.model.pod import Pod
+from moorage.scheduler.cycle.examine_preemption import PreemptionExamination
 from moorage.scheduler.cycle.results import Examination
 
+from .changes import Change
+from .constraints import Constraint
 from .shortfalls import PodRequirements, Shortfall, summarize_shortfalls
-
-if TYPE_CHECKING:
-    from moorage.scheduler.cycle.examine_preemption import PreemptionExamination
-
-    from .changes import Change
-    from .constraints import Constraint
 
 NOW, IN_TURN, ALONE, AFTER_RUN = "now", "in-turn", "alone", "after-run"
 

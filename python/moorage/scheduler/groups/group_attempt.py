@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,10 +35,7 @@ from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
 from moorage.scheduler.placing.binding_cycle import Started
 from moorage.scheduler.placing.place import LEDGER, Placing
-from moorage.scheduler.scheduling_context import SEGMENTS, WHOLE_CYCLE
-
-if TYPE_CHECKING:
-    from moorage.scheduler.scheduling_context import SchedulingContext
+from moorage.scheduler.scheduling_context import SEGMENTS, WHOLE_CYCLE, SchedulingContext
 
 NO_PLACEMENTS = "no feasible placements found"
 NONE_AVAILABLE = "0/{} placements are available, first placement status: {}"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from moorage._core.decide.bulk_operations import has_pods_below
 from moorage.framework.plugin.interface import PostFilterPlugin
@@ -23,9 +22,6 @@ from moorage.preemption.eviction_units import Units
 from moorage.preemption.importance import Unit, units_by_importance, violations
 
 from .group_attempt import Attempt, Members, decide
-
-if TYPE_CHECKING:
-    pass
 
 NO_VICTIMS = "No preemption victims found for incoming preemptor"
 TOPOLOGY = "workload aware preemption is not supported for pod groups with scheduling constraints"

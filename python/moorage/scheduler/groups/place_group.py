@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from moorage._core.decide.bulk_operations import check_new
 from moorage.errors import MoorageError
@@ -19,12 +18,10 @@ from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.preemption.eligibility import reason_against
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
+from moorage.scheduler.scheduling_context import SchedulingContext
 
 from .group_attempt import Attempt, GroupResult, Members, decide
 from .group_preemption import preempt_for_group
-
-if TYPE_CHECKING:
-    from moorage.scheduler.scheduling_context import SchedulingContext
 
 SEVERAL_SCHEDULERS = (
     "all pods in a single pod group should have the same .spec.schedulerName set, got: {} and {}"

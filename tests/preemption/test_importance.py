@@ -6,11 +6,12 @@ import pytest
 from msgspec.structs import replace
 from tests.preemption.world import budget, victim
 
+from moorage._core.preempt.importance import start_time
 from moorage.errors import InputError
 from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.policy import PodDisruptionBudgetSpec
-from moorage.preemption.importance import Unit, by_importance, start_time, violations
+from moorage.preemption.importance import Unit, by_importance, violations
 
 LABELS = {"app": "x"}
 

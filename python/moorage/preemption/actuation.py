@@ -13,13 +13,10 @@ from functools import lru_cache, partial
 
 from msgspec.structs import replace
 
-from moorage.framework.plugin.handle import FrameworkHandle
-from moorage.framework.plugin.interface import NominatingInfo
-from moorage.framework.plugin.status import Status, as_status
+from moorage.framework import FrameworkHandle, NominatingInfo, Status, as_status
 from moorage.framework.runtime.preempt_handle import PreemptHandle
+from moorage.objects import Pod, PodGroup
 from moorage.objects.model.meta import Condition, with_condition
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import PodGroup
 from moorage.store import ApiError, NotFoundError, patch_pod_status
 
 from .eligibility import BY_SCHEDULER, DISRUPTION_TARGET

@@ -7,21 +7,23 @@ from typing import TYPE_CHECKING
 
 from moorage._core.decide.bulk_operations import has_pods_below
 from moorage.errors import MoorageError
-from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.events import (
-    POD,
+from moorage.framework import (
     QUEUE_SKIP,
     ActionType,
     ClusterEventWithHint,
+    Code,
+    CycleState,
+    EnqueueExtensions,
+    FrameworkHandle,
+    PostFilterResult,
+    PreEnqueuePlugin,
     QueueingHint,
-    on,
+    Status,
 )
-from moorage.framework.plugin.handle import FrameworkHandle
-from moorage.framework.plugin.interface import EnqueueExtensions, PostFilterResult, PreEnqueuePlugin
-from moorage.framework.plugin.status import Code, Status
+from moorage.framework.plugin.events import POD, on
 from moorage.framework.profiles.in_core import CorePostFilter
 from moorage.framework.runtime.preempt_handle import PreemptHandle
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 
 from .eligibility import NEVER, NO_VICTIMS, num_candidates, reason_against_pod, why_not_eligible
 from .evaluator import FoundCandidates, find_candidates, no_candidates, preempt, preempt_in_core, preemptor_of

@@ -13,17 +13,21 @@ import numpy as np
 from moorage._core.preempt.dry_runs import NO_VICTIMS as NOBODY
 from moorage.cache import NodeInfo, NodeInfoClone
 from moorage.errors import MoorageError
-from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework import (
+    Code,
+    CycleState,
+    FilterPlugin,
+    Framework,
+    FrameworkHandle,
+    PreFilterPlugin,
+    Status,
+    as_status,
+)
 from moorage.framework.plugin.extender import Victims
-from moorage.framework.plugin.handle import FrameworkHandle
-from moorage.framework.plugin.interface import FilterPlugin, PreFilterPlugin
-from moorage.framework.plugin.status import Code, Status, as_status
 from moorage.framework.profiles.in_core import NativePlugin, VolumePlugin
 from moorage.framework.runtime.kernels import place_of, rejection
 from moorage.framework.runtime.preempt_handle import PreemptHandle
-from moorage.framework.runtime.runtime import Framework
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.policy import PodDisruptionBudget
+from moorage.objects import Pod, PodDisruptionBudget
 
 from .eligibility import NO_VICTIM, NO_VICTIMS
 from .eviction_units import Units

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from moorage.framework.plugin.handle import FrameworkHandle
-from moorage.framework.plugin.nodes_view import AnyNodeInfo
-from moorage.framework.plugin.status import Code, Status, code_of
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import PodGroup, group_of
+from moorage.framework import AnyNodeInfo, Code, FrameworkHandle, Status
+from moorage.framework.plugin.status import code_of
+from moorage.objects import Pod, PodGroup, group_of
 
 from .eviction_units import Units, groups_of
 from .importance import priority_of

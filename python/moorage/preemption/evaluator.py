@@ -16,13 +16,11 @@ from hashlib import blake2b
 
 from moorage._core.preempt.preemptor import Preemptor
 from moorage.errors import ExtenderError, MoorageError
-from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework import Code, CycleState, FrameworkHandle, NominatingInfo, Status, as_status
 from moorage.framework.plugin.extender import Extender, Victims
-from moorage.framework.plugin.handle import FrameworkHandle
-from moorage.framework.plugin.interface import NominatingInfo
-from moorage.framework.plugin.status import Code, NodeToStatus, Status, as_status, fit_error
+from moorage.framework.plugin.status import NodeToStatus, fit_error
 from moorage.framework.runtime.preempt_handle import PreemptHandle
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 
 from .actuation import prepare_candidate
 from .dry_run import dry_run_preemption, status_of

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from moorage.framework import FrameworkHandle
 from moorage.framework.plugin.group_index import PodGroups
-from moorage.framework.plugin.handle import FrameworkHandle
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import UnitKey, group_of
+from moorage.objects import Pod, UnitKey, group_of
 
 from .importance import Unit, by_importance, priority_of
 

@@ -8,15 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import lru_cache
 
-from moorage._core.base.selectors import LabelSelectorMatcher
-from moorage.errors import InputError
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.policy import PodDisruptionBudget
-
-YOUNGEST = float("inf")
+from moorage._core.preempt.budgets import budget_matcher
+from moorage._core.preempt.importance import start_time
+from moorage.objects import Pod, PodDisruptionBudget
 
 
 def priority_of(pod: Pod) -> int:
@@ -41,40 +36,6 @@ class Unit:
     pods: tuple[Pod, ...]
     priority: int
     is_group: bool = False
-
-
-def start_time(pod: Pod) -> float:
-    """Return when a pod was started.
-
-    Parameters
-    ----------
-    pod : Pod
-
-    Returns
-    -------
-    float
-        Seconds since 1970. A pod that was not started is the youngest (`YOUNGEST`), as upstream takes the
-        present time for it.
-
-    Raises
-    ------
-    InputError
-        The field is not a time.
-    """
-    if pod.status.start_time is None:
-        return YOUNGEST
-    try:
-        return _seconds(pod.status.start_time)
-    except ValueError as error:
-        raise InputError(
-            f"pod {pod.key}: status.startTime {pod.status.start_time!r} is not a time"
-        ) from error
-
-
-@lru_cache(1 << 16)
-def _seconds(text: str) -> float:
-    time = datetime.fromisoformat(text)
-    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
 def by_importance(pods: Iterable[Pod]) -> list[Pod]:
@@ -120,7 +81,7 @@ def violations(units: Iterable[Unit], budgets: Sequence[PodDisruptionBudget]) ->
         One for each unit.
     """
     allowed = [budget.status.disruptions_allowed for budget in budgets]
-    matchers = [_matcher(budget) for budget in budgets]
+    matchers = [budget_matcher(budget) for budget in budgets]
 
     def violates(pod: Pod) -> bool:
         exceeds = False
@@ -135,12 +96,3 @@ def violations(units: Iterable[Unit], budgets: Sequence[PodDisruptionBudget]) ->
         return exceeds
 
     return [sum(map(violates, unit.pods)) for unit in units]
-
-
-def _matcher(budget: PodDisruptionBudget) -> LabelSelectorMatcher | None:
-    """The selector of a budget; None if it selects no pod."""
-    try:
-        matcher = LabelSelectorMatcher(budget.spec.selector)
-    except ValueError:
-        return None
-    return None if matcher.is_empty else matcher

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from moorage._core.preempt.importance import start_time
 from moorage.framework.plugin.extender import Victims
 
-from .importance import priority_of, start_time
+from .importance import priority_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,8 @@ def sum_of_priorities(victims: Victims) -> int:
     return sum(priority_of(pod) + 2**31 for pod in victims.pods)
 
 
-def earliest_start(victims: Victims) -> float:
-    """Return the earliest start of the victims with the highest priority, in seconds since 1970."""
+def earliest_start(victims: Victims) -> int:
+    """Return the earliest start of the victims with the highest priority, in microseconds since 1970."""
     highest = max(map(priority_of, victims.pods))
     return min(start_time(pod) for pod in victims.pods if priority_of(pod) == highest)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush, merge
 from typing import Any
 
-from moorage.framework.plugin.interface import QueuedPod
+from moorage.framework import QueuedPod
 
 from .queued_pod_info import QueuedPodInfo
 

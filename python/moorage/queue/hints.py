@@ -10,20 +10,17 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from moorage.framework.plugin import interface
-from moorage.framework.plugin.events import (
-    ANY_EVENT,
-    NODE,
+from moorage.framework import (
     QUEUE_SKIP,
     ActionType,
     ClusterEvent,
     ClusterEventWithHint,
-    Hint,
-    on,
+    EnqueueExtensions,
+    Framework,
 )
-from moorage.framework.plugin.interface import EnqueueExtensions
-from moorage.framework.runtime.runtime import Framework
-from moorage.objects.model.pod import Pod
+from moorage.framework.plugin import interface
+from moorage.framework.plugin.events import ANY_EVENT, NODE, Hint, on
+from moorage.objects import Pod
 
 from .in_flight import Observed
 from .places import Strategy

@@ -12,7 +12,7 @@ from copy import copy
 from itertools import islice
 from typing import Any, cast
 
-from moorage.framework.plugin.events import ClusterEvent
+from moorage.framework import ClusterEvent
 
 from .queued_pod_info import Place, QueuedPodInfo
 

@@ -12,12 +12,11 @@ from enum import Enum
 from itertools import count
 from typing import Any, NamedTuple, cast
 
+from moorage.framework import PodNominator, PreEnqueuePlugin
 from moorage.framework.plugin.events import UNSCHEDULABLE_POD_ADD, UNSCHEDULABLE_POD_UPDATE
-from moorage.framework.plugin.interface import Code, PreEnqueuePlugin
-from moorage.framework.plugin.nominator import PodNominator
+from moorage.framework.plugin.interface import Code
 from moorage.framework.runtime.call import ask_status
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import UnitKey, group_of
+from moorage.objects import Pod, UnitKey, group_of
 
 from .active_queue import Less, PriorityLanes, SortedHeap, by_priority
 from .backoff_queue import BackoffQueue

@@ -6,8 +6,7 @@ from enum import Enum
 
 import msgspec
 
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import UnitKey
+from moorage.objects import Pod, UnitKey
 
 NO_PLUGINS: frozenset[str] = frozenset()
 MICROSECONDS = 1_000_000

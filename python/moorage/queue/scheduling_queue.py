@@ -15,6 +15,7 @@ from typing import Any, cast
 from fastrlock.rlock import FastRLock
 
 from moorage.errors import MoorageError
+from moorage.framework import ClusterEvent, Framework, PodNominator
 from moorage.framework.plugin.events import (
     BACKOFF_COMPLETE,
     FORCE_ACTIVATE,
@@ -22,12 +23,9 @@ from moorage.framework.plugin.events import (
     UNSCHEDULABLE_POD_ADD,
     UNSCHEDULABLE_POD_UPDATE,
     UNSCHEDULABLE_TIMEOUT,
-    ClusterEvent,
     pod_update_events,
 )
-from moorage.framework.plugin.nominator import PodNominator
-from moorage.framework.runtime.runtime import Framework
-from moorage.objects.model.pod import Pod
+from moorage.objects import Pod
 from moorage.objects.model.pod_group import unit_of
 
 from .hints import Hints

@@ -14,34 +14,31 @@ from typing import Any, Generic, TypeVar
 
 from moorage.cache import ClusterCache, SchedulerCache
 from moorage.errors import CacheError
+from moorage.framework import ActionType, ClusterEvent, FrameworkHandle
 from moorage.framework.plugin.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
     NODE_ADD,
     NODE_DELETE,
     UNSCHEDULABLE_POD_ADD,
-    ActionType,
-    ClusterEvent,
     event_resource,
     node_update_events,
     pod_update_events,
 )
-from moorage.framework.plugin.handle import FrameworkHandle
-from moorage.objects.model.meta import Object
-from moorage.objects.model.node import Namespace, Node
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import PodGroup
-from moorage.objects.model.policy import PodDisruptionBudget
-from moorage.objects.model.resource_claims import DeviceClass, ResourceClaim, ResourceSlice
-from moorage.objects.model.storage import (
-    CSIDriver,
+from moorage.objects import (
     CSINode,
-    CSIStorageCapacity,
+    Namespace,
+    Node,
+    Object,
     PersistentVolume,
     PersistentVolumeClaim,
+    Pod,
+    PodDisruptionBudget,
+    PodGroup,
     StorageClass,
-    VolumeAttachment,
 )
+from moorage.objects.model.resource_claims import DeviceClass, ResourceClaim, ResourceSlice
+from moorage.objects.model.storage import CSIDriver, CSIStorageCapacity, VolumeAttachment
 from moorage.objects.model.workload import (
     ReplicaSet,
     ReplicationController,

@@ -8,11 +8,9 @@ from datetime import datetime
 from functools import lru_cache, partial
 
 from moorage.errors import ClockError, MoorageError
+from moorage.framework import NominatingInfo, PodNominator
 from moorage.framework.configuration import KubeSchedulerConfiguration, groups_pods
-from moorage.framework.plugin.interface import NominatingInfo
-from moorage.framework.plugin.nominator import PodNominator
-from moorage.objects.model.cluster import Cluster
-from moorage.objects.model.pod import Pod
+from moorage.objects import Cluster, Pod
 from moorage.queue import QueuedPodInfo, SchedulingQueue
 
 from .cycle.diagnosis import Rejectors

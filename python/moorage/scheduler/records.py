@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from moorage.errors import MoorageError
-from moorage.framework.plugin.handle import FrameworkHandle
+from moorage.framework import FrameworkHandle
 from moorage.store import ObjectStore
 
 if TYPE_CHECKING:

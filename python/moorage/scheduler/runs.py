@@ -14,9 +14,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from moorage._core.decide.pod_batch import PodBatch
-from moorage.framework.plugin.interface import NominatingInfo
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import PodGroup, UnitKey
+from moorage.framework import NominatingInfo
+from moorage.objects import Pod, PodGroup, UnitKey
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.queue import Place, QueuedPodInfo
 from moorage.store import ApiError, ObjectStore

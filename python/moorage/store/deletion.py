@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from moorage.objects.model.meta import Object, ObjectMeta
+from moorage.objects import Object, ObjectMeta
 
 from .clock import shifted, timestamp
 from .errors import conflict, invalid

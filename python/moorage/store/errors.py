@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moorage.errors import MoorageError
-from moorage.objects.model.meta import Object
+from moorage.objects import Object
 
 from .kinds import group_kind, plural, resource
 

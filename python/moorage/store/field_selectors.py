@@ -6,10 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias, TypeVar
 
-from moorage.objects import parse_selector
-from moorage.objects.model.meta import Object
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.objects import Node, Object, Pod, parse_selector
 
 from .errors import BadRequestError
 from .protocol import Selector

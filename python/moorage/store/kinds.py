@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from moorage.objects.model.meta import Object
+from moorage.objects import Object
 from moorage.objects.read.decode import CLUSTER_SCOPED
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from moorage.objects import Pod
 from moorage.objects.model.meta import Condition
-from moorage.objects.model.pod import Pod
 
 from .errors import conflict, other_uid
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from moorage.objects.model.pod import Pod, PodStatus
+from moorage.objects import Pod
+from moorage.objects.model.pod import PodStatus
 
 from .protocol import Patch, PatchType
 from .store import ObjectStore

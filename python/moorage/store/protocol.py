@@ -6,9 +6,7 @@ from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from moorage.objects import LabelSelectorMatcher
-from moorage.objects.model.meta import Object
-from moorage.objects.model.pod import Pod
+from moorage.objects import LabelSelectorMatcher, Object, Pod
 
 T = TypeVar("T", bound=Object)
 

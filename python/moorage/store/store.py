@@ -11,9 +11,8 @@ from typing import TypeVar
 from fastrlock.rlock import FastRLock
 from msgspec.structs import replace
 
+from moorage.objects import Object, Pod
 from moorage.objects.model.meta import Condition as PodCondition
-from moorage.objects.model.meta import Object
-from moorage.objects.model.pod import Pod
 from moorage.objects.workloads.naming import generated_names
 
 from . import deletion

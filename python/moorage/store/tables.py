@@ -8,7 +8,7 @@ from weakref import WeakSet
 
 from msgspec.structs import replace
 
-from moorage.objects.model.meta import Object
+from moorage.objects import Object
 
 from .errors import ResourceExpiredError, not_found
 from .field_selectors import Predicate

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 from msgspec.structs import replace
 
-from moorage.objects.model.meta import Object
+from moorage.objects import Object
 
 from .field_selectors import Predicate
 from .protocol import WatchEvent

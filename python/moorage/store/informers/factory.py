@@ -6,7 +6,7 @@ from collections.abc import Callable, Container
 from threading import Event, Thread
 from typing import Any, TypeVar, cast
 
-from moorage.objects.model.meta import Object
+from moorage.objects import Object
 from moorage.store.clock import epoch
 from moorage.store.kinds import struct_named
 from moorage.store.protocol import ObjectClient

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from fastrlock.rlock import FastRLock
 
-from moorage.objects.model.meta import Object
+from moorage.objects import Object
 
 T = TypeVar("T", bound=Object)
 IndexFunction: TypeAlias = Callable[[T], Iterable[str]]

@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 import msgspec
 from fastrlock.rlock import FastRLock
 
-from moorage.objects.model.meta import Object
+from moorage.objects import Object
 from moorage.store.clock import epoch
 from moorage.store.errors import ResourceExpiredError
 from moorage.store.kinds import struct_named

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from moorage.objects import LabelSelectorMatcher
-from moorage.objects.model.meta import Object
+from moorage.objects import LabelSelectorMatcher, Object
 from moorage.store.errors import NotFoundError
 from moorage.store.kinds import singular
 

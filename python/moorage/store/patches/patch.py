@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from msgspec.structs import fields, replace
 
 from moorage.errors import InputError
-from moorage.objects.model.meta import Object
+from moorage.objects import Object
 from moorage.objects.read.decode import decode
 from moorage.objects.read.write import plain
 from moorage.store.errors import BadRequestError, NotFoundError, invalid

@@ -48,7 +48,7 @@ cdef class Budgets:
         self.known = self.n_members = 0
         self.has_several = False
         for at, budget in enumerate(objects):
-            matcher = _matcher(budget.spec.selector)
+            matcher = budget_matcher(budget)
             if matcher is not None:
                 self.by_namespace.setdefault(budget.metadata.namespace, []).append((at, matcher))
         self._intern(())
@@ -142,12 +142,10 @@ cdef class Budgets:
         return 0
 
 
-def _matcher(selector):
-    """The compiled selector of a budget; None if it matches no pod."""
-    if selector is None:
-        return None
+def budget_matcher(budget):
+    """Return the compiled selector of a PodDisruptionBudget; None if it is empty or malformed."""
     try:
-        matcher = LabelSelectorMatcher(selector)
+        matcher = LabelSelectorMatcher(budget.spec.selector)
     except ValueError:
         return None
     return None if matcher.is_empty else matcher

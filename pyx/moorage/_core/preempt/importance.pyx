@@ -6,6 +6,7 @@ and again after the change log has named it.
 """
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from moorage.errors import InputError
 
@@ -25,6 +26,39 @@ cdef extern from *:
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
+
+
+def start_time(pod):
+    """Return when a pod was started.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    int
+        Microseconds since 1970. A pod that was not started is the youngest (INT64_MAX), as upstream takes the
+        present time for it.
+
+    Raises
+    ------
+    InputError
+        The field is not a time.
+    """
+    text = pod.status.start_time
+    if text is None:
+        return MR_NOT_STARTED
+    try:
+        return _microseconds(text)
+    except ValueError as error:
+        raise InputError(f"pod {pod.key}: status.startTime {text!r} is not a time") from error
+
+
+@lru_cache(1 << 16)
+def _microseconds(text):
+    start = datetime.fromisoformat(text)
+    return ((start if start.tzinfo else start.replace(tzinfo=UTC)) - EPOCH) // MICROSECOND
 
 
 cdef class Importance:
@@ -151,15 +185,6 @@ cdef class Importance:
         cdef PodRecord* record = self.ledger.record(number)
         pod = self.ledger.templates.entry(record.origin - 1).template if record.origin \
             else self.ledger.objects[number]
-        cdef object text = pod.status.start_time
         self.ledger.pods.touch(number)  # a rollback restores records to the byte
-        if text is None:
-            record.start = MR_NOT_STARTED
-        else:
-            try:
-                start = datetime.fromisoformat(text)
-            except ValueError as error:
-                raise InputError(f"pod {pod.key}: status.startTime {text!r} is not a time") from error
-            start = start if start.tzinfo else start.replace(tzinfo=UTC)
-            record.start = (start - EPOCH) // MICROSECOND
+        record.start = start_time(pod)
         return record.start

@@ -1,12 +1,11 @@
-"""The view: what a scheduling cycle sees. Brought up to date at the start of each cycle, by upstream's rules.
+"""The view: the nodes as a scheduling cycle sees them. It is refreshed at the start of each cycle.
 
-kube-scheduler v1.36, cache.go UpdateSnapshot: the node list is rebuilt only when a name is new to the view or
-the view holds a node that is gone; a zone that moves alone reorders nothing, nor does a node that went and
-came back between two cycles. What a row shows of its images is frozen when the row is copied, that is when
-it has changed.
+kube-scheduler v1.36, cache.go UpdateSnapshot. The node list is rebuilt only when a node is new to the view or
+a node of the view was deleted. A change of zone alone reorders nothing, nor does a node that was deleted and
+added again between two cycles. The image counts of a row are copied when the row has changed.
 
-The compact columns for scans stand in list order. They follow the change log on their own, when a scan is
-about to read them: decisions that need no scan do not pay for them.
+The columns for scans are in list order. They follow the change log by themselves just before a scan, so that
+decisions without a scan do not pay for them.
 """
 
 from functools import partial
@@ -24,19 +23,28 @@ cdef enum:
 
 
 cdef class View:
-    """Positions of the nodes in list order, and the scan columns unless they are not wanted; `refresh`
-    consumes the change log.
+    """The positions of the nodes in list order, and the columns for scans.
+
+    Parameters
+    ----------
+    journal : Journal
+    table : NodeTable
+    tree : NodeTree
+        Has the order of the nodes.
+    images : ImageStates
+    is_scanned : bool
+        Whether to have columns.
 
     Attributes
     ----------
     cursor : int
-        How far the list has read the change log.
+        The head of the change log when the list was last refreshed.
     scanned : int
-        How far the columns have; -1 where they have to be made anew.
+        The head of the change log when the columns were last read; -1 where they have to be made anew.
     static_version : int
-        Grows whenever the list changes, or the static data of one of its nodes: labels, taints, allocatable.
+        Grows when the list changes, or labels, taints or allocatable resources of one of its nodes.
     keeps_counts : bool
-        Rows that change show the image counts that they showed: in a pod group cycle there is one snapshot.
+        Rows that change keep their image counts: a pod group cycle has one snapshot.
     """
 
     def __cinit__(self, Journal journal not None, NodeTable table not None, NodeTree tree not None,
@@ -60,7 +68,7 @@ cdef class View:
             self.columns_memory.append(Buffer(journal, 1))
 
     cpdef int refresh(self) except -1:
-        """Take over every change since the last refresh."""
+        """Apply all changes since the last refresh."""
         cdef ChangeLog log = self.table.log
         cdef int64_t at, head = log.head
         cdef int32_t row
@@ -103,7 +111,8 @@ cdef class View:
             self.scan_columns()  # whether any node is tainted must be known before a search
 
     cdef int skip_since(self, int64_t mark) except -1:
-        """Go on after what was logged since `mark`, all of it undone. What was pending is logged anew."""
+        """Skip the changes that were logged since `mark` and then undone. Pending changes are logged again.
+        """
         cdef ChangeLog log = self.table.log
         cdef int64_t at
         if log.head == mark or self.cursor > mark or log.lost(self.cursor):
@@ -124,8 +133,11 @@ cdef class View:
             self.scanned = -1
 
     cdef int _follow_row(self, int32_t row, Kind kind) except -1:
-        """Take over one row. What it shows of its images changes only if the row is another one than was last
-        shown: an undo logs rows that are what they were, to all but those who looked in between."""
+        """Apply the change of one row.
+
+        Its image counts change only if the row differs from the row that was last seen: an undo logs rows
+        that are again what they were.
+        """
         if row >= self.table.used:  # made and undone since
             return 0
         if not (<int32_t*>self.position.data)[row]:
@@ -144,7 +156,7 @@ cdef class View:
             (<int64_t*>self.shown.data)[row] = (<int64_t*>self.table.generation.data)[row]
 
     cdef int _copy_images(self, int32_t row) except -1:
-        """A row whose node changed: its images may be other ones."""
+        """Copy the images of a row whose node has changed."""
         cdef int32_t at
         cdef IntLists held = self.images.held
         held.reserve(row + 1)
@@ -154,7 +166,7 @@ cdef class View:
             self.seen.append(row, self.images.nodes(held.items(row)[at]))
 
     cdef void _freeze_counts(self, int32_t row) noexcept nogil:
-        """Take over how many nodes have each image of a row that has changed."""
+        """Copy the number of nodes that have each image of a row that has changed."""
         cdef int64_t* seen_epoch = <int64_t*>self.seen_epoch.data
         cdef int32_t* seen
         cdef int32_t at
@@ -165,8 +177,13 @@ cdef class View:
             seen_epoch[row] = self.images.epoch
 
     def log_stale_counts(self, const int32_t[::1] rows not None):
-        """Have the next refresh take over the image counts of those of some rows, changed since the last one,
-        that could not show them yet."""
+        """Log rows whose image counts are out of date, so that the next refresh copies the counts.
+
+        Parameters
+        ----------
+        rows : (n,) int32 array
+            Rows that have changed since the last refresh.
+        """
         cdef int32_t at
         for at in range(rows.shape[0]):
             if not 0 <= rows[at] < min(self.table.used, self.seen_epoch.capacity):
@@ -176,14 +193,17 @@ cdef class View:
                 self.table.changed(LOG_ROW, rows[at])
 
     cdef Py_ssize_t begin_run(self, Py_ssize_t pods) except -1:
-        """So many usage changes will be followed inside a transaction. Answers how many bytes its journal
-        needs for that."""
+        """Prepare to follow a number of usage changes inside a transaction; return the bytes of journal they
+        need.
+        """
         self.journal.on_undo(partial(self._restore, self.cursor, self.size, False, False))
         return pods * (HEADER + 8) + min(pods, <Py_ssize_t>self.size) * (2 * HEADER + 8) + self.seen.nbytes()
 
     cdef void follow(self, int32_t row) noexcept nogil:
-        """Take over one usage change of a run that the caller has just logged, when nothing but the one
-        followed before was pending. It stays pending: before the next cycle images may change."""
+        """Apply one usage change of a run, which the caller has just logged; no other change may be pending.
+
+        The change stays pending, since images may change before the next cycle.
+        """
         cdef int64_t* shown = <int64_t*>self.shown.data
         cdef int32_t before
         debug_below(row, self.table.used, b"row of a placed pod")
@@ -200,7 +220,7 @@ cdef class View:
             self.cursor += 1
 
     cdef int _reorder(self) except -1:
-        """Nodes came or went: keep the list if its names are still exactly the tree's, else rebuild it."""
+        """Keep the list if its names are exactly the tree's; else rebuild it."""
         if not self._keep_order():
             self._rebuild()
         self.scanned = -1
@@ -246,7 +266,7 @@ cdef class View:
             (<int32_t*>self.position.data)[order[at]] = at + 1
 
     cdef int show_only(self, const int32_t[::1] rows) except -1:
-        """Have a list of some rows, of which nothing is followed but their usage, in the columns."""
+        """Make a list of some rows, of which the columns alone follow the usage."""
         cdef int32_t at
         self.size = <int32_t>rows.shape[0]
         self.order.reserve(self.size)
@@ -257,13 +277,13 @@ cdef class View:
         return self._set_positions()
 
     cdef int follow_usage(self) except -1:
-        """Bring the columns up to date; the memory of the table may have moved."""
+        """Update the columns, after the memory of the table may have moved."""
         self.table.fill_ledger(0, &self.ledger)
         self.taint_set = <int32_t*>self.table.taint_set.data
         return self.scan_columns()
 
     cdef int scan_columns(self) noexcept nogil:
-        """Take over what has changed of rows since the columns were last read."""
+        """Apply the changes of rows to the columns."""
         cdef int64_t at, head = self.table.log.head, last = self.table.log.capacity - 1
         cdef int32_t position, row
         if not self.is_scanned or self.scanned == head:
@@ -283,7 +303,7 @@ cdef class View:
         return 0
 
     def scan(self):
-        """Have the scan columns as the rows are, which a scan does before it reads them."""
+        """Update the columns, as a scan does before it reads them."""
         self.scan_columns()
 
     cdef void _set_all_columns(self) noexcept nogil:
@@ -323,7 +343,7 @@ cdef class View:
         out.nodes = self.size
 
     cdef View clone(self, Journal journal, NodeTable table, NodeTree tree, ImageStates images):
-        """An independent copy over copies of what it shows."""
+        """Return an independent copy over copies of table, tree and images."""
         cdef View out = View(journal, table, tree, images)
         cdef Buffer mine, theirs
         out.cursor = self.cursor
@@ -341,7 +361,17 @@ cdef class View:
         return [self.order, self.names, self.position, self.shown, self.seen_epoch]
 
     def images_of(self, int32_t row):
-        """Image name to (bytes, nodes that had it when the row last changed)."""
+        """Return the images of a row, as of the row's last change.
+
+        Parameters
+        ----------
+        row : int
+
+        Returns
+        -------
+        dict of str to (int, int)
+            By image name the size in bytes and the number of nodes that have the image.
+        """
         self.table.check_row(row)
         return self.images_by(row, <int64_t*>self.images.sizes.data)
 
@@ -357,7 +387,7 @@ cdef class View:
         return out
 
     def find_row(self, str name not None):
-        """Row of a node that is in the list, or None."""
+        """Return the row of a node in the list by its name, or None."""
         cdef int32_t symbol = self.table.symbols.find(name), at, row = self.table.find(symbol)
         if 0 <= row < self.position.capacity:  # of a node that has not gone since
             at = (<int32_t*>self.position.data)[row] - 1
@@ -369,23 +399,20 @@ cdef class View:
         return None
 
     def position_of(self, int32_t row):
-        """The position of a row in the list, -1 where it is not listed.
-
-        Parameters
-        ----------
-        row : int
-
-        Returns
-        -------
-        int
-        """
+        """Return the position of a row in the list; -1 if it is not listed."""
         return (<int32_t*>self.position.data)[row] - 1 if 0 <= row < self.position.capacity else -1
 
     def rows(self):
-        """Rows in list order, a new int32 array."""
+        """Return the rows in list order.
+
+        Returns
+        -------
+        (n,) int32 array
+            A copy.
+        """
         return np.array(self.order.array(np.int32, self.size))
 
     def node_names(self):
-        """Node names in list order."""
+        """Return the node names in list order."""
         cdef int32_t at
         return [self.table.symbols.names[(<int32_t*>self.names.data)[at]] for at in range(self.size)]

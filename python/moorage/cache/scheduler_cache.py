@@ -16,7 +16,7 @@ from moorage.objects import Node, Pod
 
 from .cluster_cache import ClusterCache
 from .info_map import Follower, NodeInfoMap
-from .node_info import NodeInfo, NodeInfoClone
+from .node_info import NodeInfo
 from .node_tree import KNOWN
 from .snapshot import CacheDump, dump
 
@@ -447,12 +447,7 @@ class SchedulerCache(ClusterCache):
         infos : dict of str to NodeInfoClone
         """
         with self.lock:
-            Follower.of(infos, self.state, self._clone).update()
-
-    def _clone(self, name: str) -> NodeInfoClone:
-        info = self.node_info(name)
-        assert info is not None
-        return info.clone()
+            Follower.of(infos, self.state, lambda name: NodeInfo(self.state, name).clone()).update()
 
     def snapshot(self) -> CacheDump[NodeInfo]:
         """A copy of everything at this moment.

@@ -154,7 +154,8 @@ class ReservationStore(Store):
 
     def delete_pod(self, pod: Pod) -> None:
         """Reserve the resources of a confirmed pod that is deleted, if it asks for that."""
-        if not placeholder_of(pod) or not self._should_reserve(pod):
+        is_wanted = wants_reservation(pod) or self._deployments.get(deployment_of(pod), False)
+        if not (is_wanted and pod.spec.node_name and placeholder_of(pod)):
             return
         fake = placeholder_pod(pod)
         if identifier(fake) not in self._infos:
@@ -162,11 +163,6 @@ class ReservationStore(Store):
 
     def _deadline(self) -> float:
         return self.handler.clock() + min(self.handler.pod_assumed_ttl, self.handler.reservation_ttl)
-
-    def _should_reserve(self, pod: Pod) -> bool:
-        return bool(pod.spec.node_name) and (
-            wants_reservation(pod) or self._deployments.get(deployment_of(pod), False)
-        )
 
     @staticmethod
     def _asked_for(pod: Pod) -> Identifier | None:

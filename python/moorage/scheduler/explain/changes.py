@@ -286,7 +286,9 @@ def _requirements(spec: PodSpec) -> Iterator[NodeSelectorRequirement]:
 def _nodes(probe: Probe) -> Iterator[Change]:
     """Empty copies of nodes, in ascending order of size; of nodes that differ only in size and zone the
     smallest."""
-    keys = sorted(_label_keys(probe.pod.spec) - {HOSTNAME, ZONE})
+    spec = probe.pod.spec
+    selected = {requirement.key for requirement in _requirements(spec)} | (spec.node_selector or {}).keys()
+    keys = sorted((selected | topology_keys(spec)) - {HOSTNAME, ZONE})
     tried: set[object] = set()
     done: set[object] = set()
     for node in probe.nodes(_by_size(probe)):
@@ -320,12 +322,6 @@ def _by_size(probe: Probe) -> npt.NDArray[np.int32]:
         column = allocatable[resource][rows]
         size += column / max(int(column.max(initial=0)), 1)
     return rows[np.argsort(size, kind="stable")]
-
-
-def _label_keys(spec: PodSpec) -> set[str]:
-    """The labels of a node that a decision about the pod may depend on."""
-    keys = {requirement.key for requirement in _requirements(spec)} | (spec.node_selector or {}).keys()
-    return keys | topology_keys(spec)
 
 
 def _lasting_taints(node: Node) -> tuple[Taint, ...]:

@@ -15,7 +15,7 @@ from moorage.framework.configuration import Extender as ExtenderConfig
 from moorage.framework.configuration import KubeSchedulerConfiguration, build_extenders
 from moorage.framework.configuration.extender_tls import tls_context
 from moorage.framework.plugin.extender import Victims
-from moorage.objects import Container, Node, Pod, encode_object
+from moorage.objects import Node, Pod, encode_object
 
 from . import extender_wire as wire
 from .extender_transport import Transport
@@ -71,11 +71,9 @@ class HTTPExtender:
     def is_interested(self, pod: Pod) -> bool:
         """Whether a container requests or limits a resource that the extender manages; always true if it
         manages none."""
-        return not self.managed or any(map(self._manages, (*pod.spec.containers, *pod.spec.init_containers)))
-
-    def _manages(self, container: Container) -> bool:
-        resources = container.resources
-        return not self.managed.isdisjoint(resources.requests.keys() | resources.limits.keys())
+        each = [container.resources for container in (*pod.spec.containers, *pod.spec.init_containers)]
+        names = {name for resources in each for name in (*resources.requests, *resources.limits)}
+        return not self.managed or not self.managed.isdisjoint(names)
 
     def filter(self, pod: Pod, nodes: Sequence[Node]) -> tuple[list[str], dict[str, str], dict[str, str]]:
         """See `Extender.filter`. A name that is not among `nodes` is an error; upstream accepts unknown nodes

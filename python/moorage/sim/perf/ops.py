@@ -194,7 +194,7 @@ class CreatePods(TemplateOp, frozen=True):
         else:
             run.add(*made)
             if not self.skip_wait_to_completion:
-                run.until(lambda: all(map(_is_over, reversed(made))))
+                run.until(lambda: all(one.count(NEW, FAILED, GATED) == 0 for one in reversed(made)))
         if self.collect_metrics:
             run.meter.close()
 
@@ -412,11 +412,6 @@ UNBUILT_OPS = frozenset(
 
 def _seconds(duration: str) -> Fraction:
     return Fraction(parse_duration(duration), SECOND)
-
-
-def _is_over(run: PodRun) -> bool:
-    """Whether every pod of a run is placed or deleted."""
-    return run.count(NEW, FAILED, GATED) == 0
 
 
 def _perform(run: Run, actions: Iterable[Callable[[], object]], per_second: int, waits: bool = True) -> None:

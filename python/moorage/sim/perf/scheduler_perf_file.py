@@ -168,7 +168,8 @@ def _operations(documents: Sequence[dict[str, Any]], params: _Params) -> tuple[O
     for number, document in enumerate(documents):
         with located(path=f"workloadTemplate[{number}]"):
             ops.append(_op(document, params))
-    params.expect_all_used()
+    if params.unused:
+        raise InputError("no operation uses it", path=f"params.{min(params.unused)}")
     for number, op in enumerate(ops):
         with located(path=f"workloadTemplate[{number}]"):
             op.check()
@@ -232,10 +233,6 @@ class _Params:
                 self.note(item)
         elif isinstance(value, str):
             self.unused.discard(value.removeprefix("$"))
-
-    def expect_all_used(self) -> None:
-        if self.unused:
-            raise InputError("no operation uses it", path=f"params.{min(self.unused)}")
 
 
 def _op(document: dict[str, Any], params: _Params) -> Op:

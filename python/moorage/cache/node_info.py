@@ -1,10 +1,10 @@
-"""NodeInfo: one node of a cache, as a view of its row or as a copy."""
+"""NodeInfo: one node of a cache, as a view of its row or as a copy; maps of copies that follow the cache."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_class import PodClasses, Shape
@@ -12,9 +12,6 @@ from moorage._core.state.row_copies import RowCopies
 from moorage._core.state.table_columns import row_amounts, row_generation, row_others, row_ports
 from moorage.errors import CacheError
 from moorage.objects import Node, Pod, Taint
-
-if TYPE_CHECKING:
-    from .info_map import Follower
 
 Images = dict[str, tuple[int, int]]
 Ports = frozenset[tuple[str, str, int]]
@@ -291,3 +288,60 @@ def has_required_anti_affinity(pod: Pod) -> bool:
     """True for a pod with required anti-affinity terms."""
     affinity = pod.spec.affinity
     return bool(affinity and affinity.pod_anti_affinity and affinity.pod_anti_affinity.required)
+
+
+# ---- maps of NodeInfos -------------------------------------------------------------------------------------
+
+NodeInfoMap = MutableMapping[str, NodeInfoClone]
+
+
+class Follower:
+    """Keeps one map of node name to NodeInfo up to date with the change log of a cluster.
+
+    The entries of the map refer to the follower, so it lives as long as the map, and a copied map or one of
+    another cache is recognised.
+
+    Parameters
+    ----------
+    infos : map of str to NodeInfoClone
+    state : ClusterState
+    """
+
+    def __init__(self, infos: NodeInfoMap, state: ClusterState) -> None:
+        self.infos = infos
+        self.state = state
+        self.size = 0  # of the map after the last update
+        self.cursor = -1
+
+    @classmethod
+    def of(cls, infos: NodeInfoMap, state: ClusterState) -> Follower:
+        """The follower of a map, or a new one where the map has none of this state or was changed."""
+        first = next(iter(infos.values()), None)
+        follower = first.follower if first is not None else None
+        if follower is None or follower.infos is not infos or follower.state is not state:
+            return cls(infos, state)
+        return follower if follower.size == len(infos) else cls(infos, state)
+
+    def update(self) -> None:
+        """Bring the map up to date."""
+        log, table = self.state.log, self.state.table
+        rows = None if self.cursor < 0 else log.rows_since(self.cursor)
+        self.cursor = log.head
+        has_new_nodes = [self._update_row(row) for row in (range(table.used) if rows is None else rows)]
+        if rows is None or any(has_new_nodes):  # else the names are the same
+            for name in [name for name in self.infos if table.find_row(name) is None]:
+                del self.infos[name]
+        self.size = len(self.infos)
+
+    def _update_row(self, row: int) -> bool:
+        """Replace the entry of a row unless it has the row's generation; whether the row has another node."""
+        table = self.state.table
+        name = table.row_name(row) if row < table.used else None
+        if name is None:
+            return True
+        before = self.infos.get(name)
+        state = before.follower.state if before is not None and before.follower is not None else None
+        if before is None or state is not self.state or before.generation != row_generation(table, row):
+            self.infos[name] = info = NodeInfo(self.state, name).clone()
+            info.follower = self
+        return before is None

@@ -15,8 +15,7 @@ from moorage._core.state.cluster_state import ClusterState
 from moorage.objects import Node, Pod
 
 from .cluster_cache import ClusterCache
-from .info_map import Follower, NodeInfoMap
-from .node_info import NodeInfo
+from .node_info import Follower, NodeInfo, NodeInfoMap
 from .node_tree import KNOWN
 from .snapshot import CacheDump, dump
 
@@ -447,7 +446,7 @@ class SchedulerCache(ClusterCache):
         infos : dict of str to NodeInfoClone
         """
         with self.lock:
-            Follower.of(infos, self.state, lambda name: NodeInfo(self.state, name).clone()).update()
+            Follower.of(infos, self.state).update()
 
     def snapshot(self) -> CacheDump[NodeInfo]:
         """A copy of everything at this moment.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from moorage.errors import MoorageError
@@ -35,7 +34,8 @@ class Shared:
 
     def save(self) -> object:
         made = self._scheduler.handle.made()
-        parts = [part for one in made.values() for part in parts_of(one)]
+        caches = [getattr(one, name, None) for one in made.values() for name in ("pv_cache", "pvc_cache")]
+        parts: list[Part] = [cache for cache in caches if cache is not None]
         with_volumes = [engine for engine in self._engines() if "for_volumes" in vars(engine)]
         return made.copy(), [(part, part.save()) for part in parts], with_volumes
 
@@ -52,13 +52,6 @@ class Shared:
 
     def _engines(self) -> Any:
         return self._scheduler.engines.values()
-
-
-def parts_of(shared: Any) -> Iterator[Part]:
-    """Return the parts of one datum that plugins share: its assume caches, if it has any."""
-    for one in (getattr(shared, "pv_cache", None), getattr(shared, "pvc_cache", None)):
-        if one is not None:
-            yield one
 
 
 class Records:

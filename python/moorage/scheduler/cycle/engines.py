@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.search import MAX_THREADS
@@ -115,54 +115,54 @@ def make_engines(
     seed: int,
     batching: Batching,
 ) -> list[Engine]:
-    """The engines of a configuration, else of some profiles."""
-    setting = handle, tie_break, percentage, seed, batching
+    """The engines of a configuration, else of some profiles.
+
+    Parameters
+    ----------
+    handle : FrameworkHandle
+        Each engine has a copy of it.
+    configuration : KubeSchedulerConfiguration, optional
+    profiles : sequence of Profile
+        Read where there is no configuration.
+    registry : Registry, optional
+        Plugins that a configuration may name besides the in-tree ones.
+    tie_break : TieBreak
+    percentage : int, optional
+        percentageOfNodesToScore, 0 to 100, in place of the configuration's.
+    seed : int
+        For the tie-break RANDOM.
+    batching : Batching
+
+    Returns
+    -------
+    list of Engine
+        In the order of the profiles.
+    """
+    parallelism = 0
     if configuration is None:
-        return profile_engines(profiles, *setting)
-    return configured_engines(configuration, all_plugins(registry), *setting)
-
-
-def profile_engines(
-    profiles: Sequence[Profile],
-    handle: FrameworkHandle,
-    tie_break: TieBreak,
-    percentage: int | None,
-    seed: int,
-    batching: Batching,
-) -> list[Engine]:
-    """An engine for each profile, with a handle of its own."""
-    checked = check_profiles(profiles)
-    handles = [replace(handle) for _ in checked]
-    engines = _engines(checked, handles, tie_break, percentage or 0, seed, batching)
-    return with_threads(engines, PARALLELISM)
-
-
-def configured_engines(
-    configuration: KubeSchedulerConfiguration,
-    registry: Registry,
-    handle: FrameworkHandle,
-    tie_break: TieBreak,
-    percentage: int | None,
-    seed: int,
-    batching: Batching,
-) -> list[Engine]:
-    """The engines of a configuration; `percentage` goes before the configuration's own."""
-    handles = [replace(handle) for _ in configuration.profiles or ()]
-    if percentage is None:
-        percentage = configuration.percentage_of_nodes_to_score
-    profiles = make_profiles(configuration, registry, handles)
-    engines = _engines(profiles, handles, tie_break, percentage or 0, seed, batching)
-    return with_threads(engines, configuration.parallelism or PARALLELISM)
-
-
-def _engines(profiles: Sequence[Profile], handles: Sequence[FrameworkHandle], *setting: Any) -> list[Engine]:
+        profiles = check_profiles(profiles)
+        handles = [replace(handle) for _ in profiles]
+    else:
+        handles = [replace(handle) for _ in configuration.profiles or ()]
+        profiles = make_profiles(configuration, all_plugins(registry), handles)
+        parallelism = configuration.parallelism or 0
+        if percentage is None:
+            percentage = configuration.percentage_of_nodes_to_score
     owned: list[Profile] = []
     engines = []
     with disowned_on_error(owned):
         for profile, its in zip(profiles, handles, strict=True):
             owned.append(owned_profile(profile, its))
-            engines.append(Engine(owned[-1], its, *setting))
+            engine = Engine(owned[-1], its, tie_break, percentage or 0, seed, batching)
+            engine.search.threads = _threads(parallelism or PARALLELISM)
+            engines.append(engine)
     return engines
+
+
+def _threads(parallelism: int) -> int:
+    """Threads of a look at very many nodes: no more than this process has cores."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(parallelism, cores, MAX_THREADS)
 
 
 @contextmanager
@@ -212,11 +212,3 @@ def _owned_plugin(plugin: Plugin, handle: FrameworkHandle) -> Plugin:
 def placements_percentage(configuration: KubeSchedulerConfiguration | None) -> int | None:
     """percentageOfPlacementsToScore; None where nothing says it."""
     return None if configuration is None else configuration.percentage_of_placements_to_score
-
-
-def with_threads(engines: list[Engine], parallelism: int) -> list[Engine]:
-    """Have looks at very many nodes shared by so many threads, but no more than this process has cores."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    for engine in engines:
-        engine.search.threads = min(parallelism, cores, MAX_THREADS)
-    return engines

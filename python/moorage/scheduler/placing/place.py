@@ -9,7 +9,7 @@ import numpy as np
 from moorage._core.decide.pod_batch import LedgerSink, PodBatch, Route, Sink
 from moorage.framework.runtime.runtime import Target
 from moorage.scheduler.cycle.engine import Engine, SearchInVain
-from moorage.scheduler.cycle.results import Failure, ScheduleResult
+from moorage.scheduler.cycle.results import Decision, Failure, ScheduleResult
 
 if TYPE_CHECKING:
     from moorage.scheduler.scheduling_context import SchedulingContext
@@ -162,26 +162,42 @@ class Placing:
 
     def _place_one(self, at: int) -> bool:
         """Decide about one pod in a cycle of its own; whether others were evicted for it."""
-        self.context.enlist_if_possible()
-        engine, target, pod = self.engine, self.batch.target(at), self.batch.pod(at)
-        states = engine.search.states
+        target, states, log = self.batch.target(at), self.engine.search.states, self.context.cache.state.log
         is_plain = not (self.context.nominator or self.batch.route(at) & ALONE)
-        if is_plain and (known := states.failure_of(target, self.context.cache.state.log.head)) is not None:
+        if is_plain and (known := states.failure_of(target, log.head)) is not None:
             self.result.failures[at] = cast(Failure, known)
             return False
-        searched, self._in_vain = self._in_vain, None
-        if searched is not None and searched[0] == at:
-            decision = engine.preempt(pod, searched[1], self.context.view_order)
-        else:
-            decision, _ = engine.schedule(pod, target, self.context.view_order)
+        decision = self.cycle(at)
         if decision.node is not None:
-            self.result.rows[at] = engine.row_in_view(decision.node)
-            self.context.assume(pod, decision.node)
+            self.result.rows[at] = self.engine.row_in_view(decision.node)
             return False
         self.result.failures[at] = failure = Failure.of(decision)
-        self.context.bindings.nominate(self.context.nominator, pod, decision.nominating)
         diagnosis = decision.diagnosis
         settled = diagnosis is not None and bool(diagnosis.futile_plugins or decision.nominating)
         if is_plain and settled and not failure.nominated_node and decision.next == decision.start:
-            states.set_failure(target, failure, self.context.cache.state.log.head)
+            states.set_failure(target, failure, log.head)
         return bool(failure.nominated_node)
+
+    def cycle(self, at: int) -> Decision:
+        """A cycle for one pod: it is assumed on the chosen node, or nominated as PostFilter says.
+
+        Parameters
+        ----------
+        at : int
+
+        Returns
+        -------
+        Decision
+        """
+        context, pod = self.context, self.batch.pod(at)
+        context.enlist_if_possible()
+        searched, self._in_vain = self._in_vain, None
+        if searched is not None and searched[0] == at:
+            decision = self.engine.preempt(pod, searched[1], context.view_order)
+        else:
+            decision, _ = self.engine.schedule(pod, self.batch.target(at), context.view_order)
+        if decision.node is not None:
+            context.assume(pod, decision.node)
+        else:
+            context.bindings.nominate(context.nominator, pod, decision.nominating)
+        return decision

@@ -9,9 +9,10 @@ from moorage.framework.plugin.interface import NominatingInfo
 from moorage.framework.runtime.runtime import Target
 from moorage.objects.model.pod import Pod
 from moorage.scheduler.cycle.engine import Engine
-from moorage.scheduler.cycle.results import Decision, Failure, after_binding
+from moorage.scheduler.cycle.results import Decision, Failure, ScheduleResult, after_binding
 
 from .binding_cycle import Started
+from .place import Placing
 
 if TYPE_CHECKING:
     from moorage.scheduler.scheduling_context import SchedulingContext
@@ -39,25 +40,19 @@ def schedule_one(context: SchedulingContext, pod: Pod) -> Decision:
         The pod is in the cache.
     """
     batch = context.batch_of([pod])
-    engine, target = context.deciding(batch.route(0)), batch.target(0)
+    engine = context.deciding(batch.route(0))
     if batch.route(0) & (Route.PYTHON | Route.EXTENDERS | Route.WAITS):
-        decision = whole_cycle(context, engine, pod, target)
+        decision = whole_cycle(context, engine, pod, batch.target(0))
         if decision.binding:
             failures = context.finish_binding([pod])
             is_running = context.bindings.is_running(pod)
             decision = after_binding(decision, failures.get(pod.key), binding=is_running)
         context.sync()
         return decision
-    context.rotation.take(engine)
-    context.enlist_if_possible()
     is_new = not (pod.metadata.uid and context.cache.state.has_pod(pod))
     with context.taken_back_on_error([pod] if is_new else []):
         with context.cache.lock:
-            decision, _ = engine.schedule(pod, target, context.view_order)
-            if decision.node is not None:
-                context.assume(pod, decision.node)
-            else:
-                context.bindings.nominate(context.nominator, pod, decision.nominating)
+            decision = Placing(context, engine, batch, ScheduleResult(context.cache.state, 1)).cycle(0)
         if decision.evicts:
             context.sync()
     return decision

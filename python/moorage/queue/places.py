@@ -343,7 +343,14 @@ class Places:
         self.put(info, place)
 
     def put(self, info: QueuedPodInfo, place: Place) -> None:
-        """Add a pod to a place; `order` is set already."""
+        """Add a pod to a place.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+            Its `order` is set.
+        place : Place
+        """
         self.infos[info.pod.metadata.uid] = info
         info.place = place
         if self.units.is_on:

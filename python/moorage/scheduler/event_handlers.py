@@ -72,9 +72,9 @@ logger = logging.getLogger("moorage.scheduler")
 T = TypeVar("T", bound=Object)
 
 
-def last_state(gone: T | DeletedFinalStateUnknown[T]) -> T:
+def last_state(deleted: T | DeletedFinalStateUnknown[T]) -> T:
     """Return the object of a deletion event, or its last known state."""
-    return gone.obj if isinstance(gone, DeletedFinalStateUnknown) else gone
+    return deleted.obj if isinstance(deleted, DeletedFinalStateUnknown) else deleted
 
 
 class NodeHandler:
@@ -190,8 +190,8 @@ class PodHandler:
         dict of str to QueuedPodInfo
         """
         found = {}
-        for (key, info), held in zip(infos.items(), self.indexer.get_many(infos), strict=True):
-            if held is None or held.spec.node_name or held.metadata.uid != info.pod.metadata.uid:
+        for (key, info), latest in zip(infos.items(), self.indexer.get_many(infos), strict=True):
+            if latest is None or latest.spec.node_name or latest.metadata.uid != info.pod.metadata.uid:
                 found[key] = info
         return found
 

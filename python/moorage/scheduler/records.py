@@ -18,9 +18,11 @@ RUNNING = "a transaction cannot begin while pods are being bound"
 class Part(Protocol):
     """State that can be saved, and restored any number of times."""
 
-    def save(self) -> object: ...
+    def save(self) -> object:
+        """Return the state, for `undo`."""
 
-    def undo(self, saved: Any) -> None: ...
+    def undo(self, saved: Any) -> None:
+        """Restore the state of `save`."""
 
 
 class Shared:
@@ -33,6 +35,7 @@ class Shared:
         self._scheduler = scheduler
 
     def save(self) -> object:
+        """Return the shared data and their state."""
         made = self._scheduler.handle.made()
         caches = [getattr(one, name, None) for one in made.values() for name in ("pv_cache", "pvc_cache")]
         parts: list[Part] = [cache for cache in caches if cache is not None]
@@ -40,12 +43,13 @@ class Shared:
         return made.copy(), [(part, part.save()) for part in parts], with_volumes
 
     def undo(self, saved: object) -> None:
+        """Restore the state of `save`."""
         made, parts, with_volumes = cast(Any, saved)
         now = self._scheduler.handle.made()
         now.clear()
         now.update(made)
-        for part, what in parts:
-            part.undo(what)
+        for part, state in parts:
+            part.undo(state)
         for engine in self._engines():
             if engine not in with_volumes:
                 vars(engine).pop("for_volumes", None)
@@ -110,8 +114,8 @@ class Records:
         mark, parts = cast(Any, saved)
         self._scheduler.bindings.stop()  # first, so that no thread writes to the store any more
         cast(ObjectStore, self._scheduler.client).undo(mark)  # before informers, so that watches rewind
-        for part, what in parts:
-            part.undo(what)
+        for part, state in parts:
+            part.undo(state)
 
     def release(self, saved: object) -> None:
         """Drop the state of `save` without restoring it."""

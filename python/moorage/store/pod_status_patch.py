@@ -23,7 +23,8 @@ class PodPatcher(Protocol):
         *,
         type: PatchType = "merge",
         subresource: str = "",
-    ) -> Pod: ...
+    ) -> Pod:
+        """Change parts of a pod; see `ObjectClient.patch`."""
 
 
 def patch_pod_status(client: PodPatcher, current: Pod, status: PodStatus) -> None:

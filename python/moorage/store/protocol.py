@@ -88,7 +88,24 @@ class ObjectClient(Protocol):
         label_selector: Selector = "",
         field_selector: str = "",
     ) -> ListResult[T]:
-        """Return the objects of a kind, in one namespace or in all."""
+        """List the objects of a kind.
+
+        Parameters
+        ----------
+        kind : type or str
+        namespace : str
+            "" for all namespaces.
+        label_selector : str or LabelSelectorMatcher
+        field_selector : str
+            "" for all objects.
+
+        Returns
+        -------
+        objects : list of Object
+            In the order of their keys, ``namespace/name``.
+        resource_version : str
+            At which they were read.
+        """
 
     def watch(
         self,
@@ -99,10 +116,40 @@ class ObjectClient(Protocol):
         label_selector: Selector = "",
         field_selector: str = "",
     ) -> Watcher[T]:
-        """Return the events after `resource_version`; without one, the objects as ADDED, then the events."""
+        """Watch the objects of a kind.
+
+        Parameters
+        ----------
+        kind, namespace, label_selector, field_selector
+            As for `list`.
+        resource_version : str
+            The watch begins with the first event after it; without one with the objects, as ADDED.
+
+        Returns
+        -------
+        Watcher
+
+        Raises
+        ------
+        ResourceExpiredError
+            The server's history does not reach back to that version.
+        """
 
     def get(self, kind: type[T] | str, name: str, namespace: str = "") -> T:
-        """Return one object."""
+        """Return one object.
+
+        Parameters
+        ----------
+        kind : type or str
+        name : str
+        namespace : str
+            "" for kinds without namespaces.
+
+        Raises
+        ------
+        NotFoundError
+            The object does not exist.
+        """
 
     def create(self, obj: T) -> T:
         """Store a new object; return it as stored."""
@@ -120,7 +167,23 @@ class ObjectClient(Protocol):
         type: PatchType = "merge",
         subresource: str = "",
     ) -> T:
-        """Change parts of an object, or of its subresource ``status``; return it as stored."""
+        """Change parts of an object.
+
+        Parameters
+        ----------
+        kind : type or str
+        name, namespace : str
+        patch : dict or list of dict
+            JSON values with the field names of the API.
+        type : {"merge", "strategic", "json"}
+        subresource : {"", "status"}
+            "status" changes the status alone, "" everything else.
+
+        Returns
+        -------
+        Object
+            As stored.
+        """
 
     def delete(
         self,
@@ -132,14 +195,30 @@ class ObjectClient(Protocol):
         resource_version: str = "",
         grace_period_seconds: int | None = None,
     ) -> T:
-        """Remove an object that meets the preconditions.
+        """Remove an object.
+
+        Parameters
+        ----------
+        kind : type or str
+        name, namespace : str
+        uid, resource_version : str
+            Preconditions; "" for none.
+        grace_period_seconds : int, optional
+            By default the server's choice.
 
         Returns
         -------
         Object
             The last state, or the state in which the object waits for finalizers or for the end of its grace
-            period. (A grace period of None is the server's choice.)
+            period.
         """
 
     def bind(self, pod: Pod, node: str) -> None:
-        """Bind a pod to a node, as the subresource ``pods/binding`` does."""
+        """Bind a pod to a node, as the subresource ``pods/binding`` does.
+
+        Parameters
+        ----------
+        pod : Pod
+        node : str
+            The node's name.
+        """

@@ -147,7 +147,7 @@ class Watch(Generic[T]):
             return self._position, self._version, self._initial, self._closed, self._pending.copy()
 
     def undo(self, saved: object) -> None:
-        """Restore the state of `save`, after the store itself has been restored."""
+        """Restore the state of `save`. The store must have been restored before."""
         with self._changed:
             self._position, self._version, self._initial, self._closed, pending = cast(Any, saved)
             self._pending = pending.copy()

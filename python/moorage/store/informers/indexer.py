@@ -193,7 +193,13 @@ class Indexer(Generic[T]):
         return list(self.items_by_index(name, value).values())
 
     def items_by_index(self, name: str, value: str) -> dict[str, T]:
-        """Return a new dict of key to object, of the objects that `by_index` returns."""
+        """Return the objects that have a value in an index, by key; see `by_index`.
+
+        Returns
+        -------
+        dict of str to Object
+            A copy.
+        """
         with self.lock:
             return self._index(name).get(value, {}).copy()
 
@@ -228,7 +234,19 @@ class Indexer(Generic[T]):
             return len(self._index(name).get(value, ()))
 
     def put(self, key: str, obj: T) -> T | None:
-        """Store an object under a key; return the object that it replaces, or None."""
+        """Store an object.
+
+        Parameters
+        ----------
+        key : str
+            ``namespace/name``, or the name where the kind has no namespaces.
+        obj : Object
+
+        Returns
+        -------
+        Object or None
+            The object that it replaces.
+        """
         with self.lock:
             if self._is_saved:
                 self._copy()

@@ -40,6 +40,7 @@ cdef class Preemptor(DryRuns):
     cdef Outcomes outcomes
     cdef tuple target, budgets_set
 
+    cdef int _set_target(self, int32_t pod_class, tuple budgets, int32_t node_name, int32_t pinned) except -1
     cdef int32_t _fitting_row(self, Py_ssize_t following) except -2
     cdef int32_t _row_to_clear(self, int64_t offset, int32_t percentage, int32_t least) except -2
     cdef int _try_each(self, int32_t word, uint64_t bits) except -1

@@ -214,19 +214,14 @@ cdef class Preemptor(DryRuns):
             There are fewer offsets than pods, or a filter is not part of the core.
         """
         cdef int32_t n = <int32_t>len(pods), row, at
-        self.state.classes.check(pod_class)
-        self.state.symbols.check(node_name)
-        self.state.symbols.check(pinned)
-        cdef Evictions out = Evictions(self.state, n)
-        cdef Shape shape = self.state.classes.shape(pod_class)
         if offsets is not None and offsets.shape[0] < n:
             raise ValueError("an offset for each pod is wanted")
-        if not self.suits:
-            raise ValueError("a filter is none of the core's")
+        self._set_target(pod_class, tuple(budgets), node_name, pinned)
+        cdef Evictions out = Evictions(self.state, n)
+        cdef Shape shape = self.state.classes.shape(pod_class)
         self.decider._save()
         self.state.ledger.make_room(n)
         self.state.ledger.reserve_rows(self.state.table.used)
-        self.target, self.budgets_set = (pod_class, node_name, pinned), tuple(budgets)
         self.moves = -1
         for at in range(n):
             self._bring_up_to_date()
@@ -263,14 +258,20 @@ cdef class Preemptor(DryRuns):
         ValueError
             A filter is not part of the core.
         """
+        self._set_target(pod_class, tuple(budgets), node_name, pinned)
+        self._make_ready()
+        return self.outcomes.c.potentials
+
+    cdef int _set_target(self, int32_t pod_class, tuple budgets, int32_t node_name,
+                         int32_t pinned) except -1:
+        """Set what the next pods have in common; see `place_run` for the errors."""
         self.state.classes.check(pod_class)
         self.state.symbols.check(node_name)
         self.state.symbols.check(pinned)
         if not self.suits:
             raise ValueError("a filter is none of the core's")
-        self.target, self.budgets_set = (pod_class, node_name, pinned), tuple(budgets)
-        self._make_ready()
-        return self.outcomes.c.potentials
+        self.target, self.budgets_set = (pod_class, node_name, pinned), budgets
+        return 0
 
     def choose(self, int64_t offset=0, int32_t percentage=10, int32_t least=100):
         """Choose the best node to evict pods from. Nothing is changed.

@@ -286,9 +286,9 @@ def _swap(ClusterState state, int32_t number, int32_t other, new, int32_t pod_cl
 
 
 cdef object _leave(ClusterState state, int32_t number):
-    held = state.ledger.object_of(number)
+    pod = state.ledger.object_of(number)
     state._leave(number)
-    return held
+    return pod
 
 
 def _expire(ClusterState state, double now):

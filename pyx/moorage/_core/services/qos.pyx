@@ -82,8 +82,8 @@ def misfits(ClusterState state not None, pod, str name not None, without=(), bin
     cdef set seen = set()
     for at in range(shape.c.n_others):
         others[shape.c.others[at].resource] = shape.c.others[at].value
-    for gone in without:
-        number = state.ledger.find(UID.of(METADATA.of(gone)))
+    for removed in without:
+        number = state.ledger.find(UID.of(METADATA.of(removed)))
         if number < 0 or state.ledger.row_of(number) != row or number in seen:
             continue
         seen.add(number)

@@ -83,29 +83,29 @@ cdef class RunningPods(BinderStore):
             self.groups.setdefault(self.unit_key(pod), set()).add(UID.of(METADATA.of(pod)))
             return
         name = NAME.of(METADATA.of(pod))
-        held = self.singles.setdefault(name, pod)
-        if held is pod:
+        pods = self.singles.setdefault(name, pod)
+        if pods is pod:
             return
-        if type(held) is list:
-            (<list>held).append(pod)
+        if type(pods) is list:
+            (<list>pods).append(pod)
         else:
-            self.singles[name] = [held, pod]
+            self.singles[name] = [pods, pod]
 
     cpdef _drop(self, pod):
         cdef str name, uid = UID.of(METADATA.of(pod))
         cdef list rest
         if self._has_group(pod):
             key = self.unit_key(pod)
-            held = self.groups[key]
-            (<set>held).discard(uid)
-            if not held:
+            uids = self.groups[key]
+            (<set>uids).discard(uid)
+            if not uids:
                 del self.groups[key]
             return
         name = NAME.of(METADATA.of(pod))
-        held = self.singles.pop(name)
-        if type(held) is not list:
+        pods = self.singles.pop(name)
+        if type(pods) is not list:
             return
-        rest = [other for other in <list>held if UID.of(METADATA.of(other)) != uid]
+        rest = [other for other in <list>pods if UID.of(METADATA.of(other)) != uid]
         self.singles[name] = rest if len(rest) > 1 else rest[0]
 
     def running(self, str key not None):
@@ -125,9 +125,9 @@ cdef class RunningPods(BinderStore):
         if not key.startswith(f"{self.single}/"):
             return tuple(sorted(self.groups.get(key, ())))
         namespace, _, name = key[len(self.single) + 1 :].partition("/")
-        held = self.singles.get(name, [])
+        pods = self.singles.get(name, [])
         return tuple(sorted([
             UID.of(METADATA.of(pod))
-            for pod in (held if type(held) is list else [held])
+            for pod in (pods if type(pods) is list else [pods])
             if NAMESPACE.of(METADATA.of(pod)) == namespace
         ]))

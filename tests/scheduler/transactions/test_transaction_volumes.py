@@ -20,7 +20,6 @@ import moorage as mo
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from moorage.scheduler import Scheduler
-from moorage.scheduler.records import parts_of
 from moorage.scheduler.volume_controllers import SimulatedController
 from moorage.store import ObjectStore
 from moorage.volume.binding.assume_cache import AssumeCache
@@ -81,7 +80,9 @@ def pending(one: Scheduler) -> list[Pod]:
 
 
 def caches(one: Scheduler) -> list[AssumeCache[Any]]:
-    return [part for shared in one.handle.made().values() for part in parts_of(shared)]
+    made = one.handle.made().values()
+    caches = [getattr(shared, name, None) for shared in made for name in ("pv_cache", "pvc_cache")]
+    return [cache for cache in caches if cache is not None]
 
 
 def assumed(cache: AssumeCache[Any]) -> dict[str, tuple[Any, ...]]:

@@ -34,6 +34,8 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Zone:
+    """A zone, its number of nodes, and the use of its resources."""
+
     name: str
     nodes: int
     use: tuple[Use, ...]

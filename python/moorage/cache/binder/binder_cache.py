@@ -281,16 +281,27 @@ class BinderCache(ClusterCache):
     # ---- units
 
     def get_unit_scheduling_status(self, unit_key: str) -> SchedulingStatus:
-        """UNKNOWN for a unit that nothing is known of."""
+        """The status of a unit.
+
+        Parameters
+        ----------
+        unit_key : str
+
+        Returns
+        -------
+        SchedulingStatus
+            UNKNOWN for an unknown unit.
+        """
         with self.lock:
             return self.units.get_unit_scheduling_status(unit_key)
 
     def set_unit_scheduling_status(self, unit_key: str, status: SchedulingStatus) -> None:
+        """Set the status of a unit."""
         with self.lock:
             self.units.set_unit_scheduling_status(unit_key, status)
 
     def get_unit_status(self, unit_key: str) -> UnitStatus:
-        """A unit's status and running pods."""
+        """Status and running pods of a unit."""
         with self.lock:
             return self.units.get_unit_status(unit_key)
 
@@ -312,7 +323,17 @@ class BinderCache(ClusterCache):
             self.markers.mark_pod_to_delete(pod, preemptor)
 
     def remove_delete_pod_marker(self, pod: Pod, preemptor: Pod) -> None:
-        """Take a preemptor's marker back; CacheError where it is another one's."""
+        """Remove the marker of a preemptor.
+
+        Parameters
+        ----------
+        pod, preemptor : Pod
+
+        Raises
+        ------
+        CacheError
+            The marker is another preemptor's.
+        """
         with self.lock:
             self.markers.remove_delete_pod_marker(pod, preemptor)
 
@@ -332,6 +353,7 @@ class BinderCache(ClusterCache):
             self.markers.remove_delete_pod_marker_by_key(pod_key, preemptor_key)
 
     def is_pod_marked_to_delete(self, pod: Pod) -> bool:
+        """Whether a pod is marked as to be deleted."""
         with self.lock:
             return self.markers.is_pod_marked_to_delete(pod)
 
@@ -461,62 +483,110 @@ class BinderCache(ClusterCache):
             self.nodes.set_node(node)
 
     def update_node(self, old: Node | None, new: Node) -> None:
-        """Replace a node; one that is not known is added."""
+        """Replace a node; an unknown one is added."""
         self.add_node(new)
 
     def delete_node(self, node: Node) -> None:
-        """Remove a Node; its row stays while it has pods, or an NMNode or CNR describes it."""
+        """Remove a Node; its row stays while it has pods, an NMNode or a CNR.
+
+        Parameters
+        ----------
+        node : Node
+
+        Raises
+        ------
+        CacheError
+            The node is not known.
+        """
         with self.lock:
             self.nodes.delete_node(node)
 
     def add_nm_node(self, nm_node: NMNode) -> None:
-        """Set what a second agent (NMNode) reports of a node."""
+        """Set the resources of a node that a second agent (NMNode) reports."""
         with self.lock:
             self.nodes.set_nm_node(nm_node)
 
     def update_nm_node(self, old: NMNode | None, new: NMNode) -> None:
+        """`add_nm_node` of the new state."""
         self.add_nm_node(new)
 
     def delete_nm_node(self, nm_node: NMNode) -> None:
+        """Remove an NMNode.
+
+        Parameters
+        ----------
+        nm_node : NMNode
+
+        Raises
+        ------
+        CacheError
+            It is not known.
+        """
         with self.lock:
             self.nodes.delete_nm_node(nm_node)
 
     def add_cnr(self, cnr: CNR) -> None:
-        """Set what a node has for best-effort pods (CustomNodeResource)."""
+        """Set the resources of a node for best-effort pods (CustomNodeResource)."""
         with self.lock:
             self.nodes.set_cnr(cnr)
 
     def update_cnr(self, old: CNR | None, new: CNR) -> None:
+        """`add_cnr` of the new state."""
         self.add_cnr(new)
 
     def delete_cnr(self, cnr: CNR) -> None:
+        """Remove a CustomNodeResource.
+
+        Parameters
+        ----------
+        cnr : CNR
+
+        Raises
+        ------
+        CacheError
+            It is not known.
+        """
         with self.lock:
             self.nodes.delete_cnr(cnr)
 
     # ---- events of what belongs to pods
 
     def add_pod_group(self, group: PodGroup) -> None:
-        """Set a unit's status by the phase of its group."""
+        """Set the status of a unit by the phase of its group."""
         with self.lock:
             self.units.add_pod_group(group)
 
     def update_pod_group(self, old: PodGroup, new: PodGroup) -> None:
+        """Remove the status of the old group, and `add_pod_group` of the new one."""
         with self.lock:
             self.units.update_pod_group(old, new)
 
     def delete_pod_group(self, group: PodGroup) -> None:
+        """Remove the status of a unit."""
         with self.lock:
             self.units.delete_pod_group(group)
 
     def add_pdb(self, pdb: PodDisruptionBudget) -> None:
-        """Add or replace a disruption budget."""
+        """Add or replace a disruption budget.
+
+        Parameters
+        ----------
+        pdb : PodDisruptionBudget
+
+        Raises
+        ------
+        ValueError
+            The selector cannot be read.
+        """
         with self.lock:
             self.pdbs.set_pdb(pdb)
 
     def update_pdb(self, old: PodDisruptionBudget | None, new: PodDisruptionBudget) -> None:
+        """`add_pdb` of the new state."""
         self.add_pdb(new)
 
     def delete_pdb(self, pdb: PodDisruptionBudget) -> None:
+        """Remove a disruption budget, if it is known."""
         with self.lock:
             self.pdbs.delete_pdb(pdb)
 
@@ -527,11 +597,13 @@ class BinderCache(ClusterCache):
                 self.reservations.add_reservation(reservation)
 
     def update_reservation(self, old: Reservation, new: Reservation) -> None:
+        """Replace a reservation, or match it with its owner; does nothing where the feature gate is off."""
         if self.reservations is not None:
             with self._event():
                 self.reservations.update_reservation(old, new)
 
     def delete_reservation(self, reservation: Reservation) -> None:
+        """Remove a reservation; does nothing where the feature gate is off."""
         if self.reservations is not None:
             with self._event():
                 self.reservations.delete_reservation(reservation)

@@ -31,6 +31,8 @@ class Wire(Part, rename="pascal", kw_only=True, forbid_unknown_fields=True):
 
 
 class ObjectMeta(Part, kw_only=True):
+    """The part of metadata that is read."""
+
     name: str = ""
 
 
@@ -50,6 +52,8 @@ class NodeList(Part, kw_only=True, forbid_unknown_fields=True):
 
 
 class ExtenderFilterResult(Wire, kw_only=True):
+    """Response of the filter verb."""
+
     nodes: NodeList | None = None
     node_names: list[str] | None = None
     failed_nodes: dict[str, str] | None = None
@@ -58,24 +62,34 @@ class ExtenderFilterResult(Wire, kw_only=True):
 
 
 class HostPriority(Wire, kw_only=True):
+    """Score of one node."""
+
     host: str = ""
     score: Int64 = 0
 
 
 class ExtenderBindingResult(Wire, kw_only=True):
+    """Response of the bind verb."""
+
     error: str = ""
 
 
 class MetaPod(Wire, kw_only=True):
+    """A pod by its UID."""
+
     uid: str = field(default="", name="UID")
 
 
 class MetaVictims(Wire, kw_only=True):
+    """Victims on one node."""
+
     pods: list[MetaPod] | None = None
     num_pdb_violations: Int64 = field(default=0, name="NumPDBViolations")
 
 
 class ExtenderPreemptionResult(Wire, kw_only=True):
+    """Response of the preempt verb."""
+
     node_name_to_meta_victims: dict[str, MetaVictims] | None = None
 
 

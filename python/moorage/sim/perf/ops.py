@@ -91,11 +91,15 @@ def _check_duration(text: str) -> None:
 
 
 class CountedOp(Op, frozen=True, kw_only=True):
+    """An operation that is about a number of objects."""
+
     count: Count = 0
     count_param: str = ""
 
 
 class TemplateOp(CountedOp, frozen=True, kw_only=True):
+    """An operation whose templates have parameters."""
+
     template_params: dict[str, Any] = {}
 
     def template(self, run: Run, path: str) -> ObjectTemplate:
@@ -104,21 +108,29 @@ class TemplateOp(CountedOp, frozen=True, kw_only=True):
 
 
 class LabelNodes(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
+    """Labels the nodes with the values in turn."""
+
     label_key: str
     label_values: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
 
 
 class UniqueNodeLabel(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
+    """Labels each node with its UID."""
+
     label_key: str
 
 
 class NodeAllocatable(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
+    """Adds allocatable resources, and a CSINode, to each node."""
+
     node_allocatable: dict[str, str | int | float] = {}
     csi_node_allocatable: dict[str, VolumeNodeResources] = {}
     migrated_plugins: tuple[str, ...] = ()
 
 
 class CreateNodes(TemplateOp, frozen=True):
+    """Creates nodes, and changes them by at most one strategy."""
+
     node_template_path: str = ""
     node_allocatable_strategy: NodeAllocatable | None = None
     label_node_prepare_strategy: LabelNodes | None = None
@@ -139,6 +151,8 @@ class CreateNodes(TemplateOp, frozen=True):
 
 
 class CreateNamespaces(CountedOp, frozen=True):
+    """Creates namespaces, ``prefix-0`` and so on."""
+
     prefix: str
     namespace_template_path: str = ""
 
@@ -150,6 +164,8 @@ class CreateNamespaces(CountedOp, frozen=True):
 
 
 class CreatePods(TemplateOp, frozen=True):
+    """Creates pods, and waits until all are scheduled unless `skip_wait_to_completion`."""
+
     count_multiplier_param: str = ""
     steady_state: bool = False
     steady_state_param: str = ""
@@ -223,6 +239,8 @@ class CreatePods(TemplateOp, frozen=True):
 
 
 class CreatePodSets(CountedOp, frozen=True):
+    """Creates the pods of an operation in each of several namespaces."""
+
     namespace_prefix: str
     create_pods_op: CreatePods
 
@@ -239,6 +257,8 @@ class CreatePodSets(CountedOp, frozen=True):
 
 
 class DeletePods(Op, frozen=True):
+    """Deletes pods by namespace and labels, at a rate."""
+
     namespace: str
     label_selector: dict[str, str] = {}
     delete_pods_per_second: Count = 0
@@ -257,6 +277,8 @@ class DeletePods(Op, frozen=True):
 
 
 class Churn(Op, frozen=True):
+    """Creates, or creates and deletes in turn, objects at intervals in the background."""
+
     mode: Literal["create", "recreate"]
     template_paths: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     number: Count = 0
@@ -290,6 +312,8 @@ class Churn(Op, frozen=True):
 
 
 class Barrier(Op, frozen=True):
+    """Waits until pods are scheduled, or have been attempted."""
+
     namespaces: tuple[str, ...] = ()
     label_selector: dict[str, str] = {}
     stage_requirement: Literal["Scheduled", "Attempted"] = "Scheduled"
@@ -305,6 +329,8 @@ class Barrier(Op, frozen=True):
 
 
 class Sleep(Op, frozen=True):
+    """Lets virtual time pass while scheduling continues."""
+
     duration: str = ""
     duration_param: str = ""
 
@@ -318,6 +344,8 @@ class Sleep(Op, frozen=True):
 
 
 class CreateAny(TemplateOp, frozen=True, kw_only=True):
+    """Creates objects of any kind."""
+
     template_path: str
     namespace: str = ""
     count: Count = 1
@@ -346,6 +374,8 @@ class CreatePodGroups(TemplateOp, frozen=True):
 
 
 class UpdateAny(TemplateOp, frozen=True, kw_only=True):
+    """Updates objects of any kind, at a rate."""
+
     template_path: str
     namespace: str = ""
     count: Count = 1
@@ -359,6 +389,8 @@ class UpdateAny(TemplateOp, frozen=True, kw_only=True):
 
 
 class StartCollectingMetrics(Op, frozen=True):
+    """Begins the measurement of pods by namespace and labels."""
+
     namespaces: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     name: str = ""
     label_selector: dict[str, str] = {}
@@ -368,6 +400,8 @@ class StartCollectingMetrics(Op, frozen=True):
 
 
 class StopCollectingMetrics(Op, frozen=True):
+    """Ends the measurement."""
+
     def execute(self, run: Run, number: int) -> None:
         if run.meter.window is None:
             raise InputError("no startCollectingMetrics before", path="opcode")

@@ -78,19 +78,15 @@ def registrations(framework: Framework) -> dict[str, list[ClusterEventWithHint]]
     for base in REJECTING:
         for plugin in framework.profile.at(base):
             if plugin.name not in found:
-                registered = (
-                    plugin.events_to_register() if isinstance(plugin, EnqueueExtensions) else ANY_EVENT
-                )
-                found[plugin.name] = _with_taint_events(registered)
+                events = plugin.events_to_register() if isinstance(plugin, EnqueueExtensions) else ANY_EVENT
+                found[plugin.name] = _with_taint_events(events)
     if framework.handle.extenders:
         found[EXTENDER] = list(ANY_EVENT)
     return found
 
 
 def _with_taint_events(registered: Iterable[ClusterEventWithHint]) -> list[ClusterEventWithHint]:
-    """Add UPDATE_NODE_TAINT where a plugin has node additions: a new node may have a taint that is removed
-    later.
-    """
+    """Add UPDATE_NODE_TAINT to node additions: a new node may have a taint that is removed later."""
     events, actions = list(registered), 0
     for one in events:
         if one.event.resource == NODE:
@@ -120,15 +116,11 @@ class Hints:
 
     def __init__(self, frameworks: Mapping[str, Framework]) -> None:
         self._errors = next(iter(frameworks.values())).handle.plugin_errors
-        made: dict[Framework, dict[str, list[ClusterEventWithHint]]] = {}
+        made = {framework: registrations(framework) for framework in dict.fromkeys(frameworks.values())}
         self.by_plugin: dict[str, list[ClusterEvent]] = {}
-        for framework in frameworks.values():
-            if framework not in made:
-                made[framework] = registrations(framework)
-                for name, events in made[framework].items():
-                    known = self.by_plugin.setdefault(name, [])
-                    for one in events:
-                        known.append(one.event)
+        for registered in made.values():
+            for name, events in registered.items():
+                self.by_plugin.setdefault(name, []).extend(one.event for one in events)
         self.by_profile = {name: made[framework] for name, framework in frameworks.items()}
         self.is_registered = lru_cache(CACHED)(self._is_registered)
         self.questions = lru_cache(CACHED)(self._questions)

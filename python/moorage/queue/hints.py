@@ -120,7 +120,9 @@ class Hints:
         self.by_plugin: dict[str, list[ClusterEvent]] = {}
         for registered in made.values():
             for name, events in registered.items():
-                self.by_plugin.setdefault(name, []).extend(one.event for one in events)
+                known = self.by_plugin.setdefault(name, [])
+                for one in events:
+                    known.append(one.event)
         self.by_profile = {name: made[framework] for name, framework in frameworks.items()}
         self.is_registered = lru_cache(CACHED)(self._is_registered)
         self.questions = lru_cache(CACHED)(self._questions)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from moorage import Scheduler
 from moorage._core.decide import pod_batch
 from moorage._core.decide.placer import Placer
-from moorage._core.decide.pod_batch import PodBatch
+from moorage._core.decide.pod_batch import LedgerSink, PodBatch
 from moorage.objects.model.pod import Pod
 
 NONE = np.zeros(0, dtype=np.int32)
@@ -61,7 +61,9 @@ class Batch:
         """Enter the placed pods in the ledger, so that later pods find them; answers them."""
         placed = np.flatnonzero(self.rows >= 0).tolist()
         for at in placed:
-            self.state.assume_rows(self.targets[at][0], [self.pods[at]], self.rows[at : at + 1])
+            out, rows = room(self.state, 1)
+            rows[0] = self.rows[at]
+            LedgerSink().enter(PodBatch(self.state, [self.pods[at]]), out, 0, 1)
         return [self.pods[at] for at in placed]
 
     def again(self) -> None:

@@ -80,6 +80,30 @@ void mr_candidates_point(mr_candidates *c, const mr_search *search)
     if (c->n != search->n || memcmp(&before, &c->key, offsetof(mr_bucket_key, domains))) c->state = MR_UNMADE;
 }
 
+size_t mr_candidates_layout(mr_candidates *c, char *memory, int32_t stride)
+{
+    const size_t supers = (size_t)c->search.n / (MR_LANES * MR_LANES) + 1, blocks = supers * MR_LANES;
+    const size_t buckets = (size_t)stride;
+    size_t bytes = 0;
+#define ARRAY(array, items)                                         \
+    do {                                                            \
+        if (memory) c->array = (void *)(memory + bytes);            \
+        bytes += ((items) * sizeof *c->array + 63) / 64 * 64;       \
+    } while (0)
+    ARRAY(totals, blocks * MR_LANES);
+    ARRAY(bucket, blocks * MR_LANES);
+    ARRAY(blocks, blocks * buckets);
+    ARRAY(supers, supers * buckets);
+    ARRAY(fits, blocks * buckets);
+    ARRAY(counts, blocks / MR_COUNTED * buckets);
+    ARRAY(keys, buckets * MR_KEY);
+    ARRAY(hashes, buckets);
+    ARRAY(feasible, buckets);
+    ARRAY(member, buckets);
+    if (memory) c->stride = stride;
+    return bytes;
+}
+
 /* Pods in the row's own domain, + 1; 0 without one. */
 static inline int32_t count_of(const mr_counter *counter, const int32_t *row_pods, int32_t row)
 {
@@ -292,7 +316,7 @@ static int fill(mr_candidates *c, const int32_t *lanes, uint8_t *seen)
             int16_t *max = &c->supers[b / MR_LANES * stride + g], of_block = c->blocks[b * stride + g];
             *max = of_block > *max ? of_block : *max;
         }
-    return MR_KEPT;
+    return MR_VALID;
 }
 
 #define OUT_OF_RANGE (-1) /* as the largest total of a block */
@@ -336,7 +360,7 @@ static int fill_one_bucket(mr_candidates *c)
         c->feasible[0] += count;
     }
     c->used = 1;
-    return MR_KEPT;
+    return MR_VALID;
 }
 
 int mr_candidates_build(mr_candidates *c, const mr_changes *changes, int32_t *lanes, uint8_t *seen)
@@ -373,7 +397,7 @@ void mr_candidates_refresh(mr_candidates *c, int32_t position)
 void mr_candidates_follow(mr_candidates *c, const mr_changes *changes)
 {
     if (changes->head - c->cursor > changes->mask + 1) c->state = MR_UNMADE; /* the ring has lost some */
-    for (; c->cursor < changes->head && c->state == MR_KEPT; c->cursor++) {
+    for (; c->cursor < changes->head && c->state == MR_VALID; c->cursor++) {
         const int64_t at = c->cursor & changes->mask;
         const int32_t row = changes->id[at], kind = changes->kind[at];
         if (kind > MR_LOG_ORDER) continue;

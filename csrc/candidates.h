@@ -60,6 +60,20 @@ MR_INLINED int32_t mr_bits(uint64_t w)
     return (int32_t)((((w + (w >> 4)) & 0x0F0F0F0F0F0F0F0Full) * 0x0101010101010101ull) >> 56);
 }
 
+/* Place of the k-th bit that is set, counted from 0. */
+MR_INLINED int32_t mr_nth_bit(uint64_t w, int32_t k)
+{
+    int32_t place = 0;
+    for (int32_t half = 32; half; half >>= 1) {
+        int32_t low = mr_bits(w & ((1ull << half) - 1));
+        int up = k >= low;
+        k -= up ? low : 0;
+        place += up ? half : 0;
+        w >>= up ? half : 0;
+    }
+    return place;
+}
+
 /* Bytes of 0 or 1 as bits: a product collects eight. */
 MR_INLINED uint64_t mr_bits_of(const uint8_t *bytes)
 {
@@ -78,7 +92,7 @@ static inline int32_t mr_blocks_of(const mr_candidates *c)
 
 enum {
     MR_UNMADE,
-    MR_KEPT,
+    MR_VALID,
     MR_MORE_BUCKETS, /* than there is room for: to be built again with more */
     MR_UNSUITED      /* totals out of range, too many buckets, or domains that are neither few nor single rows */
 };
@@ -99,6 +113,10 @@ int mr_candidates_suit(const mr_search *search);
 /* Points candidates at a search, whose memory may have moved. They are unmade where the keys of buckets consist of other
  * numbers than before. */
 void mr_candidates_point(mr_candidates *candidates, const mr_search *search);
+
+/* Points the arrays, for search.n positions and so many buckets, into `memory`; answers its bytes, which are to be 0.
+ * NULL: only answers. */
+size_t mr_candidates_layout(mr_candidates *candidates, char *memory, int32_t stride);
 
 /* Fills everything as of now; the arrays are zero before. `lanes` and `seen` are scratch, as in mr_found. Answers
  * whether several threads took part. */

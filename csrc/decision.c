@@ -15,20 +15,6 @@ typedef struct {
     int32_t from, to;
 } mr_range;
 
-/* Place of the k-th bit that is set, counted from 0. */
-MR_INLINED int32_t nth_bit(uint64_t w, int32_t k)
-{
-    int32_t place = 0;
-    for (int32_t half = 32; half; half >>= 1) {
-        int32_t low = mr_bits(w & ((1ull << half) - 1));
-        int up = k >= low;
-        k -= up ? low : 0;
-        place += up ? half : 0;
-        w >>= up ? half : 0;
-    }
-    return place;
-}
-
 /* Feasible positions of a block, of all buckets that take part. Here as below, `stride` is that of the candidates: where
  * it is 1, as for most classes, the compiler sees that there is one bucket. */
 MR_INLINED uint64_t fits_in(const mr_candidates *c, const mr_live *live, int32_t stride, int32_t block)
@@ -57,7 +43,7 @@ MR_INLINED int32_t nth_feasible(const mr_candidates *c, const mr_live *live, int
     uint64_t word = block < blocks ? fits_in(c, live, stride, block) & (~0ull << from % MR_LANES) : 0;
     while (block < blocks) {
         int32_t count = mr_bits(word);
-        if (*k < count) return block * MR_LANES + nth_bit(word, *k);
+        if (*k < count) return block * MR_LANES + mr_nth_bit(word, *k);
         *k -= count;
         for (block++; block % MR_COUNTED == 0 && block < blocks; block += MR_COUNTED) {
             count = count_in(c, live, stride, block / MR_COUNTED);
@@ -187,33 +173,19 @@ MR_INLINED int32_t first_tie(const mr_candidates *c, const mr_live *live, int32_
     return -1;
 }
 
-/* The tie with the smallest key of Go's heap, as far as one has been found. */
-typedef struct {
-    int32_t position;
-    int32_t seen;  /* feasible ones before */
-    int32_t until; /* indices below cannot win: within a level of the heap keys grow, so its first tie is the best */
-    uint32_t key;
-} mr_top;
-
-MR_INLINED void heap_tie(const mr_candidates *c, const mr_live *live, int32_t stride, const int16_t *goal,
-                         mr_range range, mr_top *top)
+/* Offers the ties of a range to the heap, of which `seen` feasible ones stand before; answers how many do after it. */
+MR_INLINED int32_t heap_tie(const mr_candidates *c, const mr_live *live, int32_t stride, const int16_t *goal,
+                            mr_range range, int32_t seen, mr_top *top)
 {
     for (int32_t block = range.from / MR_LANES; block * MR_LANES < range.to; block++) {
         const uint64_t inside = lanes_in(range, block * MR_LANES), fits = fits_in(c, live, stride, block) & inside;
         const int32_t count = mr_bits(fits);
-        uint64_t ties = top->seen + count > top->until ? ties_in(c, live, stride, goal, block) & inside : 0;
-        for (; ties; ties &= ties - 1) {
-            const int32_t index = top->seen + mr_bits(fits & ((ties & -ties) - 1));
-            if (index < top->until) continue;
-            const uint32_t key = mr_heap_key(index);
-            if (top->position < 0 || key < top->key) {
-                top->key = key;
-                top->position = block * MR_LANES + __builtin_ctzll(ties);
-            }
-            top->until = mr_next_level(index);
-        }
-        top->seen += count;
+        uint64_t ties = seen + count > top->until ? ties_in(c, live, stride, goal, block) & inside : 0;
+        for (; ties; ties &= ties - 1)
+            mr_top_offer(top, seen + mr_bits(fits & ((ties & -ties) - 1)), block * MR_LANES + __builtin_ctzll(ties));
+        seen += count;
     }
+    return seen;
 }
 
 /* A row of a bucket that has feasible ones. */
@@ -342,9 +314,9 @@ MR_INLINED void decide(mr_candidates *c, int32_t stride, int32_t start, int32_t 
         find_goals(&live, goal);
     }
     if (heap) {
-        mr_top top = {-1, 0, 0, 0};
-        heap_tie(c, &live, stride, goal, ranges[0], &top);
-        heap_tie(c, &live, stride, goal, ranges[1], &top);
+        mr_top top = {.position = -1};
+        const int32_t seen = heap_tie(c, &live, stride, goal, ranges[0], 0, &top);
+        heap_tie(c, &live, stride, goal, ranges[1], seen, &top);
         decision->position = top.position;
         return;
     }

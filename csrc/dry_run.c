@@ -3,27 +3,20 @@
 #include <stddef.h>
 #include <string.h>
 
-static int filters(const mr_plan *plan, int32_t kernel)
-{
-    for (int32_t i = 0; i < plan->n_filters; i++)
-        if (plan->filters[i] == kernel) return 1;
-    return 0;
-}
-
 void mr_preemptor_read(mr_preemptor *p)
 {
     const mr_plan *plan = p->search->plan;
     const mr_shape *shape = p->search->shape;
     const mr_terms *terms = p->search->pod.terms;
-    const int fit = filters(plan, MR_NODE_RESOURCES_FIT);
+    const int fit = mr_filters(plan, MR_NODE_RESOURCES_FIT);
     p->priority = shape->priority;
     p->need_cpu = fit && shape->need_cpu > 0 ? shape->need_cpu : INT64_MIN;
     p->need_memory = fit && shape->need_memory > 0 ? shape->need_memory : INT64_MIN;
     p->slots = fit ? 1 : INT32_MIN;
     p->n_others = fit ? shape->n_others : 0;
-    p->ports = shape->n_ports && filters(plan, MR_NODE_PORTS);
-    p->spread = terms && terms->n_hard && filters(plan, MR_POD_TOPOLOGY_SPREAD);
-    p->inter_pod = terms && !mr_inter_pod_skips(terms) && filters(plan, MR_INTER_POD_AFFINITY);
+    p->ports = shape->n_ports && mr_filters(plan, MR_NODE_PORTS);
+    p->spread = terms && terms->n_hard && mr_filters(plan, MR_POD_TOPOLOGY_SPREAD);
+    p->inter_pod = terms && !mr_inter_pod_skips(terms) && mr_filters(plan, MR_INTER_POD_AFFINITY);
     p->terms = p->spread || p->inter_pod;
     p->more = p->n_others || p->ports || p->terms;
 }
@@ -94,8 +87,8 @@ static int ports_taken(const mr_preemptor *p, int32_t row, const mr_pod_entry *p
 /* Whether the filters that count pods let the preemptor in. */
 static int terms_pass(const mr_preemptor *p, const scene *s, int32_t row)
 {
-    if (p->spread && mr_spread_filter_without(p->search->pod.terms, row, s->removed)) return 0;
-    return !p->inter_pod || !mr_inter_pod_filter_without(p->search->pod.terms, row, s->removed);
+    if (p->spread && mr_spread_filter(p->search->pod.terms, row, s->removed)) return 0;
+    return !p->inter_pod || !mr_inter_pod_filter(p->search->pod.terms, row, s->removed);
 }
 
 static int more_fits(const mr_preemptor *p, const scene *s, int32_t row)
@@ -129,10 +122,10 @@ static uint64_t judge(const mr_preemptor *p, const scene *s, int32_t row)
             reasons = mr_fit_filter_in(search->plan, search->cluster, search->shape, &search->pod, row, &s->room);
             break;
         case MR_POD_TOPOLOGY_SPREAD:
-            reasons = p->spread ? mr_spread_filter_without(search->pod.terms, row, s->removed) : 0;
+            reasons = p->spread ? mr_spread_filter(search->pod.terms, row, s->removed) : 0;
             break;
         case MR_INTER_POD_AFFINITY:
-            reasons = p->inter_pod ? mr_inter_pod_filter_without(search->pod.terms, row, s->removed) : 0;
+            reasons = p->inter_pod ? mr_inter_pod_filter(search->pod.terms, row, s->removed) : 0;
             break;
         default: reasons = mr_filter(kernel, search->plan, search->cluster, search->shape, &search->pod, row);
         }

@@ -50,25 +50,16 @@ int mr_affinity_rejects(const mr_terms *terms, int32_t row)
     return !terms->affinity_off && !satisfies_affinity(terms, row, 0);
 }
 
-static inline uint64_t filter_without(const mr_terms *terms, int32_t row, const int32_t *gone)
+uint64_t mr_inter_pod_filter(const mr_terms *terms, int32_t row, const int32_t *removed)
 {
-    const int32_t *anti = gone ? gone + terms->n_hard + 1 : NULL;
+    const int32_t *anti = removed ? removed + terms->n_hard + 1 : NULL;
     if (terms->affinity_off) return 0;
-    if (!satisfies_affinity(terms, row, gone ? gone[terms->n_hard] : 0)) return MR_POD_AFFINITY_RULES | MR_UNRESOLVABLE;
+    if (!satisfies_affinity(terms, row, removed ? removed[terms->n_hard] : 0))
+        return MR_POD_AFFINITY_RULES | MR_UNRESOLVABLE;
     if (meets(terms->anti, terms->n_anti, row, anti)) return MR_POD_ANTI_AFFINITY_RULES;
-    if (meets(terms->existing, terms->n_existing, row, gone ? anti + terms->n_anti : NULL))
+    if (meets(terms->existing, terms->n_existing, row, removed ? anti + terms->n_anti : NULL))
         return MR_EXISTING_ANTI_AFFINITY_RULES;
     return 0;
-}
-
-uint64_t mr_inter_pod_filter(const mr_terms *terms, int32_t row)
-{
-    return filter_without(terms, row, NULL);
-}
-
-uint64_t mr_inter_pod_filter_without(const mr_terms *terms, int32_t row, const int32_t *gone)
-{
-    return filter_without(terms, row, gone);
 }
 
 int mr_inter_pod_scores(const mr_terms *terms)

@@ -1,5 +1,7 @@
 #include "plugins.h"
 
+#include <stddef.h>
+
 #define MIB (1024.0 * 1024.0)
 
 /* NodeResourcesFit (kube-scheduler v1.36, fit.go): pods first, then each requested resource against what is free. */
@@ -260,8 +262,8 @@ uint64_t mr_filter(int32_t kernel, const mr_plan *plan, const mr_cluster *cluste
         return mr_node_affinity_matches(cluster, shape, pod, row) ? 0 : MR_AFFINITY_OF_POD | MR_UNRESOLVABLE;
     case MR_NODE_PORTS: return mr_ports_conflict(cluster, shape, row);
     case MR_NODE_RESOURCES_FIT: return mr_fit_filter(plan, cluster, shape, pod, row);
-    case MR_POD_TOPOLOGY_SPREAD: return pod->terms ? mr_spread_filter(pod->terms, row) : 0;
-    case MR_INTER_POD_AFFINITY: return pod->terms ? mr_inter_pod_filter(pod->terms, row) : 0;
+    case MR_POD_TOPOLOGY_SPREAD: return pod->terms ? mr_spread_filter(pod->terms, row, NULL) : 0;
+    case MR_INTER_POD_AFFINITY: return pod->terms ? mr_inter_pod_filter(pod->terms, row, NULL) : 0;
     default: return 0;
     }
 }

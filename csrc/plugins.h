@@ -27,6 +27,14 @@ int64_t mr_fit_score(const mr_plan *plan, const mr_cluster *cluster, const mr_sh
 int64_t mr_balanced_allocation(const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape, int32_t row);
 int64_t mr_image_locality(const mr_cluster *cluster, const mr_shape *shape, int32_t row);
 
+/* 1 where a kernel is among the filters. */
+static inline int mr_filters(const mr_plan *plan, int32_t kernel)
+{
+    for (int32_t i = 0; i < plan->n_filters; i++)
+        if (plan->filters[i] == kernel) return 1;
+    return 0;
+}
+
 /* One filter's reason bits. */
 uint64_t mr_filter(int32_t kernel, const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape,
                    const mr_pod *pod, int32_t row);

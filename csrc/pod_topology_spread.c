@@ -48,31 +48,21 @@ static int32_t least_with(const mr_constraint *constraint, int32_t domain, int32
 }
 
 /* PodTopologySpread, DoNotSchedule (kube-scheduler v1.36, podtopologyspread/filtering.go). */
-static inline uint64_t filter_without(const mr_terms *terms, int32_t row, const int32_t *gone)
+uint64_t mr_spread_filter(const mr_terms *terms, int32_t row, const int32_t *removed)
 {
     for (int32_t i = 0; i < terms->n_hard; i++) {
         const mr_constraint *constraint = &terms->hard[i];
         int32_t domain = constraint->counter->domain[row];
         if (!domain) return MR_SPREAD_MISSING_LABEL | MR_UNRESOLVABLE;
         int32_t pods = constraint->counter->pods[domain], min = constraint->min;
-        if (gone && gone[i] && constraint->counter->counts[row]) {
-            pods -= gone[i];
+        if (removed && removed[i] && constraint->counter->counts[row]) {
+            pods -= removed[i];
             min = least_with(constraint, domain, pods);
         }
         int64_t skew = (int64_t)pods + constraint->self - min;
         if (skew > constraint->max_skew) return MR_SPREAD_SKEW;
     }
     return 0;
-}
-
-uint64_t mr_spread_filter(const mr_terms *terms, int32_t row)
-{
-    return filter_without(terms, row, NULL);
-}
-
-uint64_t mr_spread_filter_without(const mr_terms *terms, int32_t row, const int32_t *gone)
-{
-    return filter_without(terms, row, gone);
 }
 
 int mr_spread_lacks_key(const mr_terms *terms, int32_t row)

@@ -122,19 +122,6 @@ void mr_outcomes_try(mr_outcomes *o, const mr_preemptor *p, const mr_pod_span *s
     else play_again(o, word, __builtin_ctzll(bits));
 }
 
-/* The bit number k, from 0, of those that are set. */
-MR_INLINED uint64_t nth_bit(uint64_t bits, int32_t k)
-{
-    int at = 0;
-    for (int width = 32; width; width /= 2) {
-        const int32_t here = mr_bits(bits >> at & ((1ull << width) - 1));
-        const int skip = k >= here;
-        k -= skip ? here : 0;
-        at += skip ? width : 0;
-    }
-    return 1ull << at;
-}
-
 MR_DISPATCHED
 void mr_walk_begin(mr_walk *walk, const mr_outcomes *o, int64_t offset, int32_t percentage, int32_t least)
 {
@@ -147,7 +134,7 @@ void mr_walk_begin(mr_walk *walk, const mr_outcomes *o, int64_t offset, int32_t 
         skip -= here;
         w++;
     }
-    walk->first = w * 64 + __builtin_ctzll(nth_bit(o->potential[w], skip));
+    walk->first = w * 64 + mr_nth_bit(o->potential[w], skip);
     walk->word = w;
     walk->left = mr_words(o->n) + 1; /* the first one comes twice, in parts */
     walk->found = walk->clean = 0;
@@ -160,7 +147,7 @@ MR_INLINED uint64_t last_of(const mr_walk *walk, uint64_t helps, uint64_t clean)
     const int32_t missing = walk->wanted - walk->found;
     uint64_t enough = 1, harmless = 1;
     if (missing > mr_bits(helps) || (!walk->clean && !clean)) return 0;
-    if (missing > 0) enough = nth_bit(helps, missing - 1);
+    if (missing > 0) enough = 1ull << mr_nth_bit(helps, missing - 1);
     if (!walk->clean) harmless = clean & -clean;
     /* Enough before this word: it ends on the next one that helps and violates nothing. */
     return enough > harmless ? enough : harmless;

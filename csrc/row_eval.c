@@ -38,13 +38,6 @@ static int64_t weight_of(const mr_plan *plan, int32_t kernel)
     return weight;
 }
 
-static int filters(const mr_plan *plan, int32_t kernel)
-{
-    for (int32_t i = 0; i < plan->n_filters; i++)
-        if (plan->filters[i] == kernel) return 1;
-    return 0;
-}
-
 static int is_cpu_and_memory(const mr_weighted *list, int32_t n)
 {
     return n == 2 && list[0].resource == MR_CPU && list[1].resource == MR_MEMORY && list[0].weight == list[1].weight
@@ -70,8 +63,8 @@ int mr_is_fused(const mr_search *search)
     for (size_t i = 0; i < sizeof amounts / sizeof *amounts; i++)
         if (amounts[i] < 0 || amounts[i] > limit) return 0; /* requests that wrap are below 0 */
     return search->columns && plan->fit_strategy == MR_LEAST_ALLOCATED
-        && filters(plan, MR_NODE_UNSCHEDULABLE) && filters(plan, MR_TAINT_TOLERATION)
-        && filters(plan, MR_NODE_RESOURCES_FIT) && is_cpu_and_memory(plan->fit, plan->n_fit)
+        && mr_filters(plan, MR_NODE_UNSCHEDULABLE) && mr_filters(plan, MR_TAINT_TOLERATION)
+        && mr_filters(plan, MR_NODE_RESOURCES_FIT) && is_cpu_and_memory(plan->fit, plan->n_fit)
         && is_cpu_and_memory(plan->balanced, plan->n_balanced);
 }
 

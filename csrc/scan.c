@@ -2,16 +2,14 @@
 
 #include <stddef.h>
 
-static void general_block(const mr_search *search, int32_t first, int32_t n, int32_t *out)
-{
-    for (int32_t i = 0; i < n; i++)
-        out[i] = mr_verdict(search->plan, search->cluster, search->shape, &search->pod, search->order[first + i]) == 0;
-}
-
 static void search_block(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out)
 {
-    if (local->fused) mr_fused_block(search, local, first, n, out);
-    else general_block(search, first, n, out);
+    if (local->fused) {
+        mr_fused_block(search, local, first, n, out);
+        return;
+    }
+    for (int32_t i = 0; i < n; i++)
+        out[i] = !mr_verdict(search->plan, search->cluster, search->shape, &search->pod, search->order[first + i]);
 }
 
 /* Asks the filter with this index in the plan, which is no kernel, about those of n <= MR_CALL rows whose verdict is 0,
@@ -266,9 +264,8 @@ int mr_scan_suits(const mr_search *search)
 
 /* What a scan has chosen so far. */
 typedef struct {
-    int32_t best, position;
-    int32_t until; /* of ties in the heap: those below this index cannot win */
-    uint32_t key;
+    int32_t best;
+    mr_top top;
 } mr_choice;
 
 MR_DISPATCHED int32_t mr_largest_lane(const int32_t *restrict lanes, int32_t n)
@@ -286,7 +283,7 @@ static void choose_first(mr_choice *choice, const int32_t *lanes, int32_t first,
     if (max <= choice->best) return;
     choice->best = max;
     while (lanes[i] != max) i++;
-    choice->position = first + i;
+    choice->top.position = first + i;
 }
 
 /* The one that Go's heap puts on top, `index` feasible ones being before: of each level of the heap the first tie. */
@@ -294,16 +291,9 @@ static void choose_top(mr_choice *choice, const int32_t *lanes, int32_t first, i
 {
     const int32_t max = mr_largest_lane(lanes, n);
     if (max < choice->best || !max) return;
-    if (max > choice->best) *choice = (mr_choice){.best = max, .position = -1};
+    if (max > choice->best) *choice = (mr_choice){max, {.position = -1}};
     for (int32_t i = 0; i < n; i++) {
-        if (lanes[i] == max && index >= choice->until) {
-            const uint32_t key = mr_heap_key(index);
-            if (choice->position < 0 || key < choice->key) {
-                choice->key = key;
-                choice->position = first + i;
-            }
-            choice->until = mr_next_level(index);
-        }
+        if (lanes[i] == max) mr_top_offer(&choice->top, index, first + i);
         index += lanes[i] != 0;
     }
 }
@@ -311,7 +301,7 @@ static void choose_top(mr_choice *choice, const int32_t *lanes, int32_t first, i
 void mr_scan_decide(const mr_search *search, int32_t start, int32_t wanted, int heap, mr_decision *decision)
 {
     int32_t lanes[MR_BLOCK], n = search->n, seen = 0, feasible = 0, is_last = 0, invalid = 0;
-    mr_choice choice = {.position = -1};
+    mr_choice choice = {.top.position = -1};
     mr_local local;
     mr_local_read(&local, search);
     while (seen < n && !is_last) {
@@ -331,7 +321,7 @@ void mr_scan_decide(const mr_search *search, int32_t start, int32_t wanted, int 
         feasible += count;
         seen += size;
     }
-    *decision = (mr_decision){invalid ? MR_UNDECIDED : choice.position, seen, feasible};
+    *decision = (mr_decision){invalid ? MR_UNDECIDED : choice.top.position, seen, feasible};
 }
 
 int32_t mr_pick_first(const int64_t *totals, int32_t n)
@@ -345,19 +335,11 @@ int32_t mr_pick_first(const int64_t *totals, int32_t n)
 /* The root after Go's heap.Init on totals alone: of the tied maxima, the one that comes first in preorder. */
 int32_t mr_pick_heap(const int64_t *totals, int32_t n)
 {
-    int64_t max = totals[0];
-    for (int32_t i = 1; i < n; i++) max = totals[i] > max ? totals[i] : max;
-    uint32_t best_key = UINT32_MAX;
-    int32_t best = 0;
-    for (int32_t i = 0; i < n; i++) {
-        if (totals[i] != max) continue;
-        uint32_t key = mr_heap_key(i);
-        if (best_key == UINT32_MAX || key < best_key) {
-            best_key = key;
-            best = i;
-        }
-    }
-    return best;
+    const int64_t max = totals[mr_pick_first(totals, n)];
+    mr_top top = {.position = -1};
+    for (int32_t i = 0; i < n; i++)
+        if (totals[i] == max) mr_top_offer(&top, i, i);
+    return top.position;
 }
 
 /* splitmix64: small, seeded, the same on every machine. */

@@ -72,6 +72,25 @@ static inline int32_t mr_next_level(int32_t index)
     return (int32_t)((2u << (31 - __builtin_clz((uint32_t)index + 1))) - 1);
 }
 
+/* Of the ties seen so far, the one that the heap has on top. */
+typedef struct {
+    int32_t position; /* -1: none */
+    int32_t until;    /* indices below cannot win: within a level of the heap keys grow, so its first tie is the best */
+    uint32_t key;
+} mr_top;
+
+/* A tie at a position, with an index above those before. */
+static inline void mr_top_offer(mr_top *top, int32_t index, int32_t position)
+{
+    if (index < top->until) return;
+    const uint32_t key = mr_heap_key(index);
+    if (top->position < 0 || key < top->key) {
+        top->key = key;
+        top->position = position;
+    }
+    top->until = mr_next_level(index);
+}
+
 /* Index of the winner among n totals. */
 int32_t mr_pick_first(const int64_t *totals, int32_t n);
 int32_t mr_pick_heap(const int64_t *totals, int32_t n);

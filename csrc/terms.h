@@ -43,14 +43,11 @@ static inline void mr_matched_add(const mr_matched *matched, int32_t row, int32_
 /* Derives what a decision needs of the counters: the global minimum of each hard constraint. */
 void mr_terms_prepare(mr_terms *terms);
 
-/* Reason bits (0: passes), row-local. */
-uint64_t mr_spread_filter(const mr_terms *terms, int32_t row);
-uint64_t mr_inter_pod_filter(const mr_terms *terms, int32_t row);
-
-/* The filters after pods were removed from the row: `gone` is how many of them each matcher counts, below 0 where pods
- * were added. The matchers are those of the hard constraints, one for all affinity terms, anti-affinity, terms of others. */
-uint64_t mr_spread_filter_without(const mr_terms *terms, int32_t row, const int32_t *gone);
-uint64_t mr_inter_pod_filter_without(const mr_terms *terms, int32_t row, const int32_t *gone);
+/* Reason bits (0: passes), row-local. `removed` (NULL: none) is how many of the pods that were removed from the row each
+ * matcher counts, below 0 where pods were added. The matchers are those of the hard constraints, one for all affinity
+ * terms, anti-affinity, terms of others. */
+uint64_t mr_spread_filter(const mr_terms *terms, int32_t row, const int32_t *removed);
+uint64_t mr_inter_pod_filter(const mr_terms *terms, int32_t row, const int32_t *removed);
 
 /* 1 where required affinity rejects a row, whichever pods are removed from it: pods that match count in all domains of
  * their row, so none of them is there, or a label is missing. */

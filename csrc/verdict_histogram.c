@@ -30,7 +30,7 @@ void mr_verdict_histogram_build(mr_verdict_histogram *h, const mr_search *search
 {
     const int32_t n = h->n = search->n;
     h->used = 0;
-    h->state = MR_KEPT;
+    h->state = MR_VALID;
     h->cursor = changes->head;
 #define BLOCK(first) evaluate(h, search, first, n - (first) < MR_BLOCK ? n - (first) : MR_BLOCK)
     MR_EACH_BLOCK(BLOCK);
@@ -43,7 +43,7 @@ void mr_verdict_histogram_follow(mr_verdict_histogram *h, const mr_search *searc
     const int in_domains = terms && (terms->n_hard || terms->n_affinity || terms->n_anti || terms->n_existing);
     if (h->cursor == changes->head) return;
     if (in_domains || changes->head - h->cursor > changes->mask + 1) h->state = MR_UNMADE;
-    for (; h->cursor < changes->head && h->state == MR_KEPT; h->cursor++) {
+    for (; h->cursor < changes->head && h->state == MR_VALID; h->cursor++) {
         const int32_t row = changes->id[h->cursor & changes->mask], kind = changes->kind[h->cursor & changes->mask];
         if (kind == MR_LOG_ORDER) h->state = MR_UNMADE;
         if (kind >= MR_LOG_ORDER || row >= changes->rows || !changes->position[row]) continue;

@@ -13,7 +13,7 @@ typedef struct {
     int32_t counts[MR_DISTINCT_VERDICTS]; /* positions with this verdict */
     int32_t used;        /* values */
     int32_t n;           /* positions */
-    int32_t state;       /* MR_UNMADE, MR_KEPT or MR_UNSUITED */
+    int32_t state;       /* MR_UNMADE, MR_VALID or MR_UNSUITED */
     int64_t cursor;      /* how far the change log has been read */
 } mr_verdict_histogram;
 

@@ -14,7 +14,7 @@ from tests.core.inside import inside
 from tests.core.make import node as make_node
 from tests.core.make import pod as make_pod
 from tests.core.make import replica
-from tests.core.placing import place_run
+from tests.core.placing import enter, place_run
 from tests.core.state.test_state_machine import NODE_NAMES, POD_NAMES, StateMachine, nodes, on, pods
 from tests.core.twins.state_check import check, check_columns, usage
 from tests.core.twins.state_twin import Snapshot as SnapshotTwin
@@ -114,7 +114,7 @@ class CacheMachine(StateMachine):
             on(each, self.state.table.row_name(row))
             for each, row in zip(waiting, rows.tolist(), strict=False)
         ]
-        self.state.assume_rows(pod_class, bound, rows)
+        enter(self.state, bound, rows)
         self.twin_places(bound, copies=len(waiting))
         if rows.size or not self.branch.open:
             check_columns(self.state)

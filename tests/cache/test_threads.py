@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,9 +15,8 @@ from tests.core.child import outcome_of
 from tests.core.make import node, pod
 
 from moorage._core.base.selectors import parse_selector
-from moorage._core.state import table_columns
+from moorage._core.state import node_table
 from moorage._core.state.node_table import NodeTable
-from moorage._core.state.table_columns import label_column
 from moorage.cache import (
     BinderCache,
     CacheHandler,
@@ -198,10 +198,9 @@ COLUMNS: list[Callable[[NodeTable], Any]] = [
     lambda table: table.requested["cpu"],
     lambda table: table.allocatable["example.com/gpu"],
     lambda table: table.nonzero["memory"],
-    lambda table: label_column(table, "new"),
-    lambda table: label_column(table, "old"),
+    lambda table: table.label_column("new"),
+    lambda table: table.label_column("old"),
     lambda table: table.raw()[1]["example.com/gpu"],
-    lambda table: table.generations(),
     lambda table: table.names,
 ]
 
@@ -235,8 +234,8 @@ def test_a_column_is_read_beside_a_thread_that_adds_rows(read: Callable[[NodeTab
     "read",
     [
         lambda table: table.allocatable["cpu"].tolist(),
-        lambda table: label_column(table, "old").tolist(),
-        lambda table: label_column(table, "new").tolist(),
+        lambda table: table.label_column("old").tolist(),
+        lambda table: table.label_column("new").tolist(),
     ],
 )
 def test_a_column_that_grows_while_it_is_made_is_as_long_as_it_was(
@@ -246,14 +245,15 @@ def test_a_column_that_grows_while_it_is_made_is_as_long_as_it_was(
     one.state.classes.intern(pod("asks", node_selector={"old": "x"}))
     one.add_node(node("a"))
 
-    def zeros(*arguments: Any, **options: Any) -> Any:
+    def slowly(make: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """Another thread gets its turn."""
-        out = np.zeros(*arguments, **options)
+        out = make(*arguments, **options)
         for number in range(1000):
             one.add_node(node(f"n{number}"))
         return out
 
-    monkeypatch.setattr(table_columns, "np", SimpleNamespace(zeros=zeros, int64=np.int64, int32=np.int32))
+    makers = {name: partial(slowly, getattr(np, name)) for name in ("zeros", "array")}
+    monkeypatch.setattr(node_table, "np", SimpleNamespace(**{**vars(np), **makers}))
     assert len(read(one.state.table)) == 1
     monkeypatch.undo()
     assert len(read(one.state.table)) == 1001

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage._core.decide.placer import Placer
-from moorage._core.decide.pod_batch import Placements, PodBatch
+from moorage._core.decide.pod_batch import LedgerSink, Placements, PodBatch
+from moorage._core.state.cluster_state import ClusterState
 from moorage.objects.model.pod import Pod
 
 Ints = npt.NDArray[np.int32]
@@ -41,6 +42,13 @@ def place_run(
     return rows[:placed]
 
 
+def enter(state: ClusterState, pods: Sequence[Pod], rows: Ints) -> None:
+    """Enter pods that were accounted for on rows, as many as there are rows for, in the ledger."""
+    out = Placements(state, len(rows))
+    out.rows[:] = rows
+    LedgerSink().enter(PodBatch(state, pods[: len(rows)]), out, 0, len(rows))
+
+
 def place_many(
     placer: Placer,
     classes: Ints,
@@ -58,5 +66,5 @@ def place_many(
     if pods is not None:
         for at in range(first, done):
             if rows[at] >= 0:
-                state.assume_rows(int(classes[at]), [pods[at]], rows[at : at + 1])
+                enter(state, [pods[at]], rows[at : at + 1])
     return done

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.inside import free_numbers, inside, numbers
 from tests.core.make import node, pinned, pod, port, replica
-from tests.core.placing import place_run
+from tests.core.placing import enter, place_run
 
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.placer import Placer
@@ -171,7 +171,7 @@ class World:
         rows = place_run(self.placer, target[0], len(waiting), *target[1:])
         chosen = [self.state.table.row_name(row) for row in rows.tolist()]
         bound = [on(copy, name) for copy, name in zip(waiting, chosen, strict=False)]
-        self.state.assume_rows(target[0], bound, rows)
+        enter(self.state, bound, rows)
         return chosen
 
     def place_template(self, template: Pod, first: int, copies: int) -> list[str]:

@@ -22,7 +22,7 @@ def write_beyond_the_reserved_journal(ClusterState state not None):
     journal.begin()
     journal.reserve(4 * 80)
     for at in range(1 << 14):
-        buffer.keep(0)
+        buffer.touch_reserved(0)
 
 
 def touch_beyond_a_buffer(ClusterState state not None):
@@ -40,7 +40,7 @@ def keep_before_a_buffer(ClusterState state not None):
     cdef Buffer buffer = Buffer(journal, 8, 16)
     journal.begin()
     journal.reserve(1024)
-    buffer.keep(-1)
+    buffer.touch_reserved(-1)
 
 
 def read_a_list_beyond_all(ClusterState state not None):

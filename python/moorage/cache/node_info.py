@@ -9,7 +9,6 @@ from typing import Self
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_class import PodClasses, Shape
 from moorage._core.state.row_copies import RowCopies
-from moorage._core.state.table_columns import row_amounts, row_generation, row_others, row_ports
 from moorage.errors import CacheError
 from moorage.objects import Node, Pod, Taint
 
@@ -115,8 +114,8 @@ class NodeInfo(NodeInfoLists):
         """0 allocatable, 1 requested, 2 non-zero requested; of one ledger."""
         with self._source.lock:
             table, row = self._source.table, self._row()
-            amounts = row_amounts(table, row, ledger)
-            others = row_others(table, row, ledger) if which < 2 else {}
+            amounts = table.row_amounts(row, ledger)
+            others = table.row_others(row, ledger) if which < 2 else {}
         out = Resource(amounts[2 * which], amounts[2 * which + 1])
         for name, pair in others.items():
             if name == "ephemeral-storage":
@@ -142,7 +141,7 @@ class NodeInfo(NodeInfoLists):
     @property
     def used_ports(self) -> Ports:
         with self._source.lock:
-            return row_ports(self._source.table, self._row())
+            return self._source.table.row_ports(self._row())
 
     @property
     def image_states(self) -> dict[str, ImageStateSummary]:
@@ -158,7 +157,7 @@ class NodeInfo(NodeInfoLists):
     @property
     def generation(self) -> int:
         with self._source.lock:
-            return row_generation(self._source.table, self._row())
+            return self._source.table.row_generation(self._row())
 
     def clone(self) -> NodeInfoClone:
         """A copy that pods can be added to and removed from, at the same generation."""
@@ -341,7 +340,7 @@ class Follower:
             return True
         before = self.infos.get(name)
         state = before.follower.state if before is not None and before.follower is not None else None
-        if before is None or state is not self.state or before.generation != row_generation(table, row):
+        if before is None or state is not self.state or before.generation != table.row_generation(row):
             self.infos[name] = info = NodeInfo(self.state, name).clone()
             info.follower = self
         return before is None

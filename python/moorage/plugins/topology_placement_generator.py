@@ -8,7 +8,6 @@ import numpy as np
 
 from moorage import framework as fwk
 from moorage._core.state.cluster_state import ClusterState
-from moorage._core.state.table_columns import label_column
 from moorage.errors import MoorageError
 from moorage.objects import Pod, PodGroup
 
@@ -59,7 +58,7 @@ class TopologyPlacementGenerator(fwk.PlacementGeneratePlugin):
 
 
 def _placements(state: ClusterState, key: str, parent: fwk.Placement) -> list[fwk.Placement]:
-    values = label_column(state.table, key)[parent.rows]
+    values = state.table.label_column(key)[parent.rows]
     rows, values = parent.rows[values != 0], values[values != 0]
     symbols, firsts = np.unique(values, return_index=True)
     names = state.symbols.names

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from moorage import framework as fwk
 from moorage._core.state.cluster_state import ClusterState
-from moorage._core.state.table_columns import label_column
 from moorage.framework.plugin.events import (
     NODE,
     PERSISTENT_VOLUME,
@@ -193,7 +192,7 @@ def _unresolvable(text: str) -> fwk.Status:
 
 
 def _rows_elsewhere(cluster: ClusterState, topologies: Sequence[Topology]) -> npt.NDArray[np.bool_]:
-    columns = {label: label_column(cluster.table, label) for label in TOPOLOGY_LABELS}
+    columns = {label: cluster.table.label_column(label) for label in TOPOLOGY_LABELS}
     out = np.zeros(cluster.table.used, dtype=bool)
     for key, values in topologies:
         column = columns[key]

@@ -1,15 +1,14 @@
-"""The C kernels, as Cython sees them."""
+"""The headers of csrc/, as Cython sees them. A module that calls many of the kernels cimports all names."""
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
 cdef extern from "state.h" nogil:
-    const uint32_t MR_PRESENT, MR_HELD, MR_UNSCHEDULABLE, MR_WIDE, MR_SLOW
-    const int MR_FIELDS, MR_CPU, MR_MEMORY, MR_EPHEMERAL_STORAGE
+    const uint32_t MR_PRESENT, MR_HELD, MR_UNSCHEDULABLE
+    const int MR_FIELDS, MR_CPU, MR_MEMORY
     const int MR_MAX_PLUGINS, MR_MAX_RESOURCES, MR_MAX_OTHER_REQUESTS
     const int MR_VERDICT_SHIFT
     const uint64_t MR_UNRESOLVABLE, MR_REASONS
-    const uint64_t MR_TOO_MANY_PODS, MR_INSUFFICIENT_CPU, MR_INSUFFICIENT_MEMORY
     const uint32_t MR_SHAPE_WIDE, MR_SHAPE_TOLERATES_UNSCHEDULABLE, MR_SHAPE_REQUIRED
     enum:
         MR_IN, MR_NOT_IN, MR_EXISTS, MR_DOES_NOT_EXIST, MR_GT, MR_LT
@@ -17,7 +16,7 @@ cdef extern from "state.h" nogil:
     enum:
         MR_NODE_UNSCHEDULABLE, MR_NODE_NAME, MR_TAINT_TOLERATION, MR_NODE_AFFINITY, MR_NODE_PORTS
         MR_NODE_RESOURCES_FIT, MR_BALANCED_ALLOCATION, MR_IMAGE_LOCALITY, MR_POD_TOPOLOGY_SPREAD
-        MR_INTER_POD_AFFINITY, MR_KERNELS
+        MR_INTER_POD_AFFINITY
     enum:
         MR_LEAST_ALLOCATED, MR_MOST_ALLOCATED, MR_REQUESTED_TO_CAPACITY_RATIO
     const int MR_EXTERNAL, MR_EMPTY_DOMAIN
@@ -207,7 +206,7 @@ cdef extern from "scan.h" nogil:
         mr_pod pod
 
     ctypedef struct mr_local:
-        int32_t fused
+        pass
 
     const int MR_BLOCK, MR_CODE_UNSCHEDULABLE, MR_CODE_UNRESOLVABLE
     void mr_local_read(mr_local* local, const mr_search* search)
@@ -242,8 +241,7 @@ cdef extern from "scan.h" nogil:
 
 
 cdef extern from "candidates.h" nogil:
-    const int MR_LANES, MR_COUNTED, MR_BUCKETS, MR_KEY
-    const int MR_UNMADE, MR_KEPT, MR_MORE_BUCKETS, MR_UNSUITED
+    const int MR_UNMADE, MR_VALID, MR_MORE_BUCKETS
 
     ctypedef struct mr_bucket_key:
         int32_t size
@@ -251,17 +249,7 @@ cdef extern from "candidates.h" nogil:
     ctypedef struct mr_candidates:
         mr_search search
         mr_bucket_key key
-        int16_t* totals
-        int16_t* bucket
-        int16_t* blocks
-        int16_t* supers
-        uint64_t* fits
-        uint16_t* counts
-        int32_t* keys
-        uint32_t* hashes
-        int32_t* feasible
-        int32_t* member
-        int32_t stride, used, n, state
+        int32_t stride, state
         int64_t cursor
 
     ctypedef struct mr_changes:
@@ -273,6 +261,7 @@ cdef extern from "candidates.h" nogil:
 
     int mr_candidates_suit(const mr_search* search)
     void mr_candidates_point(mr_candidates* candidates, const mr_search* search)
+    size_t mr_candidates_layout(mr_candidates* candidates, char* memory, int32_t stride)
     int mr_candidates_build(mr_candidates* candidates, const mr_changes* changes, int32_t* lanes,
                             uint8_t* seen)
     void mr_candidates_refresh(mr_candidates* candidates, int32_t position)

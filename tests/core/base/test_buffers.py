@@ -37,13 +37,14 @@ def test_arrays_share_memory_and_are_read_only() -> None:
 def test_buffers_grow_by_doubling_and_arrays_are_stale_then() -> None:
     one = ClusterState()
     held = inside(one.table)["generation"]
-    before, capacity = one.table.generations(), held.capacity
+    before, capacity = held.array("i8", held.capacity), held.capacity
     for number in range(capacity + 1):
         one.set_node(node(f"n{number}"))
     assert held.capacity == 2 * capacity
-    assert not np.shares_memory(before, one.table.generations())
-    assert one.table.generations().ctypes.data % 64 == 0
-    assert (np.diff(one.table.generations()) > 0).all()
+    generations = held.array("i8", one.table.used)
+    assert not np.shares_memory(before, generations)
+    assert generations.ctypes.data % 64 == 0
+    assert (np.diff(generations) > 0).all()
 
 
 # ---- rollback --------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ def test_what_is_kept(seed: int, n: int, terms: dict[str, list[str]]) -> None:
     random = Random(seed)
     kept = Kept(random, n, terms)
     for _ in range(6):
-        if kept.candidates.state != lib.MR_KEPT:
+        if kept.candidates.state != lib.MR_VALID:
             break
         kept.check()
         for _ in range(random.choice([1, 1, 100])):
@@ -52,7 +52,7 @@ def test_what_is_kept(seed: int, n: int, terms: dict[str, list[str]]) -> None:
 def check_decisions(kept: Kept, count: int) -> None:
     random, n, decided = kept.random, kept.n, 0
     for _ in range(count):
-        if kept.candidates.state != lib.MR_KEPT:
+        if kept.candidates.state != lib.MR_VALID:
             kept.candidates = kept.build()
         if kept.candidates.state == lib.MR_UNSUITED:
             break
@@ -79,7 +79,7 @@ def test_what_is_decided(seed: int, n: int, terms: dict[str, list[str]]) -> None
 def test_large_lists(seed: int, n: int, terms: dict[str, list[str]]) -> None:
     kept = Kept(Random(seed), n, terms)
     check_decisions(kept, 20)
-    if kept.candidates.state == lib.MR_KEPT:
+    if kept.candidates.state == lib.MR_VALID:
         kept.check()
 
 
@@ -87,7 +87,7 @@ def made_of(terms: dict[str, list[str]], n: int = 300) -> int:
     """What becomes of candidates whose rows all have all labels."""
     kept = Kept(Random(1), n, terms, lacking=0.0)
     state: int = kept.candidates.state
-    if state == lib.MR_KEPT:
+    if state == lib.MR_VALID:
         check_decisions(kept, 3)
         assert kept.decided == 6
     return state
@@ -95,7 +95,7 @@ def made_of(terms: dict[str, list[str]], n: int = 300) -> int:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_labels_with_many_values_on_several_nodes_do_not_suit(kind: str) -> None:
-    assert made_of({kind: ["zone"]}) == made_of({kind: ["host"]}) == lib.MR_KEPT
+    assert made_of({kind: ["zone"]}) == made_of({kind: ["host"]}) == lib.MR_VALID
     assert made_of({kind: ["rack"]}) == lib.MR_UNSUITED
 
 
@@ -105,7 +105,7 @@ def test_too_many_buckets_do_not_suit() -> None:
     states = []
     for at in range(400):
         lib.mr_counter_add(kept.counters[0], at, before + at, 0)
-        if kept.candidates.state == lib.MR_KEPT:
+        if kept.candidates.state == lib.MR_VALID:
             lib.mr_candidates_refresh(kept.candidates, at)
         if kept.candidates.state == lib.MR_MORE_BUCKETS:
             kept.candidates = kept.build()
@@ -146,7 +146,7 @@ def test_other_plugins_do_not_suit(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("weight", "state"), [(100, lib.MR_KEPT), (400, lib.MR_UNSUITED), (-1, lib.MR_UNSUITED)]
+    ("weight", "state"), [(100, lib.MR_VALID), (400, lib.MR_UNSUITED), (-1, lib.MR_UNSUITED)]
 )
 def test_totals_out_of_range_do_not_suit(weight: int, state: int) -> None:
     kept = Kept(Random(1), 5, {}, plain=True, scores={"MR_NODE_RESOURCES_FIT": weight})
@@ -165,14 +165,14 @@ def test_following() -> None:
     kept.search.cluster.ledger.rows[7].pods += 500
     ids[0], changes.head = 7, 1
     lib.mr_candidates_follow(c, changes)
-    assert (c.state, c.cursor, c.totals[7]) == (lib.MR_KEPT, 1, 0)
+    assert (c.state, c.cursor, c.totals[7]) == (lib.MR_VALID, 1, 0)
     kinds[1], ids[1], kinds[2], ids[2], changes.head = 3, 99999, lib.MR_LOG_STATIC, 100, 3
     lib.mr_candidates_follow(c, changes)  # neither concerns a row of the list
-    assert (c.state, c.cursor) == (lib.MR_KEPT, 3)
+    assert (c.state, c.cursor) == (lib.MR_VALID, 3)
     kinds[3], changes.head = lib.MR_LOG_ORDER, 4
     lib.mr_candidates_follow(c, changes)
     assert c.state == lib.MR_UNMADE
-    c.state, c.cursor, changes.head = lib.MR_KEPT, 4, 9
+    c.state, c.cursor, changes.head = lib.MR_VALID, 4, 9
     lib.mr_candidates_follow(c, changes)  # the ring holds four
     assert c.state == lib.MR_UNMADE
 
@@ -213,7 +213,7 @@ def test_when_candidates_are_kept(expected: int, setting: dict[str, Any]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("keys", "state"), [(lib.MR_KEY, lib.MR_KEPT), (lib.MR_KEY + 1, lib.MR_UNSUITED), (500, lib.MR_UNSUITED)]
+    ("keys", "state"), [(lib.MR_KEY, lib.MR_VALID), (lib.MR_KEY + 1, lib.MR_UNSUITED), (500, lib.MR_UNSUITED)]
 )
 def test_what_tells_buckets_apart_is_bounded(keys: int, state: int) -> None:
     zones = [f"zone{key}" for key in range(keys)]

@@ -11,6 +11,7 @@ from msgspec import convert, to_builtins
 from msgspec.structs import replace
 from tests.core.inside import dump, inside, numbers, pod_records, row_array
 from tests.core.make import node, pod, port
+from tests.core.placing import enter
 from tests.core.refusals import (
     ADDED,
     ASSUMED,
@@ -211,7 +212,7 @@ def test_numbers_of_pods_are_reused() -> None:
 def test_a_batch_enters_pods_whose_usage_is_accounted_for() -> None:
     one = state("a", "b")
     waiting = [pod("p", requests={"cpu": 1}), pod("q", requests={"cpu": 1})]
-    one.assume_rows(one.classes.intern(waiting[0]), waiting, np.array([1, 0], dtype=np.int32))
+    enter(one, waiting, np.array([1, 0], dtype=np.int32))
     assert (pods_on(one, "b"), pods_on(one, "a")) == (["p"], ["q"])
     assert one.is_assumed_pod(waiting[0])
     assert one.get_pod(waiting[0]).spec.node_name == "b"

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tests.core.make import node as make_node
 from tests.core.make import pinned
 from tests.core.make import pod as make_pod
-from tests.core.placing import place_run
+from tests.core.placing import enter, place_run
 from tests.core.twins.topology_twin import (
     AFFINITY,
     ANTI,
@@ -181,7 +181,7 @@ class TopologyMachine(RuleBasedStateMachine):
             pod_class = self.state.classes.intern(placed[0])
             pinned_to = self.state.classes.pinned_symbol(pod_class, placed[0])
             rows = place_run(self.placer, pod_class, len(placed), 0, pinned_to)
-            self.state.assume_rows(pod_class, placed, rows)
+            enter(self.state, placed, rows)
             for pod, row in zip(placed, rows.tolist(), strict=False):
                 self.held["pods"][pod.name] = on(pod, self.state.table.row_name(row)), True
 
@@ -214,7 +214,7 @@ class TopologyMachine(RuleBasedStateMachine):
     @rule()
     def drop_counters(self) -> None:
         self.state.domains.limit, limit = 0, self.state.domains.limit
-        self.state.domains.keep_small()
+        self.state.domains.enforce_limit()
         self.state.domains.limit = limit
 
     @rule(one=pods())

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.core.inside import chunk, inside
 from tests.core.make import node, pod
-from tests.core.placing import place_many, place_run
+from tests.core.placing import enter, place_many, place_run
 from tests.core.twins.state_check import check, check_columns
 from tests.core.twins.state_twin import StateTwin
 
@@ -188,7 +188,7 @@ def test_the_last_placement_of_a_run_is_copied_at_the_next_cycle(
     else:
         rows[:1] = place_run(placer, pod_class, pods)
     assert rows.tolist() == [state.table.find_row("a"), -1][:pods]
-    state.assume_rows(pod_class, [pod("p", on="a")], rows[:1])
+    enter(state, [pod("p", on="a")], rows[:1])
     imaged.set_node(node("b"))
     state.view.refresh()
     assert seen(imaged, "a") == {"i": counted}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msgspec.structs import replace
-from tests.core.placing import place_run
+from tests.core.placing import enter, place_run
 from tests.core.twins.preemption_twin import rank
 
 from moorage._core.decide.placer import Placer
@@ -51,7 +51,7 @@ def place_each(
     for pod, offset in zip(pods, offsets, strict=True):
         found = place_run(placer, target[0], 1, target[1], target[2])
         if len(found):
-            state.assume_rows(target[0], [pod], found)
+            enter(state, [pod], found)
             out.append((state.table.row_name(found[0]), list[str]()))
             continue
         rows = potential_rows(placer, target)

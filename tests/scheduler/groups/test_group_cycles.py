@@ -196,7 +196,7 @@ def test_image_counts_are_taken_over_by_the_next_cycle() -> None:
     assert before < after, "a was copied before there was b"
     assert place(one, gang("g", 1), members("g", 1)).rows.tolist() == [0]
     assert scores() == [after, after]
-    assert not one.cache.state.view.keeps_counts
+    assert not one.cache.state.view.freezes_counts
 
 
 # ---- who is evicted in it ----------------------------------------------------------------------------------

@@ -2,6 +2,8 @@ from typing import Self
 
 from moorage._core.state.pod_class import PodClasses, Shape
 
+class Candidates: ...
+
 class ClassState:
     passes: bool | None
     failure: object

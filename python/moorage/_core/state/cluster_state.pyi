@@ -1,4 +1,4 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Self, TypeVar
 
@@ -7,7 +7,6 @@ import numpy.typing as npt
 
 from moorage._core.base.buffers import Journal
 from moorage._core.base.change_log import ChangeLog
-from moorage._core.base.namespaces import Namespaces
 from moorage._core.base.resources import PodGates
 from moorage._core.base.symbols import Symbols
 from moorage._core.state.domains import Domains
@@ -16,7 +15,7 @@ from moorage._core.state.ledger import Ledger
 from moorage._core.state.node_table import NodeTable
 from moorage._core.state.pod_class import PodClasses
 from moorage._core.state.view import View
-from moorage._core.state.workloads import Workloads
+from moorage._core.state.workloads import Namespaces, Workloads
 from moorage._core.state.zone_tree import NodeTree
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
@@ -72,7 +71,6 @@ class ClusterState:
     def atomically(self, operation: Callable[..., _T], *arguments: object) -> _T: ...
     def has_node(self, name: str) -> bool: ...
     def assume_pod(self, pod: Pod) -> None: ...
-    def assume_rows(self, pod_class: int, pods: Sequence[Pod], rows: npt.NDArray[np.int32]) -> None: ...
     def assume_template(
         self, pod_class: int, template: Pod, first: int, rows: npt.NDArray[np.int32]
     ) -> None: ...

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from moorage._core.state.table_columns import column
 from moorage.cache import NodeInfo, NodeInfoClone
 
 if TYPE_CHECKING:
@@ -142,7 +141,7 @@ class CycleColumns:
             self._head = self.state.log.head
         key = kind, resource
         if key not in self._columns:
-            self._columns[key] = column(self.state.table, kind, resource)
+            self._columns[key] = self.state.table.column(kind, resource)
         return self._columns[key]
 
 

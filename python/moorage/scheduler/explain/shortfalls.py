@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from moorage._core.base.selectors import NodeSelectorMatcher, tolerates
 from moorage._core.state.cluster_state import ClusterState
-from moorage._core.state.table_columns import row_ports
 from moorage.objects import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec, Taint
 from moorage.objects.model.meta import LabelSelectorRequirement
 
@@ -82,7 +81,7 @@ class PodRequirements:
         self._free = {
             name: table.allocatable[name][rows] - table.requested[name][rows] for name in self.requests
         }
-        self._used_ports = [row_ports(table, int(row)) for row in rows] if self._ports else []
+        self._used_ports = [table.row_ports(int(row)) for row in rows] if self._ports else []
 
     @property
     def resources(self) -> list[str]:

@@ -134,14 +134,14 @@ def _one_snapshot(members: Members) -> Iterator[None]:
     image, and, by a bug, the list of nodes with affinity terms."""
     state = members.context.cache.state
     lists = members.context.group_cycle_bugs and members.carry_terms
-    state.view.keeps_counts = True
+    state.view.freezes_counts = True
     if lists:
         state.domains.list_carriers()
         members.read_terms()
     try:
         yield
     finally:
-        state.view.keeps_counts = False
+        state.view.freezes_counts = False
         if lists:
             state.domains.unlist_carriers()
 

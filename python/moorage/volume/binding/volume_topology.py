@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from moorage._core.base.selectors import field_requirement_error, requirement_error
 from moorage._core.state.cluster_state import ClusterState
-from moorage._core.state.table_columns import label_column
 from moorage.objects import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PersistentVolume
 
 from .claims import matches_labels
@@ -66,7 +65,7 @@ class VolumeTopology:
         return reduce(np.logical_and, map(self._requirement, term.match_expressions), all_rows)
 
     def _requirement(self, requirement: NodeSelectorRequirement) -> Mask:
-        column, symbols = label_column(self._cluster.table, requirement.key), self._cluster.symbols
+        column, symbols = self._cluster.table.label_column(requirement.key), self._cluster.symbols
         if requirement.operator == "In":
             found = np.zeros(len(column), dtype=bool)
             for symbol in filter(None, map(symbols.find, requirement.values)):

@@ -8,7 +8,7 @@ cdef enum:
     HEADER = 16  # bytes that the journal adds to what it saves
 
 
-cdef struct Kept:
+cdef struct ItemLocation:
     char* data
     int32_t itemsize, buffer
 
@@ -25,7 +25,7 @@ cdef class Journal:
     cdef Buffer adopt(self, Buffer buffer)
     cdef void _put(self, int32_t buffer, int64_t offset, int32_t nbytes, const char* before) noexcept nogil
     cdef int reserve(self, Py_ssize_t nbytes) except -1
-    cdef void keep(self, const Kept* one, Py_ssize_t item) noexcept nogil
+    cdef void save_reserved(self, const ItemLocation* one, Py_ssize_t item) noexcept nogil
     cdef int save(self, int32_t buffer, int64_t offset, int32_t nbytes, const char* before) except -1
     cdef int on_undo(self, object action) except -1
     cpdef int put(self, dict table, key, value) except -1
@@ -43,7 +43,7 @@ cdef class Buffer:
     cdef int reserve(self, Py_ssize_t items) except -1
     cdef int copy_from(self, Buffer other) except -1
     cdef int touch(self, Py_ssize_t item) except -1
-    cdef Kept kept(self) noexcept
-    cdef void keep(self, Py_ssize_t first, Py_ssize_t items=*) noexcept nogil
+    cdef ItemLocation location(self) noexcept
+    cdef void touch_reserved(self, Py_ssize_t first, Py_ssize_t items=*) noexcept nogil
     cdef void _check_range(self, Py_ssize_t first, Py_ssize_t items) noexcept nogil
     cdef int touch_range(self, Py_ssize_t first, Py_ssize_t items) except -1

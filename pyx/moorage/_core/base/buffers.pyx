@@ -149,7 +149,7 @@ cdef class Journal:
             array, skip = aligned_memory(max(2 * need, 1 << 16))
             self._move(array, skip)
 
-    cdef void keep(self, const Kept* one, Py_ssize_t item) noexcept nogil:
+    cdef void save_reserved(self, const ItemLocation* one, Py_ssize_t item) noexcept nogil:
         """Save an item of a buffer. The memory is there."""
         self._put(one.buffer, item * one.itemsize, one.itemsize, one.data + item * one.itemsize)
 
@@ -217,13 +217,13 @@ cdef class Buffer:
             self.journal.save(self.number, item * self.itemsize, <int32_t>self.itemsize,
                               self.data + item * self.itemsize)
 
-    cdef Kept kept(self) noexcept:
-        """For `Journal.keep`, as long as the memory does not move."""
-        cdef Kept out
+    cdef ItemLocation location(self) noexcept:
+        """For `Journal.save_reserved`, as long as the memory does not move."""
+        cdef ItemLocation out
         out.data, out.itemsize, out.buffer = self.data, <int32_t>self.itemsize, self.number
         return out
 
-    cdef void keep(self, Py_ssize_t first, Py_ssize_t items=1) noexcept nogil:
+    cdef void touch_reserved(self, Py_ssize_t first, Py_ssize_t items=1) noexcept nogil:
         """`touch_range` while a transaction is open, where the memory for it is there."""
         self._check_range(first, items)
         self.journal._put(self.number, first * self.itemsize, <int32_t>(items * self.itemsize),

@@ -22,7 +22,7 @@ cdef class IntLists:
     cdef IntLists clone(self, Journal journal)
     cdef int touch_items(self, Py_ssize_t row) except -1
     cdef Py_ssize_t nbytes(self) noexcept
-    cdef void keep_items(self, Py_ssize_t row) noexcept nogil
+    cdef void touch_items_reserved(self, Py_ssize_t row) noexcept nogil
     cdef int touch_item(self, Py_ssize_t row, Py_ssize_t at) except -1
     cdef int reserve(self, Py_ssize_t rows) except -1
     cdef int reserve_items(self, Py_ssize_t items) except -1

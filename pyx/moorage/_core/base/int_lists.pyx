@@ -36,9 +36,9 @@ cdef class IntLists:
         """The bytes of all items there ever were."""
         return (<int32_t*>self.state.data)[USED] * self.arena.itemsize
 
-    cdef void keep_items(self, Py_ssize_t row) noexcept nogil:
+    cdef void touch_items_reserved(self, Py_ssize_t row) noexcept nogil:
         """`touch_items` while a transaction is open, where the memory for it is there."""
-        self.arena.keep((<int32_t*>self.first.data)[row], self.size(row))
+        self.arena.touch_reserved((<int32_t*>self.first.data)[row], self.size(row))
 
     cdef int touch_item(self, Py_ssize_t row, Py_ssize_t at) except -1:
         """Call before changing one item of a row in place."""

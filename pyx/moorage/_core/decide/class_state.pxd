@@ -1,24 +1,14 @@
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from moorage._core.base.buffers cimport Buffer, Kept
-from moorage._core.decide.candidates cimport Candidates
-from moorage._core.csrc cimport (
-    mr_candidates,
-    mr_changes,
-    mr_counter,
-    mr_matched,
-    mr_nominated,
-    mr_search,
-    mr_shape,
-    mr_verdict_histogram,
-)
+from moorage._core.base.buffers cimport Buffer, ItemLocation
+from moorage._core.csrc cimport *
 from moorage._core.state.node_table cimport NodeTable
 from moorage._core.state.pod_class cimport PodClasses, Shape
 from moorage._core.decide.terms cimport Terms
 
 
 cdef struct Undo:
-    Kept kept
+    ItemLocation location
     const mr_counter* counter  # whose domains the items are, item 0 their sum; NULL: items are rows
 
 
@@ -36,6 +26,15 @@ cdef struct ClassSearch:
     int32_t by_totals          # see mr_scan_suits
     int64_t credit, last       # see is_worth
     int64_t failed, scope      # the change log's head when a pod fitted nowhere, or -1; see ClassStates.scope
+
+
+cdef class Candidates:
+    cdef mr_candidates c
+    cdef object terms
+    cdef Buffer memory
+
+    cdef int point(self, const mr_search* search, object terms) except -1
+    cdef int build(self, const mr_changes* changes, int32_t* lanes, uint8_t* seen) except -1
 
 
 cdef bint is_worth(ClassSearch* one, int64_t head, int64_t following) noexcept nogil
@@ -62,8 +61,8 @@ cdef class ClassState:
     cdef public object passes, failure
 
     cdef bint is_made_of(self, const mr_search* search, int64_t version) noexcept nogil
-    cdef int keep_named(self, mr_search* search, int64_t version) except -1
-    cdef int keep_order(self, mr_search* search) except -1
+    cdef int cache_named(self, mr_search* search, int64_t version) except -1
+    cdef int copy_order(self, mr_search* search) except -1
     cdef dict rejections(self, const mr_changes* changes, object terms)
     cdef int count_nominated(self, dict counts, const mr_nominated* nominated, int32_t n) except -1
     cdef int count(self, list matched) except -1

@@ -3,18 +3,10 @@
 What depends on the cluster is valid at one head of the change log, or follows the log from a cursor.
 """
 
-from libc.stdint cimport uint8_t, uint64_t
-from libc.string cimport memcmp, memcpy
+from libc.stdint cimport uint64_t
+from libc.string cimport memcmp, memcpy, memset
 
 from moorage._core.base.buffers cimport HEADER, Journal
-from moorage._core.csrc cimport (
-    MR_KEPT,
-    MR_UNMADE,
-    mr_asks_for_names,
-    mr_named_lanes,
-    mr_verdict_histogram_build,
-    mr_verdict_histogram_follow,
-)
 from moorage._core.state.domains cimport Counter, Matched
 
 # Nanoseconds, roughly, as bench/ measures them: only their ratios matter, and only for speed.
@@ -29,14 +21,15 @@ cdef enum:
 
 
 cdef enum:
+    SOME_BUCKETS = 8  # that there is room for at first
     STATES_LIMIT = 1 << 14
     CANDIDATES_LIMIT = 256 << 20  # bytes
 
 
 cdef enum:
-    NOT_YET
-    KEPT
-    NOBODY_ASKS
+    NOT_CACHED
+    CACHED
+    NOT_NEEDED
 
 
 cdef bint is_worth(ClassSearch* one, int64_t head, int64_t following) noexcept nogil:
@@ -50,7 +43,7 @@ cdef bint is_worth(ClassSearch* one, int64_t head, int64_t following) noexcept n
     cdef int64_t lanes = n if one.failed >= 0 else min(<int64_t>one.wanted, n)  # in vain, all are looked at
     cdef int64_t scan = DECISION + lanes * (LANE_OF_TERMS if in_terms else LANE)
     cdef int64_t build = n * (BUILD_OF_TERMS if in_terms else BUILD)
-    cdef bint kept = one.candidates.state == MR_KEPT
+    cdef bint kept = one.candidates.state == MR_VALID
     cdef int64_t behind = min((head - one.candidates.cursor) * row, build) if kept else build
     cdef int64_t gap = (head - one.last) * row
     one.last = head
@@ -61,6 +54,40 @@ cdef bint is_worth(ClassSearch* one, int64_t head, int64_t following) noexcept n
         return False
     one.credit = 0
     return True
+
+
+cdef class Candidates:
+    """Every node's total for pods of one class, in list order, kept up to date by the change log: which nodes
+    a search would look at, and which of them it would choose, is read off bits and maxima of blocks
+    (csrc/candidates.h)."""
+
+    def __cinit__(self):
+        self.memory = Buffer(Journal(), 1, 1)
+
+    cdef int point(self, const mr_search* search, object terms) except -1:
+        """Refresh the pointers to a prepared search; what rests on other terms or keys is unmade."""
+        mr_candidates_point(&self.c, search)
+        if terms is not self.terms:
+            self.c.state = MR_UNMADE
+        self.terms = terms
+
+    cdef int build(self, const mr_changes* changes, int32_t* lanes, uint8_t* seen) except -1:
+        """Look at every node. Answers 1 where several threads took part."""
+        cdef int parallel = 0
+        cdef Py_ssize_t nbytes
+        cdef int32_t stride = 1 if self.c.key.size == 0 else max(self.c.stride, SOME_BUCKETS)
+        if self.c.state == MR_MORE_BUCKETS:
+            stride *= 2
+        self.c.state = MR_MORE_BUCKETS
+        while self.c.state == MR_MORE_BUCKETS:
+            nbytes = mr_candidates_layout(&self.c, NULL, stride)
+            self.memory.reserve(nbytes)
+            memset(self.memory.data, 0, nbytes)
+            mr_candidates_layout(&self.c, self.memory.data, stride)
+            with nogil:
+                parallel = mr_candidates_build(&self.c, changes, lanes, seen)
+            stride *= 2
+        return parallel
 
 
 cdef class ClassState:
@@ -90,24 +117,24 @@ cdef class ClassState:
     cdef bint is_made_of(self, const mr_search* search, int64_t version) noexcept nogil:
         """Whether the search of this class is what was made of an equal one, when nodes said the same: it
         depends on nothing else, but for terms and placements."""
-        return self.named_by == version and self.named_state != NOT_YET and search.columns != NULL \
+        return self.named_by == version and self.named_state != NOT_CACHED and search.columns != NULL \
             and memcmp(&self.source, search, sizeof(mr_search)) == 0
 
     cdef dict rejections(self, const mr_changes* changes, object terms):
         """Verdict to number of nodes, of those that reject such pods; None where there are too many."""
         cdef int32_t at
         cdef bint is_other = self.histogram_terms is not terms or self.histogram.n != self.c.search.n
-        if is_other or self.histogram.state != MR_KEPT:
+        if is_other or self.histogram.state != MR_VALID:
             self.verdicts.reserve(self.c.search.n)
             self.histogram.verdicts = <uint64_t*>self.verdicts.data
             self.histogram_terms = terms
             self.histogram.state = MR_UNMADE
         with nogil:
-            if self.histogram.state == MR_KEPT:
+            if self.histogram.state == MR_VALID:
                 mr_verdict_histogram_follow(&self.histogram, &self.c.search, changes)
             else:
                 mr_verdict_histogram_build(&self.histogram, &self.c.search, changes)
-        if self.histogram.state != MR_KEPT:
+        if self.histogram.state != MR_VALID:
             return None
         out = {}
         for at in range(self.histogram.used):
@@ -132,20 +159,20 @@ cdef class ClassState:
             counts[now] = counts.get(now, 0) + same
             same = 0
 
-    cdef int keep_named(self, mr_search* search, int64_t version) except -1:
+    cdef int cache_named(self, mr_search* search, int64_t version) except -1:
         """Have the filters that look at names and labels asked once for all rows, if this is not the first
         time since any node has said something else."""
         if self.named_by != version:
-            self.named_by, self.named_state = version, NOT_YET
-        elif self.named_state == NOT_YET:
-            self.named_state = KEPT if mr_asks_for_names(search) else NOBODY_ASKS
-            if self.named_state == KEPT:
+            self.named_by, self.named_state = version, NOT_CACHED
+        elif self.named_state == NOT_CACHED:
+            self.named_state = CACHED if mr_asks_for_names(search) else NOT_NEEDED
+            if self.named_state == CACHED:
                 self.named.reserve(search.n)
                 mr_named_lanes(search, <uint8_t*>self.named.data)
-        if self.named_state == KEPT:
+        if self.named_state == CACHED:
             search.named_ok = <const uint8_t*>self.named.data
 
-    cdef int keep_order(self, mr_search* search) except -1:
+    cdef int copy_order(self, mr_search* search) except -1:
         """Have a list of nodes of one's own in place of the one that is searched."""
         self.order.reserve(search.n)
         memcpy(self.order.data, search.order, search.n * sizeof(int32_t))
@@ -182,7 +209,7 @@ cdef class ClassState:
 
     cdef int _watch(self, Buffer buffer, const mr_counter* counter=NULL) except -1:
         cdef Undo one
-        one.kept, one.counter = buffer.kept(), counter
+        one.location, one.counter = buffer.location(), counter
         self.undo.reserve(self.c.n_undo + 1)
         self.c.undo = <Undo*>self.undo.data
         self.c.undo[self.c.n_undo] = one
@@ -237,8 +264,8 @@ cdef class ClassStates:
         """The candidates of a state have another size now: those of others go until all are within bounds."""
         if not one.is_kept:  # a run holds it still
             return 0
-        self.used_bytes += one.candidates.nbytes() - one.charged
-        one.charged = one.candidates.nbytes()
+        self.used_bytes += one.candidates.memory.capacity - one.charged
+        one.charged = one.candidates.memory.capacity
         while self.used_bytes > self.most_bytes:
             oldest = next((key for key, kept in self.by_target.items() if kept not in self.in_use), None)
             if oldest is None:

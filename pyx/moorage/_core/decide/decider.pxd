@@ -1,7 +1,7 @@
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from moorage._core.decide.bare cimport BareRows
-from moorage._core.csrc cimport mr_changes, mr_decision, mr_search
+from moorage._core.base.buffers cimport Buffer
+from moorage._core.csrc cimport mr_changes, mr_cluster, mr_decision, mr_search, mr_terms
 from moorage._core.decide.class_state cimport ClassSearch, ClassState, ClassStates
 from moorage._core.decide.search cimport Search
 from moorage._core.state.cluster_state cimport ClusterState
@@ -15,6 +15,13 @@ cpdef enum TieBreak:
     FIRST = 0
     RANDOM = 1
     GO_HEAP = 2
+
+
+cdef class BareRows:
+    cdef Buffer rows, wide, others, pointers, zeros
+
+    cdef int show(self, const int32_t* rows, int32_t n, int32_t used, int32_t resources, mr_cluster* cluster,
+                  mr_terms* terms) except -1
 
 
 cdef class Decider:

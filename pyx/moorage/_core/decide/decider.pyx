@@ -11,26 +11,8 @@ import numpy as np
 from libc.stdint cimport INT32_MAX, INT64_MAX
 from libc.string cimport memcpy
 
-from moorage._core.base.buffers cimport Buffer
-from moorage._core.csrc cimport (
-    MR_KEPT,
-    MR_UNDECIDED,
-    mr_candidates_decide,
-    mr_candidates_follow,
-    mr_candidates_suit,
-    mr_found,
-    mr_has_external_filters,
-    mr_is_parallel,
-    mr_pick_first,
-    mr_pick_heap,
-    mr_pick_random,
-    mr_scan_decide,
-    mr_scan_suits,
-    mr_search_find,
-    mr_search_run,
-    mr_search_score,
-    mr_terms_prepare,
-)
+from moorage._core.base.buffers cimport Journal
+from moorage._core.csrc cimport *
 from moorage._core.state.pod_class cimport Shape
 from moorage._core.decide.class_state cimport is_worth
 from moorage._core.settings cimport within
@@ -49,6 +31,58 @@ def count_verdicts(verdicts):
     """Verdict to number of nodes, for the nodes that were rejected (see `Search.verdicts`)."""
     values, counts = np.unique(verdicts[verdicts != 0], return_counts=True)
     return dict(zip(values.tolist(), counts.tolist(), strict=True))
+
+
+cdef class BareRows:
+    """Copies of rows, without pods and images, as they are scored once an extender has sent their nodes back.
+
+    kube-scheduler v1.36, extender.go Filter, makes NodeInfos anew of such nodes (kubernetes issue 141781).
+    """
+
+    def __cinit__(self):
+        cdef Journal journal = Journal()
+        self.rows = Buffer(journal, sizeof(mr_row))
+        self.wide = Buffer(journal, sizeof(int64_t))
+        self.others = Buffer(journal, sizeof(int64_t))
+        self.pointers = Buffer(journal, sizeof(void*))
+        self.zeros = Buffer(journal, sizeof(int32_t))
+
+    cdef int show(self, const int32_t* rows, int32_t n, int32_t used, int32_t resources, mr_cluster* cluster,
+                  mr_terms* terms) except -1:
+        """Have `cluster` and `terms` point to copies of these rows, of `used` in the table, until they are
+        filled the next time."""
+        cdef const mr_row* row
+        cdef mr_row* bare
+        cdef int64_t* wide
+        cdef int64_t* amounts
+        cdef int64_t at
+        cdef int32_t i, field
+        self.rows.reserve(used)
+        self.wide.reserve(<int64_t>used * MR_FIELDS)
+        self.others.reserve(<int64_t>used * 2 * resources)
+        self.pointers.reserve(resources)
+        self.zeros.reserve(used)
+        for i in range(n):
+            at = rows[i]
+            row, bare = &cluster.ledger.rows[at], <mr_row*>self.rows.data + at
+            bare[0] = row[0]
+            bare.req_cpu = bare.req_memory = bare.nonzero_cpu = bare.nonzero_memory = 0.0
+            wide = <int64_t*>self.wide.data + at * MR_FIELDS
+            for field in range(MR_FIELDS):
+                wide[field] = cluster.ledger.wide[at * MR_FIELDS + field] if field < 2 else 0
+            for field in range(resources):
+                amounts = <int64_t*>self.others.data + 2 * (<int64_t>field * used + at)
+                amounts[0] = cluster.ledger.others[field][2 * at]
+                amounts[1] = 0
+        for field in range(resources):
+            (<int64_t**>self.pointers.data)[field] = <int64_t*>self.others.data + 2 * <int64_t>field * used
+        cluster.ledger.rows = <mr_row*>self.rows.data
+        cluster.ledger.wide = <int64_t*>self.wide.data
+        cluster.ledger.others = <int64_t**>self.pointers.data
+        cluster.image_count = <int32_t*>self.zeros.data
+        for i in range(terms.n_soft if terms else 0):
+            if terms.soft[i].row_pods:
+                terms.soft[i].row_pods = <int32_t*>self.zeros.data
 
 
 cdef class Decider:
@@ -118,7 +152,7 @@ cdef class Decider:
         at = self._decide(&self.search.search, self._wanted())
         if tried >= 0 and not self._looked_at(tried, start):
             self.search.found.evaluated += 1
-            self.rotation = (self.rotation + 1) % self.search.listed()
+            self.rotation = (self.rotation + 1) % self.search.listing.size
         if at == FAILED:
             self.search._raise_failure()
         totals = None
@@ -176,7 +210,7 @@ cdef class Decider:
     cdef int _look(self, const mr_search* search, int32_t wanted, bint scoring) noexcept nogil:
         """Search, and score what was found unless others have a say first; moves the rotation. Answers 1
         where a plugin failed."""
-        cdef int32_t nodes = self.search.listed()
+        cdef int32_t nodes = self.search.listing.size
         cdef int failed
         self.search.found.feasible = self.search.found.evaluated = 0
         if search.n == 0:
@@ -243,12 +277,12 @@ cdef class Decider:
             mr_terms_prepare(one.search.pod.terms)
         if one.candidates and is_worth(one, self.state.log.head, following):
             self._show_changes(&changes)
-            if one.candidates.state == MR_KEPT:
+            if one.candidates.state == MR_VALID:
                 mr_candidates_follow(one.candidates, &changes)
-            if one.candidates.state != MR_KEPT:
+            if one.candidates.state != MR_VALID:
                 with gil:
                     self._make_candidates(<ClassState>one.owner, &changes)
-            if one.candidates and one.candidates.state == MR_KEPT:
+            if one.candidates and one.candidates.state == MR_VALID:
                 return self._decide_among_candidates(one)
             one.candidates, one.is_ready = NULL, False
         if one.by_totals and not mr_is_parallel(&one.search, min(one.wanted, one.search.n)):
@@ -373,9 +407,9 @@ cdef class Decider:
         one.c.is_ready = self.search.terms is None and not self.search.in_placement
         one.c.search = self.search.search
         if self.search.search.columns == NULL or self.search.in_placement:
-            one.keep_order(&one.c.search)
+            one.copy_order(&one.c.search)
         else:
-            one.keep_named(&one.c.search, self.state.view.static_version)
+            one.cache_named(&one.c.search, self.state.view.static_version)
         one.c.wanted = self._wanted()
         is_fixed = self.tie_break != RANDOM and one.c.search.n
         one.c.by_totals = is_fixed and mr_scan_suits(&self.search.search)

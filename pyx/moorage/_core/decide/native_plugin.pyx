@@ -54,17 +54,17 @@ cdef class NativeExternal(External):
         self.keep = keep
         self.explain = explain
         cdef uintptr_t at = _checked_address(address, source)
-        cdef const moorage_plugin* given = <const moorage_plugin*>at
-        if given.abi_major != MOORAGE_ABI_MAJOR:
+        cdef const moorage_plugin* plugin = <const moorage_plugin*>at
+        if plugin.abi_major != MOORAGE_ABI_MAJOR:
             raise InputError(
-                f"plugin ABI {given.abi_major}, where this moorage has {MOORAGE_ABI_MAJOR}", source=source
+                f"plugin ABI {plugin.abi_major}, where this moorage has {MOORAGE_ABI_MAJOR}", source=source
             )
-        if given.struct_size < MR_NATIVE_FIRST_SIZE:
+        if plugin.struct_size < MR_NATIVE_FIRST_SIZE:
             raise InputError(
-                f"struct_size {given.struct_size} of the plugin is below {MR_NATIVE_FIRST_SIZE}",
+                f"struct_size {plugin.struct_size} of the plugin is below {MR_NATIVE_FIRST_SIZE}",
                 source=source,
             )
-        memcpy(&self.table, given, min(given.struct_size, sizeof(moorage_plugin)))
+        memcpy(&self.table, plugin, min(plugin.struct_size, sizeof(moorage_plugin)))
         self._read(source)
         self._check(source)
         self.is_native = True

@@ -37,13 +37,13 @@ cdef class Nominations:
     cdef int give(self, nominations) except -1:
         """These are all, (row, pods) each, and count for any pod."""
         cdef int32_t row
-        given = list(nominations)
+        listed = list(nominations)
         self.source = self.asking = None
-        if not self.rows and not given:
+        if not self.rows and not listed:
             return 0
         self.rows = {}
         self.epoch += 1
-        for row, pods in given:
+        for row, pods in listed:
             self._set(row, list(pods), True)
 
     cdef int follow(self, source, pod) except -1:
@@ -145,7 +145,6 @@ cdef class Judgements:
             rows[places[row]] = rows[self.n]
             places[rows[self.n]] = places[row]
         verdicts[row] = verdict
-        return 0
 
     cdef uint64_t get(self, int32_t row) noexcept nogil:
         """The verdict of a row, 0 where it does not reject the pod."""

@@ -30,7 +30,7 @@ cdef class Placer:
     cdef int32_t _run_on_node(self, ClassSearch* one, int32_t pinned, int32_t* rows,
                               int32_t n) noexcept nogil
     cdef void _put(self, ClassSearch* one, int32_t row) noexcept nogil
-    cdef void _keep(self, ClassSearch* one, int32_t row) noexcept nogil
+    cdef void _save_row(self, ClassSearch* one, int32_t row) noexcept nogil
     cdef int32_t _place_run(self, PodBatch batch, Placements out, int32_t first, int32_t end, Sink sink,
                             object on_unschedulable) except -1
     cdef int32_t _place_each(self, const PodSpan* span, int32_t* rows, int32_t n) except -1

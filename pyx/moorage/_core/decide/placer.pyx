@@ -4,15 +4,7 @@ from libc.string cimport memset
 
 from moorage._core.base.buffers cimport Journal
 from moorage._core.base.change_log cimport LOG_ROW
-from moorage._core.csrc cimport (
-    mr_counter,
-    mr_domain_of,
-    mr_matched,
-    mr_matched_add,
-    mr_row,
-    mr_row_add_pod,
-    mr_verdict,
-)
+from moorage._core.csrc cimport *
 from moorage._core.decide.class_state cimport ClassState
 from moorage._core.decide.plan cimport Plan
 from moorage._core.decide.pod_batch cimport ALONE, NAMED, PORTS
@@ -284,7 +276,7 @@ cdef class Placer:
         """Account for a pod on a row."""
         cdef mr_matched** counted = one.counted
         if one.n_undo:
-            self._keep(one, row)
+            self._save_row(one, row)
         mr_row_add_pod(&self.search.cluster.ledger, row, one.shape, 1)
         (<int64_t*>self.state.table.generation.data)[row] = self.state.log.append(LOG_ROW, row)
         self.state.view.follow(row)
@@ -292,15 +284,17 @@ cdef class Placer:
             mr_matched_add(counted[0], row, 1)
             counted += 1
 
-    cdef void _keep(self, ClassSearch* one, int32_t row) noexcept nogil:
+    cdef void _save_row(self, ClassSearch* one, int32_t row) noexcept nogil:
         """Save what a placement on a row changes."""
         cdef const mr_counter* counter
         cdef int32_t at
         for at in range(one.n_undo):
             counter = one.undo[at].counter
-            self.state.journal.keep(&one.undo[at].kept, mr_domain_of(counter, row) if counter else row)
+            self.state.journal.save_reserved(
+                &one.undo[at].location, mr_domain_of(counter, row) if counter else row
+            )
             if counter:
-                self.state.journal.keep(&one.undo[at].kept, 0)
+                self.state.journal.save_reserved(&one.undo[at].location, 0)
 
     # ---- one run, with Python where it is needed -----------------------------------------------------------
 
@@ -365,7 +359,7 @@ cdef class Placer:
     cdef void _skip(self, int64_t pods) noexcept nogil:
         """Move the rotation as if each of so many pods, of which the first has failed, were tried in vain;
         none takes that search back. Over the whole list these are full circles; over named nodes not."""
-        cdef int64_t start = self.decider.rotation, nodes = self.search.listed()
+        cdef int64_t start = self.decider.rotation, nodes = self.search.listing.size
         if nodes == 0:
             return
         start += (pods - <int64_t>1) * self.search.found.evaluated

@@ -4,32 +4,7 @@ from libc.string cimport memset
 
 from moorage._core.base.buffers cimport Journal
 
-from moorage._core.csrc cimport (
-    MR_BALANCED_ALLOCATION,
-    MR_CPU,
-    MR_EXTERNAL,
-    MR_IMAGE_LOCALITY,
-    MR_INTER_POD_AFFINITY,
-    MR_LEAST_ALLOCATED,
-    MR_MAX_PLUGINS,
-    MR_MAX_RESOURCES,
-    MR_MEMORY,
-    MR_MOST_ALLOCATED,
-    MR_NODE_AFFINITY,
-    MR_NODE_NAME,
-    MR_NODE_PORTS,
-    MR_NODE_RESOURCES_FIT,
-    MR_NODE_UNSCHEDULABLE,
-    MR_POD_TOPOLOGY_SPREAD,
-    MR_REASONS,
-    MR_REQUESTED_TO_CAPACITY_RATIO,
-    MR_TAINT_TOLERATION,
-    MR_UNRESOLVABLE,
-    MR_VERDICT_SHIFT,
-    mr_external,
-    mr_point,
-    mr_weighted,
-)
+from moorage._core.csrc cimport *
 from moorage._core.decide.external cimport External
 
 # How `Search.verdicts` packs a verdict, for those who read it.

@@ -378,7 +378,6 @@ cdef class Placements:
             if self.data[at] >= self.state.table.used:
                 self.state.table.check_row(self.data[at])
             self.symbols[at] = names[self.data[at]] if self.data[at] >= 0 else 0
-        return 0
 
     @property
     def nodes(self):

@@ -33,12 +33,10 @@ cdef class Search:
     cdef Judgements judged
     cdef public object node_names, invalid_score, on_nominated, nominator
 
-    cdef int32_t listed(self) noexcept nogil
     cdef int _prepare(self, int32_t pod_class, int32_t node_name, int32_t pinned) except -1
     cdef int _point(self, Shape shape) except -1
     cdef Terms _terms_of(self, int32_t pod_class, int32_t pinned)
     cdef bint _asks_much(self, Shape shape) except -1
-    cdef int _set_terms(self, int32_t pod_class, int32_t pinned) except -1
     cdef int _hold(self, Shape shape) except -1
     cdef bint _has_images(self, Shape shape) noexcept
     cdef int _set_fixed_ok(self, Shape shape) except -1

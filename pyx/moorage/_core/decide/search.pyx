@@ -5,37 +5,20 @@ questions, for nominated pods and for preemption, change rows inside a transacti
 the change (kube-scheduler v1.36, AddPod and RemovePod of the PreFilter extensions).
 """
 
+import os
+
 import numpy as np
 from libc.stdint cimport INT32_MAX, int16_t, int64_t
 from libc.string cimport memcpy
 
 from moorage._core.base.buffers cimport Journal
-from moorage._core.csrc cimport (
-    MR_CALL,
-    MR_EXTERNAL,
-    MR_REASONS,
-    MR_SHAPE_TOLERATES_UNSCHEDULABLE,
-    MR_SHAPE_WIDE,
-    MR_UNRESOLVABLE,
-    MR_VERDICT_SHIFT,
-    mr_inter_pod_skips,
-    mr_is_fused,
-    mr_is_normalized,
-    mr_nominated,
-    mr_normalize,
-    mr_prefer_no_schedule,
-    mr_row_add_pod,
-    mr_score_rows,
-    mr_scores,
-    mr_verdicts,
-)
+from moorage._core.csrc cimport *
 from moorage._core.base.change_log cimport LOG_ORDER
 from moorage._core.decide.class_state cimport ClassState
 from moorage._core.decide.native_plugin cimport NativeExternal, NativeView
 from moorage._core.base.sets cimport PortSets
 from moorage._core.settings cimport within
 from moorage._core.base.symbols cimport Symbols
-from moorage._core.base.threads cimport usable_threads
 
 cdef enum:
     JUDGED_CLASSES = 1 << 8  # whose verdicts with nominated pods are kept
@@ -45,6 +28,17 @@ cdef enum:
 MAX_THREADS = 1024
 
 cdef uint64_t ALL = ~<uint64_t>0
+# Threads of OpenMP do not survive a fork of the process: a child that asked for them would wait for ever.
+cdef bint is_forked = False
+
+
+def _after_fork():
+    global is_forked
+    is_forked = True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 cdef class Search:
@@ -130,18 +124,15 @@ cdef class Search:
             self.placement.show_only(rows)
             self.listing = self.placement
 
-    cdef int32_t listed(self) noexcept nogil:
-        """How many nodes there are for a search."""
-        return self.listing.size
-
     @property
     def nodes(self):
         """How many nodes there are for a search, as the view was last brought up to date."""
-        return self.listed()
+        return self.listing.size
 
     cdef int _prepare(self, int32_t pod_class, int32_t node_name, int32_t pinned) except -1:
         """Bring the view and the counters up to date and point the search at them."""
         cdef Shape shape
+        cdef Terms terms
         cdef NativeView view
         self.state.classes.check(pod_class)
         self.state.symbols.check(node_name)
@@ -154,7 +145,8 @@ cdef class Search:
         self.state.view.refresh()
         if self.in_placement:
             self.listing.follow_usage()
-        self._set_terms(pod_class, pinned)
+        terms = self._terms_of(pod_class, pinned)
+        self.terms = None if terms.is_empty else terms
         for view in self.views:
             view.set_pod(pod_class)
         self._point(shape)
@@ -181,7 +173,7 @@ cdef class Search:
         self.found.rows = <int32_t*>self.rows.data
         self.found.scores = <int64_t*>self.scratch.data
         self.found.lanes = <int32_t*>self.lanes.data
-        self.search.threads = usable_threads(self.wanted_threads)
+        self.search.threads = 1 if is_forked else self.wanted_threads
         self.search.plan = &self.plan.c
         self.search.cluster = &self.cluster
         self.search.shape = &shape.c
@@ -211,15 +203,10 @@ cdef class Search:
         cdef bint names = shape.has_node_affinity or shape.has_preferred
         return names or bool(shape.ports) or self.terms is not None or not mr_is_fused(&self.search)
 
-    cdef int _set_terms(self, int32_t pod_class, int32_t pinned) except -1:
-        """What counters the pod is judged by; none for most pods."""
-        cdef Terms terms = self._terms_of(pod_class, pinned)
-        self.terms = None if terms.is_empty else terms
-
     cdef Terms _terms_of(self, int32_t pod_class, int32_t pinned):
         cdef ClassState one = self.states.get(pod_class, 0, pinned)
         if one.terms is None or not one.terms.is_current():
-            self.state.domains.keep_small()
+            self.state.domains.enforce_limit()
             one.terms = Terms(self.state, self.plan, pod_class, pinned)
         return one.terms
 
@@ -332,7 +319,6 @@ cdef class Search:
                 kept += 1
         self.search.nominated = out
         self.search.n_nominated = kept
-        return 0
 
     cdef int32_t _place_of(self, int32_t row) noexcept:
         """Position of a row in the searched list, or -1."""
@@ -524,7 +510,7 @@ cdef class Search:
     # ---- what if -------------------------------------------------------------------------------------------
 
     def verdict_after(self, int32_t row, list removed not None, list added not None, uint64_t asked,
-                      object ports, int32_t pod_class, int32_t node_name=0, int32_t pinned=0, away=()):
+                      object ports, int32_t pod_class, int32_t node_name=0, int32_t pinned=0, elsewhere=()):
         """The verdict of a node without some of its pods and with others; nothing of that stays.
 
         What PreFilter computed follows each pod's labels alone, as upstream: spread constraints with an empty
@@ -538,14 +524,14 @@ cdef class Search:
             The filters to ask, as bits by their place in the plan.
         ports : frozenset of (ip, protocol, port), optional
             The host ports in use then, where they are not what follows from the pods (see `PortSets`).
-        away : sequence of (int, list of Pod)
+        elsewhere : sequence of (int, list of Pod)
             Other rows, and pods that are removed from them.
         """
         cdef uint64_t verdict
         self._prepare(pod_class, node_name, pinned)
         changes = [(row, removed, added)] if removed or added else []
         if self.terms is not None or self.plan.externals:  # nobody else looks at other rows
-            changes += [(other, pods, []) for other, pods in away]
+            changes += [(other, pods, []) for other, pods in elsewhere]
         if not changes:
             failed = mr_verdicts(&self.search, asked, &row, 1, &verdict)
         else:

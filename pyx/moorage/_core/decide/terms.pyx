@@ -58,9 +58,9 @@ cdef class Terms:
             selector = state.workloads.selector_of(self.shape.namespace, self.labels, owner)
             constraints = () if selector is None else plan.default_constraints
         self.c.soft_needs_all = not (defaulted and plan.system_defaulted)
-        self.spread_error = self._read_hard(constraints, selector)
-        self.spread_score_error = self._read_soft(constraints, selector)
-        self._read_terms(plan)
+        self.spread_error = self._read_spread(constraints, selector, True)
+        self.spread_score_error = self._read_spread(constraints, selector, False)
+        self._read_terms(plan, pod_class)
         self.versions = self._read_versions()
 
     cdef Versions _read_versions(self) noexcept:
@@ -74,7 +74,7 @@ cdef class Terms:
         cdef Versions now = self._read_versions()
         return memcmp(&now, &self.versions, sizeof(Versions)) == 0
 
-    cdef void* _keep(self, Py_ssize_t itemsize, Py_ssize_t items) except? NULL:
+    cdef void* _allocate(self, Py_ssize_t itemsize, Py_ssize_t items) except? NULL:
         if items == 0:
             return NULL
         cdef Buffer buffer = Buffer(Journal(), itemsize, items)
@@ -83,36 +83,27 @@ cdef class Terms:
 
     # ---- topology spread -----------------------------------------------------------------------------------
 
-    def _read_hard(self, constraints, selector):
+    def _read_spread(self, constraints, selector, bint hard):
+        """The hard constraints or the soft ones; why upstream cannot read them, or ""."""
         cdef mr_constraint* out
-        hard = [constraint for constraint in constraints if constraint.when_unsatisfiable == HARD]
+        cdef Py_ssize_t at
+        wanted = [one for one in constraints if one.when_unsatisfiable == (HARD if hard else SOFT)]
         try:
-            selectors = [self._selector(constraint, selector) for constraint in hard]
+            selectors = [self._selector(constraint, selector) for constraint in wanted]
         except ValueError as error:
             return str(error)
-        self.c.hard = out = <mr_constraint*>self._keep(sizeof(mr_constraint), len(hard))
-        self.c.n_hard = <int32_t>len(hard)
-        labels = tuple(sorted({constraint.topology_key for constraint in hard}))
-        for at, constraint in enumerate(hard):
-            self._constrain(&out[<Py_ssize_t>at], constraint, selectors[at], labels)
-            out[<Py_ssize_t>at].min_domains = 1 if constraint.min_domains is None else constraint.min_domains
-            self.predicates.append(self._selecting(selectors[at]))
-        return ""
-
-    def _read_soft(self, constraints, selector):
-        cdef mr_constraint* out
-        soft = [constraint for constraint in constraints if constraint.when_unsatisfiable == SOFT]
-        try:
-            selectors = [self._selector(constraint, selector) for constraint in soft]
-        except ValueError as error:
-            return str(error)
-        self.c.soft = out = <mr_constraint*>self._keep(sizeof(mr_constraint), len(soft))
-        self.c.n_soft = <int32_t>len(soft)
-        labels = tuple(sorted({one.topology_key for one in soft})) if self.c.soft_needs_all else ()
-        for at, constraint in enumerate(soft):
-            matched = self._constrain(&out[<Py_ssize_t>at], constraint, selectors[at], labels)
-            if constraint.topology_key == HOSTNAME:
+        out = <mr_constraint*>self._allocate(sizeof(mr_constraint), len(wanted))
+        keys = {one.topology_key for one in wanted} if hard or self.c.soft_needs_all else ()
+        for at, constraint in enumerate(wanted):
+            matched = self._constrain(&out[at], constraint, selectors[at], tuple(sorted(keys)))
+            if hard:
+                self.predicates.append(self._selecting(selectors[at]))
+            elif constraint.topology_key == HOSTNAME:
                 self.of_hosts.append((at, matched))
+        if hard:
+            self.c.hard, self.c.n_hard = out, <int32_t>len(wanted)
+        else:
+            self.c.soft, self.c.n_soft = out, <int32_t>len(wanted)
         return ""
 
     def _selector(self, constraint, selector):
@@ -125,7 +116,10 @@ cdef class Terms:
 
     cdef Matched _constrain(self, mr_constraint* out, constraint, selector, tuple labels):
         cdef Domains domains = self.state.domains
-        cdef Matched matched = self._of_selector(selector)
+        # Pods of this namespace that the selector matches and that do not terminate; an empty one has none.
+        cdef Matched matched = domains.matching(
+            NOBODY if selector.is_empty else self._selecting(selector), False
+        )
         cdef TopologyKey topology = domains.topology(constraint.topology_key)
         follows_affinity = constraint.node_affinity_policy in (None, "Honor")
         has_affinity = self.shape.node_affinity != ((), (), False)
@@ -138,25 +132,23 @@ cdef class Terms:
         self.held.append(counter)
         out.counter = &counter.c
         out.max_skew = constraint.max_skew
+        out.min_domains = 1 if constraint.min_domains is None else constraint.min_domains
         out.self = selector.matches(self.labels)
         if constraint.when_unsatisfiable == HARD:
             self.of_hard[counter] = selector.is_empty
         return matched
 
-    cdef Matched _of_selector(self, selector):
-        """Pods of this namespace that a selector matches and that do not terminate; an empty one has none."""
-        if selector.is_empty:
-            return self.state.domains.matching(NOBODY, False)
-        return self.state.domains.matching(self._selecting(selector), False)
-
     cdef tuple _selecting(self, selector):
-        namespace = self.shape.namespace
-        counts = partial(_selects, self.state.classes, namespace, selector)
-        return ("spread", namespace, selector.identity), counts, _found_by((namespace,), selector)
+        return self._matcher("spread", (((self.shape.namespace,), selector),))
+
+    cdef tuple _matcher(self, str kind, tuple asked):
+        """A matcher (`Domains.matching`) of the classes that all of some (namespaces, selector) mean."""
+        key = kind, *[(namespaces, selector.identity) for namespaces, selector in asked]
+        return key, partial(_are_meant, self.state.classes, asked), _found_by(*asked[0])
 
     # ---- inter-pod affinity --------------------------------------------------------------------------------
 
-    def _read_terms(self, Plan plan):
+    def _read_terms(self, Plan plan, int32_t pod_class):
         cdef list affinity = [], anti = [], existing = [], preferred = []
         required, required_anti, own, own_anti = self.shape.terms
         for label in dict.fromkeys([term.topology_key for term in required]):
@@ -165,7 +157,8 @@ cdef class Terms:
         for term in required_anti:
             self.predicates.append(self._meant_by((term,)))
             anti.append((self._of_terms((term,), term.topology_key), 0))
-        self.c.self_affine = bool(required) and self._matches_all(required)
+        asked = self._asked(required)
+        self.c.self_affine = bool(asked) and _are_meant(self.state.classes, asked, pod_class)
         ignore = plan.ignore_preferred and not own and not own_anti
         for term in () if ignore else own + own_anti:
             sign = 1 if term.kind == TermKind.PREFERRED_AFFINITY else -1
@@ -186,7 +179,7 @@ cdef class Terms:
         self.c.preferred, self.c.n_preferred = self._pod_terms(preferred), <int32_t>len(preferred)
 
     cdef mr_pod_term* _pod_terms(self, list counters) except? NULL:
-        cdef mr_pod_term* out = <mr_pod_term*>self._keep(sizeof(mr_pod_term), len(counters))
+        cdef mr_pod_term* out = <mr_pod_term*>self._allocate(sizeof(mr_pod_term), len(counters))
         cdef Counter counter
         cdef Py_ssize_t at
         for at, (counter, weight) in enumerate(counters):
@@ -205,15 +198,10 @@ cdef class Terms:
         return tuple([(self._resolved(term), term.selector) for term in terms])
 
     cdef tuple _meant_by(self, tuple terms):
-        asked = self._asked(terms)
-        key = "terms", *[(namespaces, selector.identity) for namespaces, selector in asked]
-        return key, partial(_matches_terms, self.state.classes, asked), _found_by(*asked[0])
+        return self._matcher("terms", self._asked(terms))
 
     cdef tuple _carrying(self, int32_t number):
         return ("carries", number), partial(_carries, self.state.classes, number), (((number,),),)
-
-    def _matches_all(self, terms):
-        return all([_meant(self._resolved(t), t.selector, self.shape.namespace, self.labels) for t in terms])
 
     cdef Counter _of_terms(self, tuple terms, str label):
         """Pods that match all of some terms, over the domains of a label."""
@@ -227,7 +215,7 @@ cdef class Terms:
         count `everywhere`, on listed nodes."""
         cdef Domains domains = self.state.domains
         term = self.state.classes.terms[number]
-        if everywhere or not domains.is_listing():
+        if everywhere or domains.listed_any is None:
             matched = domains.matching(self._carrying(number), True)
         else:
             matched = domains.carrying(self._carrying(number), term.kind == TermKind.ANTI_AFFINITY)
@@ -304,7 +292,8 @@ def _weight(term, hard_pod_affinity_weight):
 
 
 def _found_by(namespaces, selector):
-    """Sets of traits (`Domains.traits`): a class that a selector means in some namespaces has one of each."""
+    """Sets of attributes (`Domains.attributes`): a class that a selector means in some namespaces has one of
+    each."""
     if namespaces is None:
         return (((),),)
     values = [[(key, value) for value in values] for key, values in selector.asked_values()]
@@ -314,17 +303,12 @@ def _found_by(namespaces, selector):
     )
 
 
-def _selects(PodClasses classes, str namespace, selector, int32_t pod_class):
-    return classes.shape(pod_class).namespace == namespace and selector.matches(classes.labels(pod_class))
-
-
-def _meant(namespaces, selector, namespace, labels):
-    return (namespaces is None or namespace in namespaces) and selector.matches(labels)
-
-
-def _matches_terms(PodClasses classes, terms, int32_t pod_class):
+def _are_meant(PodClasses classes, tuple asked, int32_t pod_class):
     namespace, labels = classes.shape(pod_class).namespace, classes.labels(pod_class)
-    return all([_meant(namespaces, selector, namespace, labels) for namespaces, selector in terms])
+    for namespaces, selector in asked:
+        if (namespaces is not None and namespace not in namespaces) or not selector.matches(labels):
+            return False
+    return True
 
 
 def _carries(PodClasses classes, number, int32_t pod_class):

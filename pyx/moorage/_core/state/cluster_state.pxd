@@ -5,13 +5,12 @@ from moorage._core.base.change_log cimport ChangeLog
 from moorage._core.state.domains cimport Domains
 from moorage._core.state.images cimport ImageStates
 from moorage._core.state.ledger cimport Ledger, PodState
-from moorage._core.base.namespaces cimport Namespaces
 from moorage._core.state.node_table cimport NodeTable
 from moorage._core.state.zone_tree cimport NodeTree
 from moorage._core.state.pod_class cimport PodClasses
 from moorage._core.base.symbols cimport Symbols
 from moorage._core.state.view cimport View
-from moorage._core.state.workloads cimport Workloads
+from moorage._core.state.workloads cimport Namespaces, Workloads
 
 
 cdef class ClusterState:

@@ -182,7 +182,7 @@ cdef class ClusterState:
         self.tree.remove(zone, symbol)
         self.journal.drop(self.zones, name)
         self.images.set_row(row, ())
-        self.table.clear_node(row)
+        self.table.set_node(row, None, {})
         self.log.append(LOG_ORDER, row)
         self._release_if_empty(row)
 
@@ -267,31 +267,6 @@ cdef class ClusterState:
         if self._known(pod) >= 0:
             raise CacheError(f"pod {pod.metadata.uid} is in the cache, so can't be assumed")
         self._enter(-1, pod, self.classes.intern(pod), ASSUMED)
-
-    def assume_rows(self, int32_t pod_class, pods, const int32_t[::1] rows not None):
-        """Enter pods of one class that a batch has already accounted for, and made room for.
-
-        Parameters
-        ----------
-        pod_class : int
-        pods : sequence of Pod
-        rows : (pods,) int32 array
-
-        Raises
-        ------
-        IndexError
-            There is no such class or row.
-        ValueError
-            There are fewer pods than rows.
-        """
-        cdef Py_ssize_t at
-        self.classes.check(pod_class)
-        self.table.check_rows(rows)
-        if len(pods) < rows.shape[0]:
-            raise ValueError(f"{len(pods)} pods and {rows.shape[0]} rows")
-        for at in range(rows.shape[0]):
-            pod = pods[at]
-            self.ledger.insert(pod, pod_class, rows[at], ASSUMED)
 
     def assume_template(self, int32_t pod_class, template, int64_t first, const int32_t[::1] rows not None):
         """Enter pods of one class and one template that a batch has already accounted for on `rows`, and made

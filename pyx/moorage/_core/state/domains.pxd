@@ -33,7 +33,7 @@ cdef class Counter:
 
 cdef class Matched:
     cdef mr_matched c
-    cdef tuple key, traits
+    cdef tuple key, attributes
     cdef object matches
     cdef bint all_pods
     cdef list counters
@@ -50,7 +50,7 @@ cdef class Domains:
     cdef int64_t moves, undone
     cdef Py_ssize_t rows
     cdef dict topologies, eligibilities, matched, counters, spare
-    cdef dict classes_of, matched_of  # by trait
+    cdef dict classes_of, matched_of  # by attribute
     cdef list by_class
     cdef Py_ssize_t n_classes, nbytes
     cdef Buffer listed_any, listed_anti
@@ -64,12 +64,11 @@ cdef class Domains:
     cdef int _point_matched(self, Matched matched) except -1
     cdef int pod_moved(self, int32_t pod_class, bint terminating, int32_t row, int32_t sign) except -1
     cdef list matched_by(self, int32_t pod_class)
-    cdef list traits(self, int32_t pod_class)
+    cdef list attributes(self, int32_t pod_class)
     cdef int _find_classes(self) except -1
     cdef TopologyKey topology(self, str label)
     cdef Eligibility eligibility(self, tuple labels, Shape shape, int32_t pinned, object tolerations)
     cdef Matched matching(self, tuple matcher, bint all_pods)
-    cdef bint is_listing(self) noexcept
     cdef int count_unlisted(self, bint counts) noexcept
     cdef Matched carrying(self, tuple matcher, bint is_anti)
     cdef Buffer _rows_with(self, str name, object has)

@@ -15,15 +15,7 @@ import numpy as np
 from libc.string cimport memset
 
 from moorage._core.base.change_log cimport LOG_STATIC, ChangeLog
-from moorage._core.csrc cimport (
-    MR_EMPTY_DOMAIN,
-    MR_PRESENT,
-    mr_counter_add,
-    mr_domain_of,
-    mr_matched_add,
-    mr_node_affinity_matches,
-    mr_pod,
-)
+from moorage._core.csrc cimport *
 
 cdef tuple EVERY_CLASS = (((),),)
 
@@ -65,11 +57,11 @@ cdef class Counter:
 
 cdef class Matched:
     """The pods that match, per row. `matches` answers for a class, and those that it may name have one of
-    `traits`; without `all_pods`, terminating pods are left out."""
+    `attributes`; without `all_pods`, terminating pods are left out."""
 
-    def __cinit__(self, tuple key not None, matches, tuple traits not None, bint all_pods,
+    def __cinit__(self, tuple key not None, matches, tuple attributes not None, bint all_pods,
                   Buffer pods not None, Buffer pointers not None):
-        self.key, self.matches, self.traits, self.all_pods = key, matches, traits, all_pods
+        self.key, self.matches, self.attributes, self.all_pods = key, matches, attributes, all_pods
         self.pods, self.pointers = pods, pointers
         self.counters = []
 
@@ -189,11 +181,12 @@ cdef class Domains:
         cdef Matched matched
         cdef int32_t each
         for each in range(<int32_t>len(self.by_class), pod_class + 1):
-            asked = [matched for trait in self.traits(each) for matched in self.matched_of.get(trait, ())]
+            found_by = self.attributes(each)
+            asked = [matched for attribute in found_by for matched in self.matched_of.get(attribute, ())]
             self.by_class.append([matched for matched in asked if matched.matches(each)])
         return self.by_class[pod_class]
 
-    cdef list traits(self, int32_t pod_class):
+    cdef list attributes(self, int32_t pod_class):
         """What classes are found by: all by (), those of a namespace, those of it with a value of a label,
         and by its number those that carry a term."""
         cdef Shape shape = self.classes.shape(pod_class)
@@ -204,11 +197,11 @@ cdef class Domains:
         return out + [(number,) for number in shape.carried]
 
     cdef int _find_classes(self) except -1:
-        """Have all classes that there are listed by their traits."""
+        """Have all classes that there are listed by their attributes."""
         cdef Py_ssize_t classes = len(self.classes.keys)
         for pod_class in range(self.n_classes, classes):
-            for trait in self.traits(pod_class):
-                self.classes_of.setdefault(trait, []).append(pod_class)
+            for attribute in self.attributes(pod_class):
+                self.classes_of.setdefault(attribute, []).append(pod_class)
         self.n_classes = classes
 
     cdef int _follow_row(self, int32_t row) except -1:
@@ -216,26 +209,30 @@ cdef class Domains:
         cdef TopologyKey topology
         cdef Eligibility eligibility
         cdef Counter counter
-        cdef bint changed = False
+        cdef int32_t domain
+        cdef bint counts
+        cdef list moved = [], switched = []
         if row >= self.table.used:  # made and undone since
             return 0
-        cdef list domains = [self._domain(topology, row) for topology in self.topologies.values()]
-        self.point()
-        for domain, topology in zip(domains, self.topologies.values(), strict=True):
-            changed |= (<int32_t*>topology.domain.data)[row] != <int32_t>domain
-        cdef list counts = [self._counts(eligibility, row) for eligibility in self.eligibilities.values()]
-        for count, eligibility in zip(counts, self.eligibilities.values(), strict=True):
-            changed |= (<bint>(<unsigned char*>eligibility.counts.data)[row]) != <bint>count
-        if not changed:
+        for topology in self.topologies.values():
+            domain = self._domain(topology, row)
+            if domain != (<int32_t*>topology.domain.data)[row]:
+                moved.append((topology, domain))
+        for eligibility in self.eligibilities.values():
+            counts = self._counts(eligibility, row)
+            if counts != (<unsigned char*>eligibility.counts.data)[row]:
+                switched.append((eligibility, counts))
+        if not moved and not switched:
             return 0
+        self.point()
         for counter in self.counters.values():
             self._shift(counter, row, -1)
-        for domain, topology in zip(domains, self.topologies.values(), strict=True):
+        for topology, domain in moved:
             topology.domain.touch(row)
             (<int32_t*>topology.domain.data)[row] = domain
-        for count, eligibility in zip(counts, self.eligibilities.values(), strict=True):
+        for eligibility, counts in switched:
             eligibility.counts.touch(row)
-            (<unsigned char*>eligibility.counts.data)[row] = count
+            (<unsigned char*>eligibility.counts.data)[row] = counts
         for counter in self.counters.values():
             self._shift(counter, row, 1)
 
@@ -323,8 +320,9 @@ cdef class Domains:
         return out
 
     cdef Matched matching(self, tuple matcher, bint all_pods):
-        """The pods of the classes that a matcher names: its key, its answer for a class, and sets of traits;
-        a class that it names has one of each set. The set that the fewest classes have is looked through."""
+        """The pods of the classes that a matcher names: its key, its answer for a class, and sets of
+        attributes; a class that it names has one of each set. The set that the fewest classes have is looked
+        through."""
         key, matches, found_by = matcher
         cdef Matched out = self.matched.get(key)
         cdef int32_t pod_class
@@ -333,16 +331,16 @@ cdef class Domains:
             return out
         self._find_classes()
         self.point()
-        traits = min(found_by, key=self._count_classes)
+        attributes = min(found_by, key=self._count_classes)
         pointers = Buffer(Journal(), sizeof(void*))
-        out = Matched(key, matches, traits, all_pods, self._buffer(self.rows), pointers)
+        out = Matched(key, matches, attributes, all_pods, self._buffer(self.rows), pointers)
         matching = np.zeros(self.n_classes, dtype=np.uint8)
-        for trait in traits:
-            for pod_class in self.classes_of.get(trait, ()):
+        for attribute in attributes:
+            for pod_class in self.classes_of.get(attribute, ()):
                 matching[pod_class] = out.matches(pod_class)
                 if matching[pod_class] and pod_class < len(self.by_class):
                     self.by_class[pod_class].append(out)
-            self.matched_of.setdefault(trait, []).append(out)
+            self.matched_of.setdefault(attribute, []).append(out)
         self.ledger.count(matching, all_pods, <int32_t*>out.pods.data)
         self.matched[out.key] = out
         self._point_matched(out)
@@ -350,13 +348,10 @@ cdef class Domains:
         self.journal.on_undo(partial(self._drop_matched, out))
         return out
 
-    def _count_classes(self, traits):
-        return sum([len(self.classes_of.get(trait, ())) for trait in traits])
+    def _count_classes(self, attributes):
+        return sum([len(self.classes_of.get(attribute, ())) for attribute in attributes])
 
     # ---- pod group cycles ----------------------------------------------------------------------------------
-
-    cdef bint is_listing(self) noexcept:
-        return self.listed_any is not None
 
     def list_carriers(self):
         """From now on `carrying` counts pods only on rows that have such pods already.
@@ -482,11 +477,11 @@ cdef class Domains:
         for listed in self.by_class:
             if matched in listed:
                 listed.remove(matched)
-        for trait in matched.traits:
-            self.matched_of[trait].remove(matched)
+        for attribute in matched.attributes:
+            self.matched_of[attribute].remove(matched)
         self._put_away(matched.pods)
 
-    def keep_small(self):
+    def enforce_limit(self):
         """Drop everything where it has grown beyond `limit` bytes; not inside a transaction."""
         cdef Counter counter
         cdef Matched matched

@@ -30,7 +30,7 @@ cdef struct PodRecord:
     int8_t state, terminating
 
 cdef struct RowRecord:
-    int32_t first, last, count, shared  # `shared`: whether `given` may hold the row's pods
+    int32_t first, last, count, shared  # `shared`: whether `row_pods` may hold the row's pods
 
 cdef struct Totals:
     int32_t used, free, alive  # `free`: the first free number, plus 1
@@ -49,7 +49,7 @@ cdef class Ledger:
     cdef dict index
     cdef dict watched
     cdef list moved
-    cdef list objects, given
+    cdef list objects, row_pods
     cdef readonly Templates templates
     cdef Deadlines deadlines
     cdef Buffer pods, rows, totals
@@ -63,7 +63,7 @@ cdef class Ledger:
     cdef int make_room(self, Py_ssize_t pods) except -1
     cdef int _reserve(self, Py_ssize_t pods) except -1
     cdef RowPods share(self, int32_t row)
-    cdef list read(self, RowPods given, int32_t row)
+    cdef list read(self, RowPods shared, int32_t row)
     cdef int _list(self, RowPods out, int32_t row) except -1
     cdef int32_t insert(self, object pod, int32_t pod_class, int32_t row, PodState state) except -1
     cdef int insert_replicas(self, Replicas replicas, int32_t pod_class, const int32_t[::1] rows) except -1
@@ -80,7 +80,7 @@ cdef class Ledger:
     cdef bint has_any(self, const unsigned char[::1] matching) noexcept
     cdef int count(self, const unsigned char[::1] matching, bint all_pods, int32_t* pods) except -1
 
-    cdef inline int _keep(self, int32_t row) except -1:
+    cdef inline int _fill_shared(self, int32_t row) except -1:
         """Call before changing the pods of a row: who shares them gets a list."""
         return self._fill(row) if self.row(row).shared else 0
 

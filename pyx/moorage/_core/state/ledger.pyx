@@ -51,7 +51,7 @@ cdef class Ledger:
         self.journal = journal
         self.index = {}
         self.objects = []
-        self.given = []
+        self.row_pods = []
         self.templates = Templates(journal)
         self.pods = Buffer(journal, sizeof(PodRecord))
         self.rows = Buffer(journal, sizeof(RowRecord))
@@ -67,7 +67,7 @@ cdef class Ledger:
         cdef Ledger out = Ledger(journal)
         out.index = self.index.copy()
         out.objects = self.objects.copy()
-        out.given = [None] * len(self.given)
+        out.row_pods = [None] * len(self.row_pods)
         out.templates = self.templates.clone(journal)
         out.pods.copy_from(self.pods)
         out.rows.copy_from(self.rows)
@@ -102,8 +102,8 @@ cdef class Ledger:
 
     cdef int reserve_rows(self, Py_ssize_t rows) except -1:
         self.rows.reserve(rows)
-        while len(self.given) < rows:
-            self.given.append(None)
+        while len(self.row_pods) < rows:
+            self.row_pods.append(None)
 
     cdef int make_room(self, Py_ssize_t pods) except -1:
         """Have the memory for so many more pods, replicas among them."""
@@ -122,24 +122,24 @@ cdef class Ledger:
     cdef RowPods share(self, int32_t row):
         """The pods of a row at this moment, filled in later."""
         cdef RowPods out
-        if row >= len(self.given):
+        if row >= len(self.row_pods):
             self.reserve_rows(row + 1)
-        out = self.given[row]
+        out = self.row_pods[row]
         if out is None:
-            out = self.given[row] = RowPods()
+            out = self.row_pods[row] = RowPods()
             self.row(row).shared = True
             if self.journal.depth:  # what it shows is filled in before it is undone
                 self.journal.on_undo(partial(self._filled, row))
         return out
 
     def _filled(self, int32_t row):
-        self._keep(row)
+        self._fill_shared(row)
 
     cdef int _fill(self, int32_t row) except -1:
-        cdef RowPods given = self.given[row]
-        if given is not None and given.pods is None:
-            self._list(given, row)
-        self.given[row] = None
+        cdef RowPods shared = self.row_pods[row]
+        if shared is not None and shared.pods is None:
+            self._list(shared, row)
+        self.row_pods[row] = None
         self.rows.touch(row)  # for the journal alone: the flag may be set without need, never the reverse
         self.row(row).shared = False
 
@@ -161,11 +161,11 @@ cdef class Ledger:
         out.ordinals = ordinals
         out.pods = pods
 
-    cdef list read(self, RowPods given, int32_t row):
+    cdef list read(self, RowPods shared, int32_t row):
         """The pod objects of a row that was shared, as it was then."""
-        if given.pods is None:
-            self._list(given, row)
-        return given.read()
+        if shared.pods is None:
+            self._list(shared, row)
+        return shared.read()
 
     def pods_of(self, int32_t row):
         """Pod objects of a row, in the row's order; none where there is no such row."""
@@ -265,7 +265,7 @@ cdef class Ledger:
         cdef bint terminating = DELETION_TIMESTAMP.of(METADATA.of(pod)) is not None
         self._reserve(1)
         self.reserve_rows(row + 1)
-        self._keep(row)
+        self._fill_shared(row)
         number = self._enter(row, pod_class, terminating, state)
         self.templates.note_stray(uid)
         self.objects[number] = pod
@@ -296,7 +296,7 @@ cdef class Ledger:
             if at + 2 * AHEAD < replicas.count:
                 prefetch(self.row(rows[at + 2 * AHEAD]))
                 prefetch(self.record(self.row(rows[at + AHEAD]).last))
-            self._keep(rows[at])
+            self._fill_shared(rows[at])
             number = self._enter(rows[at], pod_class, terminating, ASSUMED)
             self.record(number).origin = replicas.id + 1
             self.record(number).ordinal = replicas.first + at
@@ -316,7 +316,7 @@ cdef class Ledger:
         """Strike a pod out; its number is free again."""
         cdef Totals* totals = <Totals*>self.totals.data
         cdef PodRecord* pod = self.record(number)
-        self._keep(pod.row)
+        self._fill_shared(pod.row)
         if self.watched:
             self._note_moved(self.uid_of(number))
         if self.journal.depth:
@@ -344,7 +344,7 @@ cdef class Ledger:
         cdef PodRecord* record = self.record(number)
         cdef int32_t row = record.row
         cdef str uid
-        self._keep(row)
+        self._fill_shared(row)
         if self.journal.depth:
             self.pods.touch(number)
         self._unlink(number)

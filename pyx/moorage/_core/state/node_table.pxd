@@ -34,7 +34,6 @@ cdef class NodeTable:
     cdef int32_t row_for(self, int32_t name) except -1
     cdef int release(self, int32_t row) except -1
     cdef int set_node(self, int32_t row, object node, dict allocatable) except -1
-    cdef int clear_node(self, int32_t row) except -1
     cdef int set_allocatable(self, int32_t which, int32_t row, dict allocatable) except -1
     cdef int add_pod(self, int32_t ledger, int32_t row, const mr_shape* shape, tuple ports,
                      int32_t sign) except -1

@@ -6,24 +6,17 @@ then the number is reused. Per resource ledger there is a slab of `mr_row` recor
 filled when a selector first asks for a key.
 """
 
+from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
 
 from moorage._core.base.change_log cimport LOG_STATIC
 from moorage._core.base.debug cimport MR_DEBUG_BUILD
-from moorage._core.csrc cimport (
-    MR_FIELDS,
-    MR_PRESENT,
-    MR_UNSCHEDULABLE,
-    mr_row_add_pod,
-    mr_row_set,
-    mr_row_value,
-)
+from moorage._core.csrc cimport *
 from moorage._core.base.quantity cimport parse_milli, parse_value
 from moorage._core.base.resources import is_counted
 from moorage._core.base.sets import Taint
-
 
 ROW = np.dtype(
     [
@@ -48,10 +41,29 @@ cdef int _reserve_columns(Buffer pointers, list columns, Py_ssize_t rows) except
         (<void**>pointers.data)[at] = column.data
 
 
-def _columns(table, kind):
-    from moorage._core.state.table_columns import TableColumns  # which needs this module to be there
+KINDS = ("allocatable", "requested", "nonzero")
 
-    return TableColumns(table, kind)
+
+class TableColumns(Mapping):
+    """One kind of quantity of a node table: resource name to a new read-only int64 array by row."""
+
+    def __init__(self, table, kind):
+        self.table = table
+        self.kind = kind
+
+    def __getitem__(self, resource):
+        if resource not in list(self):
+            raise KeyError(resource)
+        return self.table.column(self.kind, resource)
+
+    def __iter__(self):
+        yield from ("cpu", "memory")
+        if self.kind != "nonzero":
+            yield "pods"
+            yield from self.table.resources
+
+    def __len__(self):
+        return sum(1 for _ in self)
 
 
 cdef class NodeTable:
@@ -300,27 +312,18 @@ cdef class NodeTable:
     # ---- nodes ---------------------------------------------------------------------------------------------
 
     cdef int set_node(self, int32_t row, object node, dict allocatable) except -1:
-        """Write a node's static data: allocatable (as read), taints, labels, unschedulable."""
-        taints = self.taint_sets.intern(tuple([Taint(t.key, t.value, t.effect) for t in node.spec.taints]))
-        labels = node.metadata.labels
-        self._set_capacity(row, allocatable, True, node.spec.unschedulable)
+        """Write a node's static data: allocatable (as read), taints, labels, unschedulable. Of a node that is
+        gone (None) nothing is left; the row's pods and their usage stay."""
+        taints = () if node is None else [Taint(t.key, t.value, t.effect) for t in node.spec.taints]
+        labels = {} if node is None else node.metadata.labels
+        cdef int32_t taint_set = self.taint_sets.intern(tuple(taints))
+        self._set_capacity(row, allocatable, node is not None, node is not None and node.spec.unschedulable)
         self.taint_set.touch(row)
-        (<int32_t*>self.taint_set.data)[row] = taints
+        (<int32_t*>self.taint_set.data)[row] = taint_set
         for column in range(len(self.labels)):
             self._set_label(column, row, labels.get(self.label_keys.names[column + 1]))
         self.journal.on_undo(partial(self.objects.__setitem__, row, self.objects[row]))
         self.objects[row] = node
-        return self.changed(LOG_STATIC, row)
-
-    cdef int clear_node(self, int32_t row) except -1:
-        """Clear a node's static data; its pods and their usage stay."""
-        self._set_capacity(row, {}, False, False)
-        self.taint_set.touch(row)
-        (<int32_t*>self.taint_set.data)[row] = 0
-        for column in range(len(self.labels)):
-            self._set_label(column, row, None)
-        self.journal.on_undo(partial(self.objects.__setitem__, row, self.objects[row]))
-        self.objects[row] = None
         return self.changed(LOG_STATIC, row)
 
     def read_allocatable(self, resources):
@@ -449,6 +452,10 @@ cdef class NodeTable:
 
     # ---- what Python sees ----------------------------------------------------------------------------------
 
+    # Nothing from here on changes the table, and each takes an address of its memory only after the last call
+    # that may let another thread go on: so they may be called beside a thread that writes the table. What one
+    # call returns is then of one moment, but for rows that a run is placing pods on just now.
+
     @property
     def resources(self):
         """Names of the resources other than cpu and memory, by id."""
@@ -463,17 +470,17 @@ cdef class NodeTable:
     @property
     def allocatable(self):
         """Resource name to a read-only int64 array by row."""
-        return _columns(self, "allocatable")
+        return TableColumns(self, "allocatable")
 
     @property
     def requested(self):
         """What the pods of each row request, like `allocatable`."""
-        return _columns(self, "requested")
+        return TableColumns(self, "requested")
 
     @property
     def nonzero(self):
         """Like `requested`, with defaults for containers that request nothing; cpu and memory only."""
-        return _columns(self, "nonzero")
+        return TableColumns(self, "nonzero")
 
     def raw(self, int32_t ledger=0):
         """The memory of a ledger, read-only and without a copy; stale after a growth.
@@ -496,6 +503,84 @@ cdef class NodeTable:
             others[resource] = (<Buffer>column).array(np.int64, rows).reshape(rows, 2)
         return (<Buffer>self.rows[ledger]).array(ROW, rows), others
 
-    def generations(self):
-        """Per row the sequence number of its last log entry (zero-copy int64)."""
-        return self.generation.array(np.int64, self.used)
+    def column(self, str kind not None, str resource not None, int32_t ledger=0):
+        """A resource of all rows as a new int64 array: kind "allocatable", "requested" or "nonzero"."""
+        cdef mr_ledger view
+        cdef int64_t[::1] out
+        cdef int32_t row, rows, other
+        cdef int which, field
+        if kind not in KINDS:
+            raise ValueError(f"{kind} is none of {', '.join(KINDS)}")
+        self.check_ledger(ledger)
+        which = KINDS.index(kind)
+        field = 2 * which + (resource == "memory")
+        other = self.resource_names.find(resource) - 1
+        array = np.zeros(self.used, dtype=np.int64)
+        out = array
+        rows = min(self.used, <int32_t>out.shape[0])
+        self.fill_ledger(ledger, &view)
+        if resource in ("cpu", "memory"):
+            for row in range(rows):
+                out[row] = mr_row_value(&view, row, field)
+        elif resource == "pods":
+            for row in range(rows):
+                out[row] = view.rows[row].pods if which else view.rows[row].pods_max
+        elif which < 2 and 0 <= other < self.other_columns():
+            for row in range(rows):
+                out[row] = view.others[other][2 * row + which]
+        array.flags.writeable = False
+        return array
+
+    def label_column(self, str key not None):
+        """The symbols of a label's values as a new int32 array by row; 0 where a row does not have it.
+
+        The table keeps a column for the key from its next change on; until then the nodes are asked.
+        """
+        cdef int32_t at = self.label_keys.intern(key) - 1
+        if at < len(self.labels):
+            return np.array((<Buffer>self.labels[at]).array(np.int32, self.used))
+        out = np.zeros(self.used, dtype=np.int32)
+        for row, node in zip(range(len(out)), list(self.objects), strict=False):
+            if node is not None and key in node.metadata.labels:
+                out[row] = self.symbols.intern(node.metadata.labels[key])
+        return out
+
+    def row_amounts(self, int32_t row, int32_t ledger=0):
+        """(allocatable, requested, non-zero requested) of a row, cpu (millicores) and memory (bytes) each;
+        then pods and allowed pods."""
+        cdef mr_ledger view
+        cdef int64_t[MR_FIELDS + 2] values
+        cdef int field
+        self.check_row(row)
+        self.check_ledger(ledger)
+        self.fill_ledger(ledger, &view)
+        for field in range(MR_FIELDS):
+            values[field] = mr_row_value(&view, row, field)
+        values[MR_FIELDS] = view.rows[row].pods
+        values[MR_FIELDS + 1] = view.rows[row].pods_max
+        return tuple([values[field] for field in range(MR_FIELDS + 2)])
+
+    def row_others(self, int32_t row, int32_t ledger=0):
+        """Resource name to (allocatable, requested), for the other resources that a row has anything of."""
+        cdef int64_t* pair
+        cdef int32_t at
+        out = {}
+        self.check_row(row)
+        self.check_ledger(ledger)
+        for at in range(self.other_columns()):
+            pair = <int64_t*>(<Buffer>self.others[ledger][at]).data + 2 * row
+            if pair[0] or pair[1]:
+                out[self.resource_names.names[at + 1]] = pair[0], pair[1]
+        return out
+
+    def row_ports(self, int32_t row):
+        """Host ports in use on a row: a frozenset of (ip, protocol, port)."""
+        self.check_row(row)
+        ports = self.port_sets.sets[(<int32_t*>self.port_set.data)[row]]
+        names = self.symbols.names
+        return frozenset([(names[ip], names[protocol], port) for ip, protocol, port in ports])
+
+    def row_generation(self, int32_t row):
+        """Sequence number of the last change of a row."""
+        self.check_row(row)
+        return (<int64_t*>self.generation.data)[row]

@@ -30,7 +30,7 @@ cdef class Shape:
     cdef readonly int32_t ledger  # of the node table: the one that its pods are charged to
     cdef readonly bint may_preempt  # its preemptionPolicy does not forbid it
 
-    cdef void* keep(self, Py_ssize_t itemsize, Py_ssize_t items) except? NULL
+    cdef void* allocate(self, Py_ssize_t itemsize, Py_ssize_t items) except? NULL
 
 
 cdef class PodClasses:

@@ -12,25 +12,7 @@ from collections import namedtuple
 from libc.stdint cimport INT32_MAX, int64_t
 
 from moorage._core.base.buffers cimport Journal
-from moorage._core.csrc cimport (
-    MR_DOES_NOT_EXIST,
-    MR_EXISTS,
-    MR_GT,
-    MR_IN,
-    MR_LT,
-    MR_NAME_IN,
-    MR_NAME_NOT_IN,
-    MR_NAME_PARAMETER,
-    MR_NOT_IN,
-    MR_MAX_OTHER_REQUESTS,
-    MR_SHAPE_REQUIRED,
-    MR_SHAPE_TOLERATES_UNSCHEDULABLE,
-    MR_SHAPE_WIDE,
-    mr_port,
-    mr_request,
-    mr_requirement,
-    mr_term,
-)
+from moorage._core.csrc cimport *
 from moorage._core.base.fields cimport METADATA, SPEC, Field
 from moorage._core.base.resources import NON_ZERO, ZERO, PodGates, is_counted, nonzero_requests, pod_requests
 from moorage._core.base.selectors import field_requirement_error, requirement_error, tolerates
@@ -105,7 +87,7 @@ cdef class Shape:
             self.terms_error, self.declares_affinity, _uncompiled(spec), self.ledger,
         )
 
-    cdef void* keep(self, Py_ssize_t itemsize, Py_ssize_t items) except? NULL:
+    cdef void* allocate(self, Py_ssize_t itemsize, Py_ssize_t items) except? NULL:
         """Allocate memory that lives as long as the shape; NULL for no items."""
         if items == 0:
             return NULL
@@ -133,7 +115,7 @@ cdef class Shape:
                 f"a pod may request at most {MR_MAX_OTHER_REQUESTS} resources besides cpu and memory"
             )
         self.others = tuple([name for name, *_ in others])
-        self.c.others = out = <mr_request*>self.keep(sizeof(mr_request), len(others))
+        self.c.others = out = <mr_request*>self.allocate(sizeof(mr_request), len(others))
         self.c.n_others = <int32_t>len(others)
         for at, (name, value, need, scored) in enumerate(others):
             out[at].resource = classes.resources.intern(name) - 1
@@ -159,7 +141,7 @@ cdef class Shape:
             (symbols.intern(p.host_ip or "0.0.0.0"), symbols.intern(p.protocol or "TCP"), p.host_port)
             for p in claimed if p.host_port > 0
         ])
-        self.c.ports = out = <mr_port*>self.keep(sizeof(mr_port), len(self.ports))
+        self.c.ports = out = <mr_port*>self.allocate(sizeof(mr_port), len(self.ports))
         self.c.n_ports = <int32_t>len(self.ports)
         for at, port in enumerate(self.ports):
             out[at].ip, out[at].protocol, out[at].port = port
@@ -171,7 +153,7 @@ cdef class Shape:
         names = [c.image for c in containers]
         names += [v.image.reference for v in spec.volumes if v.image is not None]
         found = tuple([images.intern(normalized_image_name(name)) for name in names if name])
-        self.c.images = out = <int32_t*>self.keep(sizeof(int32_t), len(found))
+        self.c.images = out = <int32_t*>self.allocate(sizeof(int32_t), len(found))
         self.c.n_images = <int32_t>len(found)
         self.c.image_containers = <int32_t>len(containers)
         for at, image in enumerate(found):
@@ -216,10 +198,10 @@ cdef class Shape:
         """Flatten the terms into requirements and values."""
         terms = [selector, *required, *(requirements for _, requirements in preferred)]
         cdef Py_ssize_t n = sum(map(len, terms)), at = 0, value_at = 0
-        cdef mr_requirement* requirements = <mr_requirement*>self.keep(sizeof(mr_requirement), n)
+        cdef mr_requirement* requirements = <mr_requirement*>self.allocate(sizeof(mr_requirement), n)
         n = sum(len(r.values) for term in terms for r in term)
-        cdef int32_t* values = <int32_t*>self.keep(sizeof(int32_t), n)
-        cdef mr_term* out = <mr_term*>self.keep(sizeof(mr_term), len(terms))
+        cdef int32_t* values = <int32_t*>self.allocate(sizeof(int32_t), n)
+        cdef mr_term* out = <mr_term*>self.allocate(sizeof(mr_term), len(terms))
         cdef Py_ssize_t term_at
         for term_at, term in enumerate(terms):
             out[term_at].first = <int32_t>at

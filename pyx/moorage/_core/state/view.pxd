@@ -19,7 +19,7 @@ cdef class View:
     cdef Buffer order, names, position, shown, seen_epoch
     cdef list columns_memory
     cdef bint is_scanned
-    cdef public bint keeps_counts
+    cdef public bint freezes_counts
     cdef mr_columns columns
     cdef mr_ledger ledger
     cdef const int32_t* taint_set
@@ -28,7 +28,7 @@ cdef class View:
     cpdef int refresh(self) except -1
     cdef int skip_since(self, int64_t mark) except -1
     cdef int _reorder(self) except -1
-    cdef int _keep_order(self) except -1
+    cdef int _reuse_list(self) except -1
     cdef int _rebuild(self) except -1
     cdef int _point_columns(self) except -1
     cdef int _set_positions(self) except -1

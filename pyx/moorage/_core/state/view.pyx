@@ -43,7 +43,7 @@ cdef class View:
         The head of the change log when the columns were last read; -1 where they have to be made anew.
     static_version : int
         Grows when the list changes, or labels, taints or allocatable resources of one of its nodes.
-    keeps_counts : bool
+    freezes_counts : bool
         Rows that change keep their image counts: a pod group cycle has one snapshot.
     """
 
@@ -170,7 +170,7 @@ cdef class View:
         cdef int64_t* seen_epoch = <int64_t*>self.seen_epoch.data
         cdef int32_t* seen
         cdef int32_t at
-        if seen_epoch[row] != self.images.epoch and not self.keeps_counts:
+        if seen_epoch[row] != self.images.epoch and not self.freezes_counts:
             seen = self.seen.items(row)
             for at in range(0, self.seen.size(row), 2):
                 seen[at + 1] = (<int32_t*>self.images.counts.data)[seen[at]]
@@ -208,25 +208,25 @@ cdef class View:
         cdef int32_t before
         debug_below(row, self.table.used, b"row of a placed pod")
         if self.journal.depth and (<int64_t*>self.seen_epoch.data)[row] != self.images.epoch:
-            self.seen_epoch.keep(row)
-            self.seen.keep_items(row)
+            self.seen_epoch.touch_reserved(row)
+            self.seen.touch_items_reserved(row)
         self._freeze_counts(row)
         if self.cursor < self.table.log.head - 1:
             before = self.table.log.id[self.cursor & (self.table.log.capacity - 1)]
             if before != row:
                 if self.journal.depth:
-                    self.shown.keep(before)
+                    self.shown.touch_reserved(before)
                 shown[before] = (<int64_t*>self.table.generation.data)[before]
             self.cursor += 1
 
     cdef int _reorder(self) except -1:
         """Keep the list if its names are exactly the tree's; else rebuild it."""
-        if not self._keep_order():
+        if not self._reuse_list():
             self._rebuild()
         self.scanned = -1
         return self._set_positions()
 
-    cdef int _keep_order(self) except -1:
+    cdef int _reuse_list(self) except -1:
         cdef int32_t at, row
         if self.size != self.tree.num_nodes:
             return 0

@@ -1,14 +1,27 @@
 from libc.stdint cimport int64_t
 
 from moorage._core.base.buffers cimport Journal
-from moorage._core.base.change_log cimport ChangeLog
+from moorage._core.base.change_log cimport ChangeLog, Kind
 
 
-cdef class Workloads:
+cdef class Versioned:
     cdef Journal journal
     cdef ChangeLog log
-    cdef dict services, controllers
     cdef readonly int64_t version
+
+    cdef int _write(self, dict table, object key, object value, Kind kind) except -1
+
+
+cdef class Namespaces(Versioned):
+    cdef readonly dict labels
+
+    cdef Namespaces clone(self, Journal journal, ChangeLog log)
+    cdef dict labels_of(self, str name)
+    cdef frozenset selected(self, selector)
+
+
+cdef class Workloads(Versioned):
+    cdef dict services, controllers
 
     cdef Workloads clone(self, Journal journal, ChangeLog log)
     cpdef object selector_of(self, str namespace, dict labels, tuple owner)

@@ -1,23 +1,68 @@
-"""Services and controllers: what selects the pods that default topology spread constraints spread."""
-
-from functools import partial
+"""What selects pods besides pods: namespaces, by their labels; services and controllers, whose pods default
+topology spread constraints spread."""
 
 from moorage._core.base.selectors import LabelSelectorMatcher, with_labels
 
-from moorage._core.base.change_log cimport LOG_WORKLOAD
+from moorage._core.base.change_log cimport LOG_NAMESPACE, LOG_WORKLOAD
 
 CONTROLLERS = (("v1", "ReplicationController"), ("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"))
 
 
-cdef class Workloads:
-    """Selectors of services by namespace and name, and of controllers by (apiVersion, kind, namespace, name).
-
-    `version` grows with every change, an undo included.
-    """
+cdef class Versioned:
+    """Objects by key. `version` grows with every change, an undo included."""
 
     def __cinit__(self, Journal journal not None, ChangeLog log not None):
         self.journal = journal
         self.log = log
+
+    cdef int _write(self, dict table, key, value, Kind kind) except -1:
+        """Set a key of a table, or remove it where the value is None."""
+        self.journal.on_undo(self._grow)
+        if value is None:
+            self.journal.drop(table, key)
+        else:
+            self.journal.put(table, key, value)
+        self._grow()
+        self.log.append(kind, 0)
+
+    def _grow(self):
+        self.version += 1
+
+
+cdef class Namespaces(Versioned):
+    """The labels of the namespaces that are known: inter-pod affinity selects namespaces by them."""
+
+    def __cinit__(self, Journal journal not None, ChangeLog log not None):
+        self.labels = {}
+
+    cdef Namespaces clone(self, Journal journal, ChangeLog log):
+        """An independent copy."""
+        cdef Namespaces out = Namespaces(journal, log)
+        out.labels = self.labels.copy()
+        out.version = self.version
+        return out
+
+    def set(self, str name not None, dict labels not None):
+        """Add a namespace, or replace its labels."""
+        self._write(self.labels, name, labels, LOG_NAMESPACE)
+
+    def remove(self, str name not None):
+        """Remove a namespace."""
+        self._write(self.labels, name, None, LOG_NAMESPACE)
+
+    cdef dict labels_of(self, str name):
+        """Labels of a namespace; none for one that is not known."""
+        return self.labels.get(name, {})
+
+    cdef frozenset selected(self, selector):
+        """Names of the namespaces that a selector matches."""
+        return frozenset([name for name, labels in self.labels.items() if selector.matches(labels)])
+
+
+cdef class Workloads(Versioned):
+    """Services by namespace and name, and controllers by (apiVersion, kind, namespace, name)."""
+
+    def __cinit__(self, Journal journal not None, ChangeLog log not None):
         self.services = {}
         self.controllers = {}
 
@@ -30,31 +75,20 @@ cdef class Workloads:
         return out
 
     def set(self, workload):
-        """A service or a controller is there, or has changed."""
-        self._write(workload, workload)
+        """Add a service or a controller, or replace it."""
+        self._set(workload, workload)
 
     def remove(self, workload):
-        """A service or a controller went."""
-        self._write(workload, None)
+        """Remove a service or a controller."""
+        self._set(workload, None)
 
-    def _write(self, workload, now):
+    def _set(self, workload, value):
         key = workload.api_version, workload.kind, workload.namespace, workload.name
         if workload.kind == "Service":
-            held, key = self.services.setdefault(workload.namespace, {}), workload.name
+            services = self.services.setdefault(workload.namespace, {})
+            self._write(services, workload.name, value, LOG_WORKLOAD)
         elif key[:2] in CONTROLLERS:
-            held = self.controllers
-        else:
-            return
-        self.journal.on_undo(partial(self._restore, held, key, held.get(key)))
-        self._restore(held, key, now)
-        self.log.append(LOG_WORKLOAD, 0)
-
-    def _restore(self, dict held, key, workload):
-        if workload is None:
-            held.pop(key, None)
-        else:
-            held[key] = workload
-        self.version += 1
+            self._write(self.controllers, key, value, LOG_WORKLOAD)
 
     cpdef object selector_of(self, str namespace, dict labels, tuple owner):
         """The selector of what a pod belongs to, or None where it is empty (kube-scheduler v1.36, helper

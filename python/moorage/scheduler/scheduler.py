@@ -203,7 +203,16 @@ class Scheduler:
             engine.search.states.open_scope()
 
     def is_waiting(self, pod: Pod) -> bool:
-        """Whether a pod is there and has no node, as far as informers know."""
+        """Whether a pod is there and has no node, as far as informers know.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        bool
+        """
         held = self.pods.current(pod)
         return held is not None and not held.spec.node_name and held.metadata.uid == pod.metadata.uid
 
@@ -251,7 +260,17 @@ class Scheduler:
 
     def examine(self, pod: Pod) -> Examination:
         """Filter every node and score all feasible ones, without sampling and without placing the pod.
-        Extenders are not asked."""
+        Extenders are not asked.
+
+        Parameters
+        ----------
+        pod : Pod
+            In the cache or not.
+
+        Returns
+        -------
+        Examination
+        """
         with self.cache.lock:
             return examine(self.context.engine_for(pod), pod, self.context.view_order())
 
@@ -276,7 +295,21 @@ class Scheduler:
         would change that. A pod on a node is explained as if it were not; nothing that is tried stays.
         Other pending pods are ignored; `explain_in_turn` has those placed that come before it in a run.
         As in a run, what can be bound of the volumes in a store of the scheduler's own is bound first.
-        Extenders are not asked."""
+        Extenders are not asked.
+
+        Parameters
+        ----------
+        pod : Pod or str
+
+        Returns
+        -------
+        Explanation
+
+        Raises
+        ------
+        NotFoundError
+            There is no pod of this name.
+        """
         self.volumes.settle()
         if isinstance(pod, str):
             namespace, _, name = pod.rpartition("/")
@@ -290,7 +323,16 @@ class Scheduler:
 
     def finish_binding(self, pods: Sequence[Pod]) -> dict[str, Failure]:
         """Let time pass until these pods are being bound no longer, as far as it is for the scheduler to let
-        it pass; those that failed, by ``namespace/name``."""
+        it pass; those that failed, by ``namespace/name``.
+
+        Parameters
+        ----------
+        pods : sequence of Pod
+
+        Returns
+        -------
+        dict of str to Failure
+        """
         run = Run(self)
         while any(map(self.bindings.is_running, pods)) and run.let_time_pass():
             pass
@@ -343,7 +385,18 @@ class Scheduler:
         return schedule_workload(self.context, pod_group, pods)
 
     def preempt_pods(self, pods: Sequence[Pod], offsets: Sequence[int] = ()) -> Preemption:
-        """Place pods at once, evicting whom they must; see `scheduler.placing.preempt_pods`."""
+        """Place pods at once, evicting whom they must; see `scheduler.placing.preempt_pods`.
+
+        Parameters
+        ----------
+        pods : sequence of Pod
+        offsets : sequence of int, optional
+
+        Returns
+        -------
+        Preemption
+            The handle of a transaction, to be committed or undone.
+        """
         return preempt_pods(self.context, pods, offsets)
 
     def schedule_by_template(self, template: Pod, n: int, first: int = 0) -> ScheduleResult:
@@ -353,6 +406,19 @@ class Scheduler:
         generateName; its UID follows from that. The names must not be in use. It ends before the first pod
         that does not fit, of which the result has the failure. The store hears nothing of pods whose profile
         is all in the core.
+
+        Parameters
+        ----------
+        template : Pod
+        n : int
+            0 to 2^31 - 1.
+        first : int
+            The ordinal of the first pod.
+
+        Returns
+        -------
+        ScheduleResult
+            The rows of the placed pods; `failures` has the place of the first other one, if there is one.
 
         Raises
         ------
@@ -366,7 +432,17 @@ class Scheduler:
     def advance(self, now: float | None = None) -> ScheduleResult:
         """Go on with the pods whose waiting on Permit has ended, by a plugin or by a timer that is due at
         `now` (seconds; default: the clock), and with those that are being bound and wait no longer. The
-        result tells what became of them, who waits still, and who is being bound still."""
+        result tells what became of them, who waits still, and who is being bound still.
+
+        Parameters
+        ----------
+        now : float, optional
+            Seconds.
+
+        Returns
+        -------
+        ScheduleResult
+        """
         run = Run(self)
         if self.bindings.running:
             self.volumes.reach(self.cache.clock() if now is None else now)
@@ -378,7 +454,16 @@ class Scheduler:
         return run.result.end_run()
 
     def not_ours(self, pod: Pod) -> str:
-        """Why a pod is not this scheduler's to place now; "" where it is."""
+        """Why a pod is not this scheduler's to place now; "" where it is.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        str
+        """
         if pod.metadata.deletion_timestamp:
             return TERMINATING
         if pod.spec.scheduler_name and pod.spec.scheduler_name not in self.engines:

@@ -108,7 +108,16 @@ class SchedulingContext:
         return Routes(self._route_of_class, self._route_of_pod if differ else None)
 
     def batch_of(self, pods: Sequence[Pod]) -> PodBatch:
-        """Pods as the core reads them, with the route of each."""
+        """Pods as the core reads them, with the route of each.
+
+        Parameters
+        ----------
+        pods : sequence of Pod
+
+        Returns
+        -------
+        PodBatch
+        """
         return PodBatch(self.cache.state, pods, self.routes)
 
     def _route_of_class(self, pod: Pod, target: Target) -> int:
@@ -131,11 +140,32 @@ class SchedulingContext:
         return route
 
     def deciding(self, route: int) -> Engine:
-        """The engine that decides about pods of a route."""
+        """The engine that decides about pods of a route.
+
+        Parameters
+        ----------
+        route : int
+            Bits of `Route`, as `PodBatch.cut` returns them.
+
+        Returns
+        -------
+        Engine
+        """
         return self.rotation.engines[route // PROFILE].deciding(route & VOLUMES != 0)
 
     def assume(self, pod: Pod, node: str) -> None:
-        """Put a pod on the node that was chosen; it is nominated no more."""
+        """Put a pod on the node that was chosen; it is nominated no more.
+
+        Parameters
+        ----------
+        pod : Pod
+        node : str
+
+        Raises
+        ------
+        CacheError
+            The pod is in the cache.
+        """
         self.cache.assume_pod(bound(pod, node))
         self.nominator.delete_nominated_pod_if_exists(pod)
 
@@ -167,7 +197,13 @@ class SchedulingContext:
             self.cache.enlist(self.records)
 
     def take_back(self, pods: Iterable[Pod]) -> None:
-        """Take pods off the nodes that they are assumed on, but those whose binding cycles go on."""
+        """Take pods off the nodes that they are assumed on, but those whose binding cycles go on.
+
+        Parameters
+        ----------
+        pods : iterable of Pod
+            Read under the lock of the cache.
+        """
         with self.cache.lock:
             for pod in pods:
                 if self.cache.is_assumed_pod(pod) and not self.bindings.has(pod):
@@ -185,5 +221,14 @@ class SchedulingContext:
     # ---- one pod -------------------------------------------------------------------------------------------
 
     def schedule_one(self, pod: Pod) -> Decision:
-        """One cycle for one pod, with all that is known of it; see `placing.single_cycle.schedule_one`."""
+        """One cycle for one pod, with all that is known of it; see `placing.single_cycle.schedule_one`.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        Decision
+        """
         return schedule_one(self, pod)

@@ -164,7 +164,7 @@ def test_the_pods_between_two_places() -> None:
     placing = Placing(NODES, [fitting(at) for at in range(6)])
     assert placing.placer.place(placing.batch, placing.out, 2, 4) == 4
     assert (placing.rows >= 0).tolist() == [False, False, True, True, False, False]
-    placing.out.keep(5)
+    placing.out.truncate(5)
     assert placing.placer.place(placing.batch, placing.out, 4) == 5, "as many as have a row"
     assert (placing.rows >= 0).tolist() == [False, False, True, True, True, False]
 

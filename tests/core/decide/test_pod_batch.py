@@ -330,9 +330,9 @@ def test_rows_names_and_how_many() -> None:
     state.remove_node("b")
     state.set_node(node("c"))
     assert out.nodes == ["b", "a", "b", None]
-    out.keep(2)
+    out.truncate(2)
     assert (len(out), out.rows.tolist(), out.nodes) == (2, [1, 0], ["b", "a"])
-    out.keep(9)
+    out.truncate(9)
     assert len(out) == 2
     with pytest.raises(ValueError, match=r"^-1 pods$"):
         Placements(state, -1)

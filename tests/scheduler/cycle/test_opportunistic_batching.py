@@ -27,7 +27,7 @@ from moorage.objects.model.pod import Pod, PodStatus, TopologySpreadConstraint
 from moorage.plugins.pod_topology_spread import PodTopologySpread
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile, Scheduler
-from moorage.scheduler.cycle.opportunistic_batching import KeptNodes, heap_init, heap_pop
+from moorage.scheduler.cycle.opportunistic_batching import ScoredNodes, heap_init, heap_pop
 
 LARGE = {"cpu": 3}  # one of them fills a node
 LISTED = {"defaultingType": "List"}
@@ -392,7 +392,7 @@ def test_pops_are_those_of_gos_heap(totals: list[int]) -> None:
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=40), st.booleans())
 def test_the_list_begins_after_the_chosen_node(totals: list[int], by_heap: bool) -> None:
     names = np.arange(len(totals), dtype=np.int32)
-    kept = KeptNodes(b"", "", 0.0, names, np.array(totals, dtype=np.int64), by_heap)
+    kept = ScoredNodes(b"", "", 0.0, names, np.array(totals, dtype=np.int64), by_heap)
     stable = sorted(range(len(totals)), key=lambda at: -totals[at])
     order = go_heap_order(totals) if by_heap else stable
     left = []

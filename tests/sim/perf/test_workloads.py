@@ -39,7 +39,7 @@ def one_by_one(scheduler: Scheduler, template: Pod, n: int, first: int = 0) -> S
         decision = scheduler.context.schedule_one(replica(template, index))
         if decision.node is None:
             out.failures[index - first] = Failure.of(decision)
-            out.keep(index - first)
+            out.truncate(index - first)
             break
         row = state.table.find_row(decision.node)
         assert row is not None

@@ -31,7 +31,7 @@ from moorage.scheduler.extenders.extended_search import ExtendedSearch
 from .diagnosis import Diagnosis, explain_verdict
 from .opportunistic_batching import (
     Batching,
-    KeptNodes,
+    ScoredNodes,
     find_hint,
     leave_nodes,
 )
@@ -149,7 +149,7 @@ class Engine:
         state: CycleState,
         pod: Pod,
         ran: PreFilterRun,
-        kept: KeptNodes | None,
+        scored: ScoredNodes | None,
         order: Callable[[], list[str]],
     ) -> Decision:
         """Have the engine for pods without volumes search and preempt, from where this one would begin."""
@@ -160,7 +160,7 @@ class Engine:
         plain.take_turn()
         try:
             plain.begin_search(state, pod, ran)
-            return plain._search(state, pod, ran, kept, order)
+            return plain._search(state, pod, ran, scored, order)
         finally:
             self.decider.start, plain.runs_post_filter = plain.decider.start, runs_post_filter
             self.take_turn()
@@ -184,8 +184,23 @@ class Engine:
     def schedule(
         self, pod: Pod, target: Target, order: Callable[[], list[str]]
     ) -> tuple[Decision, CycleState]:
-        """Search and choose, without placing the pod; the state is that of its cycle."""
-        kept = self.batching.take()
+        """Search and choose, without placing the pod; the state is that of its cycle.
+
+        Parameters
+        ----------
+        pod : Pod
+        target : (int, int, int)
+            Class, symbol of the named node, symbol of the node it is pinned to; 0 for none.
+        order : callable
+            Returns the node names in list order.
+
+        Returns
+        -------
+        decision : Decision
+        state : CycleState
+            As the plugins left it.
+        """
+        scored = self.batching.take()
         state = self.framework.state_of(target)
         self.begin_cycle()
         nodes = self.nodes_in_view()
@@ -202,17 +217,26 @@ class Engine:
             statuses = NodeToStatus(nodes, self._rejected_by_all(ran.rejection))
             return self._post_filter(state, pod, decision, statuses), state
         if self._volumes_fit_everywhere(state, pod, ran):
-            return self._search_without_volumes(state, pod, ran, kept, order), state
+            return self._search_without_volumes(state, pod, ran, scored, order), state
         self.begin_search(state, pod, ran)
         if self.decides_alone(pod):
-            return self._search(state, pod, ran, kept, order), state
+            return self._search(state, pod, ran, scored, order), state
         search = ExtendedSearch(self, state, pod, ran, order)
         decision = search.run()
         statuses = NodeToStatus(nodes, lambda: search.statuses())
         return self._post_filter(state, pod, decision, statuses), state
 
     def interested(self, pod: Pod) -> list[Extender]:
-        """The extenders that want to hear of a pod, in their order."""
+        """The extenders that want to hear of a pod, in their order.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        list of Extender
+        """
         return [extender for extender in self.handle.extenders if extender.is_interested(pod)]
 
     def decides_alone(self, pod: Pod) -> bool:
@@ -225,7 +249,19 @@ class Engine:
 
     def passes(self, target: Target, pod: Pod) -> bool:
         """Whether no PreFilter or PreScore plugin of a profile in the core rejects pods of a target. They
-        reject malformed selectors and terms of the pod alone, whatever else is there."""
+        reject malformed selectors and terms of the pod alone, whatever else is there.
+
+        Parameters
+        ----------
+        target : (int, int, int)
+            As for `schedule`.
+        pod : Pod
+            Any pod of the target.
+
+        Returns
+        -------
+        bool
+        """
         known = self.search.states.state_of(*target)
         if known.passes is None:
             state, framework = self.framework.state_of(target), self.framework
@@ -244,7 +280,15 @@ class Engine:
         return self.framework.sign_pod(pod) if self.signs else None
 
     def begin_search(self, state: CycleState, pod: Pod, ran: PreFilterRun) -> None:
-        """What the search is asked next is about this pod, whose PreFilter ran with this state."""
+        """What the search is asked next is about this pod, whose PreFilter ran with this state.
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        ran : PreFilterRun
+            The result of PreFilter for the pod.
+        """
         self._narrow(ran)
         self.bridge.begin(state, pod)
         self._nominate(pod)
@@ -254,7 +298,17 @@ class Engine:
         self.search.follow_nominator(self.handle.nominator, pod)
 
     def row_in_view(self, name: str) -> int:
-        """Row of a node that a cycle sees, or -1."""
+        """Row of a node that a cycle sees, or -1.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        int
+            -1 for a node that is not known, or only as a ghost.
+        """
         row = self.cache.state.table.find_row(name)
         return -1 if row is None or not self.cache.state.table.is_present(row) else row
 
@@ -271,14 +325,14 @@ class Engine:
         state: CycleState,
         pod: Pod,
         ran: PreFilterRun,
-        kept: KeptNodes | None,
+        scored: ScoredNodes | None,
         order: Callable[[], list[str]],
     ) -> Decision:
         start = self.decider.start
         node, error, diagnosis = None, "", None
         try:
             self.framework.searching(True)
-            hint = find_hint(self, kept, state, pod)
+            hint = find_hint(self, scored, state, pod)
             tried, fits = self.try_first(state, pod, hint.node)
             if fits:
                 return leave_nodes(self, hint, self.on_tried_node(tried, order))
@@ -304,7 +358,20 @@ class Engine:
     def try_first(self, state: CycleState, pod: Pod, hint: str) -> tuple[int, bool]:
         """The node that is tried before all others: the one that the pod is nominated to, else the hint. Its
         row, -1 where there is none that counts, and whether the pod fits. One about which a plugin fails is
-        passed over (kube-scheduler v1.36, evaluateNominatedNode)."""
+        passed over (kube-scheduler v1.36, evaluateNominatedNode).
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        hint : str
+            Name of the node that batching proposes; "" for none.
+
+        Returns
+        -------
+        row : int
+        fits : bool
+        """
         name = pod.status.nominated_node_name or hint
         row = self.row_in_view(name) if name else -1
         try:
@@ -338,7 +405,23 @@ class Engine:
         self, target: Target, shape: Shape, ran: PreFilterRun, tried: int = -1
     ) -> tuple[Diagnosis, Callable[[], dict[str, Status]]]:
         """Why no node fits, counted, and the same by node for those who ask before a change; `tried` as
-        in `Placer.decide`."""
+        in `Placer.decide`.
+
+        Parameters
+        ----------
+        target : (int, int, int)
+            As for `schedule`.
+        shape : Shape
+        ran : PreFilterRun
+        tried : int
+            Row of the node that was tried first, -1 for none.
+
+        Returns
+        -------
+        diagnosis : Diagnosis
+        by_node : callable
+            Returns the status of each rejecting node by name; valid before the next change of the cluster.
+        """
         known = None
         if tried < 0 and self.profile.filters_in_core:
             statuses: tuple[Status, ...] = ()
@@ -383,7 +466,19 @@ class Engine:
 
     def heard(self, rows: npt.NDArray[np.int32], verdicts: npt.NDArray[np.uint64]) -> tuple[Status, ...]:
         """Number the statuses of plugins outside the core: a verdict's reason bits become the number of what
-        the plugin said. Changes `verdicts`."""
+        the plugin said. Changes `verdicts`.
+
+        Parameters
+        ----------
+        rows : (n,) int32 array
+        verdicts : (n,) uint64 array
+            See `Search.verdicts`; changed in place.
+
+        Returns
+        -------
+        tuple of Status
+            Index is the reason bits of a changed verdict.
+        """
         if self.profile.filters_in_core:
             return ()
         return self.bridge.number_statuses(rows, verdicts)
@@ -446,7 +541,19 @@ class Engine:
 
     def may_preempt(self, shape: Shape, potential: int = 1) -> bool:
         """Whether PostFilter could make room for pods of a shape; so many nodes were rejected, but not for
-        good."""
+        good.
+
+        Parameters
+        ----------
+        shape : Shape
+            Of the pod.
+        potential : int
+            Nodes that were rejected, but not for good (code Unschedulable).
+
+        Returns
+        -------
+        bool
+        """
         plugins = self.core_post_filters
         return plugins is None or any(plugin.may_preempt(shape, potential) for plugin in plugins)
 

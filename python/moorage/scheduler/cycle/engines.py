@@ -73,7 +73,17 @@ class Rotation:
             engine.number = number
 
     def take(self, engine: Engine) -> Engine:
-        """The next search is this engine's, from where the last one ended."""
+        """The next search is this engine's, from where the last one ended.
+
+        Parameters
+        ----------
+        engine : Engine
+
+        Returns
+        -------
+        Engine
+            The same.
+        """
         if engine is not self.holder:
             engine.decider.start = self.holder.decider.start
             self.holder = engine

@@ -25,7 +25,20 @@ if TYPE_CHECKING:
 
 
 def examine(engine: Engine, pod: Pod, order: list[str]) -> Examination:
-    """The whole of one cycle for `pod`, unsampled and without placing it; `order` is the node list."""
+    """The whole of one cycle for `pod`, unsampled and without placing it; `order` is the node list.
+
+    Parameters
+    ----------
+    engine : Engine
+        The engine that decides about the pod.
+    pod : Pod
+    order : list of str
+        Node names in list order.
+
+    Returns
+    -------
+    Examination
+    """
     if not order:
         return Examination(order=order, error=NO_NODES)
     engine.begin_cycle()

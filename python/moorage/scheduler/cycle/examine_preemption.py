@@ -36,7 +36,16 @@ class PreemptionExamination:
     choice: Choice | None = None
 
     def listed(self, limit: int | None) -> list[Candidate]:
-        """So many of the candidates, the chosen one first; None for all."""
+        """So many of the candidates, the chosen one first; None for all.
+
+        Parameters
+        ----------
+        limit : int or None
+
+        Returns
+        -------
+        list of Candidate
+        """
         chosen = [] if self.choice is None else [self.choice.candidate]
         others = [one for one in self.found.candidates if one not in chosen]
         return (chosen + others)[:limit]
@@ -49,7 +58,20 @@ class PreemptionExamination:
 
 def examine_preemption(engine: Engine, pod: Pod, everywhere: bool = True) -> PreemptionExamination:
     """Try every node where others could make room for a pod; or, as the plugin does, from an offset on as
-    many as are needed for enough candidates. Extenders are not asked."""
+    many as are needed for enough candidates. Extenders are not asked.
+
+    Parameters
+    ----------
+    engine : Engine
+        Of the pod's profile.
+    pod : Pod
+    everywhere : bool
+        Whether dry runs are made on all nodes.
+
+    Returns
+    -------
+    PreemptionExamination
+    """
     engine = engine.for_pod(pod)
     engine.take_turn()
     engine.begin_cycle()

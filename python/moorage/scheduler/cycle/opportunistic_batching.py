@@ -28,7 +28,7 @@ MAX_AGE = 0.5  # seconds
 
 
 @dataclass(slots=True)
-class KeptNodes:
+class ScoredNodes:
     """What the last cycle leaves to the next one.
 
     Attributes
@@ -58,7 +58,7 @@ class KeptNodes:
     def __len__(self) -> int:
         return len(self.names) - 1 if self._left is None else len(self._left)
 
-    def copy(self) -> KeptNodes:
+    def copy(self) -> ScoredNodes:
         """One that can be taken from on its own."""
         return replace(self, _left=None if self._left is None else self._left.copy())
 
@@ -91,18 +91,18 @@ class Batching:
     def __init__(self, is_on: bool, clock: Callable[[], float]) -> None:
         self.is_on = is_on
         self.clock = clock
-        self.kept: KeptNodes | None = None
+        self.scored: ScoredNodes | None = None
 
-    def take(self) -> KeptNodes | None:
+    def take(self) -> ScoredNodes | None:
         """A cycle begins: what the last one left is this one's, or lost."""
-        kept, self.kept = self.kept, None
-        return kept
+        scored, self.scored = self.scored, None
+        return scored
 
     def save(self) -> object:
-        return None if self.kept is None else self.kept.copy()
+        return None if self.scored is None else self.scored.copy()
 
     def undo(self, saved: object) -> None:
-        self.kept = cast(KeptNodes | None, saved)
+        self.scored = cast(ScoredNodes | None, saved)
 
     def release(self, saved: object) -> None:
         pass
@@ -120,53 +120,79 @@ class Hint:
     ----------
     signature : bytes or None
         Of its pod; None where batching leaves that alone.
-    kept : KeptNodes or None
+    scored : ScoredNodes or None
         The list that it may use.
     node : str
         The node that the list proposes; "" where none does.
     """
 
     signature: bytes | None = None
-    kept: KeptNodes | None = None
+    scored: ScoredNodes | None = None
     node: str = ""
 
 
-def find_hint(engine: Engine, kept: KeptNodes | None, state: CycleState, pod: Pod) -> Hint:
+def find_hint(engine: Engine, scored: ScoredNodes | None, state: CycleState, pod: Pod) -> Hint:
     """Take a node off the list that the last cycle left, where that may be used.
 
     It may for a pod of the same signature, for 0.5 seconds, where the node that the last pod was put on
     rejects this one, for which nominated pods do not count: the others then compare as they did.
+
+    Parameters
+    ----------
+    engine : Engine
+    scored : ScoredNodes or None
+        The list of the last cycle.
+    state : CycleState
+    pod : Pod
+
+    Returns
+    -------
+    Hint
     """
     signature = engine.sign(pod)
-    if signature is None or kept is None or kept.signature != signature or len(kept) == 0:
+    if signature is None or scored is None or scored.signature != signature or len(scored) == 0:
         return Hint(signature)
-    row = engine.row_in_view(kept.chosen)
-    if row < 0 or engine.batching.clock() - kept.created > MAX_AGE:
+    row = engine.row_in_view(scored.chosen)
+    if row < 0 or engine.batching.clock() - scored.created > MAX_AGE:
         return Hint(signature)
     try:
         is_full = engine.search.verdict(row, *state.target, nominated=False) != 0
     except StatusError:
         is_full = False
     return (
-        Hint(signature, kept, engine.cache.state.symbols.names[kept.pop()] or "")
+        Hint(signature, scored, engine.cache.state.symbols.names[scored.pop()] or "")
         if is_full
         else Hint(signature)
     )
 
 
 def leave_nodes(engine: Engine, hint: Hint, decision: Decision) -> Decision:
-    """Leave a list to the next cycle: what remains of the one that proposed the chosen node, or a new one."""
+    """Leave a list to the next cycle: what remains of the one that proposed the chosen node, or a new one.
+
+    Parameters
+    ----------
+    engine : Engine
+    hint : Hint
+        The one that the cycle began with.
+    decision : Decision
+        With a node.
+
+    Returns
+    -------
+    Decision
+        With `hinted` set where the hint was used.
+    """
     node, totals, tie_break = decision.node or "", decision.totals, engine.decider.tie_break
-    if hint.kept is not None and node == hint.node:
-        hint.kept.chosen = node
-        engine.batching.kept = hint.kept
+    if hint.scored is not None and node == hint.node:
+        hint.scored.chosen = node
+        engine.batching.scored = hint.scored
         return replace(decision, hinted=True)
     # Random ties are drawn for each pod anew, as before v1.35, which had no batching.
     if hint.signature is not None and totals is not None and tie_break != TieBreak.RANDOM:
         cluster, now = engine.cache.state, engine.batching.clock()
         names = cluster.table.name_symbols(cluster.view.rows()[decision.feasible])
         by_heap = tie_break == TieBreak.GO_HEAP
-        engine.batching.kept = KeptNodes(hint.signature, node, now, names, totals, by_heap)
+        engine.batching.scored = ScoredNodes(hint.signature, node, now, names, totals, by_heap)
     return decision
 
 

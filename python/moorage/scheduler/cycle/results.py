@@ -153,7 +153,18 @@ class Decision:
 def after_binding(
     decision: Decision, failure: Failure | None, waiting: bool = False, binding: bool = False
 ) -> Decision:
-    """A decision with what became of the pod since: whether it failed, waits on Permit or is being bound."""
+    """A decision with what became of the pod since: whether it failed, waits on Permit or is being bound.
+
+    Parameters
+    ----------
+    decision : Decision
+    failure : Failure or None
+    waiting, binding : bool
+
+    Returns
+    -------
+    Decision
+    """
     if failure is not None:
         return replace(decision, node=None, diagnosis=failure.diagnosis, error=failure.error, binding=False)
     if waiting == decision.waiting and binding == decision.binding:
@@ -294,7 +305,7 @@ class ScheduleResult(Placements):
         failure = self.failure
         if failure is not None:
             placed = min(self.failures)
-            self.keep(placed)
+            self.truncate(placed)
             self.failures.clear()
             self.failures[placed] = failure
         self.note_names()

@@ -186,7 +186,21 @@ class BindingCycles:
     # ---- under the lock of the cache -----------------------------------------------------------------------
 
     def reserve(self, engine: Engine, state: CycleState, pod: Pod, node: str) -> Started | Outcome:
-        """Assume the pod on the node, then Reserve and Permit: it can be bound, or it has failed."""
+        """Assume the pod on the node, then Reserve and Permit: it can be bound, or it has failed.
+
+        Parameters
+        ----------
+        engine : Engine
+        state : CycleState
+        pod : Pod
+        node : str
+            The chosen node.
+
+        Returns
+        -------
+        Started or Outcome
+            What `bind` goes on with; or the failure of the pod, which is forgotten then.
+        """
         assumed = bound(pod, node)
         started = Started(engine, state, pod, assumed)
         try:
@@ -224,7 +238,16 @@ class BindingCycles:
     # ---- without it ----------------------------------------------------------------------------------------
 
     def bind(self, started: Started) -> Outcome:
-        """The binding cycle, up to the end or to where the pod waits on Permit."""
+        """The binding cycle, up to the end or to where the pod waits on Permit.
+
+        Parameters
+        ----------
+        started : Started
+
+        Returns
+        -------
+        Outcome
+        """
         framework, node, uid = started.engine.framework, started.node, started.pod.metadata.uid
         with self._forgotten_on_error(started):
             status = framework.run_pre_bind_pre_flights(started.state, started.assumed, node)
@@ -243,7 +266,17 @@ class BindingCycles:
 
     def resume(self, now: float) -> list[Outcome]:
         """Let the timers of Permit fire that are due, and go on with every pod that need not wait any longer;
-        those that still do are not listed."""
+        those that still do are not listed.
+
+        Parameters
+        ----------
+        now : float
+            Seconds on the scheduler's clock.
+
+        Returns
+        -------
+        list of Outcome
+        """
         if now >= self._expiry:
             there = [started.waiting for started in self.waiting.values() if started.waiting is not None]
             for waiting in sorted(there, key=WaitingPod.deadline):
@@ -419,7 +452,15 @@ class BindingCycles:
         return Outcome(started.pod, failure=failure)
 
     def nominate(self, nominator: PodNominator, pod: Pod, info: NominatingInfo | None) -> None:
-        """Note what PostFilter made of the nomination of a pod about whose failure no more is told."""
+        """Note what PostFilter made of the nomination of a pod about whose failure no more is told.
+
+        Parameters
+        ----------
+        nominator : PodNominator
+        pod : Pod
+        info : NominatingInfo or None
+            None, or `noop`, leaves the nomination as it is.
+        """
         if info is None or info.noop:
             return
         if info.nominated_node_name or pod.status.nominated_node_name or nominator.nominated_node(pod):
@@ -435,7 +476,18 @@ class BindingCycles:
         silent: bool = False,
     ) -> None:
         """Nominate the pod, record FailedScheduling and write its condition; an overall Skip is silent
-        (schedule_one.go handleSchedulingFailure)."""
+        (schedule_one.go handleSchedulingFailure).
+
+        Parameters
+        ----------
+        engine : Engine
+        pod : Pod
+        failure : Failure
+        nominating : NominatingInfo
+            The nomination that the pod has from now on.
+        silent : bool
+            Whether neither an event nor a condition is written.
+        """
         handle = engine.handle
         handle.nominator.add_nominated_pod(pod, nominating)
         if silent:

@@ -113,7 +113,7 @@ class Placing:
         placer = self.engine.placer
         done = placer.place(self.batch, self.result, first, end, self.sink, self._must_ask_post_filter)
         if done > first:
-            self.engine.batching.kept = None
+            self.engine.batching.scored = None
             if placer.unplaced:
                 self._complete_failures(first, done)
         return done

@@ -54,14 +54,34 @@ class Preemption:
         self.rows: npt.NDArray[np.int32] = np.full(len(pods), -1, dtype=np.int32)
 
     def victims(self, at: int) -> list[Pod]:
-        """Whom the pod at this place evicted, most important first, with the node they were on."""
+        """Whom the pod at this place evicted, most important first, with the node they were on.
+
+        Parameters
+        ----------
+        at : int
+            Place of the pod.
+
+        Returns
+        -------
+        list of Pod
+        """
         for first, evictions in self._evictions:
             if first <= at < first + len(evictions.rows):
                 return evictions.victims(at - first)
         return []
 
     def place(self, engine: Engine, target: Target, at: int, end: int, offsets: Offsets) -> None:
-        """Place the pods from `at` to `end`, which are of one target."""
+        """Place the pods from `at` to `end`, which are of one target.
+
+        Parameters
+        ----------
+        engine : Engine
+        target : (int, int, int)
+            Class, symbol of the named node, symbol of the node it is pinned to; 0 for none.
+        at, end : int
+        offsets : (end - at,) int64 array
+            See `preempt_pods`.
+        """
         run, arguments = self.pods[at:end], _arguments(engine)
         engine.batching.take()
         engine.search.node_names = None
@@ -165,7 +185,18 @@ def preempt_pods(context: SchedulingContext, pods: Sequence[Pod], offsets: Seque
 
 
 def why_not_at_once(engine: Engine, pod: Pod) -> str:
-    """Why a pod cannot be placed at once; "" where it can."""
+    """Why a pod cannot be placed at once; "" where it can.
+
+    Parameters
+    ----------
+    engine : Engine
+        Of the pod's profile.
+    pod : Pod
+
+    Returns
+    -------
+    str
+    """
     in_core = engine.is_in_core_for(pod) and engine.framework.preemptor.suits
     if not in_core or engine.handle.extenders:
         return NOT_IN_CORE.format(pod.key)

@@ -73,7 +73,18 @@ def _finish_binding(context: SchedulingContext, pods: Sequence[Pod], result: Sch
 
 
 def replica(template: Pod, index: int) -> Pod:
-    """Replica `index` of a template, as the cache names it (`ClusterState.assume_template`)."""
+    """Replica `index` of a template, as the cache names it (`ClusterState.assume_template`).
+
+    Parameters
+    ----------
+    template : Pod
+    index : int
+        The ordinal.
+
+    Returns
+    -------
+    Pod
+    """
     meta = template.metadata
     base = meta.generate_name or f"{meta.name}-"
     uid = f"{meta.namespace}/{base}#{index}"

@@ -28,7 +28,15 @@ def patch_pod(
     client: ObjectClient, pod: Pod, condition: Condition | None, nominating: NominatingInfo | None
 ) -> None:
     """Write a condition and a nomination (None, or `noop`, leaves it), if that changes something. A pod that
-    is not in the store, or is another one by now, is left alone."""
+    is not in the store, or is another one by now, is left alone.
+
+    Parameters
+    ----------
+    client : ObjectClient
+    pod : Pod
+    condition : Condition or None
+    nominating : NominatingInfo or None
+    """
     try:
         current = client.get(Pod, pod.name, pod.namespace)
         if current.metadata.uid != pod.metadata.uid:

@@ -59,7 +59,23 @@ def schedule_one(context: SchedulingContext, pod: Pod) -> Decision:
 
 
 def whole_cycle(context: SchedulingContext, engine: Engine, pod: Pod, target: Target) -> Decision:
-    """A cycle with all its plugins, for one pod."""
+    """A cycle with all its plugins, for one pod.
+
+    Parameters
+    ----------
+    context : SchedulingContext
+    engine : Engine
+        The engine that decides about the pod.
+    pod : Pod
+        In the store.
+    target : (int, int, int)
+        Class, symbol of the named node, symbol of the node it is pinned to; 0 for none.
+
+    Returns
+    -------
+    Decision
+        With what became of the pod up to where it waits or is being bound.
+    """
     context.rotation.take(engine)
     context.enlist()
     with context.cache.lock:

@@ -355,8 +355,8 @@ cdef class Placements:
             self.own = NULL
         return self.array
 
-    def keep(self, Py_ssize_t n):
-        """Tell of no more than the first `n` pods.
+    def truncate(self, Py_ssize_t n):
+        """Drop all but the first `n` pods.
 
         Parameters
         ----------

@@ -458,12 +458,16 @@ class Run:
                 self.queue.done(info.pod.metadata.uid)
             except ApiError as error:
                 del self.result.placements[key]
-                assumed = scheduler.cache.get_pod(info.pod)
-                scheduler.cache.forget_pod(assumed)
-                scheduler.bindings.freed.append(assumed)
-                self._failed(info, Failure(error=str(error), nominating=NominatingInfo()))
+                self.refuse(info, error)
         scheduler.sync()
         self._retry_groups()
+
+    def refuse(self, info: QueuedPodInfo, error: ApiError) -> None:
+        """Forget an assumed pod whose binding was refused, and return it to the queue."""
+        assumed = self.scheduler.cache.get_pod(info.pod)
+        self.scheduler.cache.forget_pod(assumed)
+        self.scheduler.bindings.freed.append(assumed)
+        self._failed(info, Failure(error=str(error), nominating=NominatingInfo()))
 
 
 def failures_with_group(done: GroupResult) -> dict[int, Failure]:

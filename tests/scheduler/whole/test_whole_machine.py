@@ -43,7 +43,7 @@ from moorage.objects.model.policy import (
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Failure
 from moorage.scheduler.queueing import give_back
-from moorage.scheduler.runs import refuse
+from moorage.scheduler.runs import Run
 from moorage.store import ApiError, ObjectStore
 
 
@@ -295,7 +295,7 @@ class WholeMachine(RuleBasedStateMachine):
         try:
             self.store.bind(one, on)
         except ApiError as error:
-            refuse(self.scheduler, info, error)
+            Run(self.scheduler).refuse(info, error)
             self.twin.freed(self.twin.assumed.pop(one.metadata.uid))
         else:
             self.stored[one.name].on = on

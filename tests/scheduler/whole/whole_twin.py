@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tests.queue.twin import Entry, Registered, Twin
@@ -98,9 +98,14 @@ class FollowedRun(Run):
 
     scheduler: Followed
 
-    def _note_placement(self, pod: Pod, node: str) -> None:
+    def _assumed(self, infos: Sequence[QueuedPodInfo], nodes: Sequence[str]) -> None:
+        for info, node in zip(infos, nodes, strict=True):
+            self.scheduler.followed.assume(info.pod, node)
+        super()._assumed(infos, nodes)
+
+    def _bound(self, pod: Pod, node: str) -> None:
         self.scheduler.followed.assume(pod, node)
-        super()._note_placement(pod, node)
+        super()._bound(pod, node)
 
 
 def follow_attempts(scheduler: Followed) -> None:
@@ -128,9 +133,10 @@ def follow_attempts(scheduler: Followed) -> None:
         info = follow_pop()
         return [] if info is None else [info]
 
-    def follow_put_back(info: QueuedPodInfo) -> None:
-        put_back(info)
-        twin.queue.put_back(entries.pop(info.pod.metadata.uid))
+    def follow_put_back(*infos: QueuedPodInfo) -> None:
+        put_back(*infos)
+        for info in infos:
+            twin.queue.put_back(entries.pop(info.pod.metadata.uid))
 
     def follow_done(*uids: str) -> None:
         for uid in uids:

@@ -1,9 +1,12 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
+from moorage._core.base.resources import NON_ZERO as NON_ZERO
+from moorage._core.base.resources import ZERO as ZERO
 from moorage._core.base.resources import PodGates
 from moorage._core.base.sets import Toleration
 from moorage._core.base.symbols import Symbols
+from moorage._core.state.pod_spec import encode as encode
 from moorage._core.state.pod_terms import PodTerm
 from moorage.objects.model.pod import Pod, TopologySpreadConstraint
 

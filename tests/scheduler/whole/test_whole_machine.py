@@ -248,8 +248,13 @@ class WholeMachine(RuleBasedStateMachine):
     def attempt_to_place(self, info: QueuedPodInfo) -> None:
         """As a run does it."""
         one = info.pod
-        if one.metadata.deletion_timestamp or self.scheduler.cache.state.has_pod(one):
-            self.queue.done(one.metadata.uid)
+        is_gone = one.metadata.uid not in [each.metadata.uid for each in self.store.list(Pod)[0]]
+        if (
+            one.metadata.deletion_timestamp
+            or self.scheduler.cache.state.has_pod(one)
+            or (is_gone and self.binds)
+        ):
+            self.queue.done(one.metadata.uid)  # nobody could bind one that is gone
             return
         decision = self.decide(one)
         if decision.node is None:

@@ -249,7 +249,7 @@ cdef extern from "candidates.h" nogil:
     ctypedef struct mr_candidates:
         mr_search search
         mr_bucket_key key
-        int32_t stride, state
+        int32_t stride, n, state
         int64_t cursor
 
     ctypedef struct mr_changes:

@@ -21,7 +21,8 @@ from moorage.objects.model.pod import (
     PodAffinityTerm,
     PodSchedulingGate,
 )
-from moorage.scheduler import Scheduler
+from moorage.scheduler import Scheduler, runs
+from moorage.scheduler.cycle.results import ScheduleResult
 
 
 def beside(name: str, **labels: str) -> Pod:
@@ -178,3 +179,20 @@ def test_a_run_and_a_verb_answer_with_one_type() -> None:
     replicas = other.schedule_by_template(pod("web", requests={"cpu": 1}), 3)
     assert (replicas.keys, replicas.placements) == (["default/web-0"], {"default/web-0": "a"})
     assert list(replicas.unschedulable) == ["default/web-1"]
+
+
+def test_a_batch_that_is_cut_into_many_pieces_has_one_result(monkeypatch: Any) -> None:
+    """One for each piece would cost pods times pieces."""
+    profiles = [{"schedulerName": "default-scheduler"}, {"schedulerName": "other"}]
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    pods = [pod(f"p{at}", scheduler_name="other" if at % 2 else "default-scheduler") for at in range(8)]
+    one = Scheduler(Cluster(nodes=[named("a")], pods=pods), config=head | {"profiles": profiles})
+    sizes = []
+
+    class Counted(ScheduleResult):
+        def __init__(self, state: Any, n: int, batch: Any = None) -> None:
+            sizes.append(n)
+
+    monkeypatch.setattr(runs, "ScheduleResult", Counted)
+    assert len(one.run().placements) == len(pods)
+    assert sizes == [0, len(pods)], "that of the run, and that of its batch"

@@ -257,9 +257,10 @@ class Run:
         tried = 0
         context = self.scheduler.context
         batch = context.batch_of([info.pod for info in infos])
+        result = ScheduleResult(context.cache.state, len(batch), batch)
         for first, end, route in batch.cut(SEGMENTS):
             place = self._each if route & WHOLE_CYCLE else self.place
-            tried += place(context.deciding(route), batch, infos, range(first, end))
+            tried += place(context.deciding(route), result, infos, range(first, end))
             if self._evicts:
                 break
         if tried < len(infos):
@@ -270,14 +271,17 @@ class Run:
         self._limit = 1 if self._evicts else min(self._limit * GROWTH, ALL)
         return tried
 
-    def place(self, engine: Engine, batch: PodBatch, infos: Sequence[QueuedPodInfo], pods: range) -> int:
+    def place(
+        self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
+    ) -> int:
         """Place some pods of a batch and account for them in bulk.
 
         Parameters
         ----------
         engine : Engine
             Of the pods' profile.
-        batch : PodBatch
+        result : ScheduleResult
+            Of the whole batch; takes rows and failures.
         infos : sequence of QueuedPodInfo
             The queue entries of the whole batch.
         pods : range
@@ -289,20 +293,25 @@ class Run:
             The number of pods that were tried.
         """
         context, began = self.scheduler.context, time.perf_counter()
-        result = ScheduleResult(context.cache.state, len(batch))
-        end = Placing(context, engine, batch, result).place(pods.start, pods.stop, True)
+        end = Placing(context, engine, cast(PodBatch, result.batch), result).place(
+            pods.start, pods.stop, True
+        )
         self.result.seconds += time.perf_counter() - began
-        names, tried = result.nodes, range(pods.start, end)
-        placed = [at for at in tried if names[at] is not None]
-        self._assumed([infos[at] for at in placed], [cast(str, names[at]) for at in placed])
+        tried = range(pods.start, end)
+        nodes = result.nodes_of(tried)
+        placed = [at for at, node in zip(tried, nodes, strict=True) if node is not None]
+        self._assumed([infos[at] for at in placed], [node for node in nodes if node is not None])
         if len(placed) < len(tried):
-            for at in tried:
-                if names[at] is None:
+            for at, node in zip(tried, nodes, strict=True):
+                if node is None:
                     self._failed(infos[at], result.failures[at])
         return len(tried)
 
-    def _each(self, engine: Engine, batch: PodBatch, infos: Sequence[QueuedPodInfo], pods: range) -> int:
+    def _each(
+        self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
+    ) -> int:
         """Place and bind pods one by one, with all plugins of the profile; see `place`."""
+        batch = cast(PodBatch, result.batch)
         for at in pods:
             began, info = time.perf_counter(), infos[at]
             decision = whole_cycle(self.scheduler.context, engine, info.pod, batch.target(at))

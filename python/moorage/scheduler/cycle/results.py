@@ -254,6 +254,22 @@ class ScheduleResult(Placements):
         """Why the first pod that fits nowhere does not; None where all were placed."""
         return self.failures[min(self.failures)] if self.failures else None
 
+    def nodes_of(self, pods: range) -> list[str | None]:
+        """Names of the nodes of some pods, as `nodes` has them of all.
+
+        Parameters
+        ----------
+        pods : range
+            Indexes of pods that follow one another.
+
+        Returns
+        -------
+        list of str or None
+        """
+        names = self.state.symbols.names
+        symbols = self.state.table.name_symbols(self.rows[pods.start : pods.stop])
+        return [names[symbol] for symbol in symbols.tolist()]
+
     @cached_property
     def keys(self) -> list[str]:
         """The key of each pod."""

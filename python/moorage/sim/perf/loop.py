@@ -15,7 +15,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from moorage._core.decide.pod_batch import PodBatch
 from moorage.errors import InputError, NotBuiltError, located
 from moorage.framework.configuration import ConfigurationError
 from moorage.objects import Pod, PodGroup
@@ -41,7 +40,7 @@ DEFAULT_RATE = 500
 """Scheduling attempts per second of virtual time, for a workload without a threshold."""
 
 
-Way = Callable[[Engine, PodBatch, Sequence[QueuedPodInfo], range], int]
+Way = Callable[[Engine, ScheduleResult, Sequence[QueuedPodInfo], range], int]
 
 
 class Run:
@@ -307,7 +306,9 @@ class Attempts(SchedulerRun):
             meter.tried(self.run.timer() - began, measured / len(infos), meter.pods - pods)
         return tried, bool(infos or self.result.skipped)
 
-    def place(self, engine: Engine, batch: PodBatch, infos: Sequence[QueuedPodInfo], pods: range) -> int:
+    def place(
+        self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
+    ) -> int:
         at, evicted = pods.start, self.victims
         while at < pods.stop and evicted == self.victims:
             stop = min(self._equal_until(infos, at), pods.stop)
@@ -315,13 +316,15 @@ class Attempts(SchedulerRun):
                 at += self._by_template(infos[at:stop])
             else:
                 stop = self._run_until(infos, at, pods.stop)
-                at += self._timed(super().place, engine, batch, infos, range(at, stop))
+                at += self._timed(super().place, engine, result, infos, range(at, stop))
         return at - pods.start
 
-    def _each(self, engine: Engine, batch: PodBatch, infos: Sequence[QueuedPodInfo], pods: range) -> int:
+    def _each(
+        self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
+    ) -> int:
         at, evicted = pods.start, self.victims
         while at < pods.stop and evicted == self.victims:
-            at += self._timed(super()._each, engine, batch, infos, range(at, at + 1))
+            at += self._timed(super()._each, engine, result, infos, range(at, at + 1))
         return at - pods.start
 
     def _run_until(self, infos: Sequence[QueuedPodInfo], at: int, end: int) -> int:
@@ -362,12 +365,12 @@ class Attempts(SchedulerRun):
         return placed + len(failed)
 
     def _timed(
-        self, way: Way, engine: Engine, batch: PodBatch, infos: Sequence[QueuedPodInfo], pods: range
+        self, way: Way, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
     ) -> int:
         """Try some pods of a batch, which are of one run; how many were tried."""
         one, _ = self.run.known[infos[pods.start].pod.key]
         before, began = len(self.placed), self.run.timer()
-        tried = way(engine, batch, infos, pods)
+        tried = way(engine, result, infos, pods)
         self.run.meter.scheduled(one, len(self.placed) - before, began, self.run.timer())
         return tried
 

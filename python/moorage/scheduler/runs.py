@@ -26,10 +26,10 @@ from .groups.group_attempt import GroupResult
 from .groups.group_status import patch_group
 from .groups.place_group import place_group, rejected, several_schedulers
 from .placing.binding_cycle import Outcome
-from .placing.place import Placing
+from .placing.place import WHOLE_CYCLE, Placing
 from .placing.single_cycle import whole_cycle
 from .queueing import give_back
-from .scheduling_context import SEGMENTS, WHOLE_CYCLE
+from .scheduling_context import SEGMENTS
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler

@@ -24,15 +24,12 @@ from .cycle.engine import Engine
 from .cycle.engines import Rotation
 from .cycle.results import Decision, Failure
 from .placing.binding_cycle import BindingCycles
+from .placing.place import APART
 from .placing.single_cycle import schedule_one
 from .records import Records
 
-WHOLE_CYCLE = int(Route.PYTHON | Route.EXTENDERS)
-"""Plugins outside the core or extenders have a say: each pod has a cycle of its own, with all its plugins."""
-
-WAITS = int(Route.WAITS)
 VOLUMES, PROFILE = int(Route.VOLUMES), int(Route.PROFILE)
-SEGMENTS = WHOLE_CYCLE | WAITS | VOLUMES | ~(PROFILE - 1)
+SEGMENTS = APART | VOLUMES | ~(PROFILE - 1)
 """Where these bits change, the engine or the way does in which pods are decided about."""
 
 

@@ -41,7 +41,7 @@ NO_ROWS = np.zeros(0, dtype=np.int32)
 
 
 @dataclass(frozen=True, slots=True)
-class SearchInVain:
+class FailedSearch:
     """What the placing loop found about a pod that fits nowhere, and about which PostFilter is to be asked.
 
     Attributes
@@ -502,7 +502,7 @@ class Engine:
         diagnosis = replace(decision.diagnosis, post_filter=message_of(status))
         return replace(decision, diagnosis=diagnosis, nominating=result)
 
-    def preempt(self, pod: Pod, searched: SearchInVain, order: Callable[[], list[str]]) -> Decision:
+    def preempt(self, pod: Pod, searched: FailedSearch, order: Callable[[], list[str]]) -> Decision:
         """What PostFilter makes of a pod that the placing loop has just looked for a node for in vain; the
         rotation moves as that search would have moved it.
 
@@ -510,7 +510,7 @@ class Engine:
         ----------
         pod : Pod
             Of a profile whose filters are in the core.
-        searched : SearchInVain
+        searched : FailedSearch
         order : callable
             Names of the nodes in list order.
 

@@ -34,8 +34,8 @@ from moorage.scheduler.cycle.diagnosis import Diagnosis
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
 from moorage.scheduler.placing.binding_cycle import Started
-from moorage.scheduler.placing.place import LEDGER, Placing
-from moorage.scheduler.scheduling_context import SEGMENTS, WHOLE_CYCLE, SchedulingContext
+from moorage.scheduler.placing.place import LEDGER, WHOLE_CYCLE, Placing
+from moorage.scheduler.scheduling_context import SEGMENTS, SchedulingContext
 
 NO_PLACEMENTS = "no feasible placements found"
 NONE_AVAILABLE = "0/{} placements are available, first placement status: {}"

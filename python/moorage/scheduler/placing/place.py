@@ -8,11 +8,17 @@ import numpy as np
 
 from moorage._core.decide.pod_batch import LedgerSink, PodBatch, Route, Sink
 from moorage.framework.runtime.runtime import Target
-from moorage.scheduler.cycle.engine import Engine, SearchInVain
+from moorage.scheduler.cycle.engine import Engine, FailedSearch
 from moorage.scheduler.cycle.results import Decision, Failure, ScheduleResult
 
 if TYPE_CHECKING:
     from moorage.scheduler.scheduling_context import SchedulingContext
+
+WHOLE_CYCLE = int(Route.PYTHON | Route.EXTENDERS)
+"""Plugins outside the core or extenders have a say: each pod has a cycle of its own, with all its plugins."""
+
+APART = WHOLE_CYCLE | int(Route.WAITS)
+"""The same, and pods that wait on Permit for others of their group where they come alone."""
 
 LEDGER = LedgerSink()
 ALONE = int(Route.ALONE)
@@ -47,7 +53,7 @@ class Placing:
         self.result = result
         self.sink = sink
         self._latest: dict[Target, Failure] = {}  # of each target, before a pod of this call failed
-        self._in_vain: tuple[int, SearchInVain] | None = None  # the place of the pod, and what was found
+        self._failed_search: tuple[int, FailedSearch] | None = None  # with the pod's place
 
     def place(self, first: int, end: int, until_eviction: bool = False) -> int:
         """Place the pods from `first` to `end`.
@@ -152,7 +158,7 @@ class Placing:
         ran = engine.framework.run_pre_filter_plugins(state, self.batch.pod(at))
         diagnosis, by_node = engine.diagnose(target, state.shape, ran)
         if not engine.preemption_is_futile(diagnosis):
-            self._in_vain = at, SearchInVain(state, ran, diagnosis, by_node)
+            self._failed_search = at, FailedSearch(state, ran, diagnosis, by_node)
             return None
         failure = Failure(engine.with_futile_messages(diagnosis)[0])
         # A search among named nodes moves the rotation even in vain.
@@ -191,7 +197,7 @@ class Placing:
         """
         context, pod = self.context, self.batch.pod(at)
         context.enlist_if_possible()
-        searched, self._in_vain = self._in_vain, None
+        searched, self._failed_search = self._failed_search, None
         if searched is not None and searched[0] == at:
             decision = self.engine.preempt(pod, searched[1], context.view_order)
         else:

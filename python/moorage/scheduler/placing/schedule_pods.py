@@ -13,17 +13,16 @@ from moorage._core.decide.pod_batch import PodBatch
 from moorage.objects.model.pod import Pod
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
-from moorage.scheduler.scheduling_context import SEGMENTS, WAITS, WHOLE_CYCLE
+from moorage.scheduler.scheduling_context import SEGMENTS
 from moorage.store import ObjectClient
 
-from .place import Placing
+from .place import APART, WHOLE_CYCLE, Placing
 from .single_cycle import schedule_one, whole_cycle
 
 if TYPE_CHECKING:
     from moorage.scheduler.scheduling_context import SchedulingContext
 
 MOST = 2**31 - 1
-APART = WHOLE_CYCLE | WAITS
 
 
 def schedule_pods(context: SchedulingContext, pods: Sequence[Pod]) -> ScheduleResult:

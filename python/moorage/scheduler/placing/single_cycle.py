@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moorage._core.decide.pod_batch import Route
 from moorage.framework.plugin.interface import NominatingInfo
 from moorage.framework.runtime.runtime import Target
 from moorage.objects.model.pod import Pod
@@ -12,7 +11,7 @@ from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Decision, Failure, ScheduleResult, after_binding
 
 from .binding_cycle import Started
-from .place import Placing
+from .place import APART, Placing
 
 if TYPE_CHECKING:
     from moorage.scheduler.scheduling_context import SchedulingContext
@@ -41,7 +40,7 @@ def schedule_one(context: SchedulingContext, pod: Pod) -> Decision:
     """
     batch = context.batch_of([pod])
     engine = context.deciding(batch.route(0))
-    if batch.route(0) & (Route.PYTHON | Route.EXTENDERS | Route.WAITS):
+    if batch.route(0) & APART:
         decision = whole_cycle(context, engine, pod, batch.target(0))
         if decision.binding:
             failures = context.finish_binding([pod])

@@ -374,7 +374,7 @@ cdef class ClusterState:
         self._enter(number, pod, self.classes.intern(pod), ADDED)
 
     cdef bint _is_confirmed_by(self, int32_t number, object pod) except -1:
-        """Whether a report of a pod changes nothing but its object, and that it is added."""
+        """Whether a reported state of a pod changes its object alone; it also adds a pod that is assumed."""
         cdef int32_t pod_class
         if number < 0:
             return False

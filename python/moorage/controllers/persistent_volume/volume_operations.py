@@ -11,12 +11,7 @@ from msgspec.structs import replace
 from moorage.objects import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.store import AlreadyExistsError, ApiError, Lister, NotFoundError
-from moorage.volume.binding.claims import (
-    VolumeError,
-    claim_class,
-    get_bind_volume_to_claim,
-    with_annotations,
-)
+from moorage.volume.binding.claims import VolumeError, claim_class, get_bind_volume_to_claim, with_annotations
 from moorage.volume.constants import (
     BETA_STORAGE_PROVISIONER,
     BOUND_BY_CONTROLLER,

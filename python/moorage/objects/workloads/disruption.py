@@ -10,18 +10,8 @@ from moorage._core.base.selectors import LabelSelectorMatcher
 from moorage.objects.model.cluster import Cluster
 from moorage.objects.model.meta import Int32, Object
 from moorage.objects.model.pod import Pod
-from moorage.objects.model.policy import (
-    NO_STATUS,
-    PodDisruptionBudget,
-    PodDisruptionBudgetStatus,
-    percent,
-)
-from moorage.objects.model.workload import (
-    Deployment,
-    ReplicaSet,
-    ReplicationController,
-    StatefulSet,
-)
+from moorage.objects.model.policy import NO_STATUS, PodDisruptionBudget, PodDisruptionBudgetStatus, percent
+from moorage.objects.model.workload import Deployment, ReplicaSet, ReplicationController, StatefulSet
 
 from .ownership import FINISHED, refers_to
 

@@ -57,11 +57,7 @@ class AttachedVolumes:
         Row to the UIDs of pods whose volumes cannot be determined, each with upstream's error text.
     """
 
-    def __init__(
-        self,
-        table: NodeTable,
-        informers: InformerFactory,
-    ) -> None:
+    def __init__(self, table: NodeTable, informers: InformerFactory) -> None:
         self._table = table
         self._claims = informers.informer(PersistentVolumeClaim).indexer
         self._volumes = informers.informer(PersistentVolume).indexer

@@ -48,6 +48,18 @@ def printable(text: str) -> str:
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
+def shorten(text: str, limit: int = 240) -> str:
+    """Cut the middle of a text that is too long for one line.
+
+    Parameters
+    ----------
+    text : str
+    limit : int
+        Length from which a text is cut.
+    """
+    return text if len(text) <= limit else f"{text[: limit // 2]}…{text[-limit // 4 :]}"
+
+
 class InputError(MoorageError):
     """Bad input: names the file, the object and the field, in one line.
 
@@ -72,8 +84,9 @@ class InputError(MoorageError):
 
     def located(self, *, source: str = "", obj: str = "", path: str = "") -> InputError:
         """A copy of the error with the file and object that it lacks, and with its field below `path`."""
-        inner = ".".join(part for part in (path, self.path) if part)
-        return InputError(self.message, source=self.source or source, obj=self.obj or obj, path=inner)
+        dot = "." if path and self.path and not self.path.startswith("[") else ""
+        whole = f"{path}{dot}{self.path}"
+        return InputError(self.message, source=self.source or source, obj=self.obj or obj, path=whole)
 
 
 @contextmanager

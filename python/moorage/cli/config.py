@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from moorage.cli.inputs import feature_gates, gates_option
-from moorage.errors import InputError
+from moorage.errors import InputError, shorten
 
 SHOWN = 4000
 """Characters of an error at most: upstream quotes a text without a kind as a whole."""
@@ -32,7 +32,6 @@ def config(file: str, show: bool, output: str, gates: str) -> None:
     """Read a KubeSchedulerConfiguration as kube-scheduler does, and say whether it is valid."""
     from moorage.cli import output as out
     from moorage.framework.configuration import ConfigurationError, effective, load_configuration
-    from moorage.objects.read.decode import shorten
     from moorage.objects.read.files import source_name
     from moorage.plugins.registry import IN_TREE
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import msgspec
 import pytest
@@ -66,8 +66,9 @@ NUMBERS = st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infini
 def strategy(hint: Any) -> st.SearchStrategy[Any]:
     """Values of a field's type; about half the fields of a struct stay as they are when absent."""
     origin, arguments = get_origin(hint), get_args(hint)
-    if hasattr(hint, "__metadata__"):
-        return st.integers(-(2**31), 2**31 - 1)
+    if origin is Annotated:
+        sized = any(isinstance(one, msgspec.Meta) for one in hint.__metadata__)
+        return st.integers(-(2**31), 2**31 - 1) if sized else strategy(hint.__origin__)
     if origin is tuple:
         return st.lists(strategy(arguments[0]), max_size=2).map(tuple)
     if origin is dict:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.objects.make import make, node, pod, workload
 
-from moorage.errors import InputError
+from moorage.errors import InputError, shorten
 from moorage.objects import Cluster, Container, ObjectMeta, Pod, PodSpec, build_cluster, defaults, validate
-from moorage.objects.read.decode import shorten
 
 
 def test_valid_objects_before_and_after_defaults() -> None:

@@ -10,8 +10,7 @@ from tests.objects.make import CONTAINERS, cluster, make, owned, pod, workload
 
 from moorage.errors import InputError
 from moorage.objects import Cluster, Object, Pod
-from moorage.objects.model.workload import ReplicaSet
-from moorage.objects.validate.validate_object import MAX_PODS
+from moorage.objects.model.workload import MAX_PODS, ReplicaSet
 
 SUFFIX = "[bcdfghjklmnpqrstvwxz2456789]{5}"
 

@@ -6,6 +6,10 @@ from typing import Annotated
 
 import msgspec
 
+from moorage._core.base.selectors import requirement_error
+
+from .field_rules import each, labels, quantity, refuse, timestamp
+
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """The API's integer types: reading refuses what does not fit, as Go does."""
@@ -13,7 +17,7 @@ Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 QuantityLike = str | int | float
 """A quantity as written in a manifest; `moorage.objects.Quantity` parses it."""
 
-Resources = dict[str, QuantityLike]
+Resources = Annotated[dict[str, QuantityLike], each(quantity)]
 """Resource name to quantity, as in `requests`, `limits`, `capacity` and `allocatable`."""
 
 
@@ -24,6 +28,15 @@ class Struct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw
     Objects are never changed in place: an update is a new object. As they hold only strings, numbers and
     one another, they cannot form cycles, and the garbage collector need not visit them.
     """
+
+    def check(self) -> None:
+        """Check the fields against one another, when each of them follows its own rules.
+
+        Raises
+        ------
+        InputError
+            With the path from this struct.
+        """
 
 
 class OwnerReference(Struct, frozen=True):
@@ -41,10 +54,10 @@ class ObjectMeta(Struct, frozen=True):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
-    creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
+    creation_timestamp: Annotated[str | None, timestamp] = None
+    deletion_timestamp: Annotated[str | None, timestamp] = None
     deletion_grace_period_seconds: Int64 | None = None
-    labels: dict[str, str] = {}
+    labels: Annotated[dict[str, str], labels] = {}
     annotations: dict[str, str] = {}
     owner_references: tuple[OwnerReference, ...] = ()
     finalizers: tuple[str, ...] = ()
@@ -62,9 +75,12 @@ class LabelSelectorRequirement(Struct, frozen=True):
     operator: str = ""
     values: tuple[str, ...] = ()
 
+    def check(self) -> None:
+        refuse(requirement_error(self.key, self.operator, self.values, node=False))
+
 
 class LabelSelector(Struct, frozen=True):
-    match_labels: dict[str, str] = {}
+    match_labels: Annotated[dict[str, str], labels] = {}
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
 
 

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from msgspec import field
 
+from .field_rules import labels, one_of, required
 from .meta import Condition, Int64, Object, Resources, Struct
+
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 class Taint(Struct, frozen=True):
-    key: str = ""
+    key: Annotated[str, required] = ""
     value: str = ""
-    effect: str = ""
+    effect: Annotated[str, one_of(*EFFECTS, required=True)] = ""
     time_added: str | None = None
+
+    def check(self) -> None:
+        labels({self.key: self.value})
 
 
 class NodeSpec(Struct, frozen=True):

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from msgspec import field
 
+from moorage._core.base.selectors import decimal_integer, field_requirement_error, requirement_error
+from moorage.errors import InputError
+
+from .field_rules import between, each, labels, one_of, refuse, required, timestamp, topology_key
 from .meta import Condition, Int32, Int64, LabelSelector, Object, ObjectMeta, Resources, Struct
+from .node import EFFECTS
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_RESTART_POLICIES = ("Always", "OnFailure", "Never")
+_InclusionPolicy = Annotated[str | None, one_of("Honor", "Ignore")]
+PreemptionPolicy = Annotated[str | None, one_of("PreemptLowerPriority", "Never")]
+AccessModes = Annotated[
+    tuple[str, ...],
+    each(one_of("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod", required=True)),
+]
+VolumeMode = Annotated[str | None, one_of("Filesystem", "Block")]
+"""Types of fields that several structs have."""
 
 
 class ContainerPort(Struct, frozen=True):
     name: str = ""
-    container_port: Int32 = 0
-    host_port: Int32 = 0
+    container_port: Annotated[Int32, between(1, 65535)] = 0
+    host_port: Annotated[Int32, between(0, 65535)] = 0
     host_ip: str = field(default="", name="hostIP")
-    protocol: str = ""
+    protocol: Annotated[str, one_of("TCP", "UDP", "SCTP")] = ""
 
 
 class ResourceClaimUse(Struct, frozen=True):
@@ -35,7 +54,7 @@ class Container(Struct, frozen=True):
     image: str = ""
     resources: ResourceRequirements = ResourceRequirements()
     ports: tuple[ContainerPort, ...] = ()
-    restart_policy: str | None = None
+    restart_policy: Annotated[str | None, one_of(*_RESTART_POLICIES)] = None
     restart_policy_rules: tuple[ContainerRestartRule, ...] = ()
 
 
@@ -45,9 +64,17 @@ class NodeSelectorRequirement(Struct, frozen=True):
     values: tuple[str, ...] = ()
 
 
+def _check_expression(one: NodeSelectorRequirement) -> None:
+    refuse(requirement_error(one.key, one.operator, one.values, node=True))
+
+
+def _check_field(one: NodeSelectorRequirement) -> None:
+    refuse(field_requirement_error(one.key, one.operator, one.values))
+
+
 class NodeSelectorTerm(Struct, frozen=True):
-    match_expressions: tuple[NodeSelectorRequirement, ...] = ()
-    match_fields: tuple[NodeSelectorRequirement, ...] = ()
+    match_expressions: Annotated[tuple[NodeSelectorRequirement, ...], each(_check_expression)] = ()
+    match_fields: Annotated[tuple[NodeSelectorRequirement, ...], each(_check_field)] = ()
 
 
 class NodeSelector(Struct, frozen=True):
@@ -55,40 +82,38 @@ class NodeSelector(Struct, frozen=True):
 
 
 class PreferredSchedulingTerm(Struct, frozen=True):
-    weight: Int32 = 0
+    weight: Annotated[Int32, between(1, 100)] = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
 class NodeAffinity(Struct, frozen=True):
-    required: NodeSelector | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
-    preferred: tuple[PreferredSchedulingTerm, ...] | None = field(
-        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
-    )
+    required: NodeSelector | None = field(default=None, name=_REQUIRED)
+    preferred: tuple[PreferredSchedulingTerm, ...] | None = field(default=None, name=_PREFERRED)
+
+    def check(self) -> None:
+        if self.required is not None and not self.required.node_selector_terms:
+            raise InputError("at least one term is required", path=f"{_REQUIRED}.nodeSelectorTerms")
 
 
 class PodAffinityTerm(Struct, frozen=True):
     label_selector: LabelSelector | None = None
     namespaces: tuple[str, ...] = ()
-    topology_key: str = ""
+    topology_key: Annotated[str, topology_key] = ""
     namespace_selector: LabelSelector | None = None
     match_label_keys: tuple[str, ...] = ()
     mismatch_label_keys: tuple[str, ...] = ()
 
 
 class WeightedPodAffinityTerm(Struct, frozen=True):
-    weight: Int32 = 0
+    weight: Annotated[Int32, between(1, 100)] = 0
     pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
 
 
 class PodAffinity(Struct, frozen=True):
     """Pod affinity or pod anti-affinity: both have this form."""
 
-    required: tuple[PodAffinityTerm, ...] = field(
-        default=(), name="requiredDuringSchedulingIgnoredDuringExecution"
-    )
-    preferred: tuple[WeightedPodAffinityTerm, ...] = field(
-        default=(), name="preferredDuringSchedulingIgnoredDuringExecution"
-    )
+    required: tuple[PodAffinityTerm, ...] = field(default=(), name=_REQUIRED)
+    preferred: tuple[WeightedPodAffinityTerm, ...] = field(default=(), name=_PREFERRED)
 
 
 class Affinity(Struct, frozen=True):
@@ -99,33 +124,39 @@ class Affinity(Struct, frozen=True):
 
 class Toleration(Struct, frozen=True):
     key: str = ""
-    operator: str = ""
+    operator: Annotated[str, one_of("Equal", "Exists", "Lt", "Gt")] = ""
     value: str = ""
-    effect: str = ""
+    effect: Annotated[str, one_of(*EFFECTS)] = ""
     toleration_seconds: Int64 | None = None
+
+    def check(self) -> None:
+        if not self.key and self.operator != "Exists":
+            raise InputError("must be Exists when the key is empty", path="operator")
+        if self.operator in ("Lt", "Gt") and decimal_integer(self.value) is None:
+            raise InputError("must be a valid decimal integer in canonical form", path="value")
 
 
 class TopologySpreadConstraint(Struct, frozen=True):
-    max_skew: Int32 = 0
-    topology_key: str = ""
-    when_unsatisfiable: str = ""
+    max_skew: Annotated[Int32, between(1)] = 0
+    topology_key: Annotated[str, topology_key] = ""
+    when_unsatisfiable: Annotated[str, one_of("DoNotSchedule", "ScheduleAnyway", required=True)] = ""
     label_selector: LabelSelector | None = None
-    min_domains: Int32 | None = None
-    node_affinity_policy: str | None = None
-    node_taints_policy: str | None = None
+    min_domains: Annotated[Int32 | None, between(1)] = None
+    node_affinity_policy: _InclusionPolicy = None
+    node_taints_policy: _InclusionPolicy = None
     match_label_keys: tuple[str, ...] = ()
 
 
 class PersistentVolumeClaimVolumeSource(Struct, frozen=True):
-    claim_name: str = ""
+    claim_name: Annotated[str, required] = ""
     read_only: bool = False
 
 
 class PersistentVolumeClaimSpec(Struct, frozen=True):
     storage_class_name: str | None = None
-    access_modes: tuple[str, ...] = ()
+    access_modes: AccessModes = ()
     volume_name: str = ""
-    volume_mode: str | None = None
+    volume_mode: VolumeMode = None
     volume_attributes_class_name: str | None = None
     selector: LabelSelector | None = None
     resources: ResourceRequirements = ResourceRequirements()
@@ -180,7 +211,7 @@ class PodSchedulingGate(Struct, frozen=True):
 
 
 class PodSchedulingGroup(Struct, frozen=True):
-    pod_group_name: str = ""
+    pod_group_name: Annotated[str, required] = ""
 
 
 class PodResourceClaim(Struct, frozen=True):
@@ -189,27 +220,37 @@ class PodResourceClaim(Struct, frozen=True):
     resource_claim_template_name: str | None = None
 
 
+def _check_containers(containers: tuple[Container, ...]) -> None:
+    if not containers:
+        raise InputError("a pod needs at least one container")
+
+
+def _refuse_claims(claims: tuple[PodResourceClaim, ...]) -> None:
+    if claims:
+        raise InputError("dynamic resource allocation is not supported")
+
+
 class PodSpec(Struct, frozen=True):
     node_name: str = ""
     scheduler_name: str = ""
     priority: Int32 | None = None
     priority_class_name: str = ""
-    preemption_policy: str | None = None
-    containers: tuple[Container, ...] = ()
+    preemption_policy: PreemptionPolicy = None
+    containers: Annotated[tuple[Container, ...], _check_containers] = ()
     init_containers: tuple[Container, ...] = ()
     overhead: Resources = {}
     resources: ResourceRequirements | None = None
-    node_selector: dict[str, str] | None = None
+    node_selector: Annotated[dict[str, str] | None, labels] = None
     affinity: Affinity | None = None
     tolerations: tuple[Toleration, ...] = ()
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
     volumes: tuple[Volume, ...] = ()
     scheduling_gates: tuple[PodSchedulingGate, ...] = ()
     scheduling_group: PodSchedulingGroup | None = None
-    resource_claims: tuple[PodResourceClaim, ...] = ()
+    resource_claims: Annotated[tuple[PodResourceClaim, ...], _refuse_claims] = ()
     host_network: bool = False
     host_users: bool | None = None
-    restart_policy: str = ""
+    restart_policy: Annotated[str, one_of(*_RESTART_POLICIES)] = ""
     termination_grace_period_seconds: Int64 | None = None
 
 
@@ -229,8 +270,8 @@ class PodExtendedResourceClaimStatus(Struct, frozen=True):
 
 
 class PodStatus(Struct, frozen=True):
-    phase: str = ""
-    start_time: str | None = None
+    phase: Annotated[str, one_of("Pending", "Running", "Succeeded", "Failed", "Unknown")] = ""
+    start_time: Annotated[str | None, timestamp] = None
     nominated_node_name: str = ""
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()

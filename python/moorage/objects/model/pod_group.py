@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from moorage.errors import InputError
+
+from .field_rules import between, labels, one_of, required
 from .meta import Condition, Int32, Object, Struct
 from .pod import Pod
 
@@ -16,7 +21,7 @@ UnitKey = tuple[str, str]
 
 
 class GangSchedulingPolicy(Struct, frozen=True):
-    min_count: Int32 = 0
+    min_count: Annotated[Int32, between(1)] = 0
 
 
 class BasicSchedulingPolicy(Struct, frozen=True):
@@ -29,13 +34,26 @@ class PodGroupSchedulingPolicy(Struct, frozen=True):
     basic: BasicSchedulingPolicy | None = None
     gang: GangSchedulingPolicy | None = None
 
+    def check(self) -> None:
+        if (self.basic is None) == (self.gang is None):
+            raise InputError("must have exactly one of basic, gang")
+
+
+def _check_key(key: str) -> None:
+    labels({key: ""})
+
 
 class TopologyConstraint(Struct, frozen=True):
-    key: str = ""
+    key: Annotated[str, required, _check_key] = ""
+
+
+def _check_topology(topology: tuple[TopologyConstraint, ...]) -> None:
+    if len(topology) > 1:
+        raise InputError("must have at most 1 item")
 
 
 class PodGroupSchedulingConstraints(Struct, frozen=True):
-    topology: tuple[TopologyConstraint, ...] = ()
+    topology: Annotated[tuple[TopologyConstraint, ...], _check_topology] = ()
 
 
 class SingleDisruptionMode(Struct, frozen=True):
@@ -52,6 +70,15 @@ class DisruptionMode(Struct, frozen=True):
     single: SingleDisruptionMode | None = None
     all: AllDisruptionMode | None = None
 
+    def check(self) -> None:
+        if (self.single is None) == (self.all is None):
+            raise InputError("must have exactly one of single, all")
+
+
+def _check_mode(mode: DisruptionMode | str | None) -> None:
+    if isinstance(mode, str):
+        one_of("Pod", "PodGroup", required=True)(mode)
+
 
 class WorkloadReference(Struct, frozen=True):
     workload_name: str = ""
@@ -66,20 +93,26 @@ class PodGroupSpec(Struct, frozen=True):
 
     scheduling_policy: PodGroupSchedulingPolicy | None = None
     scheduling_constraints: PodGroupSchedulingConstraints | None = None
-    disruption_mode: DisruptionMode | str | None = None
+    disruption_mode: Annotated[DisruptionMode | str | None, _check_mode] = None
     priority: Int32 | None = None
     priority_class_name: str = ""
     workload_ref: WorkloadReference | None = None
     parent_composite_pod_group_name: str | None = None
-    min_member: Int32 | None = None
-    schedule_timeout_seconds: Int32 | None = None
+    min_member: Annotated[Int32 | None, between(1)] = None
+    schedule_timeout_seconds: Annotated[Int32 | None, between(0)] = None
+
+
+_PHASES = (
+    *("Pending", "PreScheduling", "Scheduled", "Running"),
+    *("Finished", "Failed", "Timeout", "Unknown"),
+)
 
 
 class PodGroupStatus(Struct, frozen=True):
     """`phase` is Gödel's."""
 
     conditions: tuple[Condition, ...] = ()
-    phase: str = ""
+    phase: Annotated[str, one_of(*_PHASES)] = ""
 
 
 class PodGroup(Object, frozen=True):
@@ -89,6 +122,12 @@ class PodGroup(Object, frozen=True):
     api_version: str = "scheduling.k8s.io/v1beta1"
     spec: PodGroupSpec = PodGroupSpec()
     status: PodGroupStatus = PodGroupStatus()
+
+    def check(self) -> None:
+        if self.is_godel and self.spec.min_member is None:
+            raise InputError("required", path="spec.minMember")
+        if not self.is_godel and self.spec.scheduling_policy is None:
+            raise InputError("required", path="spec.schedulingPolicy")
 
     @property
     def is_godel(self) -> bool:

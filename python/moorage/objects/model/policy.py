@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from typing import Annotated
+
+from moorage.errors import InputError
+
 from .meta import Int32, LabelSelector, Object, Struct
+
+_PERCENT = (
+    "a valid percent string must be a numeric string followed by an ending '%' "
+    "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
+)
 
 
 def percent(text: str) -> int:
@@ -21,19 +31,37 @@ def percent(text: str) -> int:
     return int(text.removesuffix("%").lstrip("0") or "0")
 
 
+def _check_int_or_percent(value: int | str | None) -> None:
+    """A rule; the texts are those of the API server."""
+    if isinstance(value, int) and value < 0:
+        raise InputError(f"Invalid value: {value}: must be greater than or equal to 0")
+    if isinstance(value, str):
+        if re.fullmatch("[0-9]+%", value) is None:
+            raise InputError(f'Invalid value: "{value}": {_PERCENT}')
+        if len(value.lstrip("0")) > len("100%") or percent(value) > 100:
+            raise InputError(f'Invalid value: "{value}": must not be greater than 100%')
+
+
 class PodDisruptionBudgetSpec(Struct, frozen=True):
-    min_available: Int32 | str | None = None
-    max_unavailable: Int32 | str | None = None
+    min_available: Annotated[Int32 | str | None, _check_int_or_percent] = None
+    max_unavailable: Annotated[Int32 | str | None, _check_int_or_percent] = None
     selector: LabelSelector | None = None
+
+    def check(self) -> None:
+        if self.min_available is not None and self.max_unavailable is not None:
+            raise InputError("minAvailable and maxUnavailable cannot be both set")
+
+
+_Count = Annotated[Int32, _check_int_or_percent]
 
 
 class PodDisruptionBudgetStatus(Struct, frozen=True):
     """`disrupted_pods`: pods on their way out that no longer count, by name, and since when."""
 
-    disruptions_allowed: Int32 = 0
-    current_healthy: Int32 = 0
-    desired_healthy: Int32 = 0
-    expected_pods: Int32 = 0
+    disruptions_allowed: _Count = 0
+    current_healthy: _Count = 0
+    desired_healthy: _Count = 0
+    expected_pods: _Count = 0
     disrupted_pods: dict[str, str] = {}
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from msgspec import field
 
+from .field_rules import between, one_of, quantity, required
 from .meta import Int32, LabelSelector, Object, QuantityLike, Resources, Struct
-from .pod import DiskVolumeSource, NodeSelector, PersistentVolumeClaimSpec
+from .pod import AccessModes, DiskVolumeSource, NodeSelector, PersistentVolumeClaimSpec, VolumeMode
+
+_RECLAIM_POLICIES = ("Retain", "Delete", "Recycle")
 
 
 class TopologySelectorLabelRequirement(Struct, frozen=True):
@@ -20,11 +25,11 @@ class TopologySelectorTerm(Struct, frozen=True):
 class StorageClass(Object, frozen=True):
     kind: str = "StorageClass"
     api_version: str = "storage.k8s.io/v1"
-    provisioner: str = ""
+    provisioner: Annotated[str, required] = ""
     parameters: dict[str, str] = {}
-    reclaim_policy: str | None = None
+    reclaim_policy: Annotated[str | None, one_of(*_RECLAIM_POLICIES)] = None
     mount_options: tuple[str, ...] = ()
-    volume_binding_mode: str | None = None
+    volume_binding_mode: Annotated[str | None, one_of("Immediate", "WaitForFirstConsumer")] = None
     allowed_topologies: tuple[TopologySelectorTerm, ...] = ()
 
 
@@ -48,11 +53,11 @@ class VolumeNodeAffinity(Struct, frozen=True):
 
 class PersistentVolumeSpec(Struct, frozen=True):
     capacity: Resources = {}
-    access_modes: tuple[str, ...] = ()
+    access_modes: AccessModes = ()
     storage_class_name: str = ""
-    volume_mode: str | None = None
+    volume_mode: VolumeMode = None
     volume_attributes_class_name: str | None = None
-    persistent_volume_reclaim_policy: str = ""
+    persistent_volume_reclaim_policy: Annotated[str, one_of(*_RECLAIM_POLICIES)] = ""
     mount_options: tuple[str, ...] = ()
     claim_ref: ObjectReference | None = None
     node_affinity: VolumeNodeAffinity | None = None
@@ -64,7 +69,7 @@ class PersistentVolumeSpec(Struct, frozen=True):
 
 
 class PersistentVolumeStatus(Struct, frozen=True):
-    phase: str = ""
+    phase: Annotated[str, one_of("Pending", "Available", "Bound", "Released", "Failed")] = ""
     message: str = ""
     reason: str = ""
 
@@ -77,7 +82,7 @@ class PersistentVolume(Object, frozen=True):
 
 
 class PersistentVolumeClaimStatus(Struct, frozen=True):
-    phase: str = ""
+    phase: Annotated[str, one_of("Pending", "Bound", "Lost")] = ""
     access_modes: tuple[str, ...] = ()
     capacity: Resources = {}
 
@@ -90,11 +95,11 @@ class PersistentVolumeClaim(Object, frozen=True):
 
 
 class VolumeNodeResources(Struct, frozen=True):
-    count: Int32 | None = None
+    count: Annotated[Int32 | None, between(0)] = None
 
 
 class CSINodeDriver(Struct, frozen=True):
-    name: str = ""
+    name: Annotated[str, required] = ""
     node_id: str = field(default="", name="nodeID")
     topology_keys: tuple[str, ...] = ()
     allocatable: VolumeNodeResources | None = None
@@ -125,9 +130,9 @@ class CSIStorageCapacity(Object, frozen=True):
     kind: str = "CSIStorageCapacity"
     api_version: str = "storage.k8s.io/v1"
     node_topology: LabelSelector | None = None
-    storage_class_name: str = ""
-    capacity: QuantityLike | None = None
-    maximum_volume_size: QuantityLike | None = None
+    storage_class_name: Annotated[str, required] = ""
+    capacity: Annotated[QuantityLike | None, quantity] = None
+    maximum_volume_size: Annotated[QuantityLike | None, quantity] = None
 
 
 class VolumeAttachmentSource(Struct, frozen=True):

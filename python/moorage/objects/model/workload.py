@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from typing import Annotated
+
+from moorage._core.base.selectors import LabelSelectorMatcher
+from moorage.errors import InputError
+
+from .field_rules import between, labels, one_of, required
 from .meta import Condition, Int32, LabelSelector, Object, ObjectMeta, Struct
-from .pod import PersistentVolumeClaimTemplate, PodSpec
+from .pod import PersistentVolumeClaimTemplate, PodSpec, PreemptionPolicy
+
+MAX_PODS = 2_000_000
+"""How many pods the workloads of a cluster may ask for."""
+
+_Replicas = Annotated[Int32 | None, between(0, MAX_PODS)]
 
 
 class PodTemplateSpec(Struct, frozen=True):
@@ -22,9 +34,9 @@ class Service(Object, frozen=True):
 
 
 class ReplicationControllerSpec(Struct, frozen=True):
-    replicas: Int32 | None = None
-    selector: dict[str, str] | None = None
-    template: PodTemplateSpec | None = None
+    replicas: _Replicas = None
+    selector: Annotated[dict[str, str] | None, labels] = None
+    template: Annotated[PodTemplateSpec | None, required] = None
 
 
 class ReplicationController(Object, frozen=True):
@@ -33,10 +45,19 @@ class ReplicationController(Object, frozen=True):
     spec: ReplicationControllerSpec = ReplicationControllerSpec()
 
 
+def _check_selector(selector: LabelSelector | None, template: PodTemplateSpec) -> None:
+    """Check that a selector matches the pods of a template."""
+    if selector is not None and not LabelSelectorMatcher(selector).matches(template.metadata.labels):
+        raise InputError("spec.selector does not match them", path="template.metadata.labels")
+
+
 class ReplicaSetSpec(Struct, frozen=True):
-    replicas: Int32 | None = None
+    replicas: _Replicas = None
     selector: LabelSelector | None = None
     template: PodTemplateSpec = PodTemplateSpec()
+
+    def check(self) -> None:
+        _check_selector(self.selector, self.template)
 
 
 class ReplicaSet(Object, frozen=True):
@@ -45,26 +66,17 @@ class ReplicaSet(Object, frozen=True):
     spec: ReplicaSetSpec = ReplicaSetSpec()
 
 
-class DeploymentSpec(Struct, frozen=True):
-    replicas: Int32 | None = None
-    selector: LabelSelector | None = None
-    template: PodTemplateSpec = PodTemplateSpec()
-
-
 class Deployment(Object, frozen=True):
     kind: str = "Deployment"
     api_version: str = "apps/v1"
-    spec: DeploymentSpec = DeploymentSpec()
+    spec: ReplicaSetSpec = ReplicaSetSpec()
 
 
 class StatefulSetOrdinals(Struct, frozen=True):
     start: Int32 = 0
 
 
-class StatefulSetSpec(Struct, frozen=True):
-    replicas: Int32 | None = None
-    selector: LabelSelector | None = None
-    template: PodTemplateSpec = PodTemplateSpec()
+class StatefulSetSpec(ReplicaSetSpec, frozen=True):
     volume_claim_templates: tuple[PersistentVolumeClaimTemplate, ...] = ()
     ordinals: StatefulSetOrdinals | None = None
 
@@ -79,6 +91,9 @@ class DaemonSetSpec(Struct, frozen=True):
     selector: LabelSelector | None = None
     template: PodTemplateSpec = PodTemplateSpec()
 
+    def check(self) -> None:
+        _check_selector(self.selector, self.template)
+
 
 class DaemonSet(Object, frozen=True):
     kind: str = "DaemonSet"
@@ -87,12 +102,21 @@ class DaemonSet(Object, frozen=True):
 
 
 class JobSpec(Struct, frozen=True):
-    parallelism: Int32 | None = None
-    completions: Int32 | None = None
-    completion_mode: str | None = None
+    parallelism: Annotated[Int32 | None, between(0)] = None
+    completions: Annotated[Int32 | None, between(0)] = None
+    completion_mode: Annotated[str | None, one_of("NonIndexed", "Indexed")] = None
     suspend: bool | None = None
     selector: LabelSelector | None = None
     template: PodTemplateSpec = PodTemplateSpec()
+
+    def check(self) -> None:
+        if self.completion_mode == "Indexed" and self.completions is None:
+            raise InputError("required for an indexed Job", path="completions")
+
+
+def _check_indexes(text: str | None) -> None:
+    if text and re.fullmatch(r"\d{1,10}(-\d{1,10})?(,\d{1,10}(-\d{1,10})?)*", text) is None:
+        raise InputError(f'"{text}" is not a list of indexes like 1,3-5')
 
 
 class JobStatus(Struct, frozen=True):
@@ -100,8 +124,8 @@ class JobStatus(Struct, frozen=True):
     succeeded: Int32 = 0
     failed: Int32 = 0
     completion_time: str | None = None
-    completed_indexes: str = ""
-    failed_indexes: str | None = None
+    completed_indexes: Annotated[str, _check_indexes] = ""
+    failed_indexes: Annotated[str | None, _check_indexes] = None
     conditions: tuple[Condition, ...] = ()
 
 
@@ -117,4 +141,4 @@ class PriorityClass(Object, frozen=True):
     api_version: str = "scheduling.k8s.io/v1"
     value: Int32 = 0
     global_default: bool = False
-    preemption_policy: str | None = None
+    preemption_policy: PreemptionPolicy = None

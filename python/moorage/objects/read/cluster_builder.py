@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from moorage.errors import InputError
+from moorage.errors import InputError, shorten
 from moorage.objects.model.cluster import Cluster
 from moorage.objects.model.meta import Object, ObjectMeta
 from moorage.objects.model.node import Namespace, Node
@@ -17,7 +17,6 @@ from moorage.objects.workloads.expand_workloads import expand_workloads
 from moorage.objects.workloads.naming import Names
 from moorage.objects.workloads.ownership import FINISHED
 
-from .decode import shorten
 from .object_defaults import default_namespace, default_object, priority_classes
 
 _EXAMPLES = 3

@@ -208,15 +208,3 @@ def _words(types: str) -> str:
     implied = {"int"} if "float" in names else set()
     shown = [name for name in names if name not in implied | {"null"}] or names
     return " or ".join(_WORDS.get(name, name) for name in shown)
-
-
-def shorten(text: str, limit: int = 240) -> str:
-    """Cut the middle of a text that is too long for one line.
-
-    Parameters
-    ----------
-    text : str
-    limit : int
-        Length from which a text is cut.
-    """
-    return text if len(text) <= limit else f"{text[: limit // 2]}…{text[-limit // 4 :]}"

@@ -10,9 +10,7 @@ import zlib
 from io import BytesIO
 from pathlib import Path
 
-from moorage.errors import InputError
-
-from .decode import shorten
+from moorage.errors import InputError, shorten
 
 STDIN = "-"
 MAX_UNPACKED = 1 << 30

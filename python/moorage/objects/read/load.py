@@ -10,12 +10,12 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from moorage.errors import InputError
+from moorage.errors import InputError, shorten
 from moorage.objects.model.cluster import Cluster
 from moorage.objects.model.meta import Object
 
 from .cluster_builder import Origin, build_cluster, label
-from .decode import decode, decode_kind, is_json, is_known, shorten
+from .decode import decode, decode_kind, is_json, is_known
 from .files import YAML_SUFFIXES, has_suffix, list_files, read_file, source_name
 from .yaml_reader import read_yaml
 

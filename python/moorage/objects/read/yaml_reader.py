@@ -15,9 +15,7 @@ from typing import Any
 import yaml
 from yaml import events
 
-from moorage.errors import InputError
-
-from .decode import shorten
+from moorage.errors import InputError, shorten
 
 MAX_DEPTH = 200
 MAX_ALIASED = 1_000_000

@@ -31,6 +31,7 @@ from moorage.objects.model.pod import (
 )
 from moorage.objects.model.storage import PersistentVolumeClaim, PersistentVolumeClaimStatus
 from moorage.objects.model.workload import (
+    MAX_PODS,
     DaemonSet,
     Deployment,
     Job,
@@ -41,7 +42,6 @@ from moorage.objects.model.workload import (
     StatefulSet,
 )
 from moorage.objects.read.object_defaults import NOT_READY, UNREACHABLE
-from moorage.objects.validate.validate_object import MAX_PODS
 
 from .naming import Names, stable_uid, template_hash
 from .ownership import FINISHED, HASH_LABEL, PodIndex, is_active, refers_to

@@ -1,8 +1,8 @@
 """YAML as Kubernetes reads it: one JSON value per document, built from libyaml's events.
 
 The rules are those of sigs.k8s.io/yaml (YAML 1.1 booleans, Go's integer spellings, no timestamps, no
-base-60 numbers, scalar keys become strings), and duplicate keys are an error. Building from events,
-without recursion, is what lets depth, aliases and tags be refused with their line.
+base-60 numbers, scalar keys become strings), and duplicate keys are an error. Building from events is what
+lets depth, aliases and tags be refused with their line.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"\.(nan|NaN|NAN)|[-+]?\.(inf|Inf|INF)")
 _MAX_DIGITS = 400
 _TAG = "tag:yaml.org,2002:"
-_MERGE = object()
 
 
 DuplicateKey = tuple[int, str]
@@ -44,20 +43,6 @@ DuplicateKey = tuple[int, str]
 
 class _RefusedError(Exception):
     """An error without its line, which the caller adds."""
-
-
-class _Frame:
-    """A list or map under construction."""
-
-    __slots__ = ("anchor", "key", "line", "merges", "size", "value")
-
-    def __init__(self, value: list[Any] | dict[str, Any], anchor: str | None, line: int) -> None:
-        self.value = value
-        self.anchor = anchor
-        self.line = line
-        self.size = 1
-        self.key: Any = None
-        self.merges: list[dict[str, Any]] = []
 
 
 def resolve_plain(text: str) -> Any:
@@ -133,100 +118,103 @@ def _key(value: Any) -> str:
 
 
 class _Builder:
-    """Builds the value of one document.
+    """Builds the values of a text's documents.
 
     Without a list of `duplicates` a duplicate key is an error; with one it is noted there, and the last of
     equal keys counts.
     """
 
-    def __init__(self, duplicates: list[DuplicateKey] | None = None) -> None:
+    def __init__(self, text: str, duplicates: list[DuplicateKey] | None) -> None:
         self.duplicates = duplicates
         self.line = 1
-        self.root: Any = None
-        self.stack: list[_Frame] = []
-        self.anchors: dict[str, tuple[Any, int]] = {}
-        self.aliased = 0
+        self._events = yaml.parse(text, Loader=yaml.CSafeLoader)
 
-    def handle(self, event: events.Event, line: int) -> None:
-        self.line = line
+    def documents(self) -> Iterator[Any]:
+        """The value of each document, None for an empty one."""
+        value: Any = None
+        while not isinstance(event := self._next(), events.StreamEndEvent):
+            if isinstance(event, events.DocumentStartEvent):
+                self._anchors: dict[str, tuple[Any, int]] = {}
+                self._open: list[str | None] = []  # anchors of the lists and maps around
+                self._size = self._aliased = 0
+                value = self._value(self._next())
+            elif isinstance(event, events.DocumentEndEvent):
+                yield value
+
+    def _next(self) -> Any:
+        event = next(self._events)
+        if event.start_mark:
+            self.line = event.start_mark.line + 1
+        return event
+
+    def _value(self, event: Any) -> Any:
+        """The value that begins with an event; the size grows by its nodes and characters."""
+        if isinstance(event, events.AliasEvent):
+            return self._alias(event.anchor or "")
+        size = self._size
+        value: Any
         if isinstance(event, events.ScalarEvent):
-            self._handle_scalar(event)
-        elif isinstance(event, events.MappingStartEvent | events.SequenceStartEvent):
-            self._open(event)
-        elif isinstance(event, events.MappingEndEvent | events.SequenceEndEvent):
-            self._close()
-        elif isinstance(event, events.AliasEvent):
-            self._alias(event.anchor or "")
-
-    def _handle_scalar(self, event: events.ScalarEvent) -> None:
-        is_key = bool(self.stack) and isinstance(self.stack[-1].value, dict) and self.stack[-1].key is None
-        if is_key and event.value == "<<" and event.implicit[0]:
-            self.stack[-1].key = _MERGE
-            return
-        value = _scalar(event)
-        size = 1 + len(event.value)
-        if event.anchor is not None:
-            self.anchors[event.anchor] = (value, size)
-        self._add(value, size)
-
-    def _open(self, event: events.MappingStartEvent | events.SequenceStartEvent) -> None:
-        mapping = isinstance(event, events.MappingStartEvent)
-        if event.tag not in (None, "!", _TAG + ("map" if mapping else "seq")):
-            raise _RefusedError(f"tag {event.tag} is not allowed here")
-        if len(self.stack) == MAX_DEPTH:
-            raise _RefusedError(f"nested more than {MAX_DEPTH} levels deep")
-        if self.stack and isinstance(self.stack[-1].value, dict) and self.stack[-1].key is None:
-            raise _RefusedError("a key must be a string")
-        self.stack.append(_Frame({} if mapping else [], event.anchor, self.line))
-
-    def _close(self) -> None:
-        frame = self.stack.pop()
-        if isinstance(frame.value, dict):
-            for merged in frame.merges:  # keys of the map itself win, then those of the earlier merge
-                for key, value in merged.items():
-                    frame.value.setdefault(key, value)
-        if frame.anchor is not None:
-            self.anchors[frame.anchor] = (frame.value, frame.size)
-        self.line = frame.line
-        self._add(frame.value, frame.size)
-
-    def _alias(self, name: str) -> None:
-        if name not in self.anchors:
-            loop = any(frame.anchor == name for frame in self.stack)
-            raise _RefusedError(f"alias *{name} {'contains itself' if loop else 'is not defined'}")
-        value, size = self.anchors[name]
-        self.aliased += size
-        if self.aliased > MAX_ALIASED:
-            raise _RefusedError("aliases expand to too much data")
-        self._add(value, size)
-
-    def _add(self, value: Any, size: int) -> None:
-        if not self.stack:
-            self.root = value
-            return
-        frame = self.stack[-1]
-        frame.size += size
-        if isinstance(frame.value, list):
-            frame.value.append(value)
-        elif frame.key is None:
-            frame.key = _key(value)
-            if frame.key in frame.value and self.duplicates is None:
-                raise _RefusedError(f'duplicate key "{frame.key}"')
+            value = _scalar(event)
+            self._size += 1 + len(event.value)
         else:
-            if frame.key is _MERGE:
-                self._merge(frame, value)
-            else:
-                if frame.key in frame.value and self.duplicates is not None:
-                    self.duplicates.append((self.line, frame.key))
-                frame.value[frame.key] = value
-            frame.key = None
+            mapping = isinstance(event, events.MappingStartEvent)
+            if event.tag not in (None, "!", _TAG + ("map" if mapping else "seq")):
+                raise _RefusedError(f"tag {event.tag} is not allowed here")
+            if len(self._open) == MAX_DEPTH:
+                raise _RefusedError(f"nested more than {MAX_DEPTH} levels deep")
+            self._open.append(event.anchor)
+            self._size += 1
+            value = self._map() if mapping else self._list()
+            self._open.pop()
+        if event.anchor is not None:
+            self._anchors[event.anchor] = value, self._size - size
+        return value
 
-    @staticmethod
-    def _merge(frame: _Frame, value: Any) -> None:
-        for source in value if isinstance(value, list) else [value]:
-            if not isinstance(source, dict):
-                raise _RefusedError("only maps can be merged with <<")
-            frame.merges.append(source)
+    def _list(self) -> list[Any]:
+        found = []
+        while not isinstance(event := self._next(), events.SequenceEndEvent):
+            found.append(self._value(event))
+        return found
+
+    def _map(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        merged: list[dict[str, Any]] = []
+        while not isinstance(event := self._next(), events.MappingEndEvent):
+            if isinstance(event, events.ScalarEvent) and event.value == "<<" and event.implicit[0]:
+                merged += _merged(self._value(self._next()))
+                continue
+            if isinstance(event, events.CollectionStartEvent):
+                raise _RefusedError("a key must be a string")
+            key = _key(self._value(event))
+            if key in found and self.duplicates is None:
+                raise _RefusedError(f'duplicate key "{key}"')
+            event, line = self._next(), self.line
+            value = self._value(event)
+            if key in found and self.duplicates is not None:
+                self.duplicates.append((line, key))
+            found[key] = value
+        for source in merged:  # keys of the map itself win, then those of the earlier merge
+            found = found | source | found
+        return found
+
+    def _alias(self, name: str) -> Any:
+        if name not in self._anchors:
+            loop = name in self._open
+            raise _RefusedError(f"alias *{name} {'contains itself' if loop else 'is not defined'}")
+        value, size = self._anchors[name]
+        self._size += size
+        self._aliased += size
+        if self._aliased > MAX_ALIASED:
+            raise _RefusedError("aliases expand to too much data")
+        return value
+
+
+def _merged(value: Any) -> list[dict[str, Any]]:
+    """The maps that ``<<`` merges."""
+    sources = value if isinstance(value, list) else [value]
+    if not all(isinstance(source, dict) for source in sources):
+        raise _RefusedError("only maps can be merged with <<")
+    return sources
 
 
 def read_yaml(text: str, source: str) -> Iterator[Any]:
@@ -280,22 +268,13 @@ def read_first(text: str, source: str) -> tuple[Any, list[DuplicateKey]]:
 
 
 def _documents(text: str, source: str, duplicates: list[DuplicateKey] | None = None) -> Iterator[Any]:
-    builder = _Builder(duplicates)
-    line = 1
+    builder = _Builder(text, duplicates)
     try:
-        for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-            line = event.start_mark.line + 1 if event.start_mark else line
-            if isinstance(event, events.DocumentStartEvent):
-                builder = _Builder(duplicates)
-            elif isinstance(event, events.DocumentEndEvent):
-                yield builder.root
-            else:
-                builder.handle(event, line)
+        yield from builder.documents()
     except _RefusedError as error:
-        raise InputError(shorten(str(error)), source=f"{source}:{line}") from None
+        raise InputError(shorten(str(error)), source=f"{source}:{builder.line}") from None
     except yaml.MarkedYAMLError as error:
-        if error.problem_mark is not None:
-            line = error.problem_mark.line + 1
+        line = builder.line if error.problem_mark is None else error.problem_mark.line + 1
         raise InputError(f"invalid YAML: {error.problem}", source=f"{source}:{line}") from None
     except yaml.YAMLError as error:
         reason = getattr(error, "reason", None) or str(error).splitlines()[0]

@@ -6,17 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from moorage import framework as fwk
-from moorage.framework.plugin.events import (
-    DEVICE_CLASS,
-    NODE,
-    POD,
-    RESOURCE_CLAIM,
-    RESOURCE_SLICE,
-    ActionType,
-    is_same_pod,
-    on,
-    queue_if,
-)
+from moorage.framework.plugin import events
+from moorage.framework.plugin.events import ActionType, is_same_pod, on, queue_if
 from moorage.framework.plugin.signing import UNSIGNED
 from moorage.framework.profiles.in_core import CorePostFilter, UnbuiltPlugin
 from moorage.objects import Pod
@@ -30,16 +21,7 @@ NOT_FOUND = "not found"
 
 
 class DynamicResources(
-    UnbuiltPlugin,
-    fwk.PreEnqueuePlugin,
-    fwk.PreFilterPlugin,
-    fwk.FilterPlugin,
-    CorePostFilter,
-    fwk.ScorePlugin,
-    fwk.ReservePlugin,
-    fwk.PreBindPlugin,
-    fwk.EnqueueExtensions,
-    fwk.SignPlugin,
+    UnbuiltPlugin, fwk.PreEnqueuePlugin, CorePostFilter, fwk.ScorePlugin, fwk.ReservePlugin, fwk.PreBindPlugin
 ):
     """A placeholder with the queueing hints of kube-scheduler v1.36, dynamicresources/.
 
@@ -59,11 +41,9 @@ class DynamicResources(
 
     def failure(self, state: fwk.CycleState) -> fwk.Status | None:
         """The Error where PreFilter ended before this plugin, so that it has written no state."""
-        return (
-            None
-            if self.name in state.skip_filter_plugins
-            else fwk.Status(fwk.Code.ERROR, (NOT_FOUND,), self.name)
-        )
+        if self.name in state.skip_filter_plugins:
+            return None
+        return fwk.Status(fwk.Code.ERROR, (NOT_FOUND,), self.name)
 
     def may_preempt(self, shape: Shape, potential: int) -> bool:
         return False
@@ -78,11 +58,11 @@ class DynamicResources(
         nodes = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE
         changes = ActionType.ADD | ActionType.UPDATE
         return [
-            on(NODE, nodes),
-            on(RESOURCE_CLAIM, changes, self.after_claim_change),
-            on(POD, ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, self.after_pod_change),
-            on(DEVICE_CLASS, changes),
-            on(RESOURCE_SLICE, changes),
+            on(events.NODE, nodes),
+            on(events.RESOURCE_CLAIM, changes, self.after_claim_change),
+            on(events.POD, ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, self.after_pod_change),
+            on(events.DEVICE_CLASS, changes),
+            on(events.RESOURCE_SLICE, changes),
         ]
 
     def after_claim_change(self, pod: Pod, old: ResourceClaim | None, new: ResourceClaim) -> fwk.QueueingHint:

@@ -7,11 +7,11 @@ from typing import Any
 
 from moorage import framework as fwk
 from moorage._core.state.images import normalized_image_name
-from moorage.framework.profiles.in_core import NativePlugin
+from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import Pod
 
 
-class ImageLocality(NativePlugin, fwk.ScorePlugin, fwk.SignPlugin):
+class ImageLocality(InTreePlugin, fwk.ScorePlugin):
     """Score of kube-scheduler v1.36, image_locality.go.
 
     The number of nodes with an image is that of the time when the node was last copied to the view.

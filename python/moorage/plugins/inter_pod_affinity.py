@@ -10,18 +10,12 @@ from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_terms import PodTerm
 from moorage.framework.plugin.events import NODE, POD, ActionType, is_live, is_same_pod, on, queue_if
 from moorage.framework.plugin.signing import UNSIGNED
-from moorage.framework.profiles.in_core import NativePlugin
+from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import Node, Pod
 
 
 class InterPodAffinity(
-    NativePlugin,
-    fwk.PreFilterPlugin,
-    fwk.FilterPlugin,
-    fwk.PreScorePlugin,
-    fwk.ScorePlugin,
-    fwk.EnqueueExtensions,
-    fwk.SignPlugin,
+    InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.PreScorePlugin, fwk.ScorePlugin
 ):
     """Required terms filter, preferred terms score (kube-scheduler v1.36, interpodaffinity/).
 

@@ -18,22 +18,14 @@ from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_spec import pinned_node
 from moorage.framework.plugin import signing
 from moorage.framework.plugin.events import NODE, ActionType, on, queue_if
-from moorage.framework.profiles.in_core import NativePlugin
+from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import Node, NodeSelector, NodeSelectorMatcher, Pod, PodSpec
 from moorage.objects.model import pod as pod_objects
 from moorage.objects.model.pod import Affinity
 from moorage.objects.read.decode import decode
 
 
-class NodeAffinity(
-    NativePlugin,
-    fwk.PreFilterPlugin,
-    fwk.FilterPlugin,
-    fwk.PreScorePlugin,
-    fwk.ScorePlugin,
-    fwk.EnqueueExtensions,
-    fwk.SignPlugin,
-):
+class NodeAffinity(InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.PreScorePlugin, fwk.ScorePlugin):
     """nodeSelector and required terms filter, preferred terms score (kube-scheduler v1.36, node_affinity.go).
 
     The raw score is the sum of the weights of matching preferred terms; the score is 100 * sum / maximum.

@@ -10,9 +10,7 @@ from moorage.framework.profiles.in_core import UnbuiltPlugin
 from moorage.objects import Node, Pod
 
 
-class NodeDeclaredFeatures(
-    UnbuiltPlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.EnqueueExtensions, fwk.SignPlugin
-):
+class NodeDeclaredFeatures(UnbuiltPlugin):
     """A placeholder with the queueing hints of kube-scheduler v1.36, nodedeclaredfeatures/.
 
     It filters no node.

@@ -7,11 +7,11 @@ from typing import Any
 
 from moorage import framework as fwk
 from moorage.framework.plugin.events import NODE, ActionType, on
-from moorage.framework.profiles.in_core import NativePlugin
+from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import Pod
 
 
-class NodeName(NativePlugin, fwk.FilterPlugin, fwk.EnqueueExtensions, fwk.SignPlugin):
+class NodeName(InTreePlugin, fwk.FilterPlugin):
     """Filter of kube-scheduler v1.36, node_name.go."""
 
     name = "NodeName"

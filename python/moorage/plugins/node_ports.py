@@ -7,11 +7,11 @@ from typing import Any
 
 from moorage import framework as fwk
 from moorage.framework.plugin.events import NODE, POD, ActionType, is_live, on, queue_if
-from moorage.framework.profiles.in_core import NativePlugin
+from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import Pod
 
 
-class NodePorts(NativePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.EnqueueExtensions, fwk.SignPlugin):
+class NodePorts(InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin):
     """Filter of kube-scheduler v1.36, node_ports.go, for ports of containers and sidecars."""
 
     name = "NodePorts"

@@ -8,13 +8,13 @@ from typing import Any
 from moorage import framework as fwk
 from moorage._core.state.cluster_state import ClusterState
 from moorage.framework.plugin import signing
-from moorage.framework.profiles.in_core import NativePlugin
+from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import Pod
 
 from .node_resources_fit import weighted_resources
 
 
-class NodeResourcesBalancedAllocation(NativePlugin, fwk.PreScorePlugin, fwk.ScorePlugin, fwk.SignPlugin):
+class NodeResourcesBalancedAllocation(InTreePlugin, fwk.PreScorePlugin, fwk.ScorePlugin):
     """Score of kube-scheduler v1.36, balanced_allocation.go.
 
     `Profile.balanced_allocation` selects the formula. Argument: ``resources``, with names and weights.

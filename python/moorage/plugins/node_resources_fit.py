@@ -11,18 +11,9 @@ from moorage._core.base.quantity import parse_milli, parse_value
 from moorage._core.base.resources import ZERO, is_counted, pod_requests
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_class import Shape
-from moorage.framework.plugin import signing
-from moorage.framework.plugin.events import (
-    DEVICE_CLASS,
-    NODE,
-    POD,
-    ActionType,
-    is_live,
-    is_same_pod,
-    on,
-    queue_if,
-)
-from moorage.framework.profiles.in_core import NativePlugin
+from moorage.framework.plugin import events, signing
+from moorage.framework.plugin.events import ActionType, is_live, is_same_pod, on, queue_if
+from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import Node, Pod, PodGroup
 from moorage.objects.model.resource_claims import DeviceClass
 
@@ -30,14 +21,12 @@ IMPLICIT = "deviceclass.resource.kubernetes.io/"
 
 
 class NodeResourcesFit(
-    NativePlugin,
+    InTreePlugin,
     fwk.PreFilterPlugin,
     fwk.FilterPlugin,
     fwk.PreScorePlugin,
     fwk.ScorePlugin,
     fwk.PlacementScorePlugin,
-    fwk.EnqueueExtensions,
-    fwk.SignPlugin,
 ):
     """Filter, and Score by a strategy (kube-scheduler v1.36, noderesources/fit.go and the strategies there).
 
@@ -121,9 +110,9 @@ class NodeResourcesFit(
         nodes = ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE
         classes = ActionType.ADD | ActionType.UPDATE
         return [
-            on(POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN, self.after_pod_change),
-            on(NODE, nodes, self.after_node_change),
-            on(DEVICE_CLASS, classes, self.after_device_class_change),
+            on(events.POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN, self.after_pod_change),
+            on(events.NODE, nodes, self.after_node_change),
+            on(events.DEVICE_CLASS, classes, self.after_device_class_change),
         ]
 
     def after_pod_change(self, pod: Pod, old: Pod, new: Pod | None) -> fwk.QueueingHint:

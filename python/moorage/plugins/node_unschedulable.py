@@ -9,13 +9,13 @@ from moorage import framework as fwk
 from moorage._core.base.selectors import tolerates
 from moorage.framework.plugin import signing
 from moorage.framework.plugin.events import NODE, POD, ActionType, is_same_pod, on, queue_if
-from moorage.framework.profiles.in_core import NativePlugin
+from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import Node, Pod, Taint
 
 UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
-class NodeUnschedulable(NativePlugin, fwk.FilterPlugin, fwk.EnqueueExtensions, fwk.SignPlugin):
+class NodeUnschedulable(InTreePlugin, fwk.FilterPlugin):
     """Filter of kube-scheduler v1.36, node_unschedulable.go.
 
     A pod that tolerates the taint ``node.kubernetes.io/unschedulable`` passes.

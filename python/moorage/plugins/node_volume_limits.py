@@ -7,16 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from moorage import framework as fwk
-from moorage.framework.plugin.events import (
-    CSI_NODE,
-    PERSISTENT_VOLUME_CLAIM,
-    POD,
-    VOLUME_ATTACHMENT,
-    ActionType,
-    is_live,
-    on,
-    queue_if,
-)
+from moorage.framework.plugin import events
+from moorage.framework.plugin.events import ActionType, is_live, on, queue_if
 from moorage.framework.profiles.in_core import VolumePlugin
 from moorage.objects import CSINode, PersistentVolumeClaim, Pod
 from moorage.objects.model.storage import CSIDriver, VolumeAttachment
@@ -101,10 +93,10 @@ class NodeVolumeLimits(VolumePlugin):
 
     def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         return [
-            on(CSI_NODE, ActionType.ADD | ActionType.UPDATE, self.after_csi_node_change),
-            on(POD, ActionType.DELETE, self.after_pod_deleted),
-            on(PERSISTENT_VOLUME_CLAIM, ActionType.ADD, self.after_claim_added),
-            on(VOLUME_ATTACHMENT, ActionType.DELETE, self.after_detached),
+            on(events.CSI_NODE, ActionType.ADD | ActionType.UPDATE, self.after_csi_node_change),
+            on(events.POD, ActionType.DELETE, self.after_pod_deleted),
+            on(events.PERSISTENT_VOLUME_CLAIM, ActionType.ADD, self.after_claim_added),
+            on(events.VOLUME_ATTACHMENT, ActionType.DELETE, self.after_detached),
         ]
 
     def after_csi_node_change(self, pod: Pod, old: CSINode | None, new: CSINode) -> fwk.QueueingHint:

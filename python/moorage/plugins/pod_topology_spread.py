@@ -11,7 +11,7 @@ from moorage._core.base.selectors import with_labels
 from moorage._core.state.cluster_state import ClusterState
 from moorage.framework.plugin.events import NODE, POD, ActionType, is_live, is_same_pod, on, queue_if
 from moorage.framework.plugin.signing import UNSIGNED
-from moorage.framework.profiles.in_core import NativePlugin
+from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import LabelSelectorMatcher, Node, Pod
 from moorage.objects.model.pod import TopologySpreadConstraint
 from moorage.objects.read.decode import decode
@@ -42,13 +42,7 @@ class Hard(NamedTuple):
 
 
 class PodTopologySpread(
-    NativePlugin,
-    fwk.PreFilterPlugin,
-    fwk.FilterPlugin,
-    fwk.PreScorePlugin,
-    fwk.ScorePlugin,
-    fwk.EnqueueExtensions,
-    fwk.SignPlugin,
+    InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.PreScorePlugin, fwk.ScorePlugin
 ):
     """Hard constraints filter, soft ones score (kube-scheduler v1.36, podtopologyspread/).
 

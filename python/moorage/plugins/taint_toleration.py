@@ -10,15 +10,13 @@ from moorage._core.base.selectors import find_intolerable_taint
 from moorage._core.base.sets import Toleration
 from moorage.framework.plugin import signing
 from moorage.framework.plugin.events import NODE, POD, ActionType, is_same_pod, on, queue_if
-from moorage.framework.profiles.in_core import NativePlugin
+from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import Node, Pod
 
 REJECTING_EFFECTS = ("NoSchedule", "NoExecute")
 
 
-class TaintToleration(
-    NativePlugin, fwk.FilterPlugin, fwk.PreScorePlugin, fwk.ScorePlugin, fwk.EnqueueExtensions, fwk.SignPlugin
-):
+class TaintToleration(InTreePlugin, fwk.FilterPlugin, fwk.PreScorePlugin, fwk.ScorePlugin):
     """NoSchedule and NoExecute taints filter, PreferNoSchedule taints score (v1.36, taint_toleration.go).
 
     The raw score n is the number of PreferNoSchedule taints that the pod does not tolerate; the score is

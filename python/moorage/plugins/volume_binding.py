@@ -11,19 +11,9 @@ import numpy.typing as npt
 
 from moorage import framework as fwk
 from moorage.compat.adapted_binder import AdaptedVolumeBinder, BinderOfHandle, MakeBinder
+from moorage.framework.plugin import events
 from moorage.framework.plugin.cycle_state import NotFoundError as NotWrittenError
-from moorage.framework.plugin.events import (
-    CSI_DRIVER,
-    CSI_NODE,
-    CSI_STORAGE_CAPACITY,
-    NODE,
-    PERSISTENT_VOLUME,
-    PERSISTENT_VOLUME_CLAIM,
-    STORAGE_CLASS,
-    ActionType,
-    on,
-    queue_if,
-)
+from moorage.framework.plugin.events import ActionType, on, queue_if
 from moorage.framework.profiles.in_core import VolumePlugin
 from moorage.framework.runtime.steps import StatusSteps
 from moorage.objects import CSINode, PersistentVolumeClaim, Pod, StorageClass, parse_value
@@ -291,13 +281,13 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
     def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         changes = ActionType.ADD | ActionType.UPDATE
         return [
-            on(STORAGE_CLASS, changes, self.after_class_change),
-            on(PERSISTENT_VOLUME_CLAIM, changes, self.after_claim_change),
-            on(PERSISTENT_VOLUME, changes),
-            on(NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
-            on(CSI_NODE, changes, self.after_csi_node_change),
-            on(CSI_DRIVER, ActionType.UPDATE, self.after_driver_change),
-            on(CSI_STORAGE_CAPACITY, changes, self.after_capacity_change),
+            on(events.STORAGE_CLASS, changes, self.after_class_change),
+            on(events.PERSISTENT_VOLUME_CLAIM, changes, self.after_claim_change),
+            on(events.PERSISTENT_VOLUME, changes),
+            on(events.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
+            on(events.CSI_NODE, changes, self.after_csi_node_change),
+            on(events.CSI_DRIVER, ActionType.UPDATE, self.after_driver_change),
+            on(events.CSI_STORAGE_CAPACITY, changes, self.after_capacity_change),
         ]
 
     def after_class_change(self, pod: Pod, old: StorageClass | None, new: StorageClass) -> fwk.QueueingHint:

@@ -11,15 +11,8 @@ import numpy.typing as npt
 
 from moorage import framework as fwk
 from moorage._core.state.cluster_state import ClusterState
-from moorage.framework.plugin.events import (
-    NODE,
-    PERSISTENT_VOLUME,
-    PERSISTENT_VOLUME_CLAIM,
-    STORAGE_CLASS,
-    ActionType,
-    on,
-    queue_if,
-)
+from moorage.framework.plugin import events
+from moorage.framework.plugin.events import ActionType, on, queue_if
 from moorage.framework.profiles.in_core import VolumePlugin
 from moorage.objects import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.store.errors import NotFoundError as ObjectNotFoundError
@@ -164,10 +157,10 @@ class VolumeZone(VolumePlugin):
     def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         changes = ActionType.ADD | ActionType.UPDATE
         return [
-            on(STORAGE_CLASS, ActionType.ADD, self.after_class_added),
-            on(NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
-            on(PERSISTENT_VOLUME_CLAIM, changes, self.after_claim_change),
-            on(PERSISTENT_VOLUME, changes, self.after_volume_change),
+            on(events.STORAGE_CLASS, ActionType.ADD, self.after_class_added),
+            on(events.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
+            on(events.PERSISTENT_VOLUME_CLAIM, changes, self.after_claim_change),
+            on(events.PERSISTENT_VOLUME, changes, self.after_volume_change),
         ]
 
     def after_class_added(self, pod: Pod, old: None, new: StorageClass) -> fwk.QueueingHint:

@@ -120,6 +120,10 @@ class NativePlugin(Plugin):
         return kernels
 
 
+class InTreePlugin(NativePlugin, interface.EnqueueExtensions, interface.SignPlugin):
+    """A plugin of the tree with kernels: it registers events, and signs pods."""
+
+
 class CorePostFilter(interface.PostFilterPlugin):
     """A PostFilter plugin that is not called for pods that it certainly cannot help.
 
@@ -251,7 +255,9 @@ class UnitPlugin(Plugin):
     in_core = True
 
 
-class UnbuiltPlugin(Plugin):
+class UnbuiltPlugin(
+    interface.PreFilterPlugin, interface.FilterPlugin, interface.EnqueueExtensions, interface.SignPlugin
+):
     """A plugin whose decisions this version leaves out.
 
     It has upstream's name, place, weight and arguments, and answers Skip, as upstream's does for a pod that

@@ -16,20 +16,11 @@ from itertools import groupby
 from threading import RLock
 from typing import Any, Generic, TypeVar, cast
 
+from moorage import framework as fwk
 from moorage._core.decide.decider import TieBreak
 from moorage._core.state.pod_spec import bound
 from moorage.cache import BinderCache, CacheHandler, CachePodInfo, SchedulerCache, SchedulingStatus, Victims
 from moorage.errors import CacheError
-from moorage.framework import (
-    Code,
-    CycleState,
-    FrameworkHandle,
-    PodNominator,
-    Profile,
-    Registry,
-    Status,
-    as_status,
-)
 from moorage.framework.configuration import feature_gates as all_gates
 from moorage.framework.configuration import groups_pods
 from moorage.framework.runtime.preempt_handle import budgets_of
@@ -39,27 +30,14 @@ from moorage.objects.workloads.ownership import FINISHED
 from moorage.plugins.node_resources_fit import NodeResourcesFit
 from moorage.plugins.registry import ConfigurationSource, default_profile, read_configuration
 from moorage.preemption.importance import Unit, violations
+from moorage.scheduler import event_handlers
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.engines import make_engines
 from moorage.scheduler.cycle.opportunistic_batching import Batching
 from moorage.scheduler.cycle.placement_check import check
-from moorage.scheduler.event_handlers import (
-    STORAGE,
-    WORKLOADS,
-    last_state,
-    namespace_handler,
-    workload_handler,
-)
 from moorage.scheduler.volume_controllers import ExternalController
-from moorage.store import (
-    ApiError,
-    DeletedFinalStateUnknown,
-    InformerFactory,
-    NotFoundError,
-    ObjectClient,
-    ObjectStore,
-)
-from moorage.store.errors import conflict
+from moorage.store import DeletedFinalStateUnknown, InformerFactory, ObjectClient, ObjectStore
+from moorage.store.errors import ApiError, NotFoundError, conflict
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +77,7 @@ class Outcome:
     """
 
     placement: Placement
-    status: Status | None = None
+    status: fwk.Status | None = None
     waiting: bool = False
 
     @property
@@ -142,7 +120,7 @@ class Admitted:
 
     placement: Placement
     engine: Engine
-    state: CycleState | None
+    state: fwk.CycleState | None
     assumed: Pod
     deadline: float = 0.0
 
@@ -170,11 +148,11 @@ class Binder:
         self,
         client: ObjectClient,
         *,
-        profile: Profile | None = None,
-        profiles: Sequence[Profile] = (),
+        profile: fwk.Profile | None = None,
+        profiles: Sequence[fwk.Profile] = (),
         config: ConfigurationSource | None = None,
         feature_gates: Mapping[str, bool] | None = None,
-        registry: Registry | None = None,
+        registry: fwk.Registry | None = None,
         cache: BinderCache | None = None,
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], object] = time.sleep,
@@ -183,8 +161,8 @@ class Binder:
         self.clock = clock
         self.cache = cache or BinderCache(CacheHandler(clock=clock))
         self.informers = InformerFactory(client)
-        of_all, nominator = cast(SchedulerCache, self.cache), PodNominator(lambda pod: False)
-        self._handle = FrameworkHandle(
+        of_all, nominator = cast(SchedulerCache, self.cache), fwk.PodNominator(lambda pod: False)
+        self._handle = fwk.FrameworkHandle(
             of_all,
             client,
             informers=self.informers,
@@ -284,7 +262,7 @@ class Binder:
                     late.append(one)
                 else:
                     self._waiting[uid] = one
-            status = Status(Code.ERROR, (TOO_LATE.format(VICTIMS_TIMEOUT),))
+            status = fwk.Status(fwk.Code.ERROR, (TOO_LATE.format(VICTIMS_TIMEOUT),))
             return [self._reject(one, status) for one in late] + self._bind_all(ready)
 
     def _admit(self, placement: Placement) -> Admitted | Outcome:
@@ -296,9 +274,9 @@ class Binder:
         if status is not None:
             return Outcome(placement, status)
         checked = check(engine, pod, placement.node, placement.victims)
-        if ledger and not isinstance(checked, Status):
+        if ledger and not isinstance(checked, fwk.Status):
             checked = self._check_best_effort(placement) or checked
-        if isinstance(checked, Status):
+        if isinstance(checked, fwk.Status):
             return Outcome(placement, checked)
         assumed = bound(pod, placement.node)
         marked: list[Pod] = []
@@ -309,7 +287,7 @@ class Binder:
             self.cache.assume_pod(CachePodInfo(assumed, victims=Victims(placement.victims)))
         except CacheError as error:
             self._unmark(marked, pod)
-            return Outcome(placement, as_status(error))
+            return Outcome(placement, fwk.as_status(error))
         return Admitted(placement, engine, checked, assumed, self.clock() + VICTIMS_TIMEOUT)
 
     def _engine(self, pod: Pod, ledger: int) -> Engine:
@@ -326,19 +304,19 @@ class Binder:
         engine.take_turn()
         return engine
 
-    def _check_best_effort(self, placement: Placement) -> Status | None:
+    def _check_best_effort(self, placement: Placement) -> fwk.Status | None:
         """The rejection of a best-effort pod by the best-effort ledger of the node."""
         reasons = self.cache.fits(placement.pod, placement.node, placement.victims)
-        return Status(Code.UNSCHEDULABLE, reasons, NodeResourcesFit.name) if reasons else None
+        return fwk.Status(fwk.Code.UNSCHEDULABLE, reasons, NodeResourcesFit.name) if reasons else None
 
-    def _check_pod(self, pod: Pod) -> Status | None:
+    def _check_pod(self, pod: Pod) -> fwk.Status | None:
         """The rejection of a pod that is deleted or being deleted."""
         stored = self._pods.get(pod.key)
         if stored is None or stored.metadata.uid != pod.metadata.uid or stored.metadata.deletion_timestamp:
-            return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (LEFT.format(pod.key),))
+            return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (LEFT.format(pod.key),))
         return None
 
-    def _check_victims(self, placement: Placement) -> Status | None:
+    def _check_victims(self, placement: Placement) -> fwk.Status | None:
         """The rejection where a victim is not on the node, is marked for another pod, or where more victims
         are protected than before."""
         for victim in placement.victims:
@@ -346,12 +324,12 @@ class Binder:
                 cached = self.cache.pods.find(victim)
                 is_assumed = self.cache.pods.is_assumed_pod(victim)
             if cached is None or cached.spec.node_name != placement.node or is_assumed:
-                return Status(Code.UNSCHEDULABLE, (GONE.format(victim.key, placement.node),))
+                return fwk.Status(fwk.Code.UNSCHEDULABLE, (GONE.format(victim.key, placement.node),))
             if self.cache.is_pod_marked_to_delete(victim):
-                return Status(Code.UNSCHEDULABLE, (CLAIMED.format(victim.key),))
+                return fwk.Status(fwk.Code.UNSCHEDULABLE, (CLAIMED.format(victim.key),))
         (protected,) = violations([Unit(placement.victims, 0)], budgets_of(self._handle))
         if protected > placement.violations:
-            return Status(Code.UNSCHEDULABLE, (VIOLATES.format(protected, placement.violations),))
+            return fwk.Status(fwk.Code.UNSCHEDULABLE, (VIOLATES.format(protected, placement.violations),))
         return None
 
     def _all_or_nothing(self, group: str, unit: list[Admitted | Outcome]) -> list[Admitted | Outcome]:
@@ -361,7 +339,7 @@ class Binder:
         running = len(self.cache.get_unit_status(unit_key(unit[0].placement.pod)).running_pods)
         if running >= wanted:
             return unit
-        few = Status(Code.UNSCHEDULABLE, (TOO_FEW.format(group, running, wanted),))
+        few = fwk.Status(fwk.Code.UNSCHEDULABLE, (TOO_FEW.format(group, running, wanted),))
         return [self._reject(one, few) if isinstance(one, Admitted) else one for one in unit]
 
     # ---- after the decision --------------------------------------------------------------------------------
@@ -429,7 +407,7 @@ class Binder:
             if self._unit_of(one.placement) is not None:
                 self.cache.set_unit_scheduling_status(unit_key(one.assumed), SchedulingStatus.SCHEDULED)
 
-    def _reject(self, one: Admitted, status: Status) -> Outcome:
+    def _reject(self, one: Admitted, status: fwk.Status) -> Outcome:
         """Forget a pod and unmark its victims."""
         with self.cache.lock:
             self._unmark(one.placement.victims, one.placement.pod)
@@ -465,7 +443,7 @@ class Handler(Generic[T]):
         _apply(self._update, old, new)
 
     def on_delete(self, obj: T | DeletedFinalStateUnknown[T]) -> None:
-        _apply(self._delete, last_state(obj))
+        _apply(self._delete, event_handlers.last_state(obj))
 
 
 class PodHandler(Handler[Pod]):
@@ -498,13 +476,13 @@ def watch(informers: InformerFactory, cache: BinderCache) -> None:
     informers : InformerFactory
     cache : BinderCache
     """
-    informers.informer(Namespace).add_event_handler(namespace_handler(cache))
+    informers.informer(Namespace).add_event_handler(event_handlers.namespace_handler(cache))
     informers.informer(Node).add_event_handler(Handler[Node](cache, "node"))
     informers.informer(PodGroup).add_event_handler(Handler[PodGroup](cache, "pod_group"))
     informers.informer(PodDisruptionBudget).add_event_handler(Handler[PodDisruptionBudget](cache, "pdb"))
-    for workload in WORKLOADS:
-        informers.informer(workload).add_event_handler(workload_handler(cache))
-    for storage in STORAGE:
+    for workload in event_handlers.WORKLOADS:
+        informers.informer(workload).add_event_handler(event_handlers.workload_handler(cache))
+    for storage in event_handlers.STORAGE:
         informers.informer(storage)  # for the listers of plugins
     informers.informer(Pod).add_event_handler(PodHandler(cache, "pod"))
 

@@ -9,11 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from moorage import framework as fwk
-from moorage._core.base.selectors import (
-    field_requirement_error,
-    pod_matches_node_selector,
-    requirement_error,
-)
+from moorage._core.base.selectors import field_requirement_error, pod_matches_node_selector, requirement_error
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_spec import pinned_node
 from moorage.framework.plugin import signing

@@ -20,17 +20,12 @@ from moorage.objects import CSINode, PersistentVolumeClaim, Pod, StorageClass, p
 from moorage.objects.model.storage import CSIDriver, CSIStorageCapacity
 from moorage.store import ObjectClient
 from moorage.store.errors import ApiError, NotFoundError
+from moorage.volume.binding import volume_binder
 from moorage.volume.binding.assume_cache import ObjectNotFoundError
 from moorage.volume.binding.claims import VolumeError
 from moorage.volume.binding.pod_volumes import PodVolumeClaims, PodVolumes, claim_key
 from moorage.volume.binding.utilization import Utilization
-from moorage.volume.binding.volume_binder import (
-    NODE_CONFLICT,
-    UNBOUND_IMMEDIATE,
-    VOLUME_MISSING,
-    VolumeBinder,
-    VolumeSources,
-)
+from moorage.volume.binding.volume_binder import VolumeBinder, VolumeSources
 from moorage.volume.binding.volume_topology import VolumeTopology
 from moorage.volume.constants import MIGRATED_PLUGINS
 
@@ -41,8 +36,8 @@ STATE = "VolumeBinding"
 FITS, CONFLICTS, IS_MISSING = range(3)
 OF_BOUND = (
     None,
-    fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (NODE_CONFLICT,)),
-    fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (VOLUME_MISSING,)),
+    fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (volume_binder.NODE_CONFLICT,)),
+    fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (volume_binder.VOLUME_MISSING,)),
 )
 
 
@@ -140,7 +135,7 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
             except VolumeError as error:
                 return fwk.as_status(error)
             if known.claims.unbound_immediate:
-                return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (UNBOUND_IMMEDIATE,))
+                return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (volume_binder.UNBOUND_IMMEDIATE,))
         state.write(STATE, known)
         return None if has_claims else fwk.SKIP
 

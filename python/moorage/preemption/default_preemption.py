@@ -5,21 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from moorage import framework as fwk
 from moorage._core.decide.bulk_operations import has_pods_below
 from moorage.errors import MoorageError
-from moorage.framework import (
-    QUEUE_SKIP,
-    ActionType,
-    ClusterEventWithHint,
-    Code,
-    CycleState,
-    EnqueueExtensions,
-    FrameworkHandle,
-    PostFilterResult,
-    PreEnqueuePlugin,
-    QueueingHint,
-    Status,
-)
 from moorage.framework.plugin.events import POD, on
 from moorage.framework.profiles.in_core import CorePostFilter
 from moorage.framework.runtime.preempt_handle import PreemptHandle
@@ -36,7 +24,7 @@ PREFIX = "preemption: "
 RUNNING = "waiting for the preemption for this pod to be finished"
 
 
-class DefaultPreemption(PreEnqueuePlugin, CorePostFilter, EnqueueExtensions):
+class DefaultPreemption(fwk.PreEnqueuePlugin, CorePostFilter, fwk.EnqueueExtensions):
     """Preemption by priority (kube-scheduler v1.36, defaultpreemption/).
 
     While no pod could be evicted, the core answers for the plugin without looking at nodes.
@@ -63,29 +51,29 @@ class DefaultPreemption(PreEnqueuePlugin, CorePostFilter, EnqueueExtensions):
     default_args = {"minCandidateNodesPercentage": 10, "minCandidateNodesAbsolute": 100}
 
     def __init__(
-        self, args: Mapping[str, object] | None = None, handle: FrameworkHandle | None = None
+        self, args: Mapping[str, object] | None = None, handle: fwk.FrameworkHandle | None = None
     ) -> None:
         super().__init__(args, handle)
         self.preempting: set[str] = set()
         self.reason_against = ""
 
-    def pre_enqueue(self, pod: Pod) -> Status | None:
+    def pre_enqueue(self, pod: Pod) -> fwk.Status | None:
         """Reject a pod whose preemption is running."""
         if pod.metadata.uid in self.preempting:
-            return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (RUNNING,), self.name)
+            return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (RUNNING,), self.name)
         return None
 
-    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+    def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         """Register the deletion of pods."""
-        return [on(POD, ActionType.DELETE, self.after_pod_deleted)]
+        return [on(POD, fwk.ActionType.DELETE, self.after_pod_deleted)]
 
-    def after_pod_deleted(self, pod: Pod, old: Pod, new: None) -> QueueingHint:
+    def after_pod_deleted(self, pod: Pod, old: Pod, new: None) -> fwk.QueueingHint:
         """Answer Skip: the hints of the pod's other rejectors decide."""
-        return QUEUE_SKIP
+        return fwk.QUEUE_SKIP
 
     def post_filter(
-        self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
-    ) -> tuple[PostFilterResult | None, Status | None]:
+        self, state: fwk.CycleState, pod: Pod, statuses: Mapping[str, fwk.Status]
+    ) -> tuple[fwk.PostFilterResult | None, fwk.Status | None]:
         """Preempt pods for a pod that no node passed.
 
         Parameters
@@ -105,7 +93,7 @@ class DefaultPreemption(PreEnqueuePlugin, CorePostFilter, EnqueueExtensions):
         """
         handle = self._handle()
         if reason := reason_against_pod(handle.handle, pod):
-            return None, Status(Code.UNSCHEDULABLE, (PREFIX + reason,), self.name)
+            return None, fwk.Status(fwk.Code.UNSCHEDULABLE, (PREFIX + reason,), self.name)
         self.preempting.add(pod.metadata.uid)
         try:
             result, status = self._preempt(handle, state, pod, statuses)
@@ -113,24 +101,24 @@ class DefaultPreemption(PreEnqueuePlugin, CorePostFilter, EnqueueExtensions):
             self.preempting.discard(pod.metadata.uid)
         if status is None or not status.message():
             return result, status
-        return result, Status(status.code, (PREFIX + status.message(),), self.name)
+        return result, fwk.Status(status.code, (PREFIX + status.message(),), self.name)
 
     def _preempt(
-        self, handle: PreemptHandle, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
-    ) -> tuple[PostFilterResult | None, Status | None]:
+        self, handle: PreemptHandle, state: fwk.CycleState, pod: Pod, statuses: Mapping[str, fwk.Status]
+    ) -> tuple[fwk.PostFilterResult | None, fwk.Status | None]:
         nodes, preemptor = len(statuses), preemptor_of(handle, pod, statuses)
         if preemptor is None:
             found = self.find_candidates(state, pod, statuses)
             return preempt(handle, pod, found, nodes, self.name)
         if message := why_not_eligible(handle.handle, pod, statuses):
-            return None, Status(Code.UNSCHEDULABLE, (message,))
+            return None, fwk.Status(fwk.Code.UNSCHEDULABLE, (message,))
         return preempt_in_core(preemptor, handle, state, pod, nodes, self.args, self.name)
 
     def find_candidates(
         self,
-        state: CycleState,
+        state: fwk.CycleState,
         pod: Pod,
-        statuses: Mapping[str, Status],
+        statuses: Mapping[str, fwk.Status],
         handle: PreemptHandle | None = None,
     ) -> FoundCandidates:
         """Look for nodes where evictions would make room; nothing is changed.

@@ -10,19 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from moorage import framework as fwk
 from moorage._core.preempt.dry_runs import NO_VICTIMS as NOBODY
 from moorage.cache import NodeInfo, NodeInfoClone
 from moorage.errors import MoorageError
-from moorage.framework import (
-    Code,
-    CycleState,
-    FilterPlugin,
-    Framework,
-    FrameworkHandle,
-    PreFilterPlugin,
-    Status,
-    as_status,
-)
 from moorage.framework.plugin.extender import Victims
 from moorage.framework.profiles.in_core import NativePlugin, VolumePlugin
 from moorage.framework.runtime.kernels import place_of, rejection
@@ -37,13 +28,13 @@ from .pick import Candidate
 
 def dry_run_preemption(
     handle: PreemptHandle,
-    state: CycleState,
+    state: fwk.CycleState,
     pod: Pod,
     nodes: Sequence[str],
     budgets: Sequence[PodDisruptionBudget],
     offset: int,
     wanted: int,
-) -> tuple[list[Candidate], dict[str, Status]]:
+) -> tuple[list[Candidate], dict[str, fwk.Status]]:
     """Try nodes one after the other until there are enough candidates; nothing is changed.
 
     Parameters
@@ -74,7 +65,7 @@ def dry_run_preemption(
         return dry_run_in_core(framework, handle.handle, state, pod, order, budgets, wanted)
     fine: list[Candidate] = []
     violating: list[Candidate] = []
-    rejected: dict[str, Status] = {}
+    rejected: dict[str, fwk.Status] = {}
     for name in order:
         info = handle.handle.cache.node_info(name)
         if info is None:
@@ -93,12 +84,12 @@ def dry_run_preemption(
 
 def _dry_run(
     handle: PreemptHandle,
-    state: CycleState,
+    state: fwk.CycleState,
     pod: Pod,
     info: NodeInfo,
     budgets: Sequence[PodDisruptionBudget],
     units: Units,
-) -> tuple[list[Candidate], dict[str, Status]]:
+) -> tuple[list[Candidate], dict[str, fwk.Status]]:
     """`dry_run_preemption` of one node, by the filters of the framework."""
     if all(units.priority_of(other) >= priority_of(pod) for other in info.pods):
         return [], {info.name: NO_VICTIMS}
@@ -106,7 +97,7 @@ def _dry_run(
         handle, state.clone(), pod, info.clone(), budgets, units
     )
     if status is None and not victims:
-        status = as_status(MoorageError(NO_VICTIM.format(info.name)))
+        status = fwk.as_status(MoorageError(NO_VICTIM.format(info.name)))
     if status is not None:
         return [], {info.name: status}
     return [Candidate(info.name, Victims(tuple(victims), protected))], {}
@@ -114,12 +105,12 @@ def _dry_run(
 
 def select_victims_on_node(
     handle: PreemptHandle,
-    state: CycleState,
+    state: fwk.CycleState,
     pod: Pod,
     node_info: NodeInfoClone,
     budgets: Sequence[PodDisruptionBudget],
     units: Units | None = None,
-) -> tuple[list[Pod], int, Status | None]:
+) -> tuple[list[Pod], int, fwk.Status | None]:
     """Choose the pods whose eviction would make room for a pod on one node.
 
     All units of lower priority that have a pod on the node are removed, with their pods on other nodes. If
@@ -176,22 +167,24 @@ def select_victims_on_node(
 class _Attempt:
     """A dry run for a pod on one node."""
 
-    def __init__(self, handle: PreemptHandle, state: CycleState, pod: Pod, node_info: NodeInfoClone) -> None:
+    def __init__(
+        self, handle: PreemptHandle, state: fwk.CycleState, pod: Pod, node_info: NodeInfoClone
+    ) -> None:
         self.handle = handle
         self.state, self.pod, self.node_info = state, pod, node_info
         framework = handle.handle.framework
-        plugins = () if framework is None else framework.profile.at(PreFilterPlugin)
+        plugins = () if framework is None else framework.profile.at(fwk.PreFilterPlugin)
         active = (p for p in plugins if p.name not in state.skip_filter_plugins)
         self.has_extensions = any(plugin.pre_filter_extensions() is not None for plugin in active)
 
-    def change(self, unit: Unit, adds: bool) -> Status | None:
+    def change(self, unit: Unit, adds: bool) -> fwk.Status | None:
         """Add or remove the pods of a unit; an Error if a PreFilter extension fails."""
         for other in unit.pods:
             if status := self._change(other, adds):
                 return status
         return None
 
-    def _change(self, other: Pod, adds: bool) -> Status | None:
+    def _change(self, other: Pod, adds: bool) -> fwk.Status | None:
         """Add or remove one pod, on this node or on another one (whose NodeInfo stays as it is)."""
         is_here = other.spec.node_name == self.node_info.name
         if is_here:
@@ -208,7 +201,7 @@ class _Attempt:
         run = handle.run_pre_filter_extension_add_pod if adds else handle.run_pre_filter_extension_remove_pod
         return run(self.state, self.pod, other, info)
 
-    def rejection(self) -> Status | None:
+    def rejection(self) -> fwk.Status | None:
         """Why the pod does not fit, with and without the pods that are nominated to the node; None if it
         fits.
         """
@@ -219,8 +212,8 @@ class _Attempt:
 
 
 def framework_of(
-    handle: FrameworkHandle, state: CycleState, pod: Pod, nodes: Sequence[str]
-) -> Framework | None:
+    handle: fwk.FrameworkHandle, state: fwk.CycleState, pod: Pod, nodes: Sequence[str]
+) -> fwk.Framework | None:
     """Return the framework whose kernels can make the dry runs.
 
     Filters about volumes do not matter if the volumes of the pod fit on all nodes, whichever pods are
@@ -249,18 +242,18 @@ def framework_of(
             framework = framework.without_volumes
     if framework is None or framework.kernels is None or not framework.kernels.dry_runs.suits:
         return None
-    return framework if all(p.in_core for p in framework.profile.at(PreFilterPlugin)) else None
+    return framework if all(p.in_core for p in framework.profile.at(fwk.PreFilterPlugin)) else None
 
 
 def dry_run_in_core(
-    framework: Framework,
-    handle: FrameworkHandle,
-    state: CycleState,
+    framework: fwk.Framework,
+    handle: fwk.FrameworkHandle,
+    state: fwk.CycleState,
     pod: Pod,
     nodes: Sequence[str],
     budgets: Sequence[PodDisruptionBudget],
     wanted: int,
-) -> tuple[list[Candidate], dict[str, Status]]:
+) -> tuple[list[Candidate], dict[str, fwk.Status]]:
     """Do what `dry_run_preemption` does, with kernels, for nodes in the order in which to try them.
 
     Parameters
@@ -282,7 +275,7 @@ def dry_run_in_core(
     assert kernels is not None
     fine: list[Candidate] = []
     violating: list[Candidate] = []
-    rejected: dict[str, Status] = {}
+    rejected: dict[str, fwk.Status] = {}
     with handle.cache.lock:
         before = handle.nominator.nominated_before(pod).items()
         found = [(table.find_row(name), pods) for name, pods in before]
@@ -298,20 +291,20 @@ def dry_run_in_core(
             if verdict:
                 rejected[name] = statuses[verdict]
             elif not victims.pods:
-                rejected[name] = Status(Code.ERROR, err=MoorageError(NO_VICTIM.format(name)))
+                rejected[name] = fwk.Status(fwk.Code.ERROR, err=MoorageError(NO_VICTIM.format(name)))
             else:
                 (violating if violations[at] else fine).append(Candidate(name, victims))
     return fine + violating, rejected
 
 
-def _row(handle: FrameworkHandle, name: str) -> int:
+def _row(handle: fwk.FrameworkHandle, name: str) -> int:
     row = handle.cache.state.table.find_row(name)
     if row is None:
         raise MoorageError(f"node {name} is not in the cache")
     return row
 
 
-def status_of(framework: Framework, state: CycleState, verdict: int) -> Status:
+def status_of(framework: fwk.Framework, state: fwk.CycleState, verdict: int) -> fwk.Status:
     """Return why evictions do not help on a node.
 
     Parameters
@@ -324,6 +317,6 @@ def status_of(framework: Framework, state: CycleState, verdict: int) -> Status:
     """
     if verdict == NOBODY:
         return NO_VICTIMS
-    plugin = framework.profile.planned(FilterPlugin)[place_of(verdict)]
+    plugin = framework.profile.planned(fwk.FilterPlugin)[place_of(verdict)]
     assert isinstance(plugin, NativePlugin)
     return rejection(plugin, state, verdict)

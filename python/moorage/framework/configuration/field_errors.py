@@ -64,8 +64,3 @@ def aggregate(errors: Iterable[str]) -> str:
     """Join the distinct errors to one text; "" for none."""
     distinct = list(dict.fromkeys(errors))
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]" if distinct else ""
-
-
-def join(path: str, name: str) -> str:
-    """The path of a field of the struct at a path; "" is the root."""
-    return f"{path}.{name}" if path else name

@@ -10,17 +10,7 @@ from moorage._core.base.label_syntax import requirement_errors
 from . import args as plugin_args
 from . import types
 from .durations import SECOND, format_nanoseconds
-from .field_errors import (
-    aggregate,
-    duplicate,
-    forbidden,
-    go_json,
-    invalid,
-    join,
-    quote,
-    required,
-    unsupported,
-)
+from .field_errors import aggregate, duplicate, forbidden, go_json, invalid, quote, required, unsupported
 from .go_structs import go_fields, write
 
 Gates = Mapping[str, bool]
@@ -243,11 +233,11 @@ def validate_args(args: types.Typed, path: str, gates: Gates) -> list[str]:
         case plugin_args.DefaultPreemptionArgs():
             return _default_preemption(args, path)
         case plugin_args.InterPodAffinityArgs():
-            return _percent(args.hard_pod_affinity_weight or 0, join(path, "hardPodAffinityWeight"))
+            return _percent(args.hard_pod_affinity_weight or 0, f"{path}.hardPodAffinityWeight")
         case plugin_args.NodeAffinityArgs():
-            return _node_affinity(args, join(path, "addedAffinity"))
+            return _node_affinity(args, f"{path}.addedAffinity")
         case plugin_args.NodeResourcesBalancedAllocationArgs():
-            return _balanced_allocation(args, join(path, "resources"))
+            return _balanced_allocation(args, f"{path}.resources")
         case plugin_args.PodTopologySpreadArgs():
             return _pod_topology_spread(args, path)
         case plugin_args.VolumeBindingArgs():
@@ -264,12 +254,12 @@ def _percent(value: int, path: str) -> list[str]:
 def _default_preemption(args: plugin_args.DefaultPreemptionArgs, path: str) -> list[str]:
     percentage, absolute = args.min_candidate_nodes_percentage or 0, args.min_candidate_nodes_absolute or 0
     names = "minCandidateNodesPercentage", "minCandidateNodesAbsolute"
-    errors = _percent(percentage, join(path, names[0]))
+    errors = _percent(percentage, f"{path}.{names[0]}")
     if absolute < 0:
-        errors.append(invalid(join(path, names[1]), absolute, "not in valid range [0, inf)"))
+        errors.append(invalid(f"{path}.{names[1]}", absolute, "not in valid range [0, inf)"))
     if percentage == 0 and absolute == 0:
         for name, other in (names, names[::-1]):
-            errors.append(invalid(join(path, name), 0, f"cannot be zero at the same time as {other}"))
+            errors.append(invalid(f"{path}.{name}", 0, f"cannot be zero at the same time as {other}"))
     return errors
 
 
@@ -279,9 +269,9 @@ def _node_affinity(args: plugin_args.NodeAffinityArgs, path: str) -> list[str]:
         return []
     errors = []
     if affinity.required is not None:
-        required_path = join(path, "requiredDuringSchedulingIgnoredDuringExecution")
+        required_path = f"{path}.requiredDuringSchedulingIgnoredDuringExecution"
         errors += node_selector_errors(affinity.required, required_path)
-    preferred_path = join(path, "preferredDuringSchedulingIgnoredDuringExecution")
+    preferred_path = f"{path}.preferredDuringSchedulingIgnoredDuringExecution"
     return errors + preferred_term_errors(affinity.preferred or [], preferred_path)
 
 
@@ -299,7 +289,7 @@ def _balanced_allocation(args: plugin_args.NodeResourcesBalancedAllocationArgs, 
 
 def _pod_topology_spread(args: plugin_args.PodTopologySpreadArgs, path: str) -> list[str]:
     constraints = args.default_constraints or []
-    type_path = join(path, "defaultingType")
+    type_path = f"{path}.defaultingType"
     errors = []
     if args.defaulting_type not in (plugin_args.SYSTEM_DEFAULTING, plugin_args.LIST_DEFAULTING):
         known = (plugin_args.SYSTEM_DEFAULTING, plugin_args.LIST_DEFAULTING)
@@ -308,7 +298,7 @@ def _pod_topology_spread(args: plugin_args.PodTopologySpreadArgs, path: str) -> 
         errors.append(invalid(type_path, args.defaulting_type, "when .defaultConstraints are not empty"))
     seen = set()
     for i, constraint in enumerate(constraints):
-        where = f"{join(path, 'defaultConstraints')}[{i}]"
+        where = f"{path}.defaultConstraints[{i}]"
         errors += _constraint(constraint, where)
         pair = constraint.topology_key, constraint.when_unsatisfiable
         if pair in seen:
@@ -341,14 +331,14 @@ def _volume_binding(args: plugin_args.VolumeBindingArgs, path: str, gates: Gates
     timeout = args.bind_timeout_seconds or 0
     if timeout < 0:
         detail = "invalid BindTimeoutSeconds, should not be a negative value"
-        errors.append(invalid(join(path, "bindTimeoutSeconds"), timeout, detail))
+        errors.append(invalid(f"{path}.bindTimeoutSeconds", timeout, detail))
     if gates["StorageCapacityScoring"]:
-        errors += _shape(args.shape or [], join(path, "shape"))
+        errors += _shape(args.shape or [], f"{path}.shape")
     elif args.shape is not None:
         # Go prints the fields of its internal type.
         points = [{"Utilization": point.utilization, "Score": point.score} for point in args.shape]
         detail = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
-        errors.append(invalid(join(path, "shape"), points, detail))
+        errors.append(invalid(f"{path}.shape", points, detail))
     return errors
 
 
@@ -371,7 +361,7 @@ def _shape(shape: Sequence[plugin_args.UtilizationShapePoint], path: str) -> lis
 
 def _dynamic_resources(args: plugin_args.DynamicResourcesArgs, path: str, gates: Gates) -> list[str]:
     errors = []
-    filter_path, binding_path = join(path, "filterTimeout"), join(path, "bindingTimeout")
+    filter_path, binding_path = f"{path}.filterTimeout", f"{path}.bindingTimeout"
     if args.filter_timeout is not None:
         if not gates["DRASchedulerFilterTimeout"]:
             errors.append(forbidden(filter_path, "DRASchedulingFilterTimeout feature gate is disabled"))

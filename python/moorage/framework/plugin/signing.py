@@ -13,7 +13,7 @@ import msgspec
 
 from moorage._core.base.resources import ZERO, is_counted, pod_requests
 from moorage._core.state.pod_spec import spec_key
-from moorage.framework.runtime.call import StatusError, ask
+from moorage.framework.runtime.call import answer_of
 from moorage.objects import NodeSelectorRequirement, NodeSelectorTerm, Pod, Volume
 
 from .interface import FilterPlugin, Plugin, PreFilterPlugin, PreScorePlugin, ScorePlugin, SignPlugin
@@ -83,10 +83,7 @@ class Signer:
     def _sign(self, pod: Pod) -> bytes | None:
         parts: dict[str, Any] = {"schedulerName": pod.spec.scheduler_name}
         for plugin in self.plugins:
-            try:
-                answer = ask(plugin, pod, plugin.sign_pod, pod)
-            except StatusError:
-                return None
+            answer = answer_of(plugin, pod, plugin.sign_pod, pod)
             if isinstance(answer, Mapping):
                 parts.update(answer)
             elif answer is not None and not (isinstance(answer, Status) and answer.is_success):

@@ -6,15 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moorage.errors import InputError
-from moorage.framework.configuration import (
-    ConfigurationError,
-    KubeSchedulerConfiguration,
-    ProfilePlugins,
-    build_profiles,
-    enabled_plugins,
-)
+from moorage.framework.configuration import ConfigurationError, KubeSchedulerConfiguration, profile_plugins
 from moorage.framework.configuration.go_structs import write
-from moorage.framework.configuration.profile_plugins import queue_sort_error
 from moorage.framework.configuration.types import Part
 from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.framework.plugin.interface import BASES, Plugin, QueueSortPlugin
@@ -47,14 +40,15 @@ def make_profiles(
     ConfigurationError
         Of stage new, with the texts of kube-scheduler v1.36 (runtime/framework.go NewFramework).
     """
-    named = enabled_plugins(configuration)
+    named = profile_plugins.enabled_plugins(configuration)
     made = [
         _make(registry, args, profile.scheduler_name or "", handle)
         for profile, args, handle in zip(
             configuration.profiles or (), named, handles or [None] * len(named), strict=True
         )
     ]
-    points = build_profiles(configuration, {name: plugin for one in made for name, plugin in one.items()})
+    every = {name: plugin for one in made for name, plugin in one.items()}
+    points = profile_plugins.build_profiles(configuration, every)
     return [_profile(plugins, one) for plugins, one in zip(points, made, strict=True)]
 
 
@@ -75,7 +69,7 @@ def _make(
     return made
 
 
-def _profile(plugins: ProfilePlugins, made: Mapping[str, Plugin]) -> Profile:
+def _profile(plugins: profile_plugins.ProfilePlugins, made: Mapping[str, Plugin]) -> Profile:
     scorers = plugins.plugins["score"]
     for name in scorers:
         if made[name].name != name:
@@ -118,7 +112,7 @@ def check_profiles(profiles: Sequence[Profile]) -> list[Profile]:
             raise InputError("scheduler name is needed")
         if not profile.plugins:
             raise InputError(f'plugins required for profile with scheduler name "{name}"')
-        if why := queue_sort_error(name, _sorter(profile), first):
+        if why := profile_plugins.queue_sort_error(name, _sorter(profile), first):
             raise InputError(why)
         if name in seen:
             raise InputError(f'duplicate profile with scheduler name "{name}"')

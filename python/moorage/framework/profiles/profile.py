@@ -12,14 +12,7 @@ from moorage._core.state.cluster_state import ClusterState
 from moorage.errors import InputError
 from moorage.framework.configuration.profile_plugins import extension_error
 from moorage.framework.plugin import interface
-from moorage.framework.plugin.interface import (
-    BASES,
-    FilterPlugin,
-    Plugin,
-    PreFilterPlugin,
-    PreScorePlugin,
-    ScorePlugin,
-)
+from moorage.framework.plugin.interface import BASES, FilterPlugin, Plugin, PreFilterPlugin, ScorePlugin
 
 from .in_core import CorePostFilter, NativePlugin, UnitPlugin, VolumePlugin
 from .native_library import LoadedPlugin
@@ -199,7 +192,7 @@ class Profile:
         """For `FilterPlugin` and `ScorePlugin`, plugin name to upstream's error where the plugin is not
         enabled at PreFilter or PreScore, which would have written its state."""
         found: dict[type[Plugin], dict[str, str]] = {FilterPlugin: {}, ScorePlugin: {}}
-        for base, before in ((FilterPlugin, PreFilterPlugin), (ScorePlugin, PreScorePlugin)):
+        for base, before in ((FilterPlugin, PreFilterPlugin), (ScorePlugin, interface.PreScorePlugin)):
             for plugin in self.at(base):
                 words = plugin.missing_state_text.get(base) if isinstance(plugin, NativePlugin) else None
                 if words and plugin not in self.at(before):

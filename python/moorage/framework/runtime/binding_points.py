@@ -11,14 +11,14 @@ from moorage.framework.plugin.status import Code, Status, error_status
 from moorage.framework.plugin.waiting_pods import MAX_TIMEOUT, PodInPreBind
 from moorage.objects import Pod
 
-from .call import StatusError, ask, to_status, wrong_answer
+from .call import StatusError, answer_of, ask, to_status, wrong_answer
 from .steps import Ended, StatusSteps, Steps, take_step
 
 WAITING = "one or more plugins asked to wait and no plugin rejected pod"
 PRE_FLIGHT = "It is supposed to return Success, Skip, or Error status"
 
 
-def passed_on(text: str, name: str, status: Status, names_error: bool = True) -> Status:
+def passed_on(text: str, name: str, status: Status, names_error: bool = False) -> Status:
     """The status that the runtime makes of a plugin's failure.
 
     Parameters
@@ -28,7 +28,7 @@ def passed_on(text: str, name: str, status: Status, names_error: bool = True) ->
     name : str
         The plugin's.
     status : Status
-    names_error : bool
+    names_error : bool, optional
         Whether an Error has the plugin's name, too.
 
     Returns
@@ -46,11 +46,7 @@ def ask_permit(
 ) -> tuple[Status | None, float]:
     """Call Permit of a plugin: the status, and the seconds to wait. A Wait without a time is one of
     `MAX_TIMEOUT`."""
-    try:
-        answer = ask(plugin, pod, plugin.permit, state, pod, node_name)
-    except StatusError as error:
-        return error.status, 0.0
-    match answer:
+    match answer := answer_of(plugin, pod, plugin.permit, state, pod, node_name):
         case (None | Status() as status, int() | float() as seconds):
             return status, seconds
         case tuple():
@@ -83,11 +79,7 @@ def ask_pre_flight(
     plugin: PreBindPlugin, state: CycleState, pod: Pod, node_name: str
 ) -> tuple[PreBindPreFlightResult | None, Status | None]:
     """Call PreBindPreFlight of a plugin; an exception, or an answer of another type, is an Error."""
-    try:
-        answer = ask(plugin, pod, plugin.pre_bind_pre_flight, state, pod, node_name)
-    except StatusError as error:
-        return None, error.status
-    match answer:
+    match answer := answer_of(plugin, pod, plugin.pre_bind_pre_flight, state, pod, node_name):
         case (None | PreBindPreFlightResult() as result, None | Status() as status):
             return result, status
         case PreBindPreFlightResult():
@@ -172,10 +164,7 @@ def pre_bind_steps(
             plugin = group[piece]
             if failures:
                 return
-            try:
-                answer = ask(plugin, pod, plugin.pre_bind, state, pod, node_name)
-            except StatusError as error:
-                answer = error.status
+            answer = answer_of(plugin, pod, plugin.pre_bind, state, pod, node_name)
             if isinstance(answer, Generator):
                 waiting[piece] = answer
             else:
@@ -190,7 +179,7 @@ def pre_bind_steps(
 
 def _note(failures: list[Status], plugin: PreBindPlugin, status: Status | None) -> None:
     if status is not None and not status.is_success:
-        failures.append(passed_on("running PreBind plugin", plugin.name, status, names_error=False))
+        failures.append(passed_on("running PreBind plugin", plugin.name, status))
 
 
 def _wait(

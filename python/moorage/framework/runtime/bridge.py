@@ -16,7 +16,7 @@ from moorage.framework.plugin.interface import FilterPlugin, Plugin, ScorePlugin
 from moorage.framework.plugin.status import Answers, Code, Status, error_status, read_answers
 from moorage.objects import Pod
 
-from .call import StatusError, ask, ask_status
+from .call import StatusError, answer_of, ask_status
 from .filtering import filter_status
 from .scoring import normalized_scores, raw_scores
 
@@ -249,10 +249,9 @@ class Bridge:
         return cached.codes(rows)
 
     def _filter_all(self, plugin: FilterPlugin, rows: Rows) -> Answers:
-        try:
-            answer: Answers = ask(plugin, self._pod, self._answers, plugin, rows)
-        except StatusError as error:
-            raise StatusError(cast(Status, filter_status(plugin, error.status))) from error
+        answer: Answers | Status = answer_of(plugin, self._pod, self._answers, plugin, rows)
+        if isinstance(answer, Status):
+            raise StatusError(cast(Status, filter_status(plugin, answer)))
         return answer
 
     def _answers(self, plugin: FilterPlugin, rows: Rows) -> Answers:

@@ -131,6 +131,14 @@ def note_exception(plugin: Plugin, about: str, error: Exception) -> str:
     return text
 
 
+def answer_of(plugin: Plugin, pod: Pod, function: Callable[..., Any], *arguments: Any) -> Any:
+    """As `ask`; where the function raises, the Error status is the answer."""
+    try:
+        return function(*arguments)
+    except Exception as error:  # as in `ask`
+        return _raised(plugin, pod, error)
+
+
 def ask_status(plugin: Plugin, pod: Pod, function: Callable[..., Any], *arguments: Any) -> Status | None:
     """Call a method of a plugin that returns a status.
 
@@ -147,11 +155,7 @@ def ask_status(plugin: Plugin, pod: Pod, function: Callable[..., Any], *argument
     Status or None
         An Error where the function raised, or returned anything else.
     """
-    try:
-        answer = function(*arguments)
-    except Exception as error:  # as in `ask`
-        return _raised(plugin, pod, error)
-    return to_status(plugin, answer)
+    return to_status(plugin, answer_of(plugin, pod, function, *arguments))
 
 
 def to_status(plugin: Plugin, answer: Any) -> Status | None:

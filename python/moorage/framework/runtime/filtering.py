@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from moorage.framework.plugin import interface
 from moorage.framework.plugin.cycle_state import CycleState
@@ -12,10 +11,7 @@ from moorage.framework.plugin.nodes_view import NodesView
 from moorage.framework.plugin.status import Code, Status, error_status
 from moorage.objects import Pod
 
-from .call import StatusError, ask, wrong_answer
-
-if TYPE_CHECKING:
-    pass
+from .call import StatusError, answer_of, ask, wrong_answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +54,7 @@ def ask_pre_filter(
     plugin: interface.PreFilterPlugin, state: CycleState, pod: Pod, nodes: NodesView
 ) -> tuple[interface.PreFilterResult | None, Status | None]:
     """Call PreFilter of a plugin; an exception, or an answer of another type, is an Error."""
-    try:
-        answer = ask(plugin, pod, plugin.pre_filter, state, pod, nodes)
-    except StatusError as error:
-        return None, error.status
+    answer = answer_of(plugin, pod, plugin.pre_filter, state, pod, nodes)
     if isinstance(answer, interface.PreFilterResult):
         return answer, None
     if answer is None or isinstance(answer, Status):

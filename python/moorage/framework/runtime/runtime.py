@@ -28,16 +28,8 @@ from moorage.framework.profiles.in_core import NativePlugin, UnbuiltPlugin, Volu
 from moorage.framework.profiles.profile import Profile
 from moorage.objects import Pod
 
-from .binding_points import (
-    PRE_FLIGHT,
-    WAITING,
-    ask_permit,
-    ask_pre_flight,
-    passed_on,
-    permitted,
-    pre_bind_steps,
-)
-from .call import StatusError, ask, ask_status
+from . import binding_points
+from .call import StatusError, answer_of, ask_status
 from .filtering import PreFilterRun, ask_post_filter, ask_pre_filter, filter_status, nothing_left
 from .kernels import Kernels, place_of, rejection
 from .scoring import SCORE_ERROR, NodePluginScores, Scores, check_range, normalized_scores, raw_scores
@@ -344,10 +336,10 @@ class Framework:
                     return status
                 continue
             if verdict is None:
-                try:
-                    verdict = ask(plugin, pod, self.kernels.verdict, self._natives(state), state, node_info)
-                except StatusError as error:
-                    return filter_status(plugin, error.status)
+                answer = answer_of(plugin, pod, self.kernels.verdict, self._natives(state), state, node_info)
+                if isinstance(answer, Status):
+                    return filter_status(plugin, answer)
+                verdict = answer
             if place_of(verdict) == at:
                 return rejection(plugin, state, verdict)
         return None
@@ -537,7 +529,9 @@ class Framework:
         for plugin in self.profile.active(interface.ReservePlugin):
             status = ask_status(plugin, pod, plugin.reserve, state, pod, node_name)
             if status is not None and not status.is_success:
-                return passed_on("running Reserve plugin", plugin.name, status, names_error=False)
+                return binding_points.passed_on(
+                    "running Reserve plugin", plugin.name, status, names_error=False
+                )
         state.reserved = True
         return None
 
@@ -566,14 +560,17 @@ class Framework:
         timeouts: dict[str, float] = {}
         last: Status | None = None
         for plugin in self.profile.active(interface.PermitPlugin):
-            status, seconds = ask_permit(plugin, state, pod, node_name)
+            status, seconds = binding_points.ask_permit(plugin, state, pod, node_name)
             if status is None or status.is_success:
                 continue
             if not status.is_wait:
-                return passed_on("running Permit plugin", plugin.name, status), {}
+                failed = binding_points.passed_on(
+                    "running Permit plugin", plugin.name, status, names_error=True
+                )
+                return failed, {}
             timeouts[plugin.name] = min(seconds, MAX_TIMEOUT)
             last = status
-        return (None if last is None else last.append_reason(WAITING)), timeouts
+        return (None if last is None else last.append_reason(binding_points.WAITING)), timeouts
 
     def add_waiting_pod(self, pod: Pod, timeouts: Mapping[str, float], now: float) -> WaitingPod:
         """Let a pod wait on Permit; `timeouts` as of `run_permit_plugins`, `now` in seconds."""
@@ -589,14 +586,14 @@ class Framework:
             return None
         signal = waiting.wait(clock)
         self.handle.waiting_pods.remove(pod.metadata.uid)
-        return permitted(signal)
+        return binding_points.permitted(signal)
 
     def run_pre_bind_pre_flights(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Run PreBindPreFlight: Success where PreBind of some plugin has work, Skip where none has. Fills
         `CycleState.skip_pre_bind_plugins` and `parallel_pre_bind_plugins`."""
         overall: Status | None = SKIP
         for plugin in self.profile.active(interface.PreBindPlugin):
-            result, status = ask_pre_flight(plugin, state, pod, node_name)
+            result, status = binding_points.ask_pre_flight(plugin, state, pod, node_name)
             if status is None or status.is_success:
                 overall = None
             elif status.is_skip:
@@ -604,9 +601,8 @@ class Framework:
             elif status.code == Code.ERROR:
                 return error_status(f'running PreBindPreFlight "{plugin.name}"', status)
             else:
-                code = str(status.code)
-                text = f'PreBindPreFlight {plugin.name} returned "{code}", which is unsupported. {PRE_FLIGHT}'
-                return Status(Code.ERROR, (text,))
+                text = f'PreBindPreFlight {plugin.name} returned "{status.code}", which is unsupported. '
+                return Status(Code.ERROR, (text + binding_points.PRE_FLIGHT,))
             if result is not None and result.allow_parallel:
                 state.parallel_pre_bind_plugins.add(plugin.name)
         return overall
@@ -620,7 +616,7 @@ class Framework:
     ) -> StatusSteps:
         """PreBind as a generator; see `binding_points.pre_bind_steps`."""
         plugins, parallelizer = self.profile.active(interface.PreBindPlugin), self.handle.parallelizer
-        return pre_bind_steps(plugins, state, pod, node_name, parallelizer, in_pre_bind)
+        return binding_points.pre_bind_steps(plugins, state, pod, node_name, parallelizer, in_pre_bind)
 
     def run_bind_plugins(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Run Bind until a plugin answers anything but Skip; Skip where all do."""
@@ -631,7 +627,7 @@ class Framework:
                 continue
             if status is None or status.is_success:
                 return status
-            return passed_on("running Bind plugin", plugin.name, status, names_error=False)
+            return binding_points.passed_on("running Bind plugin", plugin.name, status)
         return status
 
     def run_post_bind_plugins(self, state: CycleState, pod: Pod, node_name: str) -> None:

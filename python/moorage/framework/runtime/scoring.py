@@ -16,7 +16,7 @@ from moorage.framework.plugin.nodes_view import NodesView
 from moorage.framework.plugin.status import Code, Status, error_status
 from moorage.objects import Pod
 
-from .call import StatusError, ask
+from .call import StatusError, answer_of
 
 Scores = npt.NDArray[np.int64]
 WEIGHTS = "applying score defaultWeights on Score plugins"
@@ -144,10 +144,7 @@ class NodePluginScores:
 
 def _ask(text: str, plugin: ScorePlugin, pod: Pod, function: Callable[..., Any], *arguments: Any) -> Any:
     """The answer of a plugin; StatusError where it fails."""
-    try:
-        answer = ask(plugin, pod, function, *arguments)
-    except StatusError as error:
-        raise StatusError(error_status(text, error.status)) from error
+    answer = answer_of(plugin, pod, function, *arguments)
     if isinstance(answer, Status):
         raise StatusError(error_status(text, answer))
     return answer

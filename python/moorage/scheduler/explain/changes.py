@@ -15,19 +15,7 @@ from moorage._core.base.selectors import pod_matches_node_selector
 from moorage.objects import Node, NodeSelectorRequirement, ObjectMeta, Pod, PodSpec, Taint, Toleration
 from moorage.objects.model.node import NodeSpec, NodeStatus
 
-from .constraints import (
-    EVERY_TAINT,
-    Constraint,
-    finer_constraints,
-    has_pod_terms,
-    request_constraints,
-    term_constraints,
-    tolerate,
-    toleration_of,
-    topology_keys,
-    without_node_selection,
-    without_pod_terms,
-)
+from . import constraints
 from .lowering import Edit, effective, lower
 from .probe import Probe
 from .quantity_text import quantity_text
@@ -104,7 +92,7 @@ class Change:
     node_name: str = ""
     eligible_nodes: int = 0
     toleration: Toleration | None = None
-    constraint: Constraint | None = None
+    constraint: constraints.Constraint | None = None
     node: Node | None = field(default=None, repr=False)
 
 
@@ -127,7 +115,7 @@ def find_changes(probe: Probe) -> list[Change]:
 def _lower_requests(probe: Probe) -> Iterator[Change]:
     """Per resource, the largest request that fits some node."""
     table = probe.table
-    for constraint in request_constraints(probe.requirements.resources):
+    for constraint in constraints.request_constraints(probe.requirements.resources):
         resource = constraint.name
         rows = probe.feasible(constraint.drop(probe.pod))
         if not len(rows):
@@ -161,8 +149,8 @@ def _lower_text(resource: str, edits: list[Edit], before: str, after: str) -> st
 
 def _tolerations(probe: Probe) -> Iterator[Change]:
     for taints in _single_key_taints(probe):
-        toleration = toleration_of(taints)
-        pod = tolerate(probe.pod, toleration)
+        toleration = constraints.toleration_of(taints)
+        pod = constraints.tolerate(probe.pod, toleration)
         feasible = probe.count_feasible(pod)
         if feasible:
             value = f"={toleration.value}" if toleration.value else ""
@@ -173,8 +161,8 @@ def _tolerations(probe: Probe) -> Iterator[Change]:
 def _single_key_taints(probe: Probe) -> list[tuple[Taint, ...]]:
     """Taints of one key because of which alone a node is infeasible; only the most frequent ones."""
     counts: Counter[tuple[Taint, ...]] = Counter()
-    loose = replace(probe.pod, spec=without_pod_terms(probe.pod.spec))
-    for node in probe.nodes(probe.feasible(tolerate(loose, EVERY_TAINT))):
+    loose = replace(probe.pod, spec=constraints.without_pod_terms(probe.pod.spec))
+    for node in probe.nodes(probe.feasible(constraints.tolerate(loose, constraints.EVERY_TAINT))):
         taints = tuple(probe.requirements.untolerated(node))
         if len({taint.key for taint in taints}) == 1:
             counts[taints] += 1
@@ -182,7 +170,7 @@ def _single_key_taints(probe: Probe) -> list[tuple[Taint, ...]]:
 
 
 def _drops(probe: Probe) -> Iterator[Change]:
-    for constraint in (*term_constraints(probe.pod), *finer_constraints(probe.pod)):
+    for constraint in (*constraints.term_constraints(probe.pod), *constraints.finer_constraints(probe.pod)):
         pod = constraint.drop(probe.pod)
         feasible = probe.count_feasible(pod)
         if feasible:
@@ -194,7 +182,7 @@ def _drops(probe: Probe) -> Iterator[Change]:
 
 def _labels(probe: Probe) -> Iterator[Change]:
     """Labels that make a node feasible which does not have them."""
-    depends_on_pods = has_pod_terms(probe.pod.spec)
+    depends_on_pods = constraints.has_pod_terms(probe.pod.spec)
     nodes = _candidates(probe)
     labels = dict.fromkeys(_wanted_labels(probe.pod.spec))
     if depends_on_pods:
@@ -228,7 +216,7 @@ def _labels(probe: Probe) -> Iterator[Change]:
 
 def _candidates(probe: Probe) -> list[Node]:
     """Nodes that are infeasible only by nodeSelector, required node affinity and terms about other pods."""
-    spec = without_pod_terms(without_node_selection(probe.pod.spec))
+    spec = constraints.without_pod_terms(constraints.without_node_selection(probe.pod.spec))
     return probe.nodes(probe.feasible(replace(probe.pod, spec=spec))) if spec != probe.pod.spec else []
 
 
@@ -249,7 +237,7 @@ def _selected(spec: PodSpec, nodes: list[Node], key: str, value: str) -> list[No
 
 def _topology_labels(spec: PodSpec, nodes: list[Node]) -> Iterator[tuple[str, str]]:
     """The largest domains of each topology, which a node without one could join."""
-    for key in sorted(topology_keys(spec) - {HOSTNAME}):
+    for key in sorted(constraints.topology_keys(spec) - {HOSTNAME}):
         domains = Counter(node.metadata.labels[key] for node in nodes if key in node.metadata.labels)
         for value, _ in sorted(domains.items(), key=lambda each: (-each[1], each[0]))[:MOST_DOMAINS]:
             yield key, value
@@ -288,7 +276,7 @@ def _nodes(probe: Probe) -> Iterator[Change]:
     smallest."""
     spec = probe.pod.spec
     selected = {requirement.key for requirement in _requirements(spec)} | (spec.node_selector or {}).keys()
-    keys = sorted((selected | topology_keys(spec)) - {HOSTNAME, ZONE})
+    keys = sorted((selected | constraints.topology_keys(spec)) - {HOSTNAME, ZONE})
     tried: set[object] = set()
     done: set[object] = set()
     for node in probe.nodes(_by_size(probe)):

@@ -11,17 +11,8 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from moorage.objects import (
-    Container,
-    NodeSelector,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
-    Pod,
-    PodSpec,
-    Taint,
-    Toleration,
-)
-from moorage.objects.model.pod import ContainerPort, PodAffinity, PodAffinityTerm
+from moorage.objects import Container, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint
+from moorage.objects.model.pod import ContainerPort, PodAffinity, PodAffinityTerm, PodSpec, Toleration
 
 from .lowering import drop_request
 from .probe import Probe

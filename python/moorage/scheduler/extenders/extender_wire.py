@@ -12,13 +12,7 @@ from msgspec import Raw, field
 from msgspec.json import Decoder
 
 from moorage.errors import ExtenderError
-from moorage.framework.configuration.go_structs import (
-    DecodeError,
-    GoType,
-    decode_leniently,
-    go_fields,
-    parse_first,
-)
+from moorage.framework.configuration import go_structs
 from moorage.framework.configuration.types import Part
 from moorage.objects.model.meta import Int64
 
@@ -108,12 +102,12 @@ class Answer:
         self.is_list = bool(list_name)
         self.struct = struct
         self.decoder = Decoder((list[struct] if list_name else struct) | None)  # type: ignore[valid-type]
-        go_type = GoType(f"v1.{struct.__name__}", "struct", struct=struct)
-        self.go_type = GoType(list_name, "list", item=go_type) if list_name else go_type
+        go_type = go_structs.GoType(f"v1.{struct.__name__}", "struct", struct=struct)
+        self.go_type = go_structs.GoType(list_name, "list", item=go_type) if list_name else go_type
 
     def respell(self, body: bytes) -> bytes:
         """The response with the names of Go for its outermost fields, without unknown ones."""
-        names = {name.lower(): name for name in go_fields(self.struct)}
+        names = {name.lower(): name for name in go_structs.go_fields(self.struct)}
 
         def spell(members: dict[str, Raw]) -> dict[str, Raw]:
             return {names[key.lower()]: value for key, value in members.items() if key.lower() in names}
@@ -168,8 +162,8 @@ def _long(body: bytes, answer: Answer) -> Any:
         raise ExtenderError(f"json: cannot unmarshal into {answer.go_type.name}: {error}") from None
 
 
-def _as_go_reads(body: bytes, type_: GoType) -> Any:
+def _as_go_reads(body: bytes, type_: go_structs.GoType) -> Any:
     try:
-        return decode_leniently(parse_first(body.decode(errors="replace")), type_)
-    except DecodeError as error:
+        return go_structs.decode_leniently(go_structs.parse_first(body.decode(errors="replace")), type_)
+    except go_structs.DecodeError as error:
         raise ExtenderError(str(error)) from None

@@ -19,13 +19,7 @@ from moorage._core.decide.pod_batch import PodBatch, Sink
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_spec import bound
 from moorage.cache import Transaction
-from moorage.framework.plugin.interface import (
-    Assignments,
-    NominatingInfo,
-    PermitPlugin,
-    Placement,
-    PlacementGeneratePlugin,
-)
+from moorage.framework import Assignments, NominatingInfo, PermitPlugin, Placement, PlacementGeneratePlugin
 from moorage.framework.runtime.binding_points import WAITING
 from moorage.framework.runtime.placements import make_placements, placements_to_find, score_placements
 from moorage.objects import Pod, PodGroup

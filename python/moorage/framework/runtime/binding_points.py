@@ -18,7 +18,7 @@ WAITING = "one or more plugins asked to wait and no plugin rejected pod"
 PRE_FLIGHT = "It is supposed to return Success, Skip, or Error status"
 
 
-def passed_on(text: str, name: str, status: Status, names_error: bool = False) -> Status:
+def passed_on(text: str, name: str, status: Status) -> Status:
     """The status that the runtime makes of a plugin's failure.
 
     Parameters
@@ -28,8 +28,6 @@ def passed_on(text: str, name: str, status: Status, names_error: bool = False) -
     name : str
         The plugin's.
     status : Status
-    names_error : bool, optional
-        Whether an Error has the plugin's name, too.
 
     Returns
     -------
@@ -38,7 +36,7 @@ def passed_on(text: str, name: str, status: Status, names_error: bool = False) -
     """
     if status.is_rejected:
         return status.with_plugin(name)
-    return error_status(f'{text} "{name}"', status, name if names_error else "")
+    return error_status(f'{text} "{name}"', status)
 
 
 def ask_permit(

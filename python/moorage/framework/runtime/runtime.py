@@ -529,9 +529,7 @@ class Framework:
         for plugin in self.profile.active(interface.ReservePlugin):
             status = ask_status(plugin, pod, plugin.reserve, state, pod, node_name)
             if status is not None and not status.is_success:
-                return binding_points.passed_on(
-                    "running Reserve plugin", plugin.name, status, names_error=False
-                )
+                return binding_points.passed_on("running Reserve plugin", plugin.name, status)
         state.reserved = True
         return None
 
@@ -564,10 +562,8 @@ class Framework:
             if status is None or status.is_success:
                 continue
             if not status.is_wait:
-                failed = binding_points.passed_on(
-                    "running Permit plugin", plugin.name, status, names_error=True
-                )
-                return failed, {}
+                failed = binding_points.passed_on("running Permit plugin", plugin.name, status)
+                return failed.with_plugin(plugin.name), {}
             timeouts[plugin.name] = min(seconds, MAX_TIMEOUT)
             last = status
         return (None if last is None else last.append_reason(binding_points.WAITING)), timeouts

@@ -103,7 +103,7 @@ def by_evaluator(one: Scheduler, asked: Pod) -> list[Any]:
     """The same where no plugin's kernel decides about a node with victims gone but one at a time."""
     with (
         patch.object(default_preemption, "preemptor_of", lambda *given: None),
-        patch.object(dry_run, "framework_of", lambda *given: None),
+        patch.object(dry_run.PreemptionDryRuns, "framework_of", lambda *given: None),
     ):
         return outcome(one, asked)
 

@@ -12,7 +12,18 @@ from tests.core.inside import dump
 from tests.core.make import ZONE, node, pod, port
 from tests.framework.make import UNSCHEDULABLE, make, status
 from tests.preemption.twin import Twin
-from tests.preemption.world import HOST, budget, cycle, find, full, preemptor, terminating, victim, victims
+from tests.preemption.world import (
+    HOST,
+    budget,
+    cycle,
+    find,
+    full,
+    handle,
+    preemptor,
+    terminating,
+    victim,
+    victims,
+)
 
 import moorage as mo
 from moorage.framework.plugin.interface import NominatingInfo
@@ -26,7 +37,7 @@ from moorage.objects.model.pod import (
     TopologySpreadConstraint,
 )
 from moorage.plugins.registry import default_profile
-from moorage.preemption.dry_run import dry_run_preemption, select_victims_on_node
+from moorage.preemption.dry_run import PreemptionDryRuns
 from moorage.scheduler import Profile
 
 LABELS = {"app": "x"}
@@ -35,10 +46,11 @@ LABELS = {"app": "x"}
 def selected(asked: Pod, *pods: Pod, budgets: Any = (), **settings: Any) -> tuple[list[str], int, str]:
     """Victims on node a, violations, and why not."""
     one = full(*pods, **settings)
-    handle, state, _ = cycle(one, asked)
+    its, state, _ = cycle(one, asked)
     info = one.cache.node_info("a")
     assert info is not None
-    there, violations, failed = select_victims_on_node(handle, state.clone(), asked, info.clone(), budgets)
+    runs = PreemptionDryRuns(its, state, asked, budgets)
+    there, violations, failed = runs.select_victims_on_node(info)
     return [each.name for each in there], violations, "" if failed is None else failed.message()
 
 
@@ -216,8 +228,8 @@ def test_victims_that_are_all_reprieved_are_an_error() -> None:
 
 
 def find_after_rejection(one: Any) -> str:
-    handle, state, statuses = cycle(one, preemptor(1))
-    candidates, rejected = dry_run_preemption(handle, state, preemptor(1), list(statuses), (), 0, 9)
+    its, state, statuses = cycle(one, preemptor(1))
+    candidates, rejected = PreemptionDryRuns(its, state, preemptor(1), ()).run(list(statuses), 0, 9)
     assert candidates == []
     return str(rejected["a"].message())
 
@@ -237,7 +249,9 @@ def five(**settings: Any) -> Any:
     [(0, 5, "abcde"), (0, 2, "ab"), (3, 2, "de"), (3, 4, "deab"), (4, 1, "e"), (0, 1, "a")],
 )
 def test_it_ends_with_enough_candidates(offset: int, wanted: int, names: str) -> None:
-    found = find(five(), preemptor(), offset=lambda nodes: offset, wanted=lambda nodes: wanted)
+    one = five()
+    handle(one).preemption_offset = lambda pod, nodes: offset
+    found = find(one, preemptor(), limits=(0, wanted))
     assert [one.name for one in found.candidates] == list(names)
     assert found.potential == list(NAMES)
 
@@ -247,7 +261,8 @@ def test_it_ends_with_enough_candidates(offset: int, wanted: int, names: str) ->
 )
 def test_those_that_violate_come_last_and_are_not_enough(offset: int, wanted: int, names: str) -> None:
     one = five(others=[budget(0, LABELS)])
-    found = find(one, preemptor(), offset=lambda nodes: offset, wanted=lambda nodes: wanted)
+    handle(one).preemption_offset = lambda pod, nodes: offset
+    found = find(one, preemptor(), limits=(0, wanted))
     assert [each.name for each in found.candidates] == list(names)
     assert [each.victims.num_pdb_violations for each in found.candidates] == [int(n in "bd") for n in names]
 
@@ -312,8 +327,7 @@ def test_the_twin_selects_the_same(made: tuple[Twin, list[Any]]) -> None:
     for name in twin.pods:
         info = one.cache.node_info(name)
         assert info is not None
-        got, violations, failed = select_victims_on_node(
-            engine.handle.preempt_handle(), state.clone(), twin.asked, info.clone(), budgets
-        )
+        runs = PreemptionDryRuns(engine.handle.preempt_handle(), state, twin.asked, budgets)
+        got, violations, failed = runs.select_victims_on_node(info)
         names = None if failed is not None else ([each.name for each in got], violations)
         assert names == twin.select(name, budgets)

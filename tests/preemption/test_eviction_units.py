@@ -43,7 +43,7 @@ from moorage.objects.model.pod_group import (
     PodGroup,
     SingleDisruptionMode,
 )
-from moorage.preemption.dry_run import select_victims_on_node
+from moorage.preemption.dry_run import PreemptionDryRuns
 from moorage.preemption.eviction_units import Units
 from moorage.preemption.importance import Unit, units_by_importance, violations
 from moorage.preemption.pick import pick_one_node
@@ -368,9 +368,8 @@ def test_the_twin_selects_the_same(made: tuple[UnitTwin, list[Any], list[PodGrou
     for name in twin.pods:
         info = one.cache.node_info(name)
         assert info is not None
-        got, cost, failed = select_victims_on_node(
-            engine.handle.preempt_handle(), state.clone(), twin.asked, info.clone(), budgets
-        )
+        runs = PreemptionDryRuns(engine.handle.preempt_handle(), state, twin.asked, budgets)
+        got, cost, failed = runs.select_victims_on_node(info)
         seen = None if failed is not None else ([each.name for each in got], cost)
         assert seen == twin.select(name, budgets)
         expected[name] = seen

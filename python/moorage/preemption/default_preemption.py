@@ -13,8 +13,8 @@ from moorage.framework.profiles.in_core import CorePostFilter
 from moorage.framework.runtime.preempt_handle import PreemptHandle
 from moorage.objects import Pod
 
-from .eligibility import NEVER, NO_VICTIMS, num_candidates, reason_against_pod, why_not_eligible
-from .evaluator import FoundCandidates, find_candidates, no_candidates, preempt, preempt_in_core, preemptor_of
+from .eligibility import NEVER, NO_VICTIMS, reason_against_pod, why_not_eligible
+from .evaluator import find_candidates, no_candidates, preempt, preempt_in_core, preemptor_of
 from .eviction_units import groups_of
 
 if TYPE_CHECKING:
@@ -108,46 +108,16 @@ class DefaultPreemption(fwk.PreEnqueuePlugin, CorePostFilter, fwk.EnqueueExtensi
     ) -> tuple[fwk.PostFilterResult | None, fwk.Status | None]:
         nodes, preemptor = len(statuses), preemptor_of(handle, pod, statuses)
         if preemptor is None:
-            found = self.find_candidates(state, pod, statuses)
+            found = find_candidates(handle, state, pod, statuses, self.limits)
             return preempt(handle, pod, found, nodes, self.name)
         if message := why_not_eligible(handle.handle, pod, statuses):
             return None, fwk.Status(fwk.Code.UNSCHEDULABLE, (message,))
-        return preempt_in_core(preemptor, handle, state, pod, nodes, self.args, self.name)
+        return preempt_in_core(preemptor, handle, state, pod, nodes, self.limits, self.name)
 
-    def find_candidates(
-        self,
-        state: fwk.CycleState,
-        pod: Pod,
-        statuses: Mapping[str, fwk.Status],
-        handle: PreemptHandle | None = None,
-    ) -> FoundCandidates:
-        """Look for nodes where evictions would make room; nothing is changed.
-
-        Parameters
-        ----------
-        state : CycleState
-            After PreFilter and Filter have run for the pod.
-        pod : Pod
-        statuses : mapping of str to Status
-            By node name why the node was rejected, in list order.
-        handle : PreemptHandle, optional
-            Whose cache and filters to use; by default the plugin's own.
-
-        Returns
-        -------
-        FoundCandidates
-        """
-        handle = handle or self._handle()
-        percentage = self.args["minCandidateNodesPercentage"]
-        absolute = self.args["minCandidateNodesAbsolute"]
-        return find_candidates(
-            handle,
-            state,
-            pod,
-            statuses,
-            lambda nodes: handle.handle.preemption_offset(pod, nodes),
-            lambda nodes: num_candidates(nodes, percentage, absolute),
-        )
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The least numbers of candidates: in percent of the potential nodes, and absolute."""
+        return self.args["minCandidateNodesPercentage"], self.args["minCandidateNodesAbsolute"]
 
     def may_preempt(self, shape: Shape, potential: int) -> bool:
         """Whether some pod could be evicted.

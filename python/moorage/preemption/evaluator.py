@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
@@ -23,8 +23,8 @@ from moorage.framework.runtime.preempt_handle import PreemptHandle
 from moorage.objects import Pod
 
 from .actuation import prepare_candidate
-from .dry_run import dry_run_preemption, status_of
-from .eligibility import NO_VICTIM, potential_nodes, why_not_eligible
+from .dry_run import PreemptionDryRuns, status_of
+from .eligibility import NO_VICTIM, num_candidates, potential_nodes, why_not_eligible
 from .eviction_units import Units
 from .pick import Candidate, pick_one_node
 
@@ -44,7 +44,7 @@ class FoundCandidates:
     potential : list of str
         The nodes where evictions could help, in list order.
     candidates : list of Candidate
-        See `dry_run_preemption`.
+        See `PreemptionDryRuns`.
     rejected : dict of str to Status
         Why the other potential nodes that were tried are no candidates.
     """
@@ -100,8 +100,7 @@ def find_candidates(
     state: CycleState,
     pod: Pod,
     statuses: Mapping[str, Status],
-    offset: Callable[[int], int] = lambda nodes: 0,
-    wanted: Callable[[int], int] = lambda nodes: nodes,
+    limits: tuple[int, int] | None = None,
 ) -> FoundCandidates:
     """Look for nodes on which a pod would fit after evictions; nothing is changed.
 
@@ -113,8 +112,9 @@ def find_candidates(
     pod : Pod
     statuses : mapping of str to Status
         By node name why the node was rejected, in list order.
-    offset, wanted : callable
-        Return these arguments of `dry_run_preemption` for a number of potential nodes.
+    limits : (int, int), optional
+        minCandidateNodesPercentage and minCandidateNodesAbsolute, which end the dry runs. By default all
+        potential nodes are tried, in list order.
 
     Returns
     -------
@@ -125,16 +125,12 @@ def find_candidates(
     nodes = potential_nodes(statuses)
     if not nodes:
         return FoundCandidates()
-    found = dry_run_preemption(
-        handle,
-        state,
-        pod,
-        nodes,
-        handle.pod_disruption_budgets(),
-        offset(len(nodes)),
-        wanted(len(nodes)),
-    )
-    return FoundCandidates("", nodes, *found)
+    offset, wanted = 0, len(nodes)
+    if limits is not None:
+        offset = handle.handle.preemption_offset(pod, len(nodes))
+        wanted = num_candidates(len(nodes), *limits)
+    runs = PreemptionDryRuns(handle, state, pod, handle.pod_disruption_budgets())
+    return FoundCandidates("", nodes, *runs.run(nodes, offset, wanted))
 
 
 def call_extenders(
@@ -290,7 +286,7 @@ def preempt_in_core(
     state: CycleState,
     pod: Pod,
     nodes: int,
-    arguments: Mapping[str, int],
+    limits: tuple[int, int],
     plugin_name: str,
 ) -> tuple[NominatingInfo | None, Status | None]:
     """Evict pods for a pod that is eligible, from the node that the core chooses.
@@ -320,11 +316,7 @@ def preempt_in_core(
     table = handle.handle.cache.state.table
     with handle.handle.cache.lock:
         potential = preemptor.begin(pod_class, handle.pod_disruption_budgets(), node_name, pinned)
-        choice = potential and preemptor.choose(
-            handle.handle.preemption_offset(pod, potential),
-            arguments["minCandidateNodesPercentage"],
-            arguments["minCandidateNodesAbsolute"],
-        )
+        choice = potential and preemptor.choose(handle.handle.preemption_offset(pod, potential), *limits)
         if not choice:
             return _no_candidate(preemptor, handle.handle, state, nodes)
     row, violations, victims = choice

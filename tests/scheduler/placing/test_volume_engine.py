@@ -30,9 +30,8 @@ from moorage.objects.model.pod import (
 )
 from moorage.plugins.node_volume_limits import NodeVolumeLimits
 from moorage.plugins.registry import default_profile
-from moorage.preemption import dry_run
 from moorage.preemption.default_preemption import DefaultPreemption
-from moorage.preemption.dry_run import dry_run_in_core
+from moorage.preemption.dry_run import PreemptionDryRuns
 from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.examine_preemption import examine_preemption
@@ -192,11 +191,13 @@ def test_dry_runs_in_the_core_find_what_those_with_plugins_find(
     one.sync()
     runs = []
 
+    in_core_before = PreemptionDryRuns.in_core
+
     def counted(*given: Any) -> Any:
         runs.append(given)
-        return dry_run_in_core(*given)
+        return in_core_before(*given)
 
-    monkeypatch.setattr(dry_run, "dry_run_in_core", counted)
+    monkeypatch.setattr(PreemptionDryRuns, "in_core", counted)
     found = examine_preemption(one.engines["default-scheduler"], asked).found
     assert len(runs) == in_core
     monkeypatch.setattr(VolumePlugin, "fits_everywhere", lambda *given: False)

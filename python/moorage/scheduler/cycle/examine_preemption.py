@@ -85,10 +85,8 @@ def examine_preemption(engine: Engine, pod: Pod, everywhere: bool = True) -> Pre
     if not statuses:
         return PreemptionExamination()
     plugin = next((p for p in engine.profile.at(PostFilterPlugin) if isinstance(p, DefaultPreemption)), None)
-    if everywhere or plugin is None:
-        found = find_candidates(engine.handle.preempt_handle(), state, pod, statuses)
-    else:
-        found = plugin.find_candidates(state, pod, statuses, engine.handle.preempt_handle())
+    limits = None if everywhere or plugin is None else plugin.limits
+    found = find_candidates(engine.handle.preempt_handle(), state, pod, statuses, limits)
     return PreemptionExamination(found, pick_one_node(found.candidates))
 
 

@@ -4,7 +4,6 @@
 API of this framework, of 2019.
 """
 
-from .plugin.cycle_state import NOT_FOUND as NOT_FOUND
 from .plugin.cycle_state import CycleState as CycleState
 from .plugin.cycle_state import NotFoundError as NotFoundError
 from .plugin.events import QUEUE as QUEUE
@@ -13,10 +12,7 @@ from .plugin.events import ActionType as ActionType
 from .plugin.events import ClusterEvent as ClusterEvent
 from .plugin.events import ClusterEventWithHint as ClusterEventWithHint
 from .plugin.events import QueueingHint as QueueingHint
-from .plugin.handle import Event as Event
-from .plugin.handle import EventRecorder as EventRecorder
 from .plugin.handle import FrameworkHandle as FrameworkHandle
-from .plugin.handle import Parallelizer as Parallelizer
 from .plugin.interface import MAX_NODE_SCORE as MAX_NODE_SCORE
 from .plugin.interface import Assignments as Assignments
 from .plugin.interface import BindPlugin as BindPlugin
@@ -52,8 +48,6 @@ from .plugin.status import Code as Code
 from .plugin.status import Status as Status
 from .plugin.status import as_status as as_status
 from .plugin.waiting_pods import WaitingPod as WaitingPod
-from .profiles.build_profiles import make_profiles as make_profiles
-from .profiles.native_library import load_native_plugin as load_native_plugin
 from .profiles.plugin_registry import Registry as Registry
 from .profiles.plugin_registry import installed_plugins as installed_plugins
 from .profiles.profile import Profile as Profile

@@ -7,12 +7,10 @@ from functools import lru_cache
 from os import PathLike
 from typing import Any
 
+from moorage.framework import Plugin, Profile, Registry, installed_plugins
 from moorage.framework.configuration import DEFAULT_GATES, KubeSchedulerConfiguration, load_configuration
 from moorage.framework.configuration.defaults import default_args
 from moorage.framework.configuration.go_structs import write
-from moorage.framework.plugin.interface import Plugin
-from moorage.framework.profiles.plugin_registry import Registry, installed_plugins
-from moorage.framework.profiles.profile import Profile
 from moorage.preemption.default_preemption import DefaultPreemption
 
 from .default_binder import DefaultBinder

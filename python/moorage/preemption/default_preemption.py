@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from moorage import framework as fwk
 from moorage._core.decide.bulk_operations import has_pods_below
-from moorage.errors import MoorageError
 from moorage.framework.plugin.events import POD, on
 from moorage.framework.profiles.in_core import CorePostFilter
 from moorage.framework.runtime.preempt_handle import PreemptHandle
@@ -91,7 +90,7 @@ class DefaultPreemption(fwk.PreEnqueuePlugin, CorePostFilter, fwk.EnqueueExtensi
         status : Status or None
             None (Success) if victims were evicted; else the reason why not.
         """
-        handle = self._handle()
+        handle = self.required_handle().preempt_handle()
         if reason := reason_against_pod(handle.handle, pod):
             return None, fwk.Status(fwk.Code.UNSCHEDULABLE, (PREFIX + reason,), self.name)
         self.preempting.add(pod.metadata.uid)
@@ -134,7 +133,7 @@ class DefaultPreemption(fwk.PreEnqueuePlugin, CorePostFilter, fwk.EnqueueExtensi
         """
         if not potential or not shape.may_preempt or self.reason_against:
             return False
-        handle = self._handle().handle
+        handle = self.required_handle()
         groups = groups_of(handle)
         if groups is not None and groups.lowest_priority_of_whole < shape.priority:
             return True
@@ -164,9 +163,3 @@ class DefaultPreemption(fwk.PreEnqueuePlugin, CorePostFilter, fwk.EnqueueExtensi
             return PREFIX + NEVER, False
         reasons = dict.fromkeys(NO_VICTIMS.reasons, potential) if potential else {}
         return PREFIX + no_candidates(nodes, reasons, nodes - potential), True
-
-    def _handle(self) -> PreemptHandle:
-        """The plugin's handle; MoorageError outside a scheduler."""
-        if self.handle is None:
-            raise MoorageError(f'plugin "{self.name}" is not part of a scheduler')
-        return self.handle.preempt_handle()

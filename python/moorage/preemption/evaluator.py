@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
@@ -17,6 +17,7 @@ from hashlib import blake2b
 from moorage._core.preempt.preemptor import Preemptor
 from moorage.errors import ExtenderError, MoorageError
 from moorage.framework import Code, CycleState, FrameworkHandle, NominatingInfo, Status, as_status
+from moorage.framework.configuration.field_errors import aggregate
 from moorage.framework.plugin.extender import Extender, Victims
 from moorage.framework.plugin.status import NodeToStatus, fit_error
 from moorage.framework.runtime.preempt_handle import PreemptHandle
@@ -57,7 +58,7 @@ class FoundCandidates:
     @property
     def error(self) -> str:
         """The errors of the nodes that could not be tried, in one text; "" if there are none."""
-        return join_errors(status.message() for status in self.rejected.values() if status.code == Code.ERROR)
+        return aggregate(status.message() for status in self.rejected.values() if status.code == Code.ERROR)
 
     def text(self, nodes: int) -> str:
         """Return why there is no candidate, as upstream's FitError has it.
@@ -69,12 +70,6 @@ class FoundCandidates:
         """
         reasons = Counter(reason for status in self.rejected.values() for reason in status.reasons)
         return no_candidates(nodes, reasons, nodes - len(self.rejected))
-
-
-def join_errors(errors: Iterable[str]) -> str:
-    """Join distinct errors to one text, as apimachinery's Aggregate does; "" of none."""
-    distinct = list(dict.fromkeys(errors))
-    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]" if distinct else ""
 
 
 def no_candidates(nodes: int, reasons: Mapping[str, int], unresolvable: int) -> str:
@@ -331,7 +326,7 @@ def _no_candidate(
     verdicts, fitting = preemptor.rejections()
     if fitting:
         name = handle.cache.state.table.row_name
-        return None, as_status(MoorageError(join_errors(NO_VICTIM.format(name(row)) for row in fitting)))
+        return None, as_status(MoorageError(aggregate(NO_VICTIM.format(name(row)) for row in fitting)))
     framework, reasons = handle.framework, Counter[str]()
     assert framework is not None
     for verdict, count in verdicts.items():

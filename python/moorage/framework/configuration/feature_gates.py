@@ -127,17 +127,8 @@ _OF_THE_SCHEDULER: dict[tuple[Stage, bool, Effect], dict[str, str]] = {
 }
 """Stage, default and effect to gates with their reasons."""
 
-_LOCKED = frozenset(
-    (
-        "DRAAdminAccess",
-        "DynamicResourceAllocation",
-        "InPlacePodVerticalScaling",
-        "NodeInclusionPolicyInPodTopologySpread",
-        "SchedulerQueueingHints",
-        "SidecarContainers",
-        "VolumeAttributesClass",
-    )
-)
+_NOT_LOCKED = frozenset({"DRAPrioritizedList"})
+"""GA gates that can be set; all others are locked."""
 
 _OF_OTHERS: dict[str, dict[Stage, str]] = {
     "Only kube-apiserver reads it.": {
@@ -211,7 +202,8 @@ _OF_OTHERS: dict[str, dict[Stage, str]] = {
 def _gates() -> Iterator[Gate]:
     for (stage, default, effect), reasons in _OF_THE_SCHEDULER.items():
         for name, reason in reasons.items():
-            yield Gate(name, stage, default, effect, reason, is_locked=name in _LOCKED)
+            is_locked = stage is Stage.GA and name not in _NOT_LOCKED
+            yield Gate(name, stage, default, effect, reason, is_locked)
     for reason, stages in _OF_OTHERS.items():
         for stage, names in stages.items():
             for word in names.split():

@@ -35,7 +35,9 @@ def validate(configuration: types.KubeSchedulerConfiguration, gates: Gates) -> s
         which upstream's order is that of a Go map, are in the order of the fields.
     """
     config = configuration
-    errors = _client_connection(config.client_connection)
+    errors = []
+    if (burst := config.client_connection.burst) < 0:
+        errors.append(invalid("clientConnection.burst", burst, "must be non-negative"))
     errors += _leader_election(config.leader_election)
     if (config.parallelism or 0) <= 0:
         detail = "should be an integer value greater than zero"
@@ -50,12 +52,6 @@ def validate(configuration: types.KubeSchedulerConfiguration, gates: Gates) -> s
         detail = "must be greater than or equal to PodInitialBackoffSeconds"
         errors.append(invalid("podMaxBackoffSeconds", longest, detail))
     return aggregate(errors + _extenders(config.extenders or []))
-
-
-def _client_connection(connection: types.ClientConnectionConfiguration) -> list[str]:
-    if connection.burst >= 0:
-        return []
-    return [invalid("clientConnection.burst", connection.burst, "must be non-negative")]
 
 
 def _leader_election(election: types.LeaderElectionConfiguration) -> list[str]:
@@ -269,10 +265,14 @@ def _node_affinity(args: plugin_args.NodeAffinityArgs, path: str) -> list[str]:
         return []
     errors = []
     if affinity.required is not None:
-        required_path = f"{path}.requiredDuringSchedulingIgnoredDuringExecution"
-        errors += node_selector_errors(affinity.required, required_path)
-    preferred_path = f"{path}.preferredDuringSchedulingIgnoredDuringExecution"
-    return errors + preferred_term_errors(affinity.preferred or [], preferred_path)
+        terms = f"{path}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+        for i, term in enumerate(affinity.required.node_selector_terms or ()):
+            errors += _term_errors(term, f"{terms}[{i}]")
+    for i, preferred in enumerate(affinity.preferred or ()):
+        if preferred.weight:
+            where = f"{path}.preferredDuringSchedulingIgnoredDuringExecution[{i}]"
+            errors += _term_errors(preferred.preference, where)
+    return errors
 
 
 def _balanced_allocation(args: plugin_args.NodeResourcesBalancedAllocationArgs, path: str) -> list[str]:
@@ -291,8 +291,8 @@ def _pod_topology_spread(args: plugin_args.PodTopologySpreadArgs, path: str) -> 
     constraints = args.default_constraints or []
     type_path = f"{path}.defaultingType"
     errors = []
-    if args.defaulting_type not in (plugin_args.SYSTEM_DEFAULTING, plugin_args.LIST_DEFAULTING):
-        known = (plugin_args.SYSTEM_DEFAULTING, plugin_args.LIST_DEFAULTING)
+    known = (plugin_args.SYSTEM_DEFAULTING, plugin_args.LIST_DEFAULTING)
+    if args.defaulting_type not in known:
         errors.append(unsupported(type_path, args.defaulting_type, known))
     elif args.defaulting_type == plugin_args.SYSTEM_DEFAULTING and constraints:
         errors.append(invalid(type_path, args.defaulting_type, "when .defaultConstraints are not empty"))
@@ -395,7 +395,10 @@ def _strategy(strategy: plugin_args.ScoringStrategy) -> list[str]:
     errors = []
     if strategy.type not in _STRATEGIES:
         errors.append(unsupported("scoringStrategy.type", strategy.type, _STRATEGIES))
-    errors += _weights(strategy.resources or [], "scoringStrategy.resources")
+    for i, resource in enumerate(strategy.resources or ()):
+        if not 0 < resource.weight <= 100:
+            detail = f"resource weight of {resource.name} not in valid range (0, 100]"
+            errors.append(invalid(f"scoringStrategy.resources[{i}].weight", resource.weight, detail))
     path = "scoringStrategy.requestedToCapacityRatio"
     ratio = strategy.requested_to_capacity_ratio
     if strategy.type != plugin_args.REQUESTED_TO_CAPACITY_RATIO:
@@ -404,18 +407,6 @@ def _strategy(strategy: plugin_args.ScoringStrategy) -> list[str]:
     if ratio is None:
         return [*errors, required(path, "must be specified when type is RequestedToCapacityRatio")]
     return errors + _shape(ratio.shape or [], f"{path}.shape")
-
-
-def _weights(resources: Sequence[plugin_args.ResourceSpec], path: str) -> list[str]:
-    return [
-        invalid(
-            f"{path}[{i}].weight",
-            resource.weight,
-            f"resource weight of {resource.name} not in valid range (0, 100]",
-        )
-        for i, resource in enumerate(resources)
-        if not 0 < resource.weight <= 100
-    ]
 
 
 _LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
@@ -429,23 +420,6 @@ def label_name_errors(name: str, path: str) -> list[str]:
         for _, _, detail in requirement_errors(name, "Exists", ())
         for reason in detail.split("; ")
     ]
-
-
-def node_selector_errors(selector: plugin_args.NodeSelector, path: str) -> list[str]:
-    """The errors of a node selector; empty terms are ignored."""
-    errors = []
-    for i, term in enumerate(selector.node_selector_terms or ()):
-        errors += _term_errors(term, f"{path}.nodeSelectorTerms[{i}]")
-    return errors
-
-
-def preferred_term_errors(terms: Sequence[plugin_args.PreferredSchedulingTerm], path: str) -> list[str]:
-    """The errors of preferred terms; empty ones and those of weight 0 are ignored."""
-    errors = []
-    for i, term in enumerate(terms):
-        if term.weight:
-            errors += _term_errors(term.preference, f"{path}[{i}]")
-    return errors
 
 
 def _term_errors(term: plugin_args.NodeSelectorTerm, path: str) -> list[str]:

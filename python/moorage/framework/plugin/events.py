@@ -232,8 +232,6 @@ _NODE_CHANGES: tuple[tuple[ActionType, Changed], ...] = (
     (ActionType.UPDATE_NODE_ANNOTATION, _differs("metadata.annotations")),
     (ActionType.UPDATE_NODE_DECLARED_FEATURE, _differs("status.declared_features")),
 )
-_NODE_EVENTS = {action: ClusterEvent(NODE, action) for action, _ in _NODE_CHANGES}
-
 _POD_CHANGES: tuple[tuple[ActionType, Changed], ...] = (
     (ActionType.UPDATE_POD_LABEL, _differs("metadata.labels")),
     (ActionType.UPDATE_POD_SCALE_DOWN, lambda old, new: _is_scaled_down(old, new)),
@@ -247,13 +245,6 @@ _POD_CHANGES: tuple[tuple[ActionType, Changed], ...] = (
     ),
     (ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, lambda old, new: _claims(old) != _claims(new)),
 )
-_POD_EVENTS = {
-    resource: {
-        action: ClusterEvent(resource, action)
-        for action in (*(action for action, _ in _POD_CHANGES), ActionType.UPDATE)
-    }
-    for resource in (ASSIGNED_POD, UNSCHEDULABLE_POD)
-}
 
 
 def node_update_events(old: Node, new: Node) -> list[ClusterEvent]:
@@ -268,7 +259,7 @@ def node_update_events(old: Node, new: Node) -> list[ClusterEvent]:
     list of ClusterEvent
         Often empty.
     """
-    return [_NODE_EVENTS[action] for action, changed in _NODE_CHANGES if changed(old, new)]
+    return [_event(NODE, action) for action, changed in _NODE_CHANGES if changed(old, new)]
 
 
 def pod_update_events(old: Pod, new: Pod) -> list[ClusterEvent]:
@@ -283,9 +274,9 @@ def pod_update_events(old: Pod, new: Pod) -> list[ClusterEvent]:
     list of ClusterEvent
         A general update where there is no other.
     """
-    events = _POD_EVENTS[ASSIGNED_POD if new.spec.node_name else UNSCHEDULABLE_POD]
-    found = [events[action] for action, changed in _POD_CHANGES if changed(old, new)]
-    return found or [events[ActionType.UPDATE]]
+    resource = ASSIGNED_POD if new.spec.node_name else UNSCHEDULABLE_POD
+    found = [_event(resource, action) for action, changed in _POD_CHANGES if changed(old, new)]
+    return found or [_event(resource, ActionType.UPDATE)]
 
 
 def same_amounts(a: Resources, b: Resources) -> bool:

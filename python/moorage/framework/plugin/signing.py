@@ -44,19 +44,12 @@ class Signer:
     """
 
     def __init__(self, profile: Profile) -> None:
-        plugins: dict[Plugin, None] = {}
         bases: tuple[type[Plugin], ...] = (PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin)
-        for base in bases:
-            plugins |= dict.fromkeys(profile.at(base))
-        found: list[SignPlugin] = []
-        for plugin in plugins:
-            if not (isinstance(plugin, SignPlugin) and plugin.can_sign):
-                found = []
-                break
-            found.append(plugin)
-        self.plugins = found
-        # By spec and labels: in-tree plugins read nothing else.
-        self._signed: dict[Any, bytes | None] | None = None if [p for p in found if not p.in_core] else {}
+        plugins = dict.fromkeys(plugin for base in bases for plugin in profile.at(base))
+        found = [plugin for plugin in plugins if isinstance(plugin, SignPlugin) and plugin.can_sign]
+        self.plugins = found if len(found) == len(plugins) else []
+        in_core = all(plugin.in_core for plugin in self.plugins)
+        self._signed: dict[Any, bytes | None] | None = {} if in_core else None
 
     def sign(self, pod: Pod) -> bytes | None:
         """The signature of a pod.

@@ -55,7 +55,7 @@ from typing import Any
 
 import msgspec
 
-from moorage.framework.plugin.status import Code, Status
+from moorage.framework.plugin.status import Status
 from moorage.preemption.importance import priority_of
 from moorage.preemption.pick import Candidate
 from moorage.scheduler.cycle.examine_preemption import PreemptionExamination
@@ -126,21 +126,16 @@ def _pre_filter(explanation: Explanation) -> Json | None:
         return None
     return {
         "plugins": outcome.plugins or [outcome.plugin],
-        "code": code_name(outcome.code),
+        "code": str(outcome.code),
         "reasons": list(outcome.reasons),
         "nodeNames": outcome.node_names or [],
     }
 
 
-def code_name(code: Code) -> str:
-    """A status code by upstream's name."""
-    return "".join(word.capitalize() for word in code.name.split("_"))
-
-
 def _status(status: Status | None) -> Json | None:
     if status is None:
         return None
-    return {"plugin": status.plugin, "code": code_name(status.code), "reasons": list(status.reasons)}
+    return {"plugin": status.plugin, "code": str(status.code), "reasons": list(status.reasons)}
 
 
 def _group(group: NodeGroup, limit: int | None) -> Json:

@@ -9,15 +9,13 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import structs
 
-from moorage._core.decide.plan import REASONS, UNRESOLVABLE
-from moorage._core.state.pod_class import Shape
 from moorage.cache import SchedulerCache, Snapshot
-from moorage.framework import Code, FilterPlugin, PostFilterPlugin, Status
-from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework import CycleState, FilterPlugin, PostFilterPlugin, Status
 from moorage.framework.plugin.group_index import PodGroups
 from moorage.framework.profiles.in_core import NativePlugin
 from moorage.framework.runtime.call import StatusError
 from moorage.framework.runtime.filtering import PreFilterRun
+from moorage.framework.runtime.kernels import rejection
 from moorage.objects.model.pod import Pod, PodStatus
 from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.scheduler.cycle.engine import Engine
@@ -140,15 +138,8 @@ def _native(engine: Engine, plugin: NativePlugin, state: CycleState) -> Numbered
     """Verdicts of a kernel on the searched nodes."""
     _, bits = engine.search.filter_verdicts(plugin.name, *state.target)
     values, inverse = np.unique(np.append(bits, np.uint64(0)), return_inverse=True)
-    statuses = [_status(plugin, int(value), state.shape) for value in values]
+    statuses = [rejection(plugin, state, int(value)) if value else None for value in values]
     return inverse[:-1].astype(np.intp), statuses
-
-
-def _status(plugin: NativePlugin, bits: int, shape: Shape) -> Status | None:
-    if not bits:
-        return None
-    code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if bits & UNRESOLVABLE else Code.UNSCHEDULABLE
-    return Status(code, plugin.reasons(bits & REASONS, shape), plugin.name)
 
 
 def _outside(engine: Engine, plugin: FilterPlugin, searched: npt.NDArray[np.int32]) -> Numbered:

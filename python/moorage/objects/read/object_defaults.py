@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from moorage._core.base.resources import pod_requests
 from moorage.errors import InputError
-from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement, Object, Resources
+from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement, Object, Resources, Struct
 from moorage.objects.model.node import Namespace, Node
 from moorage.objects.model.pod import (
     Container,
@@ -39,6 +39,7 @@ from moorage.objects.workloads.naming import Names, stable_uid
 from .decode import CLUSTER_SCOPED
 
 T = TypeVar("T", bound=Object)
+S = TypeVar("S", bound=Struct)
 
 BUILT_IN_CLASSES = {
     "system-node-critical": PriorityClass(value=2_000_001_000),
@@ -148,10 +149,16 @@ def _default_metadata(obj: T, names: Names) -> T:
 def _default_pod(pod: Pod, classes: PriorityClasses) -> Pod:
     spec = default_pod_spec(pod.spec, classes, "spec", tolerate=not pod.spec.node_name)
     spec = _merge_label_keys(spec, pod.metadata.labels)
-    status = pod.status if pod.status.phase else replace(pod.status, phase="Pending")
-    if spec is pod.spec and status is pod.status:
-        return pod
-    return replace(pod, spec=spec, status=status)
+    return _with(pod, spec=spec, status=_with(pod.status, phase=pod.status.phase or "Pending"))
+
+
+def _with(struct: S, **fields: Any) -> S:
+    """A struct with these values of fields; the struct itself if it has them."""
+    for name, value in fields.items():
+        current = getattr(struct, name)
+        if value is not current and value != current:
+            return replace(struct, **fields)
+    return struct
 
 
 def default_pod_spec(spec: PodSpec, classes: PriorityClasses, path: str, *, tolerate: bool) -> PodSpec:
@@ -182,26 +189,22 @@ def default_pod_spec(spec: PodSpec, classes: PriorityClasses, path: str, *, tole
     InputError
         The priority class does not exist.
     """
-    changes = _priority(spec, classes, path)
-    containers = tuple(_default_container(item, spec.host_network) for item in spec.containers)
-    if containers != spec.containers:
-        changes["containers"] = containers
-    init_containers = tuple(_default_container(item, spec.host_network) for item in spec.init_containers)
-    if init_containers != spec.init_containers:
-        changes["init_containers"] = init_containers
-    if spec.resources is not None and spec.resources.limits:
-        changes["resources"] = _pod_level_requests(spec.resources, containers, init_containers)
-    if not spec.scheduler_name:
-        changes["scheduler_name"] = "default-scheduler"
-    if not spec.restart_policy:
-        changes["restart_policy"] = "Always"
-    if spec.termination_grace_period_seconds is None:
-        changes["termination_grace_period_seconds"] = 30
-    if tolerate:
-        missing = tuple(_missing_tolerations(spec.tolerations))
-        if missing:
-            changes["tolerations"] = spec.tolerations + missing
-    return replace(spec, **changes) if changes else spec
+    containers = tuple([_default_container(item, spec.host_network) for item in spec.containers])
+    init_containers = tuple([_default_container(item, spec.host_network) for item in spec.init_containers])
+    resources, grace_period = spec.resources, spec.termination_grace_period_seconds
+    if resources is not None and resources.limits:
+        resources = _pod_level_requests(resources, containers, init_containers)
+    return _with(
+        spec,
+        **_priority(spec, classes, path),
+        containers=containers,
+        init_containers=init_containers,
+        resources=resources,
+        scheduler_name=spec.scheduler_name or "default-scheduler",
+        restart_policy=spec.restart_policy or "Always",
+        termination_grace_period_seconds=30 if grace_period is None else grace_period,
+        tolerations=spec.tolerations + tuple(_missing_tolerations(spec.tolerations) if tolerate else ()),
+    )
 
 
 def _priority(spec: PodSpec, classes: PriorityClasses, path: str) -> dict[str, Any]:
@@ -211,12 +214,12 @@ def _priority(spec: PodSpec, classes: PriorityClasses, path: str) -> dict[str, A
     found = _priority_class(name, classes, path)
     if found is None:
         return {"priority": 0}
-    changes: dict[str, Any] = {"priority": found.value}
-    if not name:
-        changes["priority_class_name"] = found.name
-    if spec.preemption_policy is None and found.preemption_policy is not None:
-        changes["preemption_policy"] = found.preemption_policy
-    return changes
+    policy = found.preemption_policy if spec.preemption_policy is None else spec.preemption_policy
+    return {
+        "priority": found.value,
+        "priority_class_name": name or found.name,
+        "preemption_policy": policy,
+    }
 
 
 def _priority_class(name: str, classes: PriorityClasses, path: str) -> PriorityClass | None:
@@ -295,17 +298,14 @@ def _merge_label_keys(spec: PodSpec, labels: Mapping[str, str]) -> PodSpec:
         `spec` itself if there is nothing to merge.
     """
     constraints = tuple([_constraint(one, labels) for one in spec.topology_spread_constraints])
-    if constraints != spec.topology_spread_constraints:
-        spec = replace(spec, topology_spread_constraints=constraints)
     affinity = spec.affinity
-    if affinity is None:
-        return spec
-    merged = replace(
-        affinity,
-        pod_affinity=_pod_affinity(affinity.pod_affinity, labels),
-        pod_anti_affinity=_pod_affinity(affinity.pod_anti_affinity, labels),
-    )
-    return spec if merged == affinity else replace(spec, affinity=merged)
+    if affinity is not None:
+        affinity = _with(
+            affinity,
+            pod_affinity=_pod_affinity(affinity.pod_affinity, labels),
+            pod_anti_affinity=_pod_affinity(affinity.pod_anti_affinity, labels),
+        )
+    return _with(spec, topology_spread_constraints=constraints, affinity=affinity)
 
 
 def _pod_affinity(affinity: PodAffinity | None, labels: Mapping[str, str]) -> PodAffinity | None:
@@ -313,25 +313,20 @@ def _pod_affinity(affinity: PodAffinity | None, labels: Mapping[str, str]) -> Po
         return None
     required = tuple([_term(term, labels) for term in affinity.required])
     preferred = tuple(
-        [
-            replace(weighted, pod_affinity_term=_term(weighted.pod_affinity_term, labels))
-            for weighted in affinity.preferred
-        ]
+        [_with(one, pod_affinity_term=_term(one.pod_affinity_term, labels)) for one in affinity.preferred]
     )
-    return replace(affinity, required=required, preferred=preferred)
+    return _with(affinity, required=required, preferred=preferred)
 
 
 def _term(term: PodAffinityTerm, labels: Mapping[str, str]) -> PodAffinityTerm:
     selector = _merged(term.label_selector, "In", term.match_label_keys, labels)
     selector = _merged(selector, "NotIn", term.mismatch_label_keys, labels)
-    return term if selector is term.label_selector else replace(term, label_selector=selector)
+    return _with(term, label_selector=selector)
 
 
 def _constraint(constraint: TopologySpreadConstraint, labels: Mapping[str, str]) -> TopologySpreadConstraint:
     selector = _merged(constraint.label_selector, "In", constraint.match_label_keys, labels)
-    return (
-        constraint if selector is constraint.label_selector else replace(constraint, label_selector=selector)
-    )
+    return _with(constraint, label_selector=selector)
 
 
 def _merged(
@@ -341,15 +336,11 @@ def _merged(
         return None
     requirements = [LabelSelectorRequirement(key, operator, (labels[key],)) for key in keys if key in labels]
     missing = tuple([one for one in requirements if one not in selector.match_expressions])
-    if not missing:
-        return selector
-    return replace(selector, match_expressions=selector.match_expressions + missing)
+    return _with(selector, match_expressions=selector.match_expressions + missing)
 
 
 def _default_node(node: Node, classes: PriorityClasses) -> Node:
-    if node.status.allocatable or not node.status.capacity:
-        return node
-    return replace(node, status=replace(node.status, allocatable=node.status.capacity))
+    return _with(node, status=_with(node.status, allocatable=node.status.allocatable or node.status.capacity))
 
 
 def _default_namespace(namespace: Namespace, classes: PriorityClasses) -> Namespace:
@@ -398,17 +389,11 @@ def _default_replication_controller(
 def _default_job(job: Job, classes: PriorityClasses) -> Job:
     """One completion and a parallelism of 1 by default (kubernetes v1.36, SetDefaults_Job)."""
     spec = job.spec
-    completions, parallelism = spec.completions, spec.parallelism
-    if completions is None and parallelism is None:
-        completions = 1
-    if parallelism is None:
-        parallelism = 1
+    if spec.parallelism is None:
+        spec = replace(spec, parallelism=1, completions=1 if spec.completions is None else spec.completions)
     template = _default_template(spec.template, classes, tolerate=True)
     mode = spec.completion_mode or "NonIndexed"
-    changed = replace(
-        spec, completions=completions, parallelism=parallelism, completion_mode=mode, template=template
-    )
-    return replace(job, spec=changed)
+    return replace(job, spec=replace(spec, completion_mode=mode, template=template))
 
 
 def _default_storage_class(one: StorageClass, classes: PriorityClasses) -> StorageClass:

@@ -26,6 +26,7 @@ from moorage.volume.binding.claims import (
     have_equal_modes,
     is_delay_binding_mode,
     is_volume_bound_to_claim,
+    prefixing,
     requested_storage,
     storage_capacity,
     volume_class,
@@ -84,12 +85,8 @@ class PersistentVolumeController(VolumeHost):
     ) -> None:
         recorder = EventRecorder() if parameters.event_recorder is None else parameters.event_recorder
         super().__init__(parameters.kube_client, recorder)
-        try:
+        with prefixing("Could not initialize volume plugins for PersistentVolume Controller"):
             plugins = VolumePlugins(parameters.volume_plugins, self)
-        except VolumeError as error:
-            raise VolumeError(
-                f"Could not initialize volume plugins for PersistentVolume Controller: {error}"
-            ) from error
         self._parameters = parameters
         self._migrated_plugins = migrated_plugins
         self._clock = clock
@@ -269,10 +266,8 @@ class PersistentVolumeController(VolumeHost):
     def _sync_unbound_claim(self, claim: PersistentVolumeClaim) -> None:
         """Synchronize a claim that does not name a volume."""
         delays = is_delay_binding_mode(claim, self._parameters.class_informer.lister)
-        try:
+        with prefixing(f'Error finding PV for claim "{claim.key}"'):
             volume = self._best_match(claim, delays)
-        except VolumeError as error:
-            raise VolumeError(f'Error finding PV for claim "{claim.key}": {error}') from error
         if volume is not None:
             with self._volume_operations.times.counting_failures(claim.key):
                 self._writer.bind(volume, claim)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Protocol, TypeVar
 
@@ -38,6 +39,23 @@ T = TypeVar("T", bound=Object)
 
 class VolumeError(MoorageError):
     """Volumes cannot be matched, assumed, bound or provisioned; the text is upstream's."""
+
+
+@contextmanager
+def prefixing(prefix: str, errors: type[Exception] = VolumeError) -> Iterator[None]:
+    """Raise VolumeErrors for errors inside of the context, with a prefix before their texts.
+
+    Parameters
+    ----------
+    prefix : str
+        Without the colon.
+    errors : type of Exception
+        Others are raised as they are.
+    """
+    try:
+        yield
+    except errors as error:
+        raise VolumeError(f"{prefix}: {error}") from error
 
 
 class ClassLister(Protocol):

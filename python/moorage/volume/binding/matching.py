@@ -12,11 +12,11 @@ from moorage.objects import (
 )
 
 from .claims import (
-    VolumeError,
     claim_class,
     has_access_modes,
     have_equal_modes,
     is_volume_bound_to_claim,
+    prefixing,
     reaches_node,
     requested_storage,
     storage_capacity,
@@ -170,12 +170,8 @@ def _selection(claim: PersistentVolumeClaim) -> Callable[[dict[str, str]], bool]
     selector = claim.spec.selector
     if selector is None:
         return lambda labels: True
-    try:
+    with prefixing(f"error creating internal label selector for claim: {claim.key}", ValueError):
         return LabelSelectorMatcher(selector).matches
-    except ValueError as error:
-        raise VolumeError(
-            f"error creating internal label selector for claim: {claim.key}: {error}"
-        ) from error
 
 
 def _required_label(volume: PersistentVolume) -> NodeSelectorRequirement | None:

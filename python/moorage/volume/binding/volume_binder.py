@@ -34,6 +34,7 @@ from .claims import (
     is_delay_binding_mode,
     is_fully_bound,
     parse_bytes,
+    prefixing,
     reaches_node,
     requested_storage,
     with_annotations,
@@ -234,10 +235,8 @@ class VolumeBinder:
             key = claim_key(pod, volume)
             if key is None:
                 continue
-            try:
+            with prefixing(f'error getting PVC "{key}"'):
                 claim = self._pvcs.get_pvc(key)
-            except VolumeError as error:
-                raise VolumeError(f'error getting PVC "{key}": {error}') from error
             if volume.persistent_volume_claim is None:
                 check_owner(pod, claim)
             yield claim
@@ -515,10 +514,8 @@ class VolumeBinder:
         """
         pod = running.pod
         bindings, provisions = _decision(pod, running.volumes)
-        try:
+        with prefixing(f'failed to get node "{running.node_name}"', NotFoundError):
             node = self.sources.node_lister.get(running.node_name)
-        except NotFoundError as error:
-            raise VolumeError(f'failed to get node "{running.node_name}": {error}') from error
         self.sources.require_pod(pod)
         if all(self._is_bound(node, binding) for binding in bindings) and all(
             self._is_provisioned(node, provision.pvc) for provision in provisions
@@ -569,11 +566,9 @@ class VolumeBinder:
         take_all(self.binding(pod, pod_volumes, node_name), self._sleep)
 
     def _is_bound(self, node: Node, binding: BindingInfo) -> bool:
-        try:
+        with prefixing("failed to check binding"):
             volume = self._pvs.get_api_pv(binding.pv.key)
             claim = self._pvcs.get_api_pvc(binding.pvc.key)
-        except VolumeError as error:
-            raise VolumeError(f"failed to check binding: {error}") from error
         if _is_older(volume, binding.pv):
             return False
         _check_affinity(volume, node)
@@ -583,10 +578,8 @@ class VolumeBinder:
         return is_fully_bound(claim)
 
     def _is_provisioned(self, node: Node, written: PersistentVolumeClaim) -> bool:
-        try:
+        with prefixing("failed to check provisioning pvc"):
             claim = self._pvcs.get_api_pvc(written.key)
-        except VolumeError as error:
-            raise VolumeError(f"failed to check provisioning pvc: {error}") from error
         if _is_older(claim, written):
             return False
         if not claim.metadata.annotations:
@@ -640,7 +633,5 @@ def _is_older(obj: Object, written: Object) -> bool:
 
 
 def _version(obj: Object) -> int:
-    try:
+    with prefixing(f'error parsing ResourceVersion of "{obj.key}"', ValueError):
         return parse_int64(obj.metadata.resource_version or "0")
-    except ValueError as error:
-        raise VolumeError(f'error parsing ResourceVersion of "{obj.key}": {error}') from error

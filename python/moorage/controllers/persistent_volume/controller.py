@@ -255,7 +255,7 @@ class PersistentVolumeController(VolumeHost):
             A write was refused; the next sync tries again.
         """
         migrated = _with_migration(claim, STORAGE_PROVISIONER, self._migrated_plugins)
-        claim = self._writer.update_claim(claim, migrated)
+        claim = self._writer.update(claim, migrated)
         if BIND_COMPLETED in claim.metadata.annotations:
             self._sync_bound_claim(claim)
         elif claim.spec.volume_name:
@@ -274,7 +274,7 @@ class PersistentVolumeController(VolumeHost):
             self._volume_operations.times.end(claim.key)
         elif (default := self._default_class(claim)) is not None:
             with_class = replace(claim, spec=replace(claim.spec, storage_class_name=default.name))
-            self._writer.update_claim(claim, with_class)  # the informer's event queues the claim again
+            self._writer.update(claim, with_class)  # the informer's event queues the claim again
         elif delays and SELECTED_NODE not in claim.metadata.annotations:
             self._record_waiting(claim)
             self._writer.update_claim_status(claim, "Pending")
@@ -381,7 +381,7 @@ class PersistentVolumeController(VolumeHost):
             A write was refused; the next sync tries again.
         """
         migrated = _with_migration(volume, PROVISIONED_BY, self._migrated_plugins)
-        volume = self._writer.update_volume(volume, migrated)
+        volume = self._writer.update(volume, migrated)
         reference = volume.spec.claim_ref
         if reference is None or not reference.uid:
             self._writer.update_volume_phase(volume, "Available")

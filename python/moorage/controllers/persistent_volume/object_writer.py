@@ -78,25 +78,22 @@ class ObjectWriter:
         """
         self.event(regarding, reason, note, "Warning")
 
-    def update_claim(self, old: PersistentVolumeClaim, new: PersistentVolumeClaim) -> PersistentVolumeClaim:
-        """Write metadata and spec of a claim.
+    def update(self, old: T, new: T, subresource: str = "") -> T:
+        """Write metadata and spec of a claim or volume, or a subresource.
 
         Parameters
         ----------
-        old, new : PersistentVolumeClaim
-            States of one claim.
+        old, new : PersistentVolumeClaim or PersistentVolume
+            States of one object.
+        subresource : str
+            ``status``, or "".
         """
-        return self._write(self.claims, old, new)
-
-    def update_volume(self, old: PersistentVolume, new: PersistentVolume) -> PersistentVolume:
-        """Write metadata and spec of a volume.
-
-        Parameters
-        ----------
-        old, new : PersistentVolume
-            States of one volume.
-        """
-        return self._write(self.volumes, old, new)
+        if old == new:
+            return old
+        written = write(self._client, old, new, subresource)
+        cache: AssumeCache[Any] = self.claims if isinstance(old, PersistentVolumeClaim) else self.volumes
+        cache.add(written)
+        return written
 
     # ---- the four writes of a binding ----
 
@@ -109,9 +106,9 @@ class ObjectWriter:
         volume : PersistentVolume
         claim : PersistentVolumeClaim
         """
-        volume = self.update_volume(volume, get_bind_volume_to_claim(volume, claim)[0])
+        volume = self.update(volume, get_bind_volume_to_claim(volume, claim)[0])
         volume = self.update_volume_phase(volume, "Bound")
-        claim = self.update_claim(claim, _bound_claim(claim, volume))
+        claim = self.update(claim, _bound_claim(claim, volume))
         self.update_claim_status(claim, "Bound", volume)
 
     def unbind(self, volume: PersistentVolume) -> None:
@@ -132,7 +129,7 @@ class ObjectWriter:
             metadata=replace(meta, annotations=annotations),
             spec=replace(volume.spec, claim_ref=reference),
         )
-        self.update_volume_phase(self.update_volume(volume, new), "Available")
+        self.update_volume_phase(self.update(volume, new), "Available")
 
     # ---- phases ----
 
@@ -150,7 +147,7 @@ class ObjectWriter:
         if volume.status.phase == phase:
             return volume
         new = replace(volume, status=replace(volume.status, phase=phase, message=message))
-        return self._write(self.volumes, volume, new, "status")
+        return self.update(volume, new, "status")
 
     def fail_volume(self, volume: PersistentVolume, reason: str, message: str) -> None:
         """Set the phase Failed of a volume and record a warning, unless it has that phase.
@@ -189,7 +186,7 @@ class ObjectWriter:
         if volume is not None:
             capacity = status.capacity if status.phase == phase else _capacity(volume, status.capacity)
             new = replace(new, access_modes=volume.spec.access_modes, capacity=capacity)
-        return self._write(self.claims, claim, replace(claim, status=new), "status")
+        return self.update(claim, replace(claim, status=new), "status")
 
     def lose_claim(self, claim: PersistentVolumeClaim, reason: str, message: str) -> None:
         """Set the phase Lost of a claim and record a warning, unless it has that phase.
@@ -202,13 +199,6 @@ class ObjectWriter:
         """
         if claim.status.phase != "Lost":
             self.warning(self.update_claim_status(claim, "Lost"), reason, message)
-
-    def _write(self, cache: AssumeCache[T], old: T, new: T, subresource: str = "") -> T:
-        if old == new:
-            return old
-        written = write(self._client, old, new, subresource)
-        cache.add(written)
-        return written
 
 
 def claim_key(reference: ObjectReference) -> str:

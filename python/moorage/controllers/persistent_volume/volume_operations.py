@@ -139,7 +139,7 @@ class VolumeOperations:
         self, claim: PersistentVolumeClaim, name: str, marks: dict[str, str]
     ) -> PersistentVolumeClaim:
         marks = {BETA_STORAGE_PROVISIONER: name, STORAGE_PROVISIONER: name, **marks}
-        return self._writer.update_claim(claim, with_annotations(claim, marks))
+        return self._writer.update(claim, with_annotations(claim, marks))
 
     def _provision(
         self, claim: PersistentVolumeClaim, plugin: ProvisionableVolumePlugin, storage_class: StorageClass
@@ -227,7 +227,7 @@ class VolumeOperations:
         meta = claim.metadata
         annotations = {key: value for key, value in meta.annotations.items() if key != SELECTED_NODE}
         try:
-            self._writer.update_claim(claim, replace(claim, metadata=replace(meta, annotations=annotations)))
+            self._writer.update(claim, replace(claim, metadata=replace(meta, annotations=annotations)))
         except ApiError as error:  # the caller raises the failure of the plugin
             logger.info("Failed to delete annotation %r for claim %s: %s", SELECTED_NODE, claim.key, error)
 

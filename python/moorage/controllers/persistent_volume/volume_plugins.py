@@ -309,9 +309,7 @@ class VolumeHost:
         """Empty: there is no directory."""
         return ""
 
-    def get_volume_device_plugin_dir(self, plugin_name: str) -> str:
-        """Empty: there is no directory."""
-        return ""
+    get_volume_device_plugin_dir = get_plugin_dir
 
     def get_pods_dir(self) -> str:
         """Empty: there is no directory."""
@@ -325,17 +323,13 @@ class VolumeHost:
         """Empty: there is no directory."""
         return ""
 
-    def get_pod_volume_device_dir(self, pod_uid: str, plugin_name: str) -> str:
-        """Empty: there is no directory."""
-        return ""
+    get_pod_volume_device_dir = get_pod_plugin_dir
 
     def get_host_name(self) -> str:
         """Empty: the controller is on no node."""
         return ""
 
-    def get_node_name(self) -> str:
-        """Empty: the controller is on no node."""
-        return ""
+    get_node_name = get_host_name
 
     def get_kube_client(self) -> ObjectClient:
         """The controller's client."""

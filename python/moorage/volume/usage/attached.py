@@ -78,8 +78,7 @@ class AttachedVolumes:
         self._used: dict[str, Counts] = {}
         self._headroom: dict[str, Counts] = {}  # of drivers with a limit; UNLIMITED less the used ones
         self._names: dict[int, str] = {}  # rows whose limits have been read
-        # References to a volume on a row, by pods and by the row's attachments; a volume counts once.
-        self._users: dict[int, dict[CSIVolume, int]] = {}
+        # Where a volume is used, by pods and by attachments; on one row it counts once.
         self._pods_with: dict[CSIVolume, dict[int, int]] = {}
         self._of_pod: dict[tuple[int, str], tuple[CSIVolume, ...]] = {}
         self._attached: dict[int, frozenset[CSIVolume]] = {}
@@ -312,8 +311,9 @@ class AttachedVolumes:
         self._of_pod[at] = volumes
         for volume in volumes:
             rows = self._pods_with.setdefault(volume, {})
+            if row not in rows and volume not in self._attached.get(row, ()):
+                self._count(row, volume, 1)
             rows[row] = rows.get(row, 0) + 1
-            self._count_user(row, volume, 1)
 
     def remove_pod(self, pod: Pod, row: int) -> None:
         """Undo `add_pod`.
@@ -330,9 +330,10 @@ class AttachedVolumes:
             rows[row] -= 1
             if not rows[row]:
                 del rows[row]
+                if volume not in self._attached.get(row, ()):
+                    self._count(row, volume, -1)
             if not rows:
                 del self._pods_with[volume]
-            self._count_user(row, volume, -1)
         self._remove_claims(pod, at)
         if row in self.errors:
             self.errors[row].pop(pod.metadata.uid, None)
@@ -348,18 +349,12 @@ class AttachedVolumes:
                     del self._pods_of[key]
                     self._resolved.pop(key, None)
 
-    def _count_user(self, row: int, volume: CSIVolume, sign: int) -> None:
-        refers = self._users.setdefault(row, {})
-        before = refers.get(volume, 0)
-        after = refers[volume] = before + sign
-        if not after:
-            del refers[volume]
-            if not refers:
-                del self._users[row]
-        if not (before and after):
-            self._of_driver(volume[0])[row] += sign
-            if volume[0] in self._headroom:
-                self._headroom[volume[0]][row] -= sign
+    def _count(self, row: int, volume: CSIVolume, sign: int) -> None:
+        """Add (`sign` 1) or subtract (-1) a volume at a row."""
+        driver = volume[0]
+        self._of_driver(driver)[row] += sign
+        if driver in self._headroom:
+            self._headroom[driver][row] -= sign
 
     def _set_limits(self, row: int, name: str) -> None:
         limits = self.limits_of(name)
@@ -370,13 +365,12 @@ class AttachedVolumes:
             room[row] = limits.get(driver, UNLIMITED) - self._used[driver][row]
 
     def _set_attached(self, row: int, name: str) -> None:
-        for volume in self._attached.pop(row, ()):
-            self._count_user(row, volume, -1)
-        volumes = self._attached_to(name)
-        if volumes:
-            self._attached[row] = volumes
-            for volume in volumes:
-                self._count_user(row, volume, 1)
+        before, after = self._attached.pop(row, frozenset()), self._attached_to(name)
+        if after:
+            self._attached[row] = after
+        for volume in before ^ after:
+            if row not in self._pods_with.get(volume, ()):
+                self._count(row, volume, 1 if volume in after else -1)
 
     def _attached_to(self, node_name: str) -> frozenset[CSIVolume]:
         """The volumes that VolumeAttachments name for a node."""

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from moorage import Scheduler, synthetic
 from moorage.objects import Cluster, write_cluster
 from moorage.objects.model.pod import Pod
-from moorage.sim.perf import read_cases, run_workload
+from moorage.sim.perf import read_workloads, run_workload
 
 WORKLOADS = Path(__file__).parents[1] / "tests/data/scheduler_perf/excerpt/large-workloads.yaml"
 CASES = (
@@ -34,7 +34,7 @@ ROUNDS = 3
 @pytest.mark.parametrize("case", CASES)
 def test_perf(benchmark: Any, report: Any, case: str) -> None:
     """What `moorage perf` tells as `seconds` and PODS/S: all that happened while metrics were collected."""
-    (workload,) = read_cases(str(WORKLOADS), case)[0].workloads
+    (workload,) = read_workloads(str(WORKLOADS), case)
     reports = []
 
     def run() -> None:

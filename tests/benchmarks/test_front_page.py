@@ -8,15 +8,16 @@ from pathlib import Path
 
 from bench import table, test_front_page
 
-from moorage.sim.perf import read_cases
+from moorage.sim.perf import read_workloads
 
 
 def test_each_line_of_the_front_page_is_measured() -> None:
-    cases = read_cases(str(test_front_page.WORKLOADS), "")
-    assert {case.name for case in cases} == set(test_front_page.CASES)
+    workloads = read_workloads(str(test_front_page.WORKLOADS))
+    assert [one.case for one in workloads] == list(dict.fromkeys(one.case for one in workloads))
+    assert {one.case for one in workloads} == set(test_front_page.CASES)
     measured = {
-        f"`moorage perf` {case.workloads[0].full_name}, per {test_front_page.UNITS.get(case.name, 'pod')}"
-        for case in cases
+        f"`moorage perf` {one.full_name}, per {test_front_page.UNITS.get(one.case, 'pod')}"
+        for one in workloads
     }
     measured |= set(re.findall(r'report\("(.+?)"', Path(test_front_page.__file__).read_text()))
     front = tomllib.loads((table.ROOT / "bench/reference.toml").read_text())["front"]

@@ -53,10 +53,10 @@ def perf(file: str, only: str, rate: Fraction | None, tie_break: str | None, out
     Exit code 1 says that a workload failed; the others have run all the same.
     """
     from moorage.cli import output as out
-    from moorage.sim.perf import read_cases, run_workload
+    from moorage.sim.perf import read_workloads, run_workload
     from moorage.sim.perf.report import COLUMNS, table
 
-    workloads = [workload for case in read_cases(file, only) for workload in case.workloads]
+    workloads = read_workloads(file, only)
     if not workloads:
         raise InputError("there is no workload", source=file)
     reports: list[WorkloadReport] = []

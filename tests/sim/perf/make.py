@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from moorage.sim.perf import Workload, read_cases
+from moorage.sim.perf import Workload, read_workloads
 from moorage.sim.perf.loop import Run
 
 DATA = Path(__file__).parents[2] / "data/scheduler_perf/excerpt/performance-config.yaml"
@@ -51,7 +51,7 @@ def write(directory: Path, *ops: dict[str, Any], files: dict[str, str] | None = 
 
 def workload(directory: Path, *ops: dict[str, Any], **settings: Any) -> Workload:
     """The workload of such a file."""
-    return read_cases(write(directory, *ops, **settings))[0].workloads[0]
+    return read_workloads(write(directory, *ops, **settings))[0]
 
 
 def timer() -> Callable[[], int]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from moorage.errors import InputError
-from moorage.sim.perf import read_cases
+from moorage.sim.perf import read_workloads
 from moorage.sim.perf.ops import CreateNodes, CreatePods, CreatePodSets, Sleep
 from tests.sim.perf.make import DATA, nodes, pods, workload, write
 
@@ -16,32 +16,32 @@ from tests.sim.perf.make import DATA, nodes, pods, workload, write
 def refusal(directory: Path, *ops: dict[str, Any], only: str = "", **settings: Any) -> str:
     path = write(directory, *ops, **settings)
     with pytest.raises(InputError) as refused:
-        read_cases(path, only)
+        read_workloads(path, only)
     text = str(refused.value)
     assert "\n" not in text
     return text.replace(f"{directory}/", "")
 
 
 def test_the_excerpt_is_read() -> None:
-    cases = read_cases(str(DATA))
-    assert len(cases) == 15
-    basic = cases[0].workloads[0]
+    workloads = read_workloads(str(DATA))
+    assert len({one.case for one in workloads}) == 15
+    basic = workloads[0]
     assert basic.full_name == "SchedulingBasic/5Nodes"
     assert basic.ops[0] == CreateNodes(opcode="createNodes", count=5, count_param="$initNodes")
     assert basic.path(basic.pod_template).resolve() == DATA.parents[1] / "templates/pod-default.yaml"
     assert basic.feature_gates == {"OpportunisticBatching": False, "SchedulerAsyncAPICalls": False}
     assert basic.threshold is None
-    assert not any(case.workloads[0].unbuilt for case in cases)
+    assert not any(one.unbuilt for one in workloads)
 
 
 def test_a_case_or_a_workload_can_be_chosen() -> None:
-    (case,) = read_cases(str(DATA), "SchedulingWithMixedChurn")
-    assert [one.name for one in case.workloads] == ["10Nodes", "1000Nodes"]
-    (case,) = read_cases(str(DATA), "SchedulingWithMixedChurn/1000Nodes")
-    assert [one.name for one in case.workloads] == ["1000Nodes"]
+    found = read_workloads(str(DATA), "SchedulingWithMixedChurn")
+    assert [one.name for one in found] == ["10Nodes", "1000Nodes"]
+    (chosen,) = read_workloads(str(DATA), "SchedulingWithMixedChurn/1000Nodes")
+    assert chosen.name == "1000Nodes"
     for only in ("Nothing", "SchedulingBasic/Nothing"):
         with pytest.raises(InputError, match=f"there is no case or workload {only}$"):
-            read_cases(str(DATA), only)
+            read_workloads(str(DATA), only)
 
 
 def test_parameters_are_filled_in(tmp_path: Path) -> None:
@@ -153,11 +153,11 @@ def test_files_that_are_wrong(tmp_path: Path) -> None:
     }.items():
         path.write_text(text)
         with pytest.raises(InputError, match=message.replace("[", r"\[")) as refused:
-            read_cases(str(path))
+            read_workloads(str(path))
         assert str(refused.value).startswith(str(path))
     path.write_bytes(b"\xff\xff")
     with pytest.raises(InputError, match="not a text file"):
-        read_cases(str(path))
+        read_workloads(str(path))
 
 
 def test_gates_and_templates_are_looked_at_before_anything_runs(tmp_path: Path) -> None:

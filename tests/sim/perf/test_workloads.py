@@ -11,7 +11,7 @@ from moorage.errors import InputError
 from moorage.objects import Cluster, Namespace, Node, Pod
 from moorage.scheduler import Failure, Scheduler
 from moorage.scheduler.cycle.results import ScheduleResult
-from moorage.sim.perf import Workload, read_cases, run_workload
+from moorage.sim.perf import Workload, read_workloads, run_workload
 from moorage.sim.perf.report import table
 from tests.core.make import replica
 from tests.sim.perf.make import (
@@ -28,7 +28,7 @@ from tests.sim.perf.make import (
     workload,
 )
 
-EXCERPT = {one.full_name: one for case in read_cases(str(DATA)) for one in case.workloads}
+EXCERPT = {one.full_name: one for one in read_workloads(str(DATA))}
 
 
 def one_by_one(scheduler: Scheduler, template: Pod, n: int, first: int = 0) -> ScheduleResult:

@@ -2,6 +2,5 @@
 
 from .loop import run_workload as run_workload
 from .report import WorkloadReport as WorkloadReport
-from .scheduler_perf_file import Case as Case
 from .scheduler_perf_file import Workload as Workload
-from .scheduler_perf_file import read_cases as read_cases
+from .scheduler_perf_file import read_workloads as read_workloads

@@ -16,7 +16,6 @@ import re
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import msgspec
@@ -345,34 +344,30 @@ def _int(value: float) -> int:
     return int(value)
 
 
-def _add(*numbers: Any) -> float:
-    return sum(map(_number, numbers), 0.0)
+def _of_numbers(function: Callable[..., float]) -> Callable[..., float]:
+    """A function of values that stand for numbers."""
+    return lambda *values: function(*map(_number, values))
 
 
-def _subtract(i: Any, j: Any) -> float:
-    return _number(i) - _number(j)
+def _sum(*numbers: float) -> float:
+    return sum(numbers, 0.0)
 
 
-def _multiply(*numbers: Any) -> float:
-    return reduce(operator.mul, map(_number, numbers), 1.0)
-
-
-def _divide(i: Any, j: Any) -> float:
-    divisor = _number(j)
-    if divisor == 0:
-        raise TemplateError("division by zero")
-    return _number(i) / divisor
+def _product(*numbers: float) -> float:
+    return math.prod(numbers, start=1.0)
 
 
 def _mod(i: Any, j: Any) -> int:
     dividend, divisor = _int(_number(i)), _int(_number(j))
     if divisor == 0:
-        raise TemplateError("division by zero")
+        raise ZeroDivisionError
     return int(math.fmod(dividend, divisor))
 
 
 def _truncated(function: Callable[..., float]) -> Callable[..., int]:
-    return lambda *arguments: _int(function(*arguments))
+    """A function of values that stand for numbers, whose result is an integer."""
+    of_numbers = _of_numbers(function)
+    return lambda *values: _int(of_numbers(*values))
 
 
 def _and(first: Any, *others: Any) -> Any:
@@ -428,18 +423,18 @@ def _json(value: Any) -> str:
 
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    "AddFloat": _add,
-    "AddInt": _truncated(_add),
-    "SubtractFloat": _subtract,
-    "SubtractInt": _truncated(_subtract),
-    "MultiplyFloat": _multiply,
-    "MultiplyInt": _truncated(_multiply),
-    "DivideFloat": _divide,
-    "DivideInt": _truncated(_divide),
-    "div": _truncated(_divide),
+    "AddFloat": _of_numbers(_sum),
+    "AddInt": _truncated(_sum),
+    "SubtractFloat": _of_numbers(operator.sub),
+    "SubtractInt": _truncated(operator.sub),
+    "MultiplyFloat": _of_numbers(_product),
+    "MultiplyInt": _truncated(_product),
+    "DivideFloat": _of_numbers(operator.truediv),
+    "DivideInt": _truncated(operator.truediv),
+    "div": _truncated(operator.truediv),
     "Mod": _mod,
     "mod": _mod,
-    "Int": _truncated(_number),
+    "Int": _truncated(float),
     "JSON": _json,
     "and": _and,
     "or": _or,
@@ -468,5 +463,7 @@ def call(name: str, arguments: list[Any]) -> Any:
         return FUNCTIONS[name](*arguments)
     except TemplateError as error:
         raise TemplateError(f"{name}: {error}") from None
+    except ZeroDivisionError:
+        raise TemplateError(f"{name}: division by zero") from None
     except (TypeError, OverflowError):
         raise TemplateError(f"{name}: wrong arguments ({len(arguments)})") from None

@@ -89,16 +89,8 @@ class Workload:
         return Path(self.source).parent / relative
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A test case and its workloads, in the order of the file."""
-
-    name: str
-    workloads: tuple[Workload, ...]
-
-
-def read_cases(file: str, only: str = "") -> list[Case]:
-    """Read the cases of a file.
+def read_workloads(file: str, only: str = "") -> list[Workload]:
+    """Read the workloads of a file, case by case.
 
     Parameters
     ----------
@@ -118,7 +110,7 @@ def read_cases(file: str, only: str = "") -> list[Case]:
     documents = list(read_yaml(read_text(file, source), source))
     if len(documents) != 1 or not isinstance(documents[0], list):
         raise InputError("not a list of test cases", source=source)
-    cases = []
+    found: list[Workload] = []
     case_name, _, workload_name = only.partition("/")
     for number, document in enumerate(documents[0]):
         with located(source=source, obj=f"case {_name(document, number)}"):
@@ -126,10 +118,10 @@ def read_cases(file: str, only: str = "") -> list[Case]:
         if only and case.name != case_name:
             continue
         chosen = [one for one in case.workloads if workload_name in ("", one.name)]
-        cases.append(Case(case.name, tuple(_workload(case, one, source) for one in chosen)))
-    if only and not any(case.workloads for case in cases):
+        found += [_workload(case, one, source) for one in chosen]
+    if only and not found:
         raise InputError(f"there is no case or workload {only}", source=source)
-    return cases
+    return found
 
 
 def _name(document: Any, number: int) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moorage.cli.inputs import input_options, load_input, scheduler_options, scheduler_settings
+from moorage.cli.inputs import feature_gates, input_options, load_input, scheduler_options
 from moorage.cli.messages import print_message
 from moorage.errors import InputError
 
@@ -85,14 +85,16 @@ def explain(
 
     cluster = load_input(files, synthetic, seed)
     key = find_pod(cluster, pod, namespace)
-    settings = scheduler_settings(config, gates)
-    if config is not None:  # once: it may be standard input
-        settings["config"] = read_configuration(config, settings["feature_gates"])
+    enabled = feature_gates(gates)
+    # Read once: it may be standard input.
+    configuration = None if config is None else read_configuration(config, enabled)
     known = {node.name for node in cluster.nodes}
     for name in names:
         if name not in known:
             raise InputError("there is no such node", source="--node", obj=name)
-    explanation = SITUATIONS[situation or "in-turn"](lambda: Scheduler(cluster, **settings), key)
+    explanation = SITUATIONS[situation or "in-turn"](
+        lambda: Scheduler(cluster, config=configuration, feature_gates=enabled), key
+    )
     for warning in cluster.warnings:
         print_message("warning", warning)
     write(output, explanation, limit, names)

@@ -53,18 +53,13 @@ gates_option = click.option(
 
 
 def scheduler_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options ``--config`` and ``--feature-gates``, for `scheduler_settings`."""
+    """The options ``--config`` and ``--feature-gates``."""
     config = click.option(
         "--config",
         metavar="FILE|-",
         help="A KubeSchedulerConfiguration; default: kube-scheduler's own profile.",
     )
     return config(gates_option(command))
-
-
-def scheduler_settings(config: str | None, gates: str) -> dict[str, Any]:
-    """Settings of `Scheduler` from the options of `scheduler_options`."""
-    return {"config": config, "feature_gates": feature_gates(gates)}
 
 
 def feature_gates(text: str) -> dict[str, bool]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.cli.inputs import input_options, load_input, scheduler_options, scheduler_settings
+from moorage.cli.inputs import feature_gates, input_options, load_input, scheduler_options
 from moorage.cli.messages import print_message, stages
 from moorage.errors import InputError
 
@@ -110,10 +110,10 @@ def simulate(
     started = time.perf_counter()
     with stages("reading", "scheduling", "summing up") as stage:
         cluster = load_input(files, synthetic, seed)
-        settings = {"percentage_of_nodes_to_score": percentage, "tie_break": tie_break, "seed": seed}
         loaded = time.perf_counter() - started
         stage()
-        settings |= scheduler_settings(config, gates)
+        settings: dict[str, Any] = {"config": config, "feature_gates": feature_gates(gates), "seed": seed}
+        settings |= {"percentage_of_nodes_to_score": percentage, "tie_break": tie_break}
         scheduler, result, preparing, several = _place_pods(cluster, settings, schedulers, multi)
         stage()
         pods = None if summary_only else out.shown_pods(cluster, result, namespace, matcher)

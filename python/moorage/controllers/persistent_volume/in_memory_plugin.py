@@ -153,18 +153,11 @@ class InMemoryProvisioner:
     ) -> VolumeNodeAffinity | None:
         topologies: list[dict[str, tuple[str, ...]]]
         if node is None:
-            topologies = [
-                {one.key: one.values for one in term.match_label_expressions}
-                for term in allowed
-                if term.match_label_expressions
-            ]
+            topologies = [{one.key: one.values for one in term.match_label_expressions} for term in allowed]
         else:
             labels = node.metadata.labels
-            here: dict[str, tuple[str, ...]] = {
-                key: (labels[key],) for key in self._topology_keys if key in labels
-            }
-            topologies = [here] if here else []
-        terms = tuple(_term(labels) for labels in topologies)
+            topologies = [{key: (labels[key],) for key in self._topology_keys if key in labels}]
+        terms = tuple(_term(labels) for labels in topologies if labels)
         return VolumeNodeAffinity(required=NodeSelector(node_selector_terms=terms)) if terms else None
 
 

@@ -108,14 +108,13 @@ def expand_workloads(cluster: Cluster) -> Cluster:
         if isinstance(obj, Deployment):
             replica_sets.expand_deployment(obj)
         elif isinstance(obj, ReplicaSet):
-            spec = obj.spec
-            _expand_replicas(
-                expansion, obj, replica_sets.replicas(obj), present(obj), spec.selector, spec.template
-            )
+            spec = replace(obj.spec, replicas=replica_sets.replicas(obj))
+            _expand_replicas(expansion, obj, spec, present(obj))
         elif isinstance(obj, ReplicationController):
             selector = LabelSelector(match_labels=obj.spec.selector or {})
             template = obj.spec.template or PodTemplateSpec()
-            _expand_replicas(expansion, obj, obj.spec.replicas or 0, present(obj), selector, template)
+            spec = ReplicaSetSpec(replicas=obj.spec.replicas, selector=selector, template=template)
+            _expand_replicas(expansion, obj, spec, present(obj))
         elif isinstance(obj, StatefulSet):
             _expand_stateful_set(expansion, obj)
         elif isinstance(obj, DaemonSet):
@@ -245,16 +244,10 @@ class PodMaker:
 # ---- replicas ----------------------------------------------------------------------------------------------
 
 
-def _expand_replicas(
-    expansion: Expansion,
-    obj: Object,
-    replicas: int,
-    present: list[Pod],
-    selector: LabelSelector | None,
-    template: PodTemplateSpec,
-) -> None:
-    missing = replicas - len(present) - len(expansion.index.adopt(obj.namespace, selector))
-    maker = PodMaker(expansion, obj, template)
+def _expand_replicas(expansion: Expansion, obj: Object, spec: ReplicaSetSpec, present: list[Pod]) -> None:
+    adopted = expansion.index.adopt(obj.namespace, spec.selector)
+    missing = (spec.replicas or 0) - len(present) - len(adopted)
+    maker = PodMaker(expansion, obj, spec.template)
     for _ in expansion.count(obj, missing):
         maker.make(base=f"{obj.name}-")
 
@@ -319,11 +312,9 @@ class _ReplicaSets:
         self._expansion = expansion
         self._listed: defaultdict[tuple[str, str], list[ReplicaSet]] = defaultdict(list)
         self._extra: dict[str, int] = {}
-        deployments = {}
-        for obj in expansion.cluster.others:
-            if isinstance(obj, Deployment):
-                deployments[obj.namespace, obj.name] = obj
-        for obj in expansion.cluster.others:
+        others = expansion.cluster.others
+        deployments = {(obj.namespace, obj.name): obj for obj in others if isinstance(obj, Deployment)}
+        for obj in others:
             if isinstance(obj, ReplicaSet):
                 reference = obj.metadata.controller()
                 deployment = deployments.get((obj.namespace, reference.name)) if reference else None
@@ -346,14 +337,8 @@ class _ReplicaSets:
         present = self._expansion.index.of_template(deployment.namespace, deployment.name)
         replica_set = _replica_set(deployment, present)
         self.created.append(replica_set)
-        _expand_replicas(
-            self._expansion,
-            replica_set,
-            deployment.spec.replicas or 0,
-            present,
-            deployment.spec.selector,
-            replica_set.spec.template,
-        )
+        spec = replace(deployment.spec, template=replica_set.spec.template)
+        _expand_replicas(self._expansion, replica_set, spec, present)
 
 
 def _replica_set(deployment: Deployment, pods: list[Pod]) -> ReplicaSet:
@@ -374,8 +359,8 @@ def _replica_set(deployment: Deployment, pods: list[Pod]) -> ReplicaSet:
             creation_timestamp=deployment.metadata.creation_timestamp,
             owner_references=controller_reference(deployment),
         ),
-        spec=ReplicaSetSpec(
-            replicas=deployment.spec.replicas,
+        spec=replace(
+            deployment.spec,
             selector=replace(selector, match_labels=selector.match_labels | {HASH_LABEL: suffix}),
             template=replace(template, metadata=replace(template.metadata, labels=labels)),
         ),

@@ -11,8 +11,8 @@ from tests.volume.binding.binder_kit import PV_1A, at
 from tests.volume.prometheus_kit import fake_prometheus
 
 from moorage.compat import new_pod_binding_cache
+from moorage.controllers.persistent_volume.controller import WorkQueue
 from moorage.controllers.persistent_volume.operations import Operations
-from moorage.controllers.persistent_volume.work_queue import WorkQueue
 from moorage.volume import new_assume_cache
 from moorage.volume.binding import metrics
 

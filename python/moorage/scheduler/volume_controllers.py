@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from moorage.controllers.persistent_volume.controller import PersistentVolumeController, new_controller
-from moorage.controllers.persistent_volume.controller_parameters import ControllerParameters
+from moorage.controllers.persistent_volume import ControllerParameters, PersistentVolumeController
 from moorage.controllers.persistent_volume.in_memory_plugin import InMemoryProvisioner
 from moorage.objects.model.cluster import Cluster
 from moorage.objects.model.node import Node
@@ -105,7 +104,7 @@ class SimulatedController:
                 enable_dynamic_provisioning=True,
             )
             self._provisioners = names
-            self._controller = new_controller(parameters, clock=lambda: self._now)
+            self._controller = PersistentVolumeController(parameters, clock=lambda: self._now)
         return self._controller
 
 

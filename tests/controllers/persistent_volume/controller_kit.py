@@ -10,8 +10,11 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import pytest
 from msgspec.structs import replace
 
-from moorage.controllers.persistent_volume.controller import PersistentVolumeController, new_controller
-from moorage.controllers.persistent_volume.controller_parameters import ControllerParameters
+from moorage.controllers.persistent_volume.controller import (
+    ControllerParameters,
+    PersistentVolumeController,
+    new_controller,
+)
 from moorage.controllers.persistent_volume.in_memory_plugin import InMemoryProvisioner, InMemoryVolume
 from moorage.controllers.persistent_volume.operations import Work
 from moorage.controllers.persistent_volume.volume_plugins import RecycleEventRecorder, VolumeOptions

@@ -8,6 +8,7 @@ from threading import Event
 import pytest
 from tests.controllers.persistent_volume.controller_kit import Clock, ScriptedProvisioner, free, pvc
 
+from moorage.controllers.persistent_volume.controller import WorkQueue
 from moorage.controllers.persistent_volume.operations import Operations
 from moorage.controllers.persistent_volume.volume_plugins import (
     DeletableVolumePlugin,
@@ -15,7 +16,6 @@ from moorage.controllers.persistent_volume.volume_plugins import (
     RecyclableVolumePlugin,
     VolumeOptions,
 )
-from moorage.controllers.persistent_volume.work_queue import WorkQueue
 from moorage.objects.model.meta import ObjectMeta
 from moorage.objects.model.node import Node
 from moorage.objects.model.storage import (

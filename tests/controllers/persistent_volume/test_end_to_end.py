@@ -17,8 +17,7 @@ from tests.volume.make import storage_class, uses
 
 from moorage import Scheduler
 from moorage.controllers.persistent_volume import PersistentVolumeController
-from moorage.controllers.persistent_volume.controller import new_controller
-from moorage.controllers.persistent_volume.controller_parameters import ControllerParameters
+from moorage.controllers.persistent_volume.controller import ControllerParameters, new_controller
 from moorage.objects.model.meta import ObjectMeta
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import (

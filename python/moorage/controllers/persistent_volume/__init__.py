@@ -1,8 +1,8 @@
 """The PersistentVolumeController: binds claims and volumes, provisions and reclaims."""
 
+from .controller import ControllerParameters as ControllerParameters
 from .controller import PersistentVolumeController as PersistentVolumeController
 from .controller import new_controller as new_controller
-from .controller_parameters import ControllerParameters as ControllerParameters
 from .in_memory_plugin import InMemoryProvisioner as InMemoryProvisioner
 from .volume_plugins import DeletableVolumePlugin as DeletableVolumePlugin
 from .volume_plugins import Deleter as Deleter

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
-from threading import Event
+from threading import Event, Lock
 from typing import Any, Generic, TypeVar, cast
 
 from msgspec.structs import replace
@@ -17,7 +18,14 @@ from moorage.errors import MoorageError
 from moorage.framework.plugin.handle import EventRecorder
 from moorage.objects import Node, Object, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.objects.model.storage import ObjectReference
-from moorage.store import ConflictError, DeletedFinalStateUnknown, Informer, Lister, NotFoundError
+from moorage.store import (
+    ConflictError,
+    DeletedFinalStateUnknown,
+    Informer,
+    Lister,
+    NotFoundError,
+    ObjectClient,
+)
 from moorage.volume.binding.assume_cache import AssumeCache
 from moorage.volume.binding.claims import (
     VolumeError,
@@ -46,11 +54,9 @@ from moorage.volume.constants import (
 )
 
 from .controller_metrics import VolumeCounts
-from .controller_parameters import ControllerParameters
 from .object_writer import ObjectWriter, claim_key
 from .volume_operations import PODS_BY_CLAIM, VolumeOperations, pods_that_use
-from .volume_plugins import VolumeHost, VolumePlugins
-from .work_queue import WorkQueue
+from .volume_plugins import VolumeHost, VolumePlugin, VolumePlugins
 
 T = TypeVar("T", bound=Object)
 
@@ -61,11 +67,60 @@ _RECLAIMED = ("Released", "Failed")
 logger = logging.getLogger("moorage.volume")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerParameters:
+    """The parameters of a `PersistentVolumeController`.
+
+    Attributes
+    ----------
+    kube_client : ObjectClient
+        The API to which claims and volumes are written.
+    sync_period : float
+        Seconds between two resyncs of all claims and volumes; 0 disables resyncs.
+    volume_plugins : sequence of VolumePlugin
+        Plugins that provision, delete and recycle volumes.
+    cluster_name : str
+        Passed to plugins that provision volumes.
+    volume_informer, claim_informer, class_informer, pod_informer, node_informer : Informer
+        Informers of the objects that the controller reads; the caller runs them.
+    event_recorder : EventRecorder or None
+        Receives the controller's events; None creates a recorder.
+    enable_dynamic_provisioning : bool
+        Whether volumes are provisioned for claims without a matching volume.
+    """
+
+    kube_client: ObjectClient
+    volume_informer: Informer[PersistentVolume]
+    claim_informer: Informer[PersistentVolumeClaim]
+    class_informer: Informer[StorageClass]
+    pod_informer: Informer[Pod]
+    node_informer: Informer[Node]
+    sync_period: float = 15.0
+    volume_plugins: Sequence[VolumePlugin] = ()
+    cluster_name: str = ""
+    event_recorder: EventRecorder | None = None
+    enable_dynamic_provisioning: bool = False
+
+
 class PersistentVolumeController(VolumeHost):
-    """Synchronizes claims and volumes; `new_controller` makes one.
+    """Synchronizes claims and volumes.
 
     Driven either by `run`, until it is stopped, or by `run_once` and `settle`: then nothing happens between
     two calls, and `next_due` is the time at which the next call has work.
+
+    Parameters
+    ----------
+    parameters : ControllerParameters
+        Client, informers, plugins and settings.
+    clock : callable
+        Seconds; for resyncs and for the pauses after failed operations.
+    migrated_plugins : mapping, optional
+        Name of each in-tree plugin that a CSI driver replaces, to the driver's name.
+
+    Raises
+    ------
+    VolumeError
+        A volume plugin cannot be used.
 
     Attributes
     ----------
@@ -80,15 +135,16 @@ class PersistentVolumeController(VolumeHost):
     def __init__(
         self,
         parameters: ControllerParameters,
-        clock: Callable[[], float],
-        migrated_plugins: Mapping[str, str],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        migrated_plugins: Mapping[str, str] | None = None,
     ) -> None:
         recorder = EventRecorder() if parameters.event_recorder is None else parameters.event_recorder
         super().__init__(parameters.kube_client, recorder)
         with prefixing("Could not initialize volume plugins for PersistentVolume Controller"):
             plugins = VolumePlugins(parameters.volume_plugins, self)
         self._parameters = parameters
-        self._migrated_plugins = migrated_plugins
+        self._migrated_plugins = dict(migrated_plugins or {})
         self._clock = clock
         self._next_resync: float | None = None
         self._informers: tuple[Informer[Any], ...] = (
@@ -103,7 +159,9 @@ class PersistentVolumeController(VolumeHost):
         self.node_lister: Lister[Node] = parameters.node_informer.lister
         self.node_lister_synced: Callable[[], bool] = parameters.node_informer.has_synced
         self._writer = ObjectWriter(parameters.kube_client, recorder)
-        self._volume_operations = VolumeOperations(parameters, self._writer, plugins, migrated_plugins, clock)
+        self._volume_operations = VolumeOperations(
+            parameters, self._writer, plugins, self._migrated_plugins, clock
+        )
         self.counts = VolumeCounts(self._writer.volumes, self._writer.claims)
         volumes = _SyncLoop(
             parameters.volume_informer, self._writer.volumes, self.sync_volume, self._volume_deleted
@@ -442,29 +500,55 @@ class PersistentVolumeController(VolumeHost):
         self._writer.warning(claim, "VolumeMismatch", message)
 
 
-def new_controller(
-    parameters: ControllerParameters,
-    *,
-    clock: Callable[[], float] = time.monotonic,
-    migrated_plugins: Mapping[str, str] | None = None,
-) -> PersistentVolumeController:
-    """Make a controller and register its handlers at the informers.
+new_controller = PersistentVolumeController
 
-    Parameters
-    ----------
-    parameters : ControllerParameters
-        Client, informers, plugins and settings.
-    clock : callable
-        Seconds; for resyncs and for the pauses after failed operations.
-    migrated_plugins : mapping, optional
-        Name of each in-tree plugin that a CSI driver replaces, to the driver's name.
 
-    Raises
-    ------
-    VolumeError
-        A volume plugin cannot be used.
-    """
-    return PersistentVolumeController(parameters, clock, dict(migrated_plugins or {}))
+class WorkQueue:
+    """A work queue of keys without duplicates (client-go, util/workqueue, with one worker).
+
+    Keys are in order of insertion; a key that is queued already is not added again. All methods are
+    thread-safe."""
+
+    def __init__(self) -> None:
+        self._keys: dict[str, None] = {}
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def add(self, key: str) -> None:
+        """Queue a key.
+
+        Parameters
+        ----------
+        key : str
+        """
+        with self._lock:
+            self._keys[key] = None
+
+    def take(self) -> str | None:
+        """Remove and return the first key; None if the queue is empty."""
+        with self._lock:
+            key = next(iter(self._keys), None)
+            if key is not None:
+                del self._keys[key]
+            return key
+
+    def save(self) -> object:
+        """The queued keys in order, for `undo`."""
+        with self._lock:
+            return self._keys.copy()
+
+    def undo(self, saved: object) -> None:
+        """Restore the queue of `save`.
+
+        Parameters
+        ----------
+        saved : object
+            As returned by `save`.
+        """
+        with self._lock:
+            self._keys = cast("dict[str, None]", saved).copy()
 
 
 class _SyncLoop(Generic[T]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -26,7 +27,6 @@ from moorage.volume.constants import (
 )
 
 from .controller_metrics import OperationTimes
-from .controller_parameters import ControllerParameters
 from .object_writer import ObjectWriter, claim_key
 from .operations import Operations, logger
 from .volume_plugins import (
@@ -36,6 +36,9 @@ from .volume_plugins import (
     VolumeOptions,
     VolumePlugins,
 )
+
+if TYPE_CHECKING:
+    from .controller import ControllerParameters
 
 CREATE_ATTEMPTS = 5
 CREATE_INTERVAL = 10.0  # seconds

@@ -227,12 +227,9 @@ class AttachedVolumes:
 
     def _resolve(self, key: str) -> CSIVolume | None:
         """The volume that counts for a claim; None if none does."""
-        try:
-            return self._resolved[key]
-        except KeyError:
-            found = self._look_up(key)
-            self._resolved[key] = found
-            return found
+        if key not in self._resolved:
+            self._resolved[key] = self._look_up(key)
+        return self._resolved[key]
 
     def _look_up(self, key: str) -> CSIVolume | None:
         claim = self._claims.get(key)
@@ -262,15 +259,12 @@ class AttachedVolumes:
             Number of rows of the node table.
         """
         if rows > self._size:
-            self._size = max(rows, 2 * self._size)
-            self._used = {driver: self._grown(counts, 0) for driver, counts in self._used.items()}
-            self._headroom = {
-                driver: self._grown(counts, UNLIMITED) for driver, counts in self._headroom.items()
-            }
-
-    def _grown(self, counts: Counts, value: int) -> Counts:
-        more = np.full(self._size - len(counts), value, dtype=np.int32)
-        return np.concatenate((counts, more))
+            more = 0, max(rows, 2 * self._size) - self._size
+            self._size += more[1]
+            for driver, counts in self._used.items():
+                self._used[driver] = np.pad(counts, more)
+            for driver, counts in self._headroom.items():
+                self._headroom[driver] = np.pad(counts, more, constant_values=UNLIMITED)
 
     def _of_driver(self, driver: str) -> Counts:
         """How many volumes of a driver each row has."""

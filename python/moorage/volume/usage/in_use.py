@@ -75,9 +75,8 @@ class VolumesInUse:
 
     def _refresh_objects(self) -> None:
         """Apply changes of claims, volumes, classes, CSINodes and VolumeAttachments."""
-        heads = [
-            log.head for log in self._logs
-        ]  # read before `since`: a concurrent change is applied twice, not lost
+        # Read before `since`: a concurrent change is applied twice, not lost.
+        heads = [log.head for log in self._logs]
         changes = [log.since(head) for log, head in zip(self._logs, self._heads, strict=True)]
         self._heads = heads
         claims, volumes, classes, nodes, attachments = changes

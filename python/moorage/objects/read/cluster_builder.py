@@ -29,16 +29,6 @@ class Origin(NamedTuple):
     document: int = 0
     item: int | None = None
 
-    def at(self, item: int) -> Origin:
-        """The origin of an item of a list.
-
-        Parameters
-        ----------
-        item : int
-            Index of the item.
-        """
-        return Origin(self.source, self.document, item)
-
 
 def label(kind: str, namespace: str, name: str, origin: Origin) -> str:
     """The name of an object in errors; without a name its position.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, Generic, TypeGuard, TypeVar
 
 import msgspec
 
@@ -74,9 +74,12 @@ _WORDS = {
 }
 
 
-class _Header(msgspec.Struct):
+class Head(msgspec.Struct, Generic[T], rename="camel"):
+    """The fields that decide how a document is read; the items of a list stay undecoded."""
+
     kind: str = ""
-    api_version: str = msgspec.field(default="", name="apiVersion")
+    api_version: str = ""
+    items: list[T] | None = None
 
 
 def is_known(kind: str, api_version: str) -> bool:
@@ -107,7 +110,7 @@ def decode_object(document: Document) -> Object:
     InputError
         If the kind is not one that scheduling reads, or a field has the wrong type.
     """
-    header = decode(document, _Header)
+    header = decode(document, Head[Any])
     if not header.kind:
         raise InputError("no kind")
     if not is_known(header.kind, header.api_version):

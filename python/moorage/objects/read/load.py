@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -15,22 +15,12 @@ from moorage.objects.model.cluster import Cluster
 from moorage.objects.model.meta import Object
 
 from .cluster_builder import Origin, build_cluster, label
-from .decode import decode, decode_kind, is_json, is_known
+from .decode import Head, decode, decode_kind, is_json, is_known
 from .files import YAML_SUFFIXES, has_suffix, list_files, read_file, source_name
 from .yaml_reader import read_yaml
 
-T = TypeVar("T")
-
 _PEEK = 4096
 _BOM = b"\xef\xbb\xbf"
-
-
-class _Head(msgspec.Struct, Generic[T], rename="camel"):
-    """The fields that decide how a document is read; the items of a list stay undecoded."""
-
-    kind: str = ""
-    api_version: str = ""
-    items: list[T] | None = None
 
 
 def load(*paths: str | Path) -> Cluster:
@@ -94,7 +84,7 @@ class _Reader:
 
     def _read_one(self, document: Any, kind: str, origin: Origin) -> list[tuple[Any, str, Origin]]:
         """Store or count one object; items of a list are returned in reverse order."""
-        head = decode(document, _Head[msgspec.Raw] if is_json(document) else _Head[Any])
+        head = decode(document, Head[msgspec.Raw] if is_json(document) else Head[Any])
         kind = head.kind or kind
         if head.api_version.startswith("audit.k8s.io/"):
             raise InputError("an audit log, not a dump of objects")
@@ -102,7 +92,7 @@ class _Reader:
             raise InputError(_no_kind(document))
         if kind == "List" or (kind.endswith("List") and head.items is not None):
             item_kind = kind.removesuffix("List")
-            items = [(item, item_kind, origin.at(i)) for i, item in enumerate(head.items or ())]
+            items = [(item, item_kind, origin._replace(item=i)) for i, item in enumerate(head.items or ())]
             return items[::-1]
         if is_known(kind, head.api_version):
             self.objects.append(decode_kind(document, kind))

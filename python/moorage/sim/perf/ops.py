@@ -431,14 +431,9 @@ OPS: dict[str, type[Op]] = {
 
 UNBUILT_OPS = frozenset(
     {
-        "allocResourceClaims",
-        "checkPodScheduled",
-        "createCompositePodGroups",
-        "createResourceClaims",
-        "createResourceDriver",
-        "startCollectingProfile",
-        "stopCollectingProfile",
-        "updateDeviceConditions",
+        *("allocResourceClaims", "createResourceClaims", "createResourceDriver", "updateDeviceConditions"),
+        *("checkPodScheduled", "createCompositePodGroups"),
+        *("startCollectingProfile", "stopCollectingProfile"),
     }
 )
 """Operations of upstream's that are read, and fail their workload."""

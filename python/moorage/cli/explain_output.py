@@ -57,9 +57,8 @@ def write(form: str, explanation: Explanation, limit: int | None, nodes: Sequenc
             print_table(*_ranking(explanation, explanation.ranking(limit)))
         if explanation.groups:
             rows = [_group(group, limit) for group in explanation.groups]
-            print_table(
-                ("NODES", "EXAMPLES" if limit is not None else "NAMES", "REJECTED BY", "SHORTFALL"), rows
-            )
+            names = "NAMES" if limit is None else "EXAMPLES"
+            print_table(("NODES", names, "REJECTED BY", "SHORTFALL"), rows)
         if explanation.preemption is not None:
             for line in _of_preemption(explanation.preemption):
                 print(printable(line))
@@ -69,9 +68,8 @@ def write(form: str, explanation: Explanation, limit: int | None, nodes: Sequenc
             else:
                 print()
         if explanation.changes:
-            print_table(
-                ("CHANGE", "REDUCTION", "FEASIBLE NODES"), [_change(change) for change in explanation.changes]
-            )
+            changes = [_change(change) for change in explanation.changes]
+            print_table(("CHANGE", "REDUCTION", "FEASIBLE NODES"), changes)
         for number, conflict in enumerate(explanation.conflicts, 1):
             cells = [(constraint.kind, constraint.name) for constraint in conflict]
             print_table((f"CONFLICT {number}", ""), cells)
@@ -164,12 +162,8 @@ def _verdict(status: Status) -> str:
 
 def _change(change: Change) -> tuple[str, str, str]:
     less = f"{100 * change.amount:.1f}%" if change.kind == LOWER else ""
-    text = (
-        f"{change.text}, or one of {change.eligible_nodes - 1} others"
-        if change.eligible_nodes > 1
-        else change.text
-    )
-    return text, less, str(change.feasible_nodes)
+    others = f", or one of {change.eligible_nodes - 1} others" if change.eligible_nodes > 1 else ""
+    return change.text + others, less, str(change.feasible_nodes)
 
 
 def _details(explanation: Explanation, name: str) -> tuple[tuple[str, str], list[tuple[str, str]]]:

@@ -164,27 +164,17 @@ def _wide(rows: list[PodRow], pods: list[Pod], cluster: Cluster) -> Table:
 
 
 def _summary_tables(summary: Summary) -> Iterable[Table]:
-    pods = {
-        "running before": summary.running,
-        "placed": summary.placed,
-        "unschedulable": summary.unschedulable,
-    }
+    pods = {"running before": summary.running, "placed": summary.placed}
+    pods["unschedulable"] = summary.unschedulable
     pods |= {f"  {reason}": count for reason, count in summary.reasons.items()}
     pods |= {"evicted": summary.evicted} if summary.evicted else {}
     pods |= {f"skipped: {why}": count for why, count in summary.skipped.items()}
     yield ("PODS", "COUNT"), [(name, str(count)) for name, count in pods.items()]
-    yield (
-        ("RESOURCE", "REQUESTED", "ALLOCATABLE", "USE"),
-        [
-            (
-                use.resource,
-                amount(use.resource, use.requested),
-                amount(use.resource, use.allocatable),
-                f"{use.percent:.1f}%",
-            )
-            for use in summary.use
-        ],
-    )
+    rows = []
+    for use in summary.use:
+        amounts = [amount(use.resource, value) for value in (use.requested, use.allocatable)]
+        rows.append((use.resource, *amounts, f"{use.percent:.1f}%"))
+    yield ("RESOURCE", "REQUESTED", "ALLOCATABLE", "USE"), rows
     resources = [use.resource for use in summary.use]
     zones: list[Sequence[str]] = []
     for zone in summary.zones:
@@ -196,16 +186,10 @@ def _summary_tables(summary: Summary) -> Iterable[Table]:
 def _multi_document(multi: Optimistic | None) -> dict[str, Any]:
     if multi is None:
         return {}
-    each = [
-        {
-            "pods": one.pods,
-            "placements": one.placements,
-            "bound": one.bound,
-            "retries": one.retries,
-            "conflicts": by_count(one.conflicts),
-        }
-        for one in multi.schedulers
-    ]
+    each: list[dict[str, Any]] = []
+    for one in multi.schedulers:
+        placed = {"placements": one.placements, "bound": one.bound, "retries": one.retries}
+        each.append({"pods": one.pods} | placed | {"conflicts": by_count(one.conflicts)})
     return {"schedulers": each, "rounds": multi.rounds, "placedAlone": multi.alone}
 
 

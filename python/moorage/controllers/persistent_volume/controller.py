@@ -185,8 +185,7 @@ class PersistentVolumeController(VolumeHost):
         """
         if self._next_resync is None and not self._begin():
             return 0
-        if self._is_resync_due():
-            self._resync()
+        self._resync_if_due()
         done = self._volume_operations.operations.run_due()
         while True:
             handled = [loop.sync_next() for loop in self._loops]
@@ -269,14 +268,12 @@ class PersistentVolumeController(VolumeHost):
         self._next_resync = self._clock()
         return True
 
-    def _is_resync_due(self) -> bool:
+    def _resync_if_due(self) -> None:
+        """Queue all objects if a resync is due."""
         now, due, period = self._clock(), self._next_resync, self._parameters.sync_period
         if due is None or now < due:
-            return False
+            return
         self._next_resync = now + period if period > 0 else float("inf")
-        return True
-
-    def _resync(self) -> None:
         for loop in reversed(self._loops):
             for obj in loop.lister.list():
                 loop.queue.add(obj.key)

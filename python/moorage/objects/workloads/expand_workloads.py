@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace as replace_fields
 from itertools import islice
 
@@ -20,7 +20,6 @@ from moorage.objects.model.pod import (
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
-    PersistentVolumeClaimSpec,
     PersistentVolumeClaimTemplate,
     PersistentVolumeClaimVolumeSource,
     Pod,
@@ -194,17 +193,15 @@ class PodMaker:
         self._expansion = expansion
         self._owner = owner
         self._references = controller_reference(owner)
-        self._labels = template.metadata.labels
-        self._annotations = template.metadata.annotations
-        self._spec = template.spec
+        self._template = template
 
     def make(
         self,
         *,
         name: str = "",
         base: str = "",
-        labels: Mapping[str, str] | None = None,
-        annotations: Mapping[str, str] | None = None,
+        labels: dict[str, str] | None = None,
+        annotations: dict[str, str] | None = None,
         spec: PodSpec | None = None,
     ) -> None:
         """Make one pod named `name`, or `base` with a generated suffix; the other arguments extend the
@@ -218,12 +215,12 @@ class PodMaker:
             The name, or "" to generate one.
         base : str
             Prefix of a generated name.
-        labels, annotations : mapping, optional
+        labels, annotations : dict of str to str, optional
             In addition to the template's.
         spec : PodSpec, optional
             In place of the template's.
         """
-        expansion, namespace = self._expansion, self._owner.namespace
+        expansion, namespace, own = self._expansion, self._owner.namespace, self._template.metadata
         if not name:
             name = expansion.names.generate("Pod", namespace, base)
         elif not expansion.names.take("Pod", namespace, name):
@@ -234,11 +231,11 @@ class PodMaker:
             namespace=namespace,
             uid=stable_uid("Pod", namespace, name),
             creation_timestamp=self._owner.metadata.creation_timestamp,
-            labels={**self._labels, **labels} if labels else self._labels,
-            annotations={**self._annotations, **annotations} if annotations else self._annotations,
+            labels=own.labels | labels if labels else own.labels,
+            annotations=own.annotations | annotations if annotations else own.annotations,
             owner_references=self._references,
         )
-        expansion.pods.append(Pod(metadata=meta, spec=spec or self._spec, status=_POD_PENDING))
+        expansion.pods.append(Pod(metadata=meta, spec=spec or self._template.spec, status=_POD_PENDING))
 
 
 # ---- replicas ----------------------------------------------------------------------------------------------
@@ -267,7 +264,7 @@ def _expand_stateful_set(expansion: Expansion, obj: StatefulSet) -> None:
         }
         maker.make(name=name, labels=labels, spec=_with_claims(obj, ordinal))
         expansion.claims += [
-            _new_claim(obj, _claim_name(template, obj, ordinal), _labelled(template, obj), template.spec)
+            _new_claim(obj, _claim_name(template, obj, ordinal), _labelled(template, obj))
             for template in obj.spec.volume_claim_templates
         ]
 
@@ -287,10 +284,11 @@ def _with_claims(obj: StatefulSet, ordinal: int) -> PodSpec:
     return replace(spec, volumes=volumes + tuple(item for item in spec.volumes if item.name not in claims))
 
 
-def _labelled(template: PersistentVolumeClaimTemplate, obj: StatefulSet) -> ObjectMeta:
+def _labelled(template: PersistentVolumeClaimTemplate, obj: StatefulSet) -> PersistentVolumeClaimTemplate:
     """Metadata of a claim, with the labels that the StatefulSet selects by."""
     selected = obj.spec.selector.match_labels if obj.spec.selector else {}
-    return replace(template.metadata, labels=template.metadata.labels | selected)
+    meta = template.metadata
+    return replace(template, metadata=replace(meta, labels=meta.labels | selected))
 
 
 def _claim_name(template: PersistentVolumeClaimTemplate, obj: StatefulSet, ordinal: int) -> str:
@@ -535,11 +533,7 @@ def _ranges(text: str) -> list[tuple[int, int]]:
 
 
 def _new_claim(
-    maker: Object,
-    name: str,
-    template: ObjectMeta,
-    spec: PersistentVolumeClaimSpec,
-    owners: tuple[OwnerReference, ...] = (),
+    maker: Object, name: str, template: PersistentVolumeClaimTemplate, owners: tuple[OwnerReference, ...] = ()
 ) -> PersistentVolumeClaim:
     """Make an unbound claim in the namespace of the object that requests it."""
     meta = ObjectMeta(
@@ -547,11 +541,11 @@ def _new_claim(
         namespace=maker.namespace,
         uid=stable_uid("PersistentVolumeClaim", maker.namespace, name),
         creation_timestamp=maker.metadata.creation_timestamp,
-        labels=template.labels,
-        annotations=template.annotations,
+        labels=template.metadata.labels,
+        annotations=template.metadata.annotations,
         owner_references=owners,
     )
-    return PersistentVolumeClaim(metadata=meta, spec=spec, status=_CLAIM_PENDING)
+    return PersistentVolumeClaim(metadata=meta, spec=template.spec, status=_CLAIM_PENDING)
 
 
 def ephemeral_claims(pods: Iterable[Pod]) -> list[PersistentVolumeClaim]:
@@ -573,6 +567,5 @@ def ephemeral_claims(pods: Iterable[Pod]) -> list[PersistentVolumeClaim]:
             template = None if volume.ephemeral is None else volume.ephemeral.volume_claim_template
             if template is not None and pod.metadata.deletion_timestamp is None:
                 name = f"{pod.name}-{volume.name}"
-                owners = controller_reference(pod)
-                made.append(_new_claim(pod, name, template.metadata, template.spec, owners))
+                made.append(_new_claim(pod, name, template, controller_reference(pod)))
     return made

@@ -44,8 +44,7 @@ from moorage.objects.model.pod_group import (
     SingleDisruptionMode,
 )
 from moorage.preemption.dry_run import PreemptionDryRuns
-from moorage.preemption.eviction_units import Units
-from moorage.preemption.importance import Unit, units_by_importance, violations
+from moorage.preemption.eviction_units import Unit, Units, units_by_importance, violations
 from moorage.preemption.pick import pick_one_node
 from moorage.scheduler import Scheduler
 

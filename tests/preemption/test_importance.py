@@ -11,7 +11,7 @@ from moorage.errors import InputError
 from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.policy import PodDisruptionBudgetSpec
-from moorage.preemption.importance import Unit, by_importance, violations
+from moorage.preemption.eviction_units import Unit, by_importance, violations
 
 LABELS = {"app": "x"}
 

@@ -24,7 +24,7 @@ from moorage.framework.runtime import preempt_handle as built
 from moorage.framework.runtime.preempt_handle import PreemptHandle
 from moorage.objects.model.pod import Pod
 from moorage.plugins.registry import default_profile
-from moorage.preemption.importance import Unit, violations
+from moorage.preemption.eviction_units import Unit, violations
 from moorage.preemption.pick import Candidate, pick_one_node
 from moorage.scheduler import Profile, Scheduler
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from moorage.errors import printable
 from moorage.framework.plugin.status import Status
-from moorage.preemption.importance import priority_of
+from moorage.preemption.eviction_units import priority_of
 from moorage.preemption.pick import CRITERION_TEXTS, Candidate, highest_priority
 from moorage.scheduler.cycle.examine_preemption import PreemptionExamination
 from moorage.scheduler.explain.changes import LOWER, Change

@@ -16,7 +16,7 @@ import msgspec
 from moorage._core.base.resources import pod_requests
 from moorage.errors import printable
 from moorage.objects.read.write import dump_yaml
-from moorage.scheduler.explain.quantity_text import unit
+from moorage.scheduler.explain.shortfalls import unit
 from moorage.sim.summary import ZONE, by_count
 
 if TYPE_CHECKING:

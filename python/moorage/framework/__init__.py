@@ -51,4 +51,6 @@ from .plugin.waiting_pods import WaitingPod as WaitingPod
 from .profiles.plugin_registry import Registry as Registry
 from .profiles.plugin_registry import installed_plugins as installed_plugins
 from .profiles.profile import Profile as Profile
+from .runtime.call import StatusError as StatusError
+from .runtime.filtering import PreFilterRun as PreFilterRun
 from .runtime.runtime import Framework as Framework

@@ -29,7 +29,7 @@ from moorage.objects.model.godel import ledger_of, unit_key
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.plugins.node_resources_fit import NodeResourcesFit
 from moorage.plugins.registry import ConfigurationSource, default_profile, read_configuration
-from moorage.preemption.importance import Unit, violations
+from moorage.preemption.eviction_units import Unit, violations
 from moorage.scheduler import event_handlers
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.engines import make_engines

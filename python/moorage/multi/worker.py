@@ -15,7 +15,7 @@ from moorage._core.state.pod_spec import bound
 from moorage.framework.runtime.preempt_handle import budgets_of
 from moorage.framework.runtime.runtime import Target
 from moorage.objects import Cluster, Pod, UnitKey, group_of
-from moorage.preemption.importance import Unit, violations
+from moorage.preemption.eviction_units import Unit, violations
 from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import ScheduleResult
@@ -131,7 +131,7 @@ class Worker:
         ProposedPlacements
         """
         nodes = np.full(len(pods), NO_NODE, dtype=np.int32)
-        victims: dict[int, tuple[tuple[str, ...], int]] = {}
+        proposed = ProposedPlacements(pods, nodes)
         self._schedule(pods, nodes, [self.init.pods[at] for at in pods.tolist()])
         left = np.flatnonzero(nodes < 0)
         if self.init.owners is not None and len(left):
@@ -141,8 +141,8 @@ class Worker:
             left = np.flatnonzero(nodes < 0)
         for place in left.tolist():
             if self._unit_of(self.init.pods[int(pods[place])]) is None:  # no worker evicts pods for a group
-                self._preempt(pods, place, nodes, victims)
-        return ProposedPlacements(pods, nodes, victims)
+                self._preempt(proposed, place)
+        return proposed
 
     def _schedule(self, numbers: Ints, nodes: Ints, pods: list[Pod]) -> None:
         """Choose nodes and assume the pods there, without binding them."""
@@ -201,11 +201,9 @@ class Worker:
             self.scheduler.context.assume(pod, decision.node)
             return engine.row_in_view(decision.node)
 
-    def _preempt(
-        self, pods: Ints, place: int, nodes: Ints, victims: dict[int, tuple[tuple[str, ...], int]]
-    ) -> None:
+    def _preempt(self, proposed: ProposedPlacements, place: int) -> None:
         """Place a pod by preemption, if that is possible."""
-        number, scheduler = int(pods[place]), self.scheduler
+        number, scheduler = int(proposed.pods[place]), self.scheduler
         pod = self.init.pods[number] if self.init.owners is None else self._anywhere(number)
         engine = scheduler.context.engine_of(pod)
         if pod.spec.preemption_policy == "Never" or why_not_at_once(engine, pod):
@@ -217,10 +215,10 @@ class Worker:
         for victim in evicted:
             self._remove(victim)
         scheduler.cache.assume_pod(bound(pod, scheduler.table.row_name(row)))
-        nodes[place] = self._node_of[row]
+        proposed.nodes[place] = self._node_of[row]
         self._placed[number], self._victims[number] = pod, evicted
         (protected,) = violations([Unit(tuple(evicted), 0)], budgets_of(engine.handle))
-        victims[number] = tuple(victim.metadata.uid for victim in evicted), protected
+        proposed.victims[number] = tuple(victim.metadata.uid for victim in evicted), protected
 
     def update(self, update: BinderUpdate) -> None:
         """Apply the decisions of the binder: remove rejected and evicted pods, add bound ones.

@@ -20,7 +20,7 @@ from moorage.objects.model.meta import Condition, with_condition
 from moorage.store import ApiError, NotFoundError, patch_pod_status
 
 from .eligibility import BY_SCHEDULER, DISRUPTION_TARGET
-from .importance import priority_of
+from .eviction_units import priority_of
 from .pick import Candidate
 
 logger = logging.getLogger("moorage.preemption")

@@ -22,8 +22,7 @@ from moorage.framework.runtime.preempt_handle import PreemptHandle
 from moorage.objects import Pod, PodDisruptionBudget
 
 from .eligibility import NO_VICTIM, NO_VICTIMS
-from .eviction_units import Units
-from .importance import Unit, priority_of, units_by_importance, violations
+from .eviction_units import Unit, Units, priority_of, units_by_importance, violations
 from .pick import Candidate
 
 Outcome = tuple[list[Candidate], dict[str, fwk.Status]]

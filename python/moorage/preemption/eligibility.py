@@ -11,8 +11,7 @@ from moorage.framework import AnyNodeInfo, Code, FrameworkHandle, Status
 from moorage.framework.plugin.status import code_of
 from moorage.objects import Pod, PodGroup, group_of
 
-from .eviction_units import Units, groups_of
-from .importance import priority_of
+from .eviction_units import Units, groups_of, priority_of
 
 NEVER = "not eligible due to preemptionPolicy=Never."
 TERMINATING = "not eligible due to a terminating pod on the nominated node."

@@ -296,8 +296,8 @@ def preempt_in_core(
     pod : Pod
     nodes : int
         The number of nodes in the list, for the message.
-    arguments : mapping of str to int
-        Those of DefaultPreemption.
+    limits : (int, int)
+        As for `find_candidates`.
     plugin_name : str
         Rejects victims that wait on Permit.
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from moorage._core.preempt.importance import start_time
 from moorage.framework.plugin.extender import Victims
 
-from .importance import priority_of
+from .eviction_units import priority_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from moorage.objects.model.pod_group import (
 )
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.plugins.registry import default_profile
-from moorage.preemption.importance import Unit, units_by_importance, violations
+from moorage.preemption.eviction_units import Unit, units_by_importance, violations
 from moorage.scheduler import Scheduler, ScheduleResult
 from moorage.scheduler.cycle.results import Eviction
 from moorage.scheduler.groups.place_group import place_group

@@ -239,23 +239,6 @@ class WaitingPods:
             for waiting in list(self._pods.values()):
                 callback(waiting)
 
-    def expire(self, now: float) -> list[WaitingPod]:
-        """Fire the timers that are due, the earliest first.
-
-        Parameters
-        ----------
-        now : float
-            Seconds on the clock of the waiting.
-
-        Returns
-        -------
-        list of WaitingPod
-            Those that were rejected.
-        """
-        with self._lock:
-            waiting = sorted(self._pods.values(), key=WaitingPod.deadline)
-        return [one for one in waiting if one.expire(now)]
-
 
 class PodInPreBind:
     """A pod in PreBind, which can be cancelled until `mark_prebound`. Thread-safe."""

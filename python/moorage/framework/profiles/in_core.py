@@ -207,11 +207,6 @@ class VolumePlugin(
         out.in_core = False
         return out
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether the plugin is not called: it is not the copy of `enabled`."""
-        return self.in_core
-
     def skips(self, method: str) -> bool:
         """Whether the plugin answers Skip for each pod without volumes; else Filter passes, and scores are 0.
 
@@ -289,5 +284,5 @@ def always_skips(plugin: Plugin, method: str) -> bool:
     bool
     """
     if isinstance(plugin, VolumePlugin):
-        return plugin.is_idle and plugin.skips(method)
+        return plugin.in_core and plugin.skips(method)
     return getattr(type(plugin), method) is getattr(UnbuiltPlugin, method)

@@ -654,7 +654,7 @@ def _asked(plugins: Sequence[P], method: str) -> tuple[list[P], list[tuple[int, 
     for plugin in plugins:
         if always_skips(plugin, method):
             skipping.append((len(asked), plugin.name))
-        elif isinstance(plugin, VolumePlugin) and plugin.is_idle:
+        elif isinstance(plugin, VolumePlugin) and plugin.in_core:
             continue
         elif getattr(type(plugin), method) is not nothing:
             asked.append(plugin)

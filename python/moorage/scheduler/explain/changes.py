@@ -18,8 +18,7 @@ from moorage.objects.model.node import NodeSpec, NodeStatus
 from . import constraints
 from .lowering import Edit, effective, lower
 from .probe import Probe
-from .quantity_text import quantity_text
-from .shortfalls import required_terms
+from .shortfalls import quantity_text, required_terms
 
 LOWER = "lower-request"
 TOLERATE = "add-toleration"

@@ -56,15 +56,14 @@ from typing import Any
 import msgspec
 
 from moorage.framework.plugin.status import Status
-from moorage.preemption.importance import priority_of
+from moorage.preemption.eviction_units import priority_of
 from moorage.preemption.pick import Candidate
 from moorage.scheduler.cycle.examine_preemption import PreemptionExamination
 
 from .changes import LABEL, LOWER, NODE, TOLERATE, Change
 from .constraints import Constraint
 from .explanation import Explanation, NodeExplanation, NodeGroup
-from .quantity_text import quantity_text
-from .shortfalls import Shortfall
+from .shortfalls import Shortfall, quantity_text
 
 API_VERSION = "explain.moorage.dev/v1"
 EXAMPLES = 3

@@ -10,11 +10,9 @@ import numpy.typing as npt
 from msgspec import structs
 
 from moorage.cache import SchedulerCache, Snapshot
-from moorage.framework import CycleState, FilterPlugin, PostFilterPlugin, Status
+from moorage.framework import CycleState, FilterPlugin, PostFilterPlugin, PreFilterRun, Status, StatusError
 from moorage.framework.plugin.group_index import PodGroups
 from moorage.framework.profiles.in_core import NativePlugin
-from moorage.framework.runtime.call import StatusError
-from moorage.framework.runtime.filtering import PreFilterRun
 from moorage.framework.runtime.kernels import rejection
 from moorage.objects.model.pod import Pod, PodStatus
 from moorage.preemption.default_preemption import DefaultPreemption

@@ -12,7 +12,7 @@ from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import ZERO, pod_requests
 from moorage.objects.model.pod import Pod, ResourceRequirements
 
-from .quantity_text import quantity_text
+from .shortfalls import quantity_text
 
 OVERCOMMITTED = ("cpu", "memory", "ephemeral-storage")
 """Only of these a container may have a limit above its request (core/v1 validation)."""

@@ -6,9 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage._core.state.node_table import NodeTable
-from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.runtime.call import StatusError
-from moorage.framework.runtime.filtering import PreFilterRun
+from moorage.framework import CycleState, PreFilterRun, StatusError
 from moorage.objects import Node, Pod
 from moorage.scheduler.cycle.engine import NO_ROWS, Engine
 from moorage.scheduler.cycle.examine import examine

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from moorage._core.base.quantity import Quantity
 from moorage._core.base.selectors import NodeSelectorMatcher, tolerates
 from moorage._core.state.cluster_state import ClusterState
 from moorage.objects import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec, Taint
 from moorage.objects.model.meta import LabelSelectorRequirement
 
-from .quantity_text import quantity_text
+_ZERO = Quantity("0")
+_BINARY = Quantity("1Ki")
 
 REJECTING = ("NoSchedule", "NoExecute")
 CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
@@ -191,3 +193,29 @@ def shortfall_text(shortfall: Shortfall) -> str:
         return f"{shortfall.kind} {shortfall.name}"
     least, most = (quantity_text(shortfall.name, one) for one in (shortfall.least, shortfall.most))
     return f"{least} more {shortfall.name}" if least == most else f"{least} to {most} more {shortfall.name}"
+
+
+def quantity_text(resource: str, amount: int) -> str:
+    """The shortest quantity, in binary multiples for bytes.
+
+    Parameters
+    ----------
+    resource : str
+    amount : int
+        Millicores, bytes, or the resource's own unit.
+    """
+    match unit(resource):
+        case "millicores":
+            return str(Quantity(f"{amount}m") + _ZERO)
+        case "bytes":
+            return str(_BINARY + Quantity(amount) - _BINARY)
+    return str(amount)
+
+
+def unit(resource: str) -> str:
+    """The unit in which a resource is counted."""
+    if resource == "cpu":
+        return "millicores"
+    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
+        return "bytes"
+    return "count"

@@ -18,10 +18,8 @@ import numpy.typing as npt
 
 from moorage._core.decide.decider import count_verdicts
 from moorage.errors import ExtenderError
-from moorage.framework import MAX_NODE_SCORE, Code, CycleState, Status
+from moorage.framework import MAX_NODE_SCORE, Code, CycleState, PreFilterRun, Status, StatusError
 from moorage.framework.plugin.extender import Extender
-from moorage.framework.runtime.call import StatusError
-from moorage.framework.runtime.filtering import PreFilterRun
 from moorage.objects import Node, Pod
 from moorage.scheduler.cycle.diagnosis import Diagnosis, explain_verdict
 from moorage.scheduler.cycle.results import Decision

@@ -11,15 +11,13 @@ from collections.abc import Sequence
 from itertools import chain
 
 from moorage._core.decide.bulk_operations import has_pods_below
-from moorage.framework.plugin.interface import PostFilterPlugin
-from moorage.framework.runtime.call import StatusError
+from moorage.framework import PostFilterPlugin, StatusError
 from moorage.framework.runtime.preempt_handle import budgets_of
 from moorage.objects import Pod, PodGroup
 from moorage.preemption.actuation import preempt_pod
 from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.preemption.eligibility import NEVER, TERMINATING, is_leaving
-from moorage.preemption.eviction_units import Units
-from moorage.preemption.importance import Unit, units_by_importance, violations
+from moorage.preemption.eviction_units import Unit, Units, units_by_importance, violations
 
 from .group_attempt import Attempt, Members, decide
 

@@ -11,8 +11,7 @@ from dataclasses import replace
 
 from moorage._core.decide.bulk_operations import check_new
 from moorage.errors import MoorageError
-from moorage.framework.plugin.interface import NominatingInfo, PostFilterPlugin
-from moorage.framework.runtime.call import StatusError
+from moorage.framework import NominatingInfo, PostFilterPlugin, StatusError
 from moorage.objects import Pod, PodGroup
 from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.preemption.eligibility import reason_against

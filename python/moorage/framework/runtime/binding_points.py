@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 
 from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.handle import Parallelizer
 from moorage.framework.plugin.interface import PermitPlugin, PreBindPlugin, PreBindPreFlightResult
 from moorage.framework.plugin.status import Code, Status, error_status
 from moorage.framework.plugin.waiting_pods import MAX_TIMEOUT, PodInPreBind
@@ -116,106 +115,66 @@ def pre_bind_groups(plugins: Sequence[PreBindPlugin], state: CycleState) -> list
     return [group for group in groups if group]
 
 
-def pre_bind_steps(
-    plugins: Sequence[PreBindPlugin],
-    state: CycleState,
-    pod: Pod,
-    node_name: str,
-    parallelizer: Parallelizer,
-    in_pre_bind: PodInPreBind | None = None,
-) -> StatusSteps:
-    """Run PreBind group by group, until a plugin fails.
+class PreBindGroup:
+    """PreBind plugins that run at the same time for a pod.
 
-    After a failure no other plugin of the group begins, and generators of the group are closed.
+    After a failure no other plugin of the group begins, and its generators are closed.
 
-    Parameters
+    Attributes
     ----------
-    plugins : sequence of PreBindPlugin
-    state : CycleState
-    pod : Pod
-    node_name : str
-    parallelizer : Parallelizer
-        Runs the plugins of a group.
-    in_pre_bind : PodInPreBind, optional
-        Where it is cancelled, PreBind fails at the next step.
-
-    Yields
-    ------
-    float
-        Seconds until the next step.
-
-    Returns
-    -------
-    Status or None
-        The first failure.
+    failures : list of Status
+        The first failure is that of the group.
     """
-    for group in pre_bind_groups(plugins, state):
-        failures: list[Status] = []
-        waiting: dict[int, StatusSteps] = {}
 
-        def work(
-            piece: int,
-            group: list[PreBindPlugin] = group,
-            failures: list[Status] = failures,
-            waiting: dict[int, StatusSteps] = waiting,
-        ) -> None:
-            plugin = group[piece]
-            if failures:
-                return
-            answer = answer_of(plugin, pod, plugin.pre_bind, state, pod, node_name)
-            if isinstance(answer, Generator):
-                waiting[piece] = answer
-            else:
-                _note(failures, plugin, to_status(plugin, answer))
+    def __init__(self, plugins: Sequence[PreBindPlugin], state: CycleState, pod: Pod, node_name: str) -> None:
+        self.plugins, self.state, self.pod, self.node_name = plugins, state, pod, node_name
+        self.failures: list[Status] = []
+        self._waiting: dict[int, StatusSteps] = {}
 
-        parallelizer.until(len(group), work)
-        yield from _wait(group, pod, waiting, failures, in_pre_bind)
-        if failures:
-            return failures[0]
-    return None
+    def begin(self, at: int) -> None:
+        """Call PreBind of a plugin, unless another one has failed."""
+        if self.failures:
+            return
+        plugin = self.plugins[at]
+        answer = answer_of(plugin, self.pod, plugin.pre_bind, self.state, self.pod, self.node_name)
+        if isinstance(answer, Generator):
+            self._waiting[at] = answer
+        else:
+            self._note(plugin, to_status(plugin, answer))
 
+    def _note(self, plugin: PreBindPlugin, status: Status | None) -> None:
+        if status is not None and not status.is_success:
+            self.failures.append(passed_on("running PreBind plugin", plugin.name, status))
 
-def _note(failures: list[Status], plugin: PreBindPlugin, status: Status | None) -> None:
-    if status is not None and not status.is_success:
-        failures.append(passed_on("running PreBind plugin", plugin.name, status))
+    def steps(self, in_pre_bind: PodInPreBind | None) -> Steps[None]:
+        """Run the generators, each step when it is due, until one fails or `in_pre_bind` is cancelled."""
+        passed, due = 0.0, dict.fromkeys(sorted(self._waiting), 0.0)
+        has_begun = False
+        while due and not self.failures:
+            coming = min(due.values())
+            if has_begun:
+                yield coming - passed
+            has_begun, passed = True, coming
+            for at in [at for at, when in due.items() if when <= passed and not self.failures]:
+                plugin = self.plugins[at]
+                if in_pre_bind is not None and in_pre_bind.cause:
+                    self._note(plugin, Status(Code.ERROR, (in_pre_bind.cause,)))
+                elif isinstance(step := self._step(plugin, self._waiting[at]), Ended):
+                    del due[at], self._waiting[at]
+                    self._note(plugin, step.result)
+                else:
+                    due[at] = passed + step
+        for steps in self._waiting.values():
+            steps.close()
 
-
-def _wait(
-    group: Sequence[PreBindPlugin],
-    pod: Pod,
-    waiting: dict[int, StatusSteps],
-    failures: list[Status],
-    in_pre_bind: PodInPreBind | None,
-) -> Steps[None]:
-    """Run the generators of a group, each step when it is due, until one fails."""
-    passed, due = 0.0, dict.fromkeys(sorted(waiting), 0.0)
-    has_begun = False
-    while due and not failures:
-        coming = min(due.values())
-        if has_begun:
-            yield coming - passed
-        has_begun, passed = True, coming
-        for piece in [piece for piece, at in due.items() if at <= passed and not failures]:
-            plugin = group[piece]
-            if in_pre_bind is not None and in_pre_bind.cause:
-                _note(failures, plugin, Status(Code.ERROR, (in_pre_bind.cause,)))
-            elif isinstance(step := _step(plugin, pod, waiting[piece]), Ended):
-                del due[piece], waiting[piece]
-                _note(failures, plugin, step.result)
-            else:
-                due[piece] = passed + step
-    for steps in waiting.values():
-        steps.close()
-
-
-def _step(plugin: PreBindPlugin, pod: Pod, steps: StatusSteps) -> float | Ended[Status | None]:
-    """One step of a plugin; whatever it raises or wrongly yields ends it with an Error."""
-    try:
-        step = ask(plugin, pod, take_step, steps)
-    except StatusError as error:
-        return Ended(error.status)
-    if isinstance(step, Ended):
-        return Ended(to_status(plugin, step.result))
-    if isinstance(step, int | float) and step >= 0:
-        return step
-    return Ended(wrong_answer(plugin, step, "seconds to wait"))
+    def _step(self, plugin: PreBindPlugin, steps: StatusSteps) -> float | Ended[Status | None]:
+        """One step of a plugin; whatever it raises or wrongly yields ends it with an Error."""
+        try:
+            step = ask(plugin, self.pod, take_step, steps)
+        except StatusError as error:
+            return Ended(error.status)
+        if isinstance(step, Ended):
+            return Ended(to_status(plugin, step.result))
+        if isinstance(step, int | float) and step >= 0:
+            return step
+        return Ended(wrong_answer(plugin, step, "seconds to wait"))

@@ -610,9 +610,33 @@ class Framework:
     def pre_bind_steps(
         self, state: CycleState, pod: Pod, node_name: str, in_pre_bind: PodInPreBind | None = None
     ) -> StatusSteps:
-        """PreBind as a generator; see `binding_points.pre_bind_steps`."""
-        plugins, parallelizer = self.profile.active(interface.PreBindPlugin), self.handle.parallelizer
-        return binding_points.pre_bind_steps(plugins, state, pod, node_name, parallelizer, in_pre_bind)
+        """Run PreBind group by group, until a plugin fails.
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        node_name : str
+        in_pre_bind : PodInPreBind, optional
+            Where it is cancelled, PreBind fails at the next step.
+
+        Yields
+        ------
+        float
+            Seconds until the next step.
+
+        Returns
+        -------
+        Status or None
+            The first failure.
+        """
+        for plugins in binding_points.pre_bind_groups(self.profile.active(interface.PreBindPlugin), state):
+            group = binding_points.PreBindGroup(plugins, state, pod, node_name)
+            self.handle.parallelizer.until(len(plugins), group.begin)
+            yield from group.steps(in_pre_bind)
+            if group.failures:
+                return group.failures[0]
+        return None
 
     def run_bind_plugins(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Run Bind until a plugin answers anything but Skip; Skip where all do."""

@@ -22,6 +22,7 @@ from moorage.objects.model.node import Namespace
 from moorage.objects.model.pod import Pod
 from moorage.plugins.registry import default_profile
 from moorage.preemption import default_preemption, dry_run
+from moorage.preemption.evaluator import Evaluator
 from moorage.scheduler import Profile, Scheduler
 
 
@@ -102,7 +103,7 @@ def outcome(one: Scheduler, asked: Pod) -> list[Any]:
 def by_evaluator(one: Scheduler, asked: Pod) -> list[Any]:
     """The same where no plugin's kernel decides about a node with victims gone but one at a time."""
     with (
-        patch.object(default_preemption, "preemptor_of", lambda *given: None),
+        patch.object(Evaluator, "preemptor_of", lambda *given: None),
         patch.object(dry_run.PreemptionDryRuns, "framework_of", lambda *given: None),
     ):
         return outcome(one, asked)
@@ -118,5 +119,5 @@ def test_the_core_preempts_as_the_evaluator_does(case: Case) -> None:
 
 def test_the_core_is_asked() -> None:
     one = full(victim("v", cpu=4), nodes=[node("a")])
-    with patch.object(default_preemption, "preempt", side_effect=AssertionError):
+    with patch.object(Evaluator, "find_candidates", side_effect=AssertionError):
         assert one.context.schedule_one(preemptor()).evicts

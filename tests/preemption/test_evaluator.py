@@ -27,7 +27,7 @@ from moorage.framework.plugin.status import Code, Status
 from moorage.objects.model.pod import Pod
 from moorage.plugins.registry import default_profile
 from moorage.preemption.default_preemption import DefaultPreemption
-from moorage.preemption.evaluator import call_extenders, find_candidates, preempt, random_offset
+from moorage.preemption.evaluator import Evaluator, call_extenders, random_offset
 from moorage.preemption.pick import Candidate
 from moorage.scheduler import Profile, Scheduler
 
@@ -36,8 +36,7 @@ NODES = [node("a"), node("b"), node("c", cpu=1)]
 
 def ask(one: Scheduler, asked: Pod) -> tuple[NominatingInfo | None, Status | None]:
     handle, state, statuses = cycle(one, asked)
-    found = find_candidates(handle, state, asked, statuses)
-    return preempt(handle, asked, found, len(statuses), "DefaultPreemption")
+    return Evaluator(handle, "DefaultPreemption").preempt(state, asked, statuses)
 
 
 def text(answer: tuple[NominatingInfo | None, Status | None]) -> str:

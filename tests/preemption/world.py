@@ -19,7 +19,7 @@ from moorage.objects.model.policy import (
     PodDisruptionBudgetSpec,
     PodDisruptionBudgetStatus,
 )
-from moorage.preemption.evaluator import FoundCandidates, find_candidates
+from moorage.preemption.evaluator import Evaluator, FoundCandidates
 from moorage.scheduler import Scheduler
 
 HOST = "kubernetes.io/hostname"
@@ -80,7 +80,8 @@ def cycle(one: Scheduler, asked: Pod) -> tuple[PreemptHandle, CycleState, dict[s
 
 def find(one: Scheduler, asked: Pod, **how: Any) -> FoundCandidates:
     """The candidates for a pod."""
-    return find_candidates(*cycle(one, asked)[:2], asked, cycle(one, asked)[2], **how)
+    handle, state, statuses = cycle(one, asked)
+    return Evaluator(handle, **how).find_candidates(state, asked, statuses)
 
 
 def victims(found: FoundCandidates) -> dict[str, list[str]]:

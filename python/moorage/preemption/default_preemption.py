@@ -9,11 +9,10 @@ from moorage import framework as fwk
 from moorage._core.decide.bulk_operations import has_pods_below
 from moorage.framework.plugin.events import POD, on
 from moorage.framework.profiles.in_core import CorePostFilter
-from moorage.framework.runtime.preempt_handle import PreemptHandle
 from moorage.objects import Pod
 
-from .eligibility import NEVER, NO_VICTIMS, reason_against_pod, why_not_eligible
-from .evaluator import find_candidates, no_candidates, preempt, preempt_in_core, preemptor_of
+from .eligibility import NEVER, NO_VICTIMS, reason_against_pod
+from .evaluator import Evaluator, no_candidates
 from .eviction_units import groups_of
 
 if TYPE_CHECKING:
@@ -90,28 +89,18 @@ class DefaultPreemption(fwk.PreEnqueuePlugin, CorePostFilter, fwk.EnqueueExtensi
         status : Status or None
             None (Success) if victims were evicted; else the reason why not.
         """
-        handle = self.required_handle().preempt_handle()
-        if reason := reason_against_pod(handle.handle, pod):
+        handle = self.required_handle()
+        if reason := reason_against_pod(handle, pod):
             return None, fwk.Status(fwk.Code.UNSCHEDULABLE, (PREFIX + reason,), self.name)
         self.preempting.add(pod.metadata.uid)
         try:
-            result, status = self._preempt(handle, state, pod, statuses)
+            evaluator = Evaluator(handle.preempt_handle(), self.name, self.limits)
+            result, status = evaluator.preempt(state, pod, statuses)
         finally:
             self.preempting.discard(pod.metadata.uid)
         if status is None or not status.message():
             return result, status
         return result, fwk.Status(status.code, (PREFIX + status.message(),), self.name)
-
-    def _preempt(
-        self, handle: PreemptHandle, state: fwk.CycleState, pod: Pod, statuses: Mapping[str, fwk.Status]
-    ) -> tuple[fwk.PostFilterResult | None, fwk.Status | None]:
-        nodes, preemptor = len(statuses), preemptor_of(handle, pod, statuses)
-        if preemptor is None:
-            found = find_candidates(handle, state, pod, statuses, self.limits)
-            return preempt(handle, pod, found, nodes, self.name)
-        if message := why_not_eligible(handle.handle, pod, statuses):
-            return None, fwk.Status(fwk.Code.UNSCHEDULABLE, (message,))
-        return preempt_in_core(preemptor, handle, state, pod, nodes, self.limits, self.name)
 
     @property
     def limits(self) -> tuple[int, int]:

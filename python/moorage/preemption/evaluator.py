@@ -1,8 +1,8 @@
 """Preemption of pods for one pod, from eligibility to eviction.
 
-kube-scheduler v1.36, framework/preemption/preemption.go. The steps: `find_candidates` (eligibility.py and
-dry_run.py), `call_extenders` and `pick_one_node` (pick.py), `prepare_candidate` (actuation.py). If no plugin
-outside the core and no extender takes part, the core does all steps before the last (`preempt_in_core`).
+kube-scheduler v1.36, framework/preemption/preemption.go. The steps: `Evaluator.find_candidates` (eligibility.py
+and dry_run.py), `call_extenders` and `pick_one_node` (pick.py), `prepare_candidate` (actuation.py). If no plugin
+outside the core and no extender takes part, the core does all steps before the last.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from .pick import Candidate, pick_one_node
 logger = logging.getLogger("moorage.preemption")
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
+EVERY = 100, 0
+"""The limits with which all potential nodes are tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,44 +92,6 @@ def no_candidates(nodes: int, reasons: Mapping[str, int], unresolvable: int) -> 
     return fit_error(nodes, counts)
 
 
-def find_candidates(
-    handle: PreemptHandle,
-    state: CycleState,
-    pod: Pod,
-    statuses: Mapping[str, Status],
-    limits: tuple[int, int] | None = None,
-) -> FoundCandidates:
-    """Look for nodes on which a pod would fit after evictions; nothing is changed.
-
-    Parameters
-    ----------
-    handle : PreemptHandle
-    state : CycleState
-        After PreFilter has run for the pod.
-    pod : Pod
-    statuses : mapping of str to Status
-        By node name why the node was rejected, in list order.
-    limits : (int, int), optional
-        minCandidateNodesPercentage and minCandidateNodesAbsolute, which end the dry runs. By default all
-        potential nodes are tried, in list order.
-
-    Returns
-    -------
-    FoundCandidates
-    """
-    if message := why_not_eligible(handle.handle, pod, statuses):
-        return FoundCandidates(message)
-    nodes = potential_nodes(statuses)
-    if not nodes:
-        return FoundCandidates()
-    offset, wanted = 0, len(nodes)
-    if limits is not None:
-        offset = handle.handle.preemption_offset(pod, len(nodes))
-        wanted = num_candidates(len(nodes), *limits)
-    runs = PreemptionDryRuns(handle, state, pod, handle.pod_disruption_budgets())
-    return FoundCandidates("", nodes, *runs.run(nodes, offset, wanted))
-
-
 def call_extenders(
     extenders: Sequence[Extender], pod: Pod, candidates: Sequence[Candidate]
 ) -> tuple[list[Candidate], Status | None]:
@@ -176,45 +140,145 @@ def call_extenders(
     return [Candidate(name, left[name]) for name in names], None
 
 
-def preempt(
-    handle: PreemptHandle, pod: Pod, found: FoundCandidates, nodes: int, plugin_name: str
-) -> tuple[NominatingInfo | None, Status | None]:
-    """Evict pods from the best candidate.
+class Evaluator:
+    """Preempts pods for one pod; kube-scheduler v1.36, framework/preemption/preemption.go.
 
     Parameters
     ----------
     handle : PreemptHandle
-    pod : Pod
-        The preemptor.
-    found : FoundCandidates
-    nodes : int
-        The number of nodes in the list, for the message.
     plugin_name : str
         Rejects victims that wait on Permit.
-
-    Returns
-    -------
-    nominating : NominatingInfo or None
-        The nomination to the chosen node. An empty one clears an earlier nomination, None leaves it.
-    status : Status or None
-        None (Success) if victims were evicted; else why not.
+    limits : (int, int), optional
+        minCandidateNodesPercentage and minCandidateNodesAbsolute, which end the dry runs. By default all
+        potential nodes are tried, in list order.
     """
-    if found.message:
-        return None, Status(Code.UNSCHEDULABLE, (found.message,))
-    if not found.candidates:
-        if found.error:
-            return None, as_status(MoorageError(found.error))
-        return NominatingInfo(), Status(Code.UNSCHEDULABLE, (found.text(nodes),))
-    candidates, failed = call_extenders(handle.extenders(), pod, found.candidates)
-    if failed is not None:
-        return None, failed
-    choice = pick_one_node(candidates)
-    if choice is None:
-        return None, Status(Code.UNSCHEDULABLE, ("no candidate node for preemption",))
-    failed = prepare_candidate(handle, choice.candidate, pod, plugin_name)
-    if failed is not None:
-        return None, failed
-    return NominatingInfo(choice.candidate.name), None
+
+    def __init__(
+        self, handle: PreemptHandle, plugin_name: str = "", limits: tuple[int, int] | None = None
+    ) -> None:
+        self.preempt_handle, self.handle = handle, handle.handle
+        self.plugin_name, self.limits = plugin_name, limits
+
+    def preempt(
+        self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
+    ) -> tuple[NominatingInfo | None, Status | None]:
+        """Evict pods from the best node, if the pod is eligible and evictions help.
+
+        Parameters
+        ----------
+        state : CycleState
+            After PreFilter has run for the pod.
+        pod : Pod
+            The preemptor.
+        statuses : mapping of str to Status
+            By node name why the node was rejected, in list order.
+
+        Returns
+        -------
+        nominating : NominatingInfo or None
+            The nomination to the chosen node. An empty one clears an earlier nomination, None leaves it.
+        status : Status or None
+            None (Success) if victims were evicted; else why not.
+        """
+        preemptor = self.preemptor_of(pod, statuses)
+        if preemptor is not None:
+            if message := why_not_eligible(self.handle, pod, statuses):
+                return None, Status(Code.UNSCHEDULABLE, (message,))
+            return self._preempt_in_core(preemptor, state, pod, len(statuses))
+        found = self.find_candidates(state, pod, statuses)
+        if found.message:
+            return None, Status(Code.UNSCHEDULABLE, (found.message,))
+        if not found.candidates:
+            if found.error:
+                return None, as_status(MoorageError(found.error))
+            return NominatingInfo(), Status(Code.UNSCHEDULABLE, (found.text(len(statuses)),))
+        candidates, failed = call_extenders(self.preempt_handle.extenders(), pod, found.candidates)
+        if failed is not None:
+            return None, failed
+        choice = pick_one_node(candidates)
+        if choice is None:
+            return None, Status(Code.UNSCHEDULABLE, ("no candidate node for preemption",))
+        return self._evict(choice.candidate, pod)
+
+    def find_candidates(self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]) -> FoundCandidates:
+        """Look for nodes on which a pod would fit after evictions; nothing is changed.
+
+        Parameters are as for `preempt`.
+        """
+        if message := why_not_eligible(self.handle, pod, statuses):
+            return FoundCandidates(message)
+        nodes = potential_nodes(statuses)
+        if not nodes:
+            return FoundCandidates()
+        offset, wanted = 0, len(nodes)
+        if self.limits is not None:
+            offset = self.handle.preemption_offset(pod, len(nodes))
+            wanted = num_candidates(len(nodes), *self.limits)
+        budgets = self.preempt_handle.pod_disruption_budgets()
+        runs = PreemptionDryRuns(self.preempt_handle, state, pod, budgets)
+        return FoundCandidates("", nodes, *runs.run(nodes, offset, wanted))
+
+    def _evict(self, candidate: Candidate, pod: Pod) -> tuple[NominatingInfo | None, Status | None]:
+        failed = prepare_candidate(self.preempt_handle, candidate, pod, self.plugin_name)
+        return (NominatingInfo(candidate.name), None) if failed is None else (None, failed)
+
+    # ---- in the core ---------------------------------------------------------------------------------------
+
+    def preemptor_of(self, pod: Pod, statuses: Mapping[str, Status]) -> Preemptor | None:
+        """Return the core's preemptor for a pod that all nodes rejected.
+
+        Parameters
+        ----------
+        pod : Pod
+        statuses : mapping of str to Status
+            By node name why the node was rejected.
+
+        Returns
+        -------
+        Preemptor or None
+            None if a plugin outside the core, an extender or a group that is evicted as a whole takes part.
+        """
+        framework = self.handle.framework
+        if not isinstance(statuses, NodeToStatus) or not statuses.from_search or framework is None:
+            return None
+        if type(self.preempt_handle) is not PreemptHandle or Units(self.handle):
+            return None
+        if any(one.supports_preemption and one.is_interested(pod) for one in self.handle.extenders):
+            return None
+        in_core = framework.profile.pre_filters_in_core
+        return framework.preemptor if in_core and framework.preemptor.suits else None
+
+    def _preempt_in_core(
+        self, preemptor: Preemptor, state: CycleState, pod: Pod, nodes: int
+    ) -> tuple[NominatingInfo | None, Status | None]:
+        """Evict pods from the node that the core chooses; `nodes` is the number of all nodes."""
+        pod_class, node_name, pinned = state.target
+        with self.handle.cache.lock:
+            budgets = self.preempt_handle.pod_disruption_budgets()
+            potential = preemptor.begin(pod_class, budgets, node_name, pinned)
+            choice = potential and preemptor.choose(
+                self.handle.preemption_offset(pod, potential), *(self.limits or EVERY)
+            )
+            if not choice:
+                return self._no_candidate(preemptor, state, nodes)
+        row, violations, victims = choice
+        name = self.handle.cache.state.table.row_name(row)
+        return self._evict(Candidate(name, Victims(tuple(victims), violations)), pod)
+
+    def _no_candidate(
+        self, preemptor: Preemptor, state: CycleState, nodes: int
+    ) -> tuple[NominatingInfo | None, Status | None]:
+        verdicts, fitting = preemptor.rejections()
+        if fitting:
+            name = self.handle.cache.state.table.row_name
+            return None, as_status(MoorageError(aggregate(NO_VICTIM.format(name(row)) for row in fitting)))
+        framework, reasons = self.handle.framework, Counter[str]()
+        assert framework is not None
+        for verdict, count in verdicts.items():
+            for reason in status_of(framework, state, verdict).reasons:
+                reasons[reason] += count
+        text = no_candidates(nodes, reasons, nodes - sum(verdicts.values()))
+        return NominatingInfo(), Status(Code.UNSCHEDULABLE, (text,))
 
 
 def set_up_preemption(handle: FrameworkHandle, seed: int | None) -> None:
@@ -244,93 +308,3 @@ def random_offset(seed: int, pod: Pod, nodes: int) -> int:
     """
     digest = blake2b(f"{seed} {pod.metadata.uid}".encode(), digest_size=8).digest()
     return int.from_bytes(digest) % nodes
-
-
-# ---- preemption in the core --------------------------------------------------------------------------------
-
-
-def preemptor_of(preempt_handle: PreemptHandle, pod: Pod, statuses: Mapping[str, Status]) -> Preemptor | None:
-    """Return the core's preemptor for a pod that all nodes rejected.
-
-    Parameters
-    ----------
-    preempt_handle : PreemptHandle
-    pod : Pod
-    statuses : mapping of str to Status
-        By node name why the node was rejected.
-
-    Returns
-    -------
-    Preemptor or None
-        None if a plugin outside the core, an extender or a group that is evicted as a whole takes part.
-    """
-    handle, framework = preempt_handle.handle, preempt_handle.handle.framework
-    if not isinstance(statuses, NodeToStatus) or not statuses.from_search or framework is None:
-        return None
-    extenders = handle.extenders
-    has_extenders = extenders and any(one.supports_preemption and one.is_interested(pod) for one in extenders)
-    if type(preempt_handle) is not PreemptHandle or has_extenders or Units(handle):
-        return None
-    in_core = framework.profile.pre_filters_in_core
-    return framework.preemptor if in_core and framework.preemptor.suits else None
-
-
-def preempt_in_core(
-    preemptor: Preemptor,
-    handle: PreemptHandle,
-    state: CycleState,
-    pod: Pod,
-    nodes: int,
-    limits: tuple[int, int],
-    plugin_name: str,
-) -> tuple[NominatingInfo | None, Status | None]:
-    """Evict pods for a pod that is eligible, from the node that the core chooses.
-
-    Parameters
-    ----------
-    preemptor : Preemptor
-        See `preemptor_of`.
-    handle : PreemptHandle
-    state : CycleState
-        After PreFilter has run for the pod.
-    pod : Pod
-    nodes : int
-        The number of nodes in the list, for the message.
-    limits : (int, int)
-        As for `find_candidates`.
-    plugin_name : str
-        Rejects victims that wait on Permit.
-
-    Returns
-    -------
-    nominating : NominatingInfo or None
-    status : Status or None
-        As for `preempt`.
-    """
-    pod_class, node_name, pinned = state.target
-    table = handle.handle.cache.state.table
-    with handle.handle.cache.lock:
-        potential = preemptor.begin(pod_class, handle.pod_disruption_budgets(), node_name, pinned)
-        choice = potential and preemptor.choose(handle.handle.preemption_offset(pod, potential), *limits)
-        if not choice:
-            return _no_candidate(preemptor, handle.handle, state, nodes)
-    row, violations, victims = choice
-    candidate = Candidate(table.row_name(row), Victims(tuple(victims), violations))
-    failed = prepare_candidate(handle, candidate, pod, plugin_name)
-    return (NominatingInfo(candidate.name), None) if failed is None else (None, failed)
-
-
-def _no_candidate(
-    preemptor: Preemptor, handle: FrameworkHandle, state: CycleState, nodes: int
-) -> tuple[NominatingInfo | None, Status | None]:
-    verdicts, fitting = preemptor.rejections()
-    if fitting:
-        name = handle.cache.state.table.row_name
-        return None, as_status(MoorageError(aggregate(NO_VICTIM.format(name(row)) for row in fitting)))
-    framework, reasons = handle.framework, Counter[str]()
-    assert framework is not None
-    for verdict, count in verdicts.items():
-        for reason in status_of(framework, state, verdict).reasons:
-            reasons[reason] += count
-    text = no_candidates(nodes, reasons, nodes - sum(verdicts.values()))
-    return NominatingInfo(), Status(Code.UNSCHEDULABLE, (text,))

@@ -13,7 +13,7 @@ from moorage.framework.runtime.call import StatusError
 from moorage.framework.runtime.filtering import PreFilterRun
 from moorage.objects.model.pod import Pod
 from moorage.preemption.default_preemption import DefaultPreemption
-from moorage.preemption.evaluator import FoundCandidates, find_candidates
+from moorage.preemption.evaluator import Evaluator, FoundCandidates
 from moorage.preemption.pick import Candidate, Choice, pick_one_node
 
 if TYPE_CHECKING:
@@ -86,7 +86,8 @@ def examine_preemption(engine: Engine, pod: Pod, everywhere: bool = True) -> Pre
         return PreemptionExamination()
     plugin = next((p for p in engine.profile.at(PostFilterPlugin) if isinstance(p, DefaultPreemption)), None)
     limits = None if everywhere or plugin is None else plugin.limits
-    found = find_candidates(engine.handle.preempt_handle(), state, pod, statuses, limits)
+    evaluator = Evaluator(engine.handle.preempt_handle(), limits=limits)
+    found = evaluator.find_candidates(state, pod, statuses)
     return PreemptionExamination(found, pick_one_node(found.candidates))
 
 

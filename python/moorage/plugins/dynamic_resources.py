@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from moorage import framework as fwk
+from moorage._core.state.pod_class import Shape
 from moorage.framework.plugin import events
 from moorage.framework.plugin.events import ActionType, is_same_pod, on, queue_if
 from moorage.framework.plugin.signing import UNSIGNED
 from moorage.framework.profiles.in_core import CorePostFilter, UnbuiltPlugin
 from moorage.objects import Pod
 from moorage.objects.model.resource_claims import ResourceClaim
-
-if TYPE_CHECKING:
-    from moorage._core.state.pod_class import Shape
 
 NO_CLAIMS = "no new claims to deallocate"
 NOT_FOUND = "not found"

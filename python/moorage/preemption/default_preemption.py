@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from moorage import framework as fwk
 from moorage._core.decide.bulk_operations import has_pods_below
+from moorage._core.state.pod_class import Shape
 from moorage.framework.plugin.events import POD, on
 from moorage.framework.profiles.in_core import CorePostFilter
 from moorage.objects import Pod
@@ -14,9 +14,6 @@ from moorage.objects import Pod
 from .eligibility import NEVER, NO_VICTIMS, reason_against_pod
 from .evaluator import Evaluator, no_candidates
 from .eviction_units import groups_of
-
-if TYPE_CHECKING:
-    from moorage._core.state.pod_class import Shape
 
 PREFIX = "preemption: "
 RUNNING = "waiting for the preemption for this pod to be finished"

@@ -1,8 +1,8 @@
 """Preemption of pods for one pod, from eligibility to eviction.
 
-kube-scheduler v1.36, framework/preemption/preemption.go. The steps: `Evaluator.find_candidates` (eligibility.py
-and dry_run.py), `call_extenders` and `pick_one_node` (pick.py), `prepare_candidate` (actuation.py). If no plugin
-outside the core and no extender takes part, the core does all steps before the last.
+kube-scheduler v1.36, framework/preemption/preemption.go. The steps: `Evaluator.find_candidates`
+(eligibility.py and dry_run.py), `call_extenders` and `pick_one_node` (pick.py), `prepare_candidate`
+(actuation.py). If no plugin outside the core and no extender takes part, the core does all but the last.
 """
 
 from __future__ import annotations

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
+
+from moorage.framework.plugin.interface import Plugin
 
 from . import args as plugin_args
 from . import types
 from .durations import SECOND
-
-if TYPE_CHECKING:
-    from moorage.framework.plugin.interface import Plugin
 
 Gates = Mapping[str, bool]
 T = TypeVar("T")

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from moorage.errors import InputError
+from moorage.framework.plugin.interface import Plugin
 from moorage.objects.read.files import read_file, source_name
 from moorage.objects.read.yaml_reader import read_first
 
@@ -22,9 +23,6 @@ from .field_errors import go_json
 from .go_structs import DecodeError, GoType, decode, decode_leniently, parse
 from .types import API_VERSION, GROUP, VERSION, KubeSchedulerConfiguration, PluginConfig, Typed
 from .validation import validate
-
-if TYPE_CHECKING:
-    from moorage.framework.plugin.interface import Plugin
 
 
 def load_configuration(

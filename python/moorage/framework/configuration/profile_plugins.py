@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
 from moorage.errors import ExtenderError
+from moorage.framework.plugin.interface import Plugin
 
 from . import types
 from .args import NodeResourcesFitArgs
@@ -18,9 +19,6 @@ from .extender_tls import tls_context
 from .field_errors import aggregate, quote
 from .go_structs import go_fields, write
 from .validation import validate_node_resources_fit
-
-if TYPE_CHECKING:
-    from moorage.framework.plugin.interface import Plugin
 
 POINTS = (
     "preFilter",

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from moorage._core.decide.terms import Terms
+from moorage._core.state.pod_class import Shape
 from moorage.errors import MoorageError
-
-if TYPE_CHECKING:
-    from moorage._core.decide.terms import Terms
-    from moorage._core.state.pod_class import Shape
-    from moorage.objects import Pod
+from moorage.objects import Pod
 
 
 class NotFoundError(MoorageError):

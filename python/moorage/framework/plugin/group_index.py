@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from moorage.objects import Pod, PodGroup, UnitKey, group_of
 from moorage.objects.workloads.ownership import FINISHED
 
-if TYPE_CHECKING:
-    from .handle import FrameworkHandle
+from .handle import FrameworkHandle
 
 INDEX = "podGroup"
 

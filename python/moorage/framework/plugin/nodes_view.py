@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from moorage.cache import NodeInfo, NodeInfoClone
-
-if TYPE_CHECKING:
-    from moorage._core.state.cluster_state import ClusterState
-    from moorage.cache import Resource
-
+from moorage._core.state.cluster_state import ClusterState
+from moorage.cache import NodeInfo, NodeInfoClone, Resource
 
 AnyNodeInfo = NodeInfo | NodeInfoClone
 Rows = npt.NDArray[np.int32]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from moorage.errors import InputError
+from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.framework.plugin.interface import Plugin
-
-if TYPE_CHECKING:
-    from moorage.framework.plugin.handle import FrameworkHandle
 
 ENTRY_POINTS = "moorage.plugins"
 

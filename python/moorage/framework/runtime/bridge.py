@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +18,8 @@ from moorage.objects import Pod
 
 from .call import StatusError, answer_of, ask_status
 from .filtering import filter_status
+from .runtime import Framework
 from .scoring import normalized_scores, raw_scores
-
-if TYPE_CHECKING:
-    from .runtime import Framework
 
 Rows = npt.NDArray[np.int32]
 Codes = npt.NDArray[np.uint8]

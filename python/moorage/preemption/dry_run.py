@@ -44,11 +44,7 @@ class PreemptionDryRuns:
     """
 
     def __init__(
-        self,
-        handle: PreemptHandle,
-        state: fwk.CycleState,
-        pod: Pod,
-        budgets: Sequence[PodDisruptionBudget],
+        self, handle: PreemptHandle, state: fwk.CycleState, pod: Pod, budgets: Sequence[PodDisruptionBudget]
     ) -> None:
         self.preempt_handle, self.handle = handle, handle.handle
         self.state, self.pod, self.budgets = state, pod, budgets

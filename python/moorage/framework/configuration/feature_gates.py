@@ -81,9 +81,7 @@ _OF_THE_SCHEDULER: dict[tuple[Stage, bool, Effect], dict[str, str]] = {
         "PodLevelResources": "A pod's spec.resources counts.",
         "SchedulerPopFromBackoffQ": "Pods that back off are taken where no other pod is ready.",
     },
-    (Stage.BETA, False, Effect.NOT_BUILT): {
-        "DRADeviceTaintRules": "Taints of devices by rules.",
-    },
+    (Stage.BETA, False, Effect.NOT_BUILT): {"DRADeviceTaintRules": "Taints of devices by rules."},
     (Stage.BETA, True, Effect.NOT_BUILT): {
         "DRAExtendedResource": "Extended resources from device classes. Those of nodes are their "
         "allocatable resources only.",
@@ -91,16 +89,12 @@ _OF_THE_SCHEDULER: dict[tuple[Stage, bool, Effect], dict[str, str]] = {
         "NominatedNodeNameForExpectation": "A pod whose binding takes time is always nominated to its node "
         "meanwhile.",
     },
-    (Stage.ALPHA, False, Effect.NONE): {
-        "DRAListTypeAttributes": _OF_CLAIMS,
-    },
+    (Stage.ALPHA, False, Effect.NONE): {"DRAListTypeAttributes": _OF_CLAIMS},
     (Stage.ALPHA, False, Effect.NOT_BUILT): {
         "DRANodeAllocatableResources": "What claims take of a node's own resources.",
         "DRAWorkloadResourceClaims": "Claims of pod groups.",
     },
-    (Stage.GA, True, Effect.NONE): {
-        "DRAPrioritizedList": _OF_CLAIMS,
-    },
+    (Stage.GA, True, Effect.NONE): {"DRAPrioritizedList": _OF_CLAIMS},
     (Stage.ALPHA, False, Effect.BUILT): {
         "GangScheduling": "At least minCount pods of a pod group are placed, or none.",
         "GenericWorkload": "Pods of a PodGroup are tried together.",
@@ -122,7 +116,7 @@ _OF_THE_SCHEDULER: dict[tuple[Stage, bool, Effect], dict[str, str]] = {
     },
     (Stage.BETA, False, Effect.NONE): {
         "SchedulerAsyncAPICalls": "Writes end within the cycle that they belong to; no decision waits for "
-        "them upstream either.",
+        "them upstream either."
     },
 }
 """Stage, default and effect to gates with their reasons."""
@@ -152,9 +146,7 @@ _OF_OTHERS: dict[str, dict[Stage, str]] = {
             WatchCacheInitializationPostStartHook WatchList""",
     },
     "Only kube-apiserver reads it, which merges matchLabelKeys into a new pod's selectors. Where that was "
-    "not done, the scheduler does it.": {
-        Stage.BETA: "MatchLabelKeysInPodTopologySpreadSelectorMerge",
-    },
+    "not done, the scheduler does it.": {Stage.BETA: "MatchLabelKeysInPodTopologySpreadSelectorMerge"},
     "Only kubelet reads it.": {
         Stage.ALPHA: """CPUManagerPolicyAlphaOptions CRIListStreaming CSIVolumeHealth ContainerStopSignals
             EventedPLEG ImageVolumeWithDigest InPlacePodVerticalScalingExclusiveCPUs

@@ -162,13 +162,8 @@ class Binder:
         self.cache = cache or BinderCache(CacheHandler(clock=clock))
         self.informers = InformerFactory(client)
         of_all, nominator = cast(SchedulerCache, self.cache), fwk.PodNominator(lambda pod: False)
-        self._handle = fwk.FrameworkHandle(
-            of_all,
-            client,
-            informers=self.informers,
-            nominator=nominator,
-            wait=ExternalController(self.sync, wait).wait,
-        )
+        external = ExternalController(self.sync, wait)
+        self._handle = fwk.FrameworkHandle(of_all, client, self.informers, nominator, wait=external.wait)
         gates = all_gates(feature_gates)
         self._has_units = groups_pods(gates)
         configuration = None if config is None else read_configuration(config, gates)

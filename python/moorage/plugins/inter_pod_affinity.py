@@ -92,13 +92,9 @@ class InterPodAffinity(
         if old is None:
             return queue_if(anti_affinity or any(term.topology_key in now for term in affinity))
         was = old.metadata.labels
-        return queue_if(
-            any(t.topology_key in now and was.get(t.topology_key) != now[t.topology_key] for t in affinity)
-            or any(
-                t.topology_key in was and now.get(t.topology_key) != was[t.topology_key]
-                for t in anti_affinity
-            )
-        )
+        joins = any(now.get(one.topology_key) not in (None, was.get(one.topology_key)) for one in affinity)
+        leaves = (was.get(one.topology_key) not in (None, now.get(one.topology_key)) for one in anti_affinity)
+        return queue_if(joins or any(leaves))
 
     def _required(self, pod: Pod) -> tuple[tuple[PodTerm, ...], tuple[PodTerm, ...]]:
         """Required affinity and anti-affinity terms; ValueError where one is malformed."""

@@ -116,12 +116,8 @@ class NodeVolumeLimits(VolumePlugin):
 
     def after_detached(self, pod: Pod, old: VolumeAttachment, new: None) -> fwk.QueueingHint:
         """Queue where a volume was detached whose driver the pod may use."""
-        return queue_if(
-            any(
-                volume.persistent_volume_claim or migrated_driver(volume) == old.spec.attacher
-                for volume in pod.spec.volumes
-            )
-        )
+        volumes, driver = pod.spec.volumes, old.spec.attacher
+        return queue_if(any(one.persistent_volume_claim or migrated_driver(one) == driver for one in volumes))
 
 
 def _counts(pod: Pod) -> bool:

@@ -125,11 +125,8 @@ def call_extenders(
         except ExtenderError as error:
             if not extender.is_ignorable:
                 return [], as_status(error)
-            logger.info(
-                "Skipped extender %s as it returned error and has ignorable flag set: %s",
-                extender.name,
-                error,
-            )
+            text = "Skipped extender %s as it returned error and has ignorable flag set: %s"
+            logger.info(text, extender.name, error)
             continue
         bare = [name for name, victims in answer.items() if not victims.pods]
         if bare and not extender.is_ignorable:
@@ -256,10 +253,9 @@ class Evaluator:
         with self.handle.cache.lock:
             budgets = self.preempt_handle.pod_disruption_budgets()
             potential = preemptor.begin(pod_class, budgets, node_name, pinned)
-            choice = potential and preemptor.choose(
-                self.handle.preemption_offset(pod, potential), *(self.limits or EVERY)
-            )
-            if not choice:
+            offset = self.handle.preemption_offset(pod, potential) if potential else 0
+            choice = preemptor.choose(offset, *(self.limits or EVERY)) if potential else None
+            if choice is None:
                 return self._no_candidate(preemptor, state, nodes)
         row, violations, victims = choice
         name = self.handle.cache.state.table.row_name(row)

@@ -41,12 +41,8 @@ def make_profiles(
         Of stage new, with the texts of kube-scheduler v1.36 (runtime/framework.go NewFramework).
     """
     named = profile_plugins.enabled_plugins(configuration)
-    made = [
-        _make(registry, args, profile.scheduler_name or "", handle)
-        for profile, args, handle in zip(
-            configuration.profiles or (), named, handles or [None] * len(named), strict=True
-        )
-    ]
+    all_of = zip(configuration.profiles or (), named, handles or [None] * len(named), strict=True)
+    made = [_make(registry, args, one.scheduler_name or "", handle) for one, args, handle in all_of]
     every = {name: plugin for one in made for name, plugin in one.items()}
     points = profile_plugins.build_profiles(configuration, every)
     return [_profile(plugins, one) for plugins, one in zip(points, made, strict=True)]

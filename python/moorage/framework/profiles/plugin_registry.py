@@ -62,8 +62,6 @@ def installed_plugins(found: Iterable[EntryPoint] | None = None) -> Registry:
         except (ImportError, AttributeError) as error:
             raise InputError(str(error), source=source) from error
         if not callable(factory):
-            raise InputError(
-                f"{entry.value} is not callable", source=f"{ENTRY_POINTS} entry point {entry.name}"
-            )
+            raise InputError(f"{entry.value} is not callable", source=source)
         registry.register(entry.name, factory)
     return registry

@@ -10,14 +10,13 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from moorage.errors import PluginError
 from moorage.framework.plugin import interface
 from moorage.framework.plugin.status import Code, Status, error_status
 from moorage.framework.profiles.profile import Profile
 from moorage.objects import Pod, PodGroup
 
 from .call import StatusError, note_exception
-from .scoring import invalid_score
+from .scoring import check_range
 
 
 def make_placements(
@@ -82,10 +81,7 @@ def score_placements(
             scores = np.asarray(plugin.normalize_placement_scores(np.array(raw, dtype=np.int64)))
         except Exception as error:  # a plugin may raise anything
             raise _failure(plugin, group, error) from error
-        wrong = scores[(scores < 0) | (scores > interface.MAX_NODE_SCORE)]
-        if len(wrong):
-            text = invalid_score(plugin.name, int(wrong[0]))
-            raise StatusError(Status(Code.ERROR, err=PluginError(text)))
+        check_range({plugin.name: scores})
         totals += profile.placement_weight(plugin) * scores
     return totals
 

@@ -46,13 +46,11 @@ def raw_scores(plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: NodesVie
     """
     text = SCORE_ERROR.format(plugin.name)
     if type(plugin).score_all is not ScorePlugin.score_all:
-        return _integers(
-            plugin, _ask(text, plugin, pod, plugin.score_all, state, pod, nodes), len(nodes), text
-        )
+        return _integers(_ask(text, plugin, pod, plugin.score_all, state, pod, nodes), len(nodes), text)
     one_by_one = [
         _ask(text, plugin, pod, plugin.score, state, pod, nodes.node_info(at)) for at in range(len(nodes))
     ]
-    return _integers(plugin, one_by_one, len(nodes), text)
+    return _integers(one_by_one, len(nodes), text)
 
 
 def normalized_scores(
@@ -84,10 +82,8 @@ def normalized_scores(
     if type(plugin).normalize_score is not ScorePlugin.normalize_score:
         text = NORMALIZE_ERROR.format(plugin.name)
         answer = _ask(text, plugin, pod, plugin.normalize_score, state, pod, raw.copy())
-        scores = _integers(plugin, answer, len(nodes), text)
-    if len(scores) and (scores.min() < 0 or scores.max() > MAX_NODE_SCORE):
-        wrong = scores[(scores < 0) | (scores > MAX_NODE_SCORE)]
-        raise out_of_range(plugin.name, int(wrong[0]))
+        scores = _integers(answer, len(nodes), text)
+    check_range({plugin.name: scores})
     return scores
 
 
@@ -150,7 +146,7 @@ def _ask(text: str, plugin: ScorePlugin, pod: Pod, function: Callable[..., Any],
     return answer
 
 
-def _integers(plugin: ScorePlugin, answer: Any, wanted: int, text: str) -> Scores:
+def _integers(answer: Any, wanted: int, text: str) -> Scores:
     """The answer as int64, one per node; floats only where all of them are integers."""
 
     def fail(why: str) -> StatusError:

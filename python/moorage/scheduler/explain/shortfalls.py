@@ -68,11 +68,8 @@ class PodRequirements:
     """
 
     def __init__(self, state: ClusterState, pod: Pod, rows: npt.NDArray[np.int32]) -> None:
-        table, names, shape = (
-            state.table,
-            state.symbols.names,
-            state.classes.shape_of(state.classes.intern(pod)),
-        )
+        table, names = state.table, state.symbols.names
+        shape = state.classes.shape_of(state.classes.intern(pod))
         self.pod = pod
         requests = {"pods": 1} | shape.needs
         self.requests = {resource: request for resource, request in requests.items() if request}

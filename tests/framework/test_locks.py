@@ -67,7 +67,6 @@ def test_the_waiting_pods() -> None:
         "add": lambda: one.add(waiting),
         "get": lambda: one.get("p"),
         "iterate": lambda: one.iterate(lambda _: None),
-        "expire": lambda: one.expire(0.0),
         "remove": lambda: one.remove("p"),
         "save": one.save,
         "undo": lambda: one.undo(saved),

@@ -104,8 +104,8 @@ PIP = $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.tx
 	$(PY) setup.py --quiet build_ext --inplace
 	touch $@
 
-.venv/tools: .venv/built .venv/packages
-	$(PY) csrc/ffi_build.py
+.venv/tools: .venv/built .venv/packages tests/core/build_kernels.py
+	$(PY) tests/core/build_kernels.py
 	touch $@
 
 .venv/packages: .venv/ready

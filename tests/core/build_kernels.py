@@ -13,7 +13,8 @@ from pathlib import Path
 
 from cffi import FFI
 
-CSRC = Path(__file__).resolve().parent
+ROOT = Path(__file__).resolve().parents[2]
+CSRC = ROOT / "csrc"
 HEADERS = [
     "state.h",
     "rows.h",
@@ -58,7 +59,7 @@ ffibuilder.set_source(
     extra_compile_args=[*flags["FLAGS"], *flags["KERNEL_FLAGS"]],
     extra_link_args=flags["LINK_FLAGS"],
     libraries=["moorage_kernels"],
-    library_dirs=[str(CSRC.parent / "python/moorage/_core")],
+    library_dirs=[str(ROOT / "python/moorage/_core")],
     runtime_library_dirs=["$ORIGIN/../../python/moorage/_core"],
 )
 

@@ -45,5 +45,7 @@ cdef class Buffer:
     cdef int touch(self, Py_ssize_t item) except -1
     cdef ItemLocation location(self) noexcept
     cdef void touch_reserved(self, Py_ssize_t first, Py_ssize_t items=*) noexcept nogil
-    cdef void _check_range(self, Py_ssize_t first, Py_ssize_t items) noexcept nogil
     cdef int touch_range(self, Py_ssize_t first, Py_ssize_t items) except -1
+
+
+cdef void* allocate(list owner, Py_ssize_t itemsize, Py_ssize_t items) except? NULL

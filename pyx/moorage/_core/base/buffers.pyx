@@ -225,16 +225,12 @@ cdef class Buffer:
 
     cdef void touch_reserved(self, Py_ssize_t first, Py_ssize_t items=1) noexcept nogil:
         """`touch_range` while a transaction is open, where the memory for it is there."""
-        self._check_range(first, items)
+        _check_range(self, first, items)
         self.journal._put(self.number, first * self.itemsize, <int32_t>(items * self.itemsize),
                           self.data + first * self.itemsize)
 
-    cdef void _check_range(self, Py_ssize_t first, Py_ssize_t items) noexcept nogil:
-        debug_below(first, self.capacity + 1, b"first item of a range of a buffer")
-        debug_below(first + items, self.capacity + 1, b"end of a range of a buffer")
-
     cdef int touch_range(self, Py_ssize_t first, Py_ssize_t items) except -1:
-        self._check_range(first, items)
+        _check_range(self, first, items)
         if self.journal.depth and items:
             self.journal.save(self.number, first * self.itemsize, <int32_t>(items * self.itemsize),
                               self.data + first * self.itemsize)
@@ -260,3 +256,17 @@ cdef class Buffer:
         out = memory[skip:skip + items * self.itemsize].view(dtype)
         out.flags.writeable = False
         return out
+
+
+cdef void _check_range(Buffer buffer, Py_ssize_t first, Py_ssize_t items) noexcept nogil:
+    debug_below(first, buffer.capacity + 1, b"first item of a range of a buffer")
+    debug_below(first + items, buffer.capacity + 1, b"end of a range of a buffer")
+
+
+cdef void* allocate(list owner, Py_ssize_t itemsize, Py_ssize_t items) except? NULL:
+    """Zeroed memory that lives as long as a list to which it is added; NULL for no items."""
+    if items == 0:
+        return NULL
+    cdef Buffer buffer = Buffer(Journal(), itemsize, items)
+    owner.append(buffer)
+    return buffer.data

@@ -16,7 +16,6 @@ cdef class Deadlines:
     cdef int reserve(self, Py_ssize_t items) except -1
     cdef int push(self, Deadline item) except -1
     cdef int pop(self) except -1
-    cdef int _rise(self, int32_t at, Deadline item) except -1
 
     cdef inline int32_t size(self) noexcept:
         return (<int32_t*>self.count.data)[0]

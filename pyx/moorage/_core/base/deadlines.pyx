@@ -24,7 +24,7 @@ cdef class Deadlines:
         self.reserve(1)
         self.count.touch(0)
         (<int32_t*>self.count.data)[0] = at + 1
-        return self._rise(at, item)
+        return _rise(self, at, item)
 
     cdef int pop(self) except -1:
         """Take the earliest away; there must be one."""
@@ -40,23 +40,24 @@ cdef class Deadlines:
             heap[at] = heap[child]
             at = child
             child = 2 * at + 1
-        return self._rise(at, heap[n])
+        return _rise(self, at, heap[n])
 
-    cdef int _rise(self, int32_t at, Deadline item) except -1:
-        """Put an item where it belongs, from a free place up."""
-        cdef Deadline* heap = <Deadline*>self.heap.data
-        cdef bint kept = self.heap.journal.depth != 0
-        cdef int32_t parent
-        while at > 0:
-            parent = (at - 1) // 2
-            if not is_earlier(item, heap[parent]):
-                break
-            if kept:
-                self.heap.touch(at)
-            heap[at] = heap[parent]
-            at = parent
-        self.heap.touch(at)
-        heap[at] = item
+
+cdef int _rise(Deadlines deadlines, int32_t at, Deadline item) except -1:
+    """Put an item where it belongs, from a free place up."""
+    cdef Deadline* heap = <Deadline*>deadlines.heap.data
+    cdef bint kept = deadlines.heap.journal.depth != 0
+    cdef int32_t parent
+    while at > 0:
+        parent = (at - 1) // 2
+        if not is_earlier(item, heap[parent]):
+            break
+        if kept:
+            deadlines.heap.touch(at)
+        heap[at] = heap[parent]
+        at = parent
+    deadlines.heap.touch(at)
+    heap[at] = item
 
 
 cdef inline bint is_earlier(Deadline one, Deadline other) noexcept:

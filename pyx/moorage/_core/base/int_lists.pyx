@@ -56,42 +56,9 @@ cdef class IntLists:
             room *= 2
         return self.arena.reserve((<int32_t*>self.state.data)[USED] + room)
 
-    cdef int _fit(self, Py_ssize_t row, int32_t items) except -1:
-        """Give `row` a piece for at least `items` items, with its items moved there."""
-        cdef int32_t* room = <int32_t*>self.room.data
-        cdef int32_t* first = <int32_t*>self.first.data
-        cdef int32_t* state = <int32_t*>self.state.data
-        cdef int32_t power = 0, old = 0, at
-        if items <= room[row]:
-            return 0
-        while (1 << power) < items:
-            power += 1
-        self.state.touch(power)
-        if state[power]:
-            at = state[power] - 1
-            state[power] = (<int32_t*>self.arena.data)[at]
-        else:
-            at = state[USED]
-            self.arena.reserve(at + (<Py_ssize_t>1 << power))
-            self.state.touch(USED)
-            state[USED] = at + (1 << power)
-        self.arena.touch_range(at, 1 << power)
-        memcpy(<int32_t*>self.arena.data + at, self.items(row), self.size(row) * sizeof(int32_t))
-        self.first.touch(row)
-        self.room.touch(row)
-        if room[row]:
-            while (1 << old) < room[row]:
-                old += 1
-            self.state.touch(old)
-            self.arena.touch(first[row])
-            (<int32_t*>self.arena.data)[first[row]] = state[old]
-            state[old] = first[row] + 1
-        first[row] = at
-        room[row] = 1 << power
-
     cdef int append(self, Py_ssize_t row, int32_t value) except -1:
         cdef int32_t n = self.size(row)
-        self._fit(row, n + 1)
+        _fit(self, row, n + 1)
         self.arena.touch((<int32_t*>self.first.data)[row] + n)
         self.count.touch(row)
         self.items(row)[n] = value
@@ -99,7 +66,7 @@ cdef class IntLists:
 
     cdef int resize(self, Py_ssize_t row, int32_t items) except -1:
         """Make the list of `row` so long; the caller fills it in anew."""
-        self._fit(row, items)
+        _fit(self, row, items)
         self.arena.touch_range((<int32_t*>self.first.data)[row], items)
         self.count.touch(row)
         (<int32_t*>self.count.data)[row] = items
@@ -109,3 +76,37 @@ cdef class IntLists:
         self.resize(row, items)
         if items:
             memcpy(self.items(row), values, items * sizeof(int32_t))
+
+
+cdef int _fit(IntLists lists, Py_ssize_t row, int32_t items) except -1:
+    """Give `row` a piece for at least `items` items, with its items moved there."""
+    cdef int32_t* room = <int32_t*>lists.room.data
+    cdef int32_t* first = <int32_t*>lists.first.data
+    cdef int32_t* state = <int32_t*>lists.state.data
+    cdef int32_t power = 0, old = 0, at
+    if items <= room[row]:
+        return 0
+    while (1 << power) < items:
+        power += 1
+    lists.state.touch(power)
+    if state[power]:
+        at = state[power] - 1
+        state[power] = (<int32_t*>lists.arena.data)[at]
+    else:
+        at = state[USED]
+        lists.arena.reserve(at + (<Py_ssize_t>1 << power))
+        lists.state.touch(USED)
+        state[USED] = at + (1 << power)
+    lists.arena.touch_range(at, 1 << power)
+    memcpy(<int32_t*>lists.arena.data + at, lists.items(row), lists.size(row) * sizeof(int32_t))
+    lists.first.touch(row)
+    lists.room.touch(row)
+    if room[row]:
+        while (1 << old) < room[row]:
+            old += 1
+        lists.state.touch(old)
+        lists.arena.touch(first[row])
+        (<int32_t*>lists.arena.data)[first[row]] = state[old]
+        state[old] = first[row] + 1
+    first[row] = at
+    room[row] = 1 << power

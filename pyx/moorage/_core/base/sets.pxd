@@ -13,7 +13,6 @@ cdef class TaintSets:
 
     cpdef int32_t intern(self, tuple taints) except -1
     cdef Buffer verdicts_of(self, tuple tolerations)
-    cdef tuple _grown(self, tuple tolerations, tuple entry)
 
 
 cdef class PortSets:

@@ -38,19 +38,20 @@ cdef class TaintSets:
         entry = self.verdicts.get(tolerations)
         if entry is None or (<tuple>entry)[0] < len(self.sets):
             with self.lock:
-                entry = self.verdicts[tolerations] = self._grown(tolerations, entry)
+                entry = self.verdicts[tolerations] = _grown(self, tolerations, entry)
         return (<tuple>entry)[1]
 
-    cdef tuple _grown(self, tuple tolerations, tuple entry):
-        """(sets judged, verdicts), in a buffer of its own: a search may be reading the old one."""
-        cdef Py_ssize_t at, known = 0, sets = len(self.sets)
-        cdef Buffer buffer = Buffer(Journal(), sizeof(int16_t), sets)
-        if entry is not None:
-            known = entry[0]
-            buffer.copy_from(<Buffer>entry[1])
-        for at in range(known, sets):
-            (<int16_t*>buffer.data)[at] = _verdict(self.sets[at], tolerations)
-        return sets, buffer
+
+cdef tuple _grown(TaintSets known_sets, tuple tolerations, tuple entry):
+    """(sets judged, verdicts), in a buffer of its own: a search may be reading the old one."""
+    cdef Py_ssize_t at, known = 0, sets = len(known_sets.sets)
+    cdef Buffer buffer = Buffer(Journal(), sizeof(int16_t), sets)
+    if entry is not None:
+        known = entry[0]
+        buffer.copy_from(<Buffer>entry[1])
+    for at in range(known, sets):
+        (<int16_t*>buffer.data)[at] = _verdict(known_sets.sets[at], tolerations)
+    return sets, buffer
 
 
 def _verdict(tuple taints, tuple tolerations):

@@ -38,17 +38,7 @@ cdef class Decider:
     cdef Py_ssize_t undo_bytes
     cdef BareRows bare
 
-    cdef int32_t _wanted(self) noexcept
-    cdef int _look(self, const mr_search* search, int32_t wanted, bint scoring) noexcept nogil
-    cdef int32_t _pick(self, const int64_t* totals, int32_t n) noexcept nogil
-    cdef int32_t _decide(self, const mr_search* search, int32_t wanted) noexcept nogil
-    cdef int32_t _decide_by_totals(self, ClassSearch* one) noexcept nogil
-    cdef int32_t _note(self, const mr_decision* decision, int32_t n) noexcept nogil
-    cdef int32_t _decide_among_candidates(self, ClassSearch* one) noexcept nogil
     cdef int32_t _choose(self, ClassSearch* one, int64_t following) noexcept nogil
-    cdef void _show_changes(self, mr_changes* out) noexcept nogil
-    cdef int _make_candidates(self, ClassState one, const mr_changes* changes) noexcept
     cdef ClassState _ready(self, int32_t pod_class, int32_t node_name, int32_t pinned)
     cdef int _count(self, ClassState one, int32_t pod_class) except -1
     cdef int _begin_run(self, Py_ssize_t pods) except -1
-    cdef bint _looked_at(self, int32_t row, int32_t start) noexcept

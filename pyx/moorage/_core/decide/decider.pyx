@@ -149,8 +149,8 @@ cdef class Decider:
         self._save()
         self.search._prepare(pod_class, node_name, pinned)
         start = self.rotation
-        at = self._decide(&self.search.search, self._wanted())
-        if tried >= 0 and not self._looked_at(tried, start):
+        at = _decide(self, &self.search.search, _wanted(self))
+        if tried >= 0 and not _looked_at(self, tried, start):
             self.search.found.evaluated += 1
             self.rotation = (self.rotation + 1) % self.search.listing.size
         if at == FAILED:
@@ -180,7 +180,7 @@ cdef class Decider:
         self._save()
         self.search._prepare(pod_class, node_name, pinned)
         start = self.rotation
-        if self._look(&self.search.search, self._wanted(), False):
+        if _look(self, &self.search.search, _wanted(self), False):
             self.search._raise_failure()
         cdef int32_t[::1] rows = np.empty(self.search.found.evaluated + 1, dtype=np.int32)
         for at in range(self.search.found.evaluated):
@@ -200,74 +200,7 @@ cdef class Decider:
                 positions[at] = (<int32_t*>self.state.view.position.data)[row] - 1
         return positions
 
-    cdef bint _looked_at(self, int32_t row, int32_t start) noexcept:
-        """Whether the last search, which began at `start`, looked at a row."""
-        cdef int32_t at = self.search._place_of(row), n = self.search.search.n
-        return at >= 0 and (at - start % n + n) % n < self.search.found.evaluated
-
     # ---- deciding ------------------------------------------------------------------------------------------
-
-    cdef int _look(self, const mr_search* search, int32_t wanted, bint scoring) noexcept nogil:
-        """Search, and score what was found unless others have a say first; moves the rotation. Answers 1
-        where a plugin failed."""
-        cdef int32_t nodes = self.search.listing.size
-        cdef int failed
-        self.search.found.feasible = self.search.found.evaluated = 0
-        if search.n == 0:
-            if nodes:
-                self.rotation %= nodes
-            return 0
-        self.search.listing.scan_columns()
-        self.from_scans += 1
-        if scoring:
-            failed = mr_search_run(search, self.rotation % search.n, wanted, &self.search.found)
-        else:
-            failed = mr_search_find(search, self.rotation % search.n, wanted, &self.search.found)
-        self.rotation = (self.rotation % nodes + self.search.found.evaluated) % nodes
-        return failed
-
-    cdef int32_t _decide(self, const mr_search* search, int32_t wanted) noexcept nogil:
-        """Search, score and choose; answers the position in the searched list or -1; moves the rotation."""
-        if self._look(search, wanted, True):
-            return FAILED
-        if self.search.found.feasible == 0:
-            return -1
-        return self.search.found.positions[self._pick(self.search.found.totals, self.search.found.feasible)]
-
-    cdef int32_t _pick(self, const int64_t* totals, int32_t n) noexcept nogil:
-        """The winner among `n` totals, of which one alone may be none."""
-        if n < 2:
-            return 0
-        if self.tie_break == GO_HEAP:
-            return mr_pick_heap(totals, n)
-        if self.tie_break == RANDOM:
-            return mr_pick_random(totals, n, &self.random)
-        return mr_pick_first(totals, n)
-
-    cdef int32_t _decide_by_totals(self, ClassSearch* one) noexcept nogil:
-        """The same where each row's total says all, but for the list of what was found. FAILED, and nothing
-        has moved, where only a search can decide."""
-        cdef mr_decision decision
-        self.search.listing.scan_columns()
-        mr_scan_decide(&one.search, self.rotation % one.search.n, one.wanted, self.tie_break == GO_HEAP,
-                       &decision)
-        self.from_scans += 1
-        return FAILED if decision.position == MR_UNDECIDED else self._note(&decision, one.search.n)
-
-    cdef int32_t _note(self, const mr_decision* decision, int32_t n) noexcept nogil:
-        """A decision over the whole list: moves the rotation."""
-        self.search.found.feasible = decision.feasible
-        self.search.found.evaluated = decision.looked_at
-        self.rotation = (self.rotation % n + decision.looked_at) % n
-        return decision.position
-
-    cdef int32_t _decide_among_candidates(self, ClassSearch* one) noexcept nogil:
-        """The same by candidates, whatever the class."""
-        cdef mr_decision decision
-        mr_candidates_decide(one.candidates, self.rotation % one.search.n, one.wanted,
-                             self.tie_break == GO_HEAP, self.search.found.seen, &decision)
-        self.from_candidates += 1
-        return self._note(&decision, one.search.n)
 
     cdef int32_t _choose(self, ClassSearch* one, int64_t following) noexcept nogil:
         """The same, whichever is faster; so many pods of the class follow."""
@@ -276,43 +209,24 @@ cdef class Decider:
         if one.search.pod.terms:
             mr_terms_prepare(one.search.pod.terms)
         if one.candidates and is_worth(one, self.state.log.head, following):
-            self._show_changes(&changes)
+            _show_changes(self, &changes)
             if one.candidates.state == MR_VALID:
                 mr_candidates_follow(one.candidates, &changes)
             if one.candidates.state != MR_VALID:
                 with gil:
-                    self._make_candidates(<ClassState>one.owner, &changes)
+                    _make_candidates(self, <ClassState>one.owner, &changes)
             if one.candidates and one.candidates.state == MR_VALID:
-                return self._decide_among_candidates(one)
+                return _decide_among_candidates(self, one)
             one.candidates, one.is_ready = NULL, False
         if one.by_totals and not mr_is_parallel(&one.search, min(one.wanted, one.search.n)):
-            at = self._decide_by_totals(one)
+            at = _decide_by_totals(self, one)
             if at != FAILED:
                 return at
-        at = self._decide(&one.search, one.wanted)
+        at = _decide(self, &one.search, one.wanted)
         if at == FAILED:  # no trace of that but this
             self.failed = True
             self.rotation = start
         return at
-
-    cdef void _show_changes(self, mr_changes* out) noexcept nogil:
-        out.kind = self.state.log.kind
-        out.id = self.state.log.id
-        out.mask = self.state.log.capacity - 1
-        out.head = self.state.log.head
-        out.position = <int32_t*>self.state.view.position.data
-        out.rows = self.state.table.used
-
-    cdef int _make_candidates(self, ClassState one, const mr_changes* changes) noexcept:
-        """Look at every node, unless there is no memory for that."""
-        cdef mr_found* found = &self.search.found
-        self.state.view.scan_columns()
-        try:
-            found.parallel += one.candidates.build(changes, found.lanes, found.seen)
-        except MemoryError:
-            one.c.candidates, one.c.is_ready = NULL, False
-        self.states.charge(one)
-        return 0
 
     def score(self, const int32_t[::1] rows not None, int32_t pod_class, int32_t node_name=0,
               int32_t pinned=0, bint bare=False):
@@ -363,12 +277,7 @@ cdef class Decider:
             if len(best):
                 alike = np.zeros(len(best), dtype=np.int64)
                 return int(best[mr_pick_random(&alike[0], <int32_t>alike.shape[0], &self.random)])
-        return self._pick(&sums[0], <int32_t>sums.shape[0])
-
-    cdef int32_t _wanted(self) noexcept:
-        if not self.search.plan.c.n_scores and not self.has_extenders:
-            return 1
-        return num_feasible_nodes_to_find(self.percentage, self.search.search.n)
+        return _pick(self, &sums[0], <int32_t>sums.shape[0])
 
     def rejections(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
         """Verdict to number of nodes, of the searched nodes that reject a pod (see `verdicts`). Pods like the
@@ -382,7 +291,7 @@ cdef class Decider:
         out = None
         if not is_narrow and not mr_has_external_filters(&self.search.plan.c):
             one = self._ready(pod_class, node_name, pinned)
-            self._show_changes(&changes)
+            _show_changes(self, &changes)
             out = (<ClassState>one).rejections(&changes, self.search.terms)
             if out is not None and search.n_nominated:
                 (<ClassState>one).count_nominated(out, search.nominated, search.n_nominated)
@@ -410,7 +319,7 @@ cdef class Decider:
             one.copy_order(&one.c.search)
         else:
             one.cache_named(&one.c.search, self.state.view.static_version)
-        one.c.wanted = self._wanted()
+        one.c.wanted = _wanted(self)
         is_fixed = self.tie_break != RANDOM and one.c.search.n
         one.c.by_totals = is_fixed and mr_scan_suits(&self.search.search)
         one.c.candidates = NULL
@@ -467,3 +376,109 @@ cdef class Decider:
     def _restore(self, int32_t start, uint64_t random):
         self.rotation = start
         self.random = random
+
+
+# ---- one pod
+
+
+cdef int32_t _wanted(Decider decider) noexcept:
+    if not decider.search.plan.c.n_scores and not decider.has_extenders:
+        return 1
+    return num_feasible_nodes_to_find(decider.percentage, decider.search.search.n)
+
+
+cdef bint _looked_at(Decider decider, int32_t row, int32_t start) noexcept:
+    """Whether the last search, which began at `start`, looked at a row."""
+    cdef int32_t at = decider.search._place_of(row), n = decider.search.search.n
+    return at >= 0 and (at - start % n + n) % n < decider.search.found.evaluated
+
+
+# ---- deciding
+
+
+cdef int _look(Decider decider, const mr_search* search, int32_t wanted, bint scoring) noexcept nogil:
+    """Search, and score what was found unless others have a say first; moves the rotation. Answers 1
+    where a plugin failed."""
+    cdef int32_t nodes = decider.search.listing.size
+    cdef int failed
+    decider.search.found.feasible = decider.search.found.evaluated = 0
+    if search.n == 0:
+        if nodes:
+            decider.rotation %= nodes
+        return 0
+    decider.search.listing.scan_columns()
+    decider.from_scans += 1
+    if scoring:
+        failed = mr_search_run(search, decider.rotation % search.n, wanted, &decider.search.found)
+    else:
+        failed = mr_search_find(search, decider.rotation % search.n, wanted, &decider.search.found)
+    decider.rotation = (decider.rotation % nodes + decider.search.found.evaluated) % nodes
+    return failed
+
+
+cdef int32_t _pick(Decider decider, const int64_t* totals, int32_t n) noexcept nogil:
+    """The winner among `n` totals, of which one alone may be none."""
+    if n < 2:
+        return 0
+    if decider.tie_break == GO_HEAP:
+        return mr_pick_heap(totals, n)
+    if decider.tie_break == RANDOM:
+        return mr_pick_random(totals, n, &decider.random)
+    return mr_pick_first(totals, n)
+
+
+cdef int32_t _decide(Decider decider, const mr_search* search, int32_t wanted) noexcept nogil:
+    """Search, score and choose; answers the position in the searched list or -1; moves the rotation."""
+    cdef const mr_found* found = &decider.search.found
+    if _look(decider, search, wanted, True):
+        return FAILED
+    return -1 if found.feasible == 0 else found.positions[_pick(decider, found.totals, found.feasible)]
+
+
+cdef int32_t _decide_by_totals(Decider decider, ClassSearch* one) noexcept nogil:
+    """The same where each row's total says all, but for the list of what was found. FAILED, and nothing
+    has moved, where only a search can decide."""
+    cdef mr_decision decision
+    decider.search.listing.scan_columns()
+    mr_scan_decide(&one.search, decider.rotation % one.search.n, one.wanted, decider.tie_break == GO_HEAP,
+                   &decision)
+    decider.from_scans += 1
+    return FAILED if decision.position == MR_UNDECIDED else _note(decider, &decision, one.search.n)
+
+
+cdef int32_t _note(Decider decider, const mr_decision* decision, int32_t n) noexcept nogil:
+    """A decision over the whole list: moves the rotation."""
+    decider.search.found.feasible = decision.feasible
+    decider.search.found.evaluated = decision.looked_at
+    decider.rotation = (decider.rotation % n + decision.looked_at) % n
+    return decision.position
+
+
+cdef int32_t _decide_among_candidates(Decider decider, ClassSearch* one) noexcept nogil:
+    """The same by candidates, whatever the class."""
+    cdef mr_decision decision
+    mr_candidates_decide(one.candidates, decider.rotation % one.search.n, one.wanted,
+                         decider.tie_break == GO_HEAP, decider.search.found.seen, &decision)
+    decider.from_candidates += 1
+    return _note(decider, &decision, one.search.n)
+
+
+cdef void _show_changes(Decider decider, mr_changes* out) noexcept nogil:
+    out.kind = decider.state.log.kind
+    out.id = decider.state.log.id
+    out.mask = decider.state.log.capacity - 1
+    out.head = decider.state.log.head
+    out.position = <int32_t*>decider.state.view.position.data
+    out.rows = decider.state.table.used
+
+
+cdef int _make_candidates(Decider decider, ClassState one, const mr_changes* changes) noexcept:
+    """Look at every node, unless there is no memory for that."""
+    cdef mr_found* found = &decider.search.found
+    decider.state.view.scan_columns()
+    try:
+        found.parallel += one.candidates.build(changes, found.lanes, found.seen)
+    except MemoryError:
+        one.c.candidates, one.c.is_ready = NULL, False
+    decider.states.charge(one)
+    return 0

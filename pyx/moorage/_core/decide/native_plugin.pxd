@@ -92,4 +92,3 @@ cdef class NativeView:
     cdef int notify_pod_change(self, int32_t row, bint adds) except -1
     cdef tuple scores(self, const int32_t[::1] rows)
     cdef object take_failure(self)
-    cdef int _describe(self, int32_t pod_class, moorage_class* out, Buffer requests, Buffer labels) except -1

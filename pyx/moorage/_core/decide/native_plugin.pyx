@@ -184,7 +184,7 @@ cdef class NativeView:
         """The next questions are about a pod of this class."""
         self.c.failure = 0  # of a run, which has not raised it
         if pod_class != self.pod_class:
-            self._describe(pod_class, &self.c.pod, self.requests, self.pod_labels)
+            _describe(self, pod_class, &self.c.pod, self.requests, self.pod_labels)
             self.pod_class = pod_class
 
     cdef int bind_cluster(self, const mr_cluster* cluster) except -1:
@@ -209,7 +209,7 @@ cdef class NativeView:
 
     cdef int set_other_pod(self, int32_t pod_class) except -1:
         """The next `notify_pod_change` is about a pod of this class."""
-        return self._describe(pod_class, &self.other, self.other_requests, self.other_labels)
+        return _describe(self, pod_class, &self.other, self.other_requests, self.other_labels)
 
     cdef int notify_pod_change(self, int32_t row, bint adds) except -1:
         """The other pod is supposed on a row now, or off it."""
@@ -217,26 +217,6 @@ cdef class NativeView:
         if change != NULL:
             with nogil:
                 change(&self.c.context, &self.c.pod, &self.other, row)
-
-    cdef int _describe(self, int32_t pod_class, moorage_class* out, Buffer requests, Buffer labels) except -1:
-        cdef Shape shape = self.state.classes.shape(pod_class)
-        cdef int32_t at
-        cdef Py_ssize_t place
-        out.struct_size = sizeof(moorage_class)
-        out.name_space = self.state.symbols.intern(shape.namespace)
-        out.cpu, out.memory = shape.c.cpu, shape.c.memory
-        out.nonzero_cpu, out.nonzero_memory = shape.c.nonzero_cpu, shape.c.nonzero_memory
-        out.requests = <const int64_t*>requests.data
-        out.labels = <const int32_t*>labels.data
-        memset(requests.data, 0, requests.capacity * requests.itemsize)
-        for at in range(shape.c.n_others):
-            for place in range(len(self.resource_ids)):
-                if self.resource_ids[place] == shape.c.others[at].resource:
-                    (<int64_t*>requests.data)[place] = shape.c.others[at].value
-        own = self.state.classes.labels(pod_class)
-        for place in range(len(self.label_columns)):
-            value = own.get(self.plugin.labels[place])
-            (<int32_t*>labels.data)[place] = 0 if value is None else self.state.symbols.intern(value)
 
     cdef tuple scores(self, const int32_t[::1] rows):
         """Raw and normalized scores; None where the plugin fails."""
@@ -258,3 +238,25 @@ cdef class NativeView:
         text = (<bytes>self.c.error).decode(errors="replace")
         node = self.state.table.row_name(self.c.row) if self.c.row >= 0 else ""
         return self.plugin.explain(self.plugin.name, what, text, node, self.c.value)
+
+
+cdef int _describe(NativeView view, int32_t pod_class, moorage_class* out, Buffer requests,
+                   Buffer labels) except -1:
+    cdef Shape shape = view.state.classes.shape(pod_class)
+    cdef int32_t at
+    cdef Py_ssize_t place
+    out.struct_size = sizeof(moorage_class)
+    out.name_space = view.state.symbols.intern(shape.namespace)
+    out.cpu, out.memory = shape.c.cpu, shape.c.memory
+    out.nonzero_cpu, out.nonzero_memory = shape.c.nonzero_cpu, shape.c.nonzero_memory
+    out.requests = <const int64_t*>requests.data
+    out.labels = <const int32_t*>labels.data
+    memset(requests.data, 0, requests.capacity * requests.itemsize)
+    for at in range(shape.c.n_others):
+        for place in range(len(view.resource_ids)):
+            if view.resource_ids[place] == shape.c.others[at].resource:
+                (<int64_t*>requests.data)[place] = shape.c.others[at].value
+    own = view.state.classes.labels(pod_class)
+    for place in range(len(view.label_columns)):
+        value = own.get(view.plugin.labels[place])
+        (<int32_t*>labels.data)[place] = 0 if value is None else view.state.symbols.intern(value)

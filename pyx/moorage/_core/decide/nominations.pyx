@@ -7,7 +7,7 @@ priority, unless it is in the cache by now: then it counts where it is.
 from libc.stdint cimport INT32_MAX
 
 from moorage._core.base.buffers cimport Journal
-from moorage._core.base.change_log cimport LOG_ORDER
+from moorage._core.base.change_log cimport LOG_ORDER, ChangeLog
 from moorage._core.state.pod_class cimport Shape
 
 cdef enum:
@@ -50,7 +50,7 @@ cdef class Nominations:
         """Take over what has changed in a `PodNominator`; the next question is about `pod`, which does not
         count for itself."""
         cdef list changes = source.changes
-        if not self._is_current(source):
+        if not _is_current(self, source):
             self._read_all(source)
         else:
             for at in range(self.cursor, len(changes)):
@@ -61,20 +61,8 @@ cdef class Nominations:
                 name = None if one is None else source.nominated_node(one)
                 row = self.state.table.find_row(name) if name else None
                 if row is not None:
-                    self._note_change(row)
+                    _note_change(self, row)
             self.asking = pod
-
-    cdef bint _is_current(self, source) except -1:
-        """Whether only what a nominator lists has changed since the last time: no node came or went."""
-        cdef int64_t at, last = self.state.log.capacity - 1
-        if self.source is not source or self.source_epoch != source.epoch \
-                or self.state.ledger.watched is not source.nodes or self.state.log.lost(self.order_cursor):
-            return False
-        for at in range(self.order_cursor, self.state.log.head):
-            if self.state.log.kind[at & last] == LOG_ORDER:
-                return False
-        self.order_cursor = self.state.log.head
-        return True
 
     cdef int _read_all(self, source) except -1:
         self.source, self.source_epoch = source, source.epoch
@@ -106,13 +94,28 @@ cdef class Nominations:
             self.rows[row] = there
         else:
             self.rows.pop(row, None)
-        return self._note_change(row)
+        return _note_change(self, row)
 
-    cdef int _note_change(self, int32_t row) except -1:
-        if len(self.changed) >= CHANGED_LIMIT:
-            self.changed.clear()
-            self.epoch += 1
-        self.changed.append(row)
+
+cdef bint _is_current(Nominations nominations, source) except -1:
+    """Whether only what a nominator lists has changed since the last time: no node came or went."""
+    cdef ChangeLog log = nominations.state.log
+    cdef int64_t at
+    if nominations.source is not source or nominations.source_epoch != source.epoch \
+            or nominations.state.ledger.watched is not source.nodes or log.lost(nominations.order_cursor):
+        return False
+    for at in range(nominations.order_cursor, log.head):
+        if log.kind[at & (log.capacity - 1)] == LOG_ORDER:
+            return False
+    nominations.order_cursor = log.head
+    return True
+
+
+cdef int _note_change(Nominations nominations, int32_t row) except -1:
+    if len(nominations.changed) >= CHANGED_LIMIT:
+        nominations.changed.clear()
+        nominations.epoch += 1
+    nominations.changed.append(row)
 
 
 cdef class Judgements:

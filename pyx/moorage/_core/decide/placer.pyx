@@ -1,14 +1,18 @@
 """Placer: chooses nodes for pods in order and accounts for each on its row. The only loop that does."""
 
+from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
-from moorage._core.base.buffers cimport Journal
+from moorage._core.base.buffers cimport Buffer, Journal
 from moorage._core.base.change_log cimport LOG_ROW
 from moorage._core.csrc cimport *
-from moorage._core.decide.class_state cimport ClassState
+from moorage._core.decide.class_state cimport ClassSearch, ClassState
+from moorage._core.decide.decider cimport Decider
 from moorage._core.decide.plan cimport Plan
-from moorage._core.decide.pod_batch cimport ALONE, NAMED, PORTS
+from moorage._core.decide.pod_batch cimport ALONE, NAMED, PORTS, Placements, PodBatch, PodSpan, Sink
+from moorage._core.decide.search cimport Search
 from moorage._core.decide.terms cimport Terms
+from moorage._core.state.cluster_state cimport ClusterState
 from moorage._core.state.pod_class cimport Shape
 
 cdef Sink NOWHERE = Sink()
@@ -36,6 +40,13 @@ cdef class Placer:
     unplaced : int
         How many of the pods that the last `place` has looked at fit nowhere.
     """
+
+    cdef readonly Search search
+    cdef readonly Decider decider
+    cdef ClusterState state
+    cdef int32_t placed
+    cdef readonly int32_t unplaced
+    cdef Buffer searches  # of the runs that are placed together
 
     def __cinit__(self, ClusterState state not None, Plan plan not None, tie_break, percentage=0, seed=0):
         self.state = state

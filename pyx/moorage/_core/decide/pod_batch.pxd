@@ -76,7 +76,3 @@ cdef class Placements:
 
 cdef class Sink:
     cpdef int enter(self, PodBatch batch, Placements out, int32_t first, int32_t end) except -1
-
-
-cdef class LedgerSink(Sink):
-    cdef int _enter_replicas(self, PodBatch batch, Placements out, int32_t first, int32_t end) except -1

@@ -415,7 +415,7 @@ cdef class LedgerSink(Sink):
         if not 0 <= first <= end <= min(there, out.n):
             raise IndexError(f"there are no pods {first} to {end} with a row")
         if batch.replicas is not None:
-            return self._enter_replicas(batch, out, first, end)
+            return _enter_replicas(self, batch, out, first, end)
         for at in range(first, end):
             if rows[at] >= 0:
                 state.table.check_row(rows[at])
@@ -426,11 +426,13 @@ cdef class LedgerSink(Sink):
             if rows[at] >= 0:
                 state.ledger.insert(batch.pods[at], batch.spans[each].pod_class, rows[at], ASSUMED)
 
-    cdef int _enter_replicas(self, PodBatch batch, Placements out, int32_t first, int32_t end) except -1:
-        """Enter the replicas up to the first that fits nowhere: none after it does."""
-        cdef int32_t placed = first
-        while placed < end and out.data[placed] >= 0:
-            placed += 1
-        if placed > first:
-            batch.state.assume_template(batch.spans[0].pod_class, batch.replicas.template,
-                                        batch.replicas.first + first, out.rows[first:placed])
+
+cdef int _enter_replicas(LedgerSink sink, PodBatch batch, Placements out, int32_t first,
+                         int32_t end) except -1:
+    """Enter the replicas up to the first that fits nowhere: none after it does."""
+    cdef int32_t placed = first
+    while placed < end and out.data[placed] >= 0:
+        placed += 1
+    if placed > first:
+        batch.state.assume_template(batch.spans[0].pod_class, batch.replicas.template,
+                                    batch.replicas.first + first, out.rows[first:placed])

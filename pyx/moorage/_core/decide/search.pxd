@@ -36,23 +36,5 @@ cdef class Search:
     cdef int _prepare(self, int32_t pod_class, int32_t node_name, int32_t pinned) except -1
     cdef int _point(self, Shape shape) except -1
     cdef Terms _terms_of(self, int32_t pod_class, int32_t pinned)
-    cdef bint _asks_much(self, Shape shape) except -1
-    cdef int _hold(self, Shape shape) except -1
-    cdef bint _has_images(self, Shape shape) noexcept
-    cdef int _set_fixed_ok(self, Shape shape) except -1
-    cdef int _restrict(self, object names, int32_t pinned) except -1
-    cdef tuple _scores(self, int32_t kernel, const int32_t[::1] rows)
-    cdef int _fill_cluster(self) except -1
-    cdef uint64_t[::1] _verdicts(self, uint64_t asked)
     cdef int32_t _follow(self, PodBatch batch, int32_t first, int32_t end) except -1
-    cdef int _judge_nominated(self, int32_t pod_class) except -1
-    cdef bint _judge(self, int32_t pod_class, int32_t row, list changes, object ports, uint64_t asked,
-                     object on_nominated, uint64_t* verdict) except -1
-    cdef int _count_unlisted(self, list changes, int32_t sign) except -1
-    cdef bint _is_plain(self, list pods) except -1
-    cdef Judgements _judgements_of(self, int32_t pod_class)
-    cdef bint _can_follow_judgements(self, Judgements one) except -1
-    cdef int _judge_row(self, int32_t row, int32_t pod_class) except -1
-    cdef int _judge_plain(self, int32_t row, list pods, uint64_t* verdict) except -1
-    cdef int _place_nominated(self) except -1
     cdef int32_t _place_of(self, int32_t row) noexcept

@@ -151,21 +151,21 @@ cdef class Search:
             view.set_pod(pod_class)
         self._point(shape)
         if self.nominations.rows and not self.leaves_out_nominated:
-            self._judge_nominated(pod_class)
+            _judge_nominated(self, pod_class)
         if self.node_names is not None:
-            self._restrict(self.node_names, 0)
+            _restrict(self, self.node_names, 0)
         elif shape.is_pinned:
-            self._restrict(None, pinned)
+            _restrict(self, None, pinned)
         elif shape.node_names is not None:
-            self._restrict(shape.node_names, 0)
+            _restrict(self, shape.node_names, 0)
         if self.nominations.rows and not self.leaves_out_nominated:
-            self._place_nominated()
+            _place_nominated(self)
 
     cdef int _point(self, Shape shape) except -1:
         """Take the addresses of everything that the search reads; the memory may have moved."""
         cdef Py_ssize_t nodes = self.state.view.size + 1
-        self._fill_cluster()
-        self._hold(shape)
+        _fill_cluster(self)
+        _hold(self, shape)
         for buffer in (self.positions, self.totals, self.rows, self.scratch, self.lanes):
             (<Buffer>buffer).reserve(nodes)
         self.found.positions = <int32_t*>self.positions.data
@@ -180,7 +180,7 @@ cdef class Search:
         self.search.columns = &self.listing.columns
         self.search.order = <int32_t*>self.listing.order.data
         self.search.n = self.listing.size
-        self.search.has_images = self._has_images(shape)
+        self.search.has_images = _has_images(self, shape)
         self.search.pod.terms = NULL
         if self.terms is not None:
             self.state.domains.refresh()
@@ -188,20 +188,8 @@ cdef class Search:
             self.search.pod.terms = &self.terms.c
             self.seen.reserve(self.terms.domains())
             self.found.seen = <unsigned char*>self.seen.data
-        self._set_fixed_ok(shape)
-        self.search.parallel_from = self.shared_from * (1 if self._asks_much(shape) else PLAIN)
-
-    cdef int _fill_cluster(self) except -1:
-        """Take the addresses of what kernels and native plugins read, as long as no node changes."""
-        cdef NativeView view
-        self.state.view.fill_cluster(&self.cluster)
-        for view in self.views:
-            view.bind_cluster(&self.cluster)
-
-    cdef bint _asks_much(self, Shape shape) except -1:
-        """Whether a node is asked more about than its columns show."""
-        cdef bint names = shape.has_node_affinity or shape.has_preferred
-        return names or bool(shape.ports) or self.terms is not None or not mr_is_fused(&self.search)
+        _set_fixed_ok(self, shape)
+        self.search.parallel_from = self.shared_from * (1 if _asks_much(self, shape) else PLAIN)
 
     cdef Terms _terms_of(self, int32_t pod_class, int32_t pinned):
         cdef ClassState one = self.states.get(pod_class, 0, pinned)
@@ -246,80 +234,6 @@ cdef class Search:
             self.follow_nominator(self.nominator, batch.pod(first))
         return end
 
-    cdef int _judge_nominated(self, int32_t pod_class) except -1:
-        cdef Judgements one = self._judgements_of(pod_class)
-        cdef dict rows = self.nominations.rows
-        cdef int32_t row
-        cdef int64_t at, head = self.state.log.head, last = self.state.log.capacity - 1
-        self.judged = one
-        if self.terms is not None:
-            self.terms.c.affinity_off = mr_inter_pod_skips(&self.terms.c)
-        if self._can_follow_judgements(one):
-            for row in self.nominations.changed[one.cursor:]:
-                self._judge_row(row, pod_class)
-            for at in range(one.log_cursor, head):
-                row = self.state.log.id[at & last]
-                if self.state.log.kind[at & last] < LOG_ORDER and row in rows:
-                    self._judge_row(row, pod_class)
-        else:
-            one.clear()
-            for row in rows:
-                self._judge_row(row, pod_class)
-        if self.terms is not None:
-            self.terms.c.affinity_off = False
-        one.epoch, one.cursor, one.terms = self.nominations.epoch, len(self.nominations.changed), self.terms
-        one.log_cursor = head
-
-    cdef Judgements _judgements_of(self, int32_t pod_class):
-        """What is kept for pods like the one that the search is about."""
-        key = pod_class, self.search.pod.node_name, self.search.pod.pinned_name
-        one = self.judgements.pop(key, None)
-        if one is None:
-            one = Judgements()
-            if len(self.judgements) >= JUDGED_CLASSES:
-                del self.judgements[next(iter(self.judgements))]
-        self.judgements[key] = one  # the last one is the one used last
-        return one
-
-    cdef bint _can_follow_judgements(self, Judgements one) except -1:
-        """Whether only rows that were named since can have other verdicts. Terms count pods of other rows,
-        and what plugins outside the core look at nobody knows."""
-        if one.epoch != self.nominations.epoch or self.terms is not None or one.terms is not None \
-                or self.plan.externals:
-            return False
-        return not self.state.log.lost(one.log_cursor)
-
-    cdef int _judge_row(self, int32_t row, int32_t pod_class) except -1:
-        cdef Shape shape = self.state.classes.shape(pod_class)
-        cdef uint64_t verdict
-        cdef list pods = [pod for pod, _ in self.nominations.before(row, shape.c.priority)]
-        if not pods:
-            return self.judged.set(row, 0)
-        if self._is_plain(pods):
-            self._judge_plain(row, pods, &verdict)
-        elif self._judge(pod_class, row, [(row, [], pods)], None, ALL, self.on_nominated, &verdict):
-            self._raise_failure()
-        return self.judged.set(row, verdict)
-
-    cdef int _place_nominated(self) except -1:
-        """From rows to positions in the searched list; nodes outside of it, and those that their nominated
-        pods make no difference to, do not count."""
-        cdef bint is_whole = self.search.columns == &self.state.view.columns
-        cdef const int32_t* positions = <int32_t*>self.state.view.position.data
-        cdef const int32_t* rows = <int32_t*>self.judged.rows.data
-        cdef const uint64_t* verdicts = <uint64_t*>self.judged.verdicts.data
-        cdef mr_nominated* out
-        cdef int32_t at, place, kept = 0
-        self.nominated.reserve(self.judged.n)
-        out = <mr_nominated*>self.nominated.data
-        for at in range(self.judged.n):
-            place = positions[rows[at]] - 1 if is_whole else self._place_of(rows[at])
-            if place >= 0:
-                out[kept].position, out[kept].verdict = place, verdicts[rows[at]]
-                kept += 1
-        self.search.nominated = out
-        self.search.n_nominated = kept
-
     cdef int32_t _place_of(self, int32_t row) noexcept:
         """Position of a row in the searched list, or -1."""
         cdef int32_t at
@@ -327,68 +241,6 @@ cdef class Search:
             if self.search.order[at] == row:
                 return at
         return -1
-
-    cdef int _hold(self, Shape shape) except -1:
-        """Keep the memory of what is shared with forks: another thread may make it grow meanwhile."""
-        cdef Buffer taints = self.state.table.taint_sets.verdicts_of(shape.tolerations)
-        cdef Symbols symbols = self.state.symbols
-        cdef PortSets ports = self.state.table.port_sets
-        self.search.pod.taints = <const int16_t*>taints.data
-        self.held = (
-            taints.memory, symbols.numbers.memory, symbols.are_numbers.memory,
-            ports.ports.memory, ports.first.memory, ports.count.memory,
-        )
-
-    cdef bint _has_images(self, Shape shape) noexcept:
-        cdef int32_t at
-        for at in range(shape.c.n_images):
-            if self.state.images.nodes(shape.c.images[at]):
-                return True
-        return False
-
-    cdef int _set_fixed_ok(self, Shape shape) except -1:
-        """Per (taint set, unschedulable): whether NodeUnschedulable and TaintToleration pass the shape; and
-        whether TaintToleration can score one node worse than another."""
-        cdef Py_ssize_t at, sets = len(self.state.table.taint_sets.sets)
-        cdef bint tolerates = (shape.c.flags & MR_SHAPE_TOLERATES_UNSCHEDULABLE) != 0
-        cdef Buffer out
-        self.search.fixed_ok = NULL
-        self.search.taints_alike = True
-        if self.state.view.columns.n_fixed == 0:
-            return 0
-        out = self.fixed_ok.get(shape.tolerations)
-        if out is None:
-            out = self.fixed_ok[shape.tolerations] = Buffer(Journal(), 1)
-        out.reserve(2 * sets)
-        for at in range(sets):
-            self.search.taints_alike &= mr_prefer_no_schedule(self.search.pod.taints[at]) == 0
-            out.data[2 * at] = self.search.pod.taints[at] >= 0
-            out.data[2 * at + 1] = self.search.pod.taints[at] >= 0 and tolerates
-        self.search.fixed_ok = <const signed char*>out.data
-
-    cdef int _restrict(self, object names, int32_t pinned) except -1:
-        """Search only the named nodes that exist, in list order (PreFilterResult)."""
-        cdef int32_t* order = <int32_t*>self.state.view.order.data
-        cdef int32_t* position = <int32_t*>self.state.view.position.data
-        cdef int32_t row, at
-        if names is None:
-            symbols = [pinned]
-        else:
-            symbols = [self.state.symbols.find(name) for name in names]
-        places = []
-        for symbol in symbols:
-            row = self.state.table.find(symbol)
-            if row >= 0 and row < self.state.view.position.capacity and position[row]:
-                places.append(position[row] - 1)
-        if self.in_placement:
-            inside = {position[self.search.order[at]] - 1 for at in range(self.search.n)}
-            places = [place for place in places if place in inside]
-        self.restricted.reserve(len(places) + 1)
-        for at, place in enumerate(sorted(places)):
-            (<int32_t*>self.restricted.data)[at] = order[<int32_t>place]
-        self.search.columns = NULL
-        self.search.order = <int32_t*>self.restricted.data
-        self.search.n = <int32_t>len(places)
 
     # ---- looking -------------------------------------------------------------------------------------------
 
@@ -400,7 +252,7 @@ cdef class Search:
         """
         cdef int32_t at
         self._prepare(pod_class, node_name, pinned)
-        cdef uint64_t[::1] out = self._verdicts(ALL)
+        cdef uint64_t[::1] out = _verdicts(self, ALL)
         for at in range(self.search.n_nominated):
             if self.search.nominated[at].verdict:
                 out[self.search.nominated[at].position] = self.search.nominated[at].verdict
@@ -429,22 +281,12 @@ cdef class Search:
         cdef int32_t place = <int32_t>self.plan.filters.index(plugin), at, position
         cdef uint64_t verdict
         self._prepare(pod_class, node_name, pinned)
-        cdef uint64_t[::1] out = self._verdicts(<uint64_t>1 << place)
+        cdef uint64_t[::1] out = _verdicts(self, <uint64_t>1 << place)
         for at in range(self.search.n_nominated):
             position, verdict = self.search.nominated[at].position, self.search.nominated[at].verdict
             if verdict >> MR_VERDICT_SHIFT == <uint64_t>place + 1 and not out[position]:
                 out[position] = verdict
         return self._searched(), np.asarray(out[:self.search.n]) & np.uint64(MR_REASONS | MR_UNRESOLVABLE)
-
-    cdef uint64_t[::1] _verdicts(self, uint64_t asked):
-        """The verdict of every searched node by the filters whose bits are set; room for one more."""
-        cdef uint64_t[::1] out = np.empty(self.search.n + 1, dtype=np.uint64)
-        cdef int32_t at, n
-        for at in range(0, self.search.n, MR_CALL):
-            n = min(MR_CALL, self.search.n - at)
-            if mr_verdicts(&self.search, asked, self.search.order + at, n, &out[at]):
-                self._raise_failure()
-        return out
 
     def searched_rows(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
         """Rows of the nodes that are searched for a pod, an int32 array in list order."""
@@ -467,20 +309,7 @@ cdef class Search:
             for view in self.views:
                 if view.plugin.name == plugin:
                     return view.scores(rows) or self._raise_failure()
-        return self._scores(kernel, rows)
-
-    cdef tuple _scores(self, int32_t kernel, const int32_t[::1] rows):
-        """The same of a kernel, for the pod that the search is prepared for."""
-        cdef int32_t n = <int32_t>rows.shape[0]
-        cdef int64_t[::1] raw = np.empty(n + 1, dtype=np.int64)
-        cdef int64_t[::1] normalized
-        if n == 0 or not mr_scores(kernel, &self.plan.c, self.search.shape, &self.search.pod):
-            return np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-        mr_score_rows(&self.search, kernel, &rows[0], n, &raw[0], self.found.seen)
-        normalized = np.array(raw)
-        if mr_is_normalized(kernel):
-            mr_normalize(kernel, &self.search.pod, &rows[0], &normalized[0], n)
-        return np.asarray(raw[:n]), np.asarray(normalized[:n])
+        return _scores(self, kernel, rows)
 
     def _raise_failure(self):
         """Raise what a plugin has failed with."""
@@ -501,7 +330,7 @@ cdef class Search:
         for at in range(self.found.feasible):
             rows[at] = self.found.rows[at]
         kernels = [(name, self.plan.number(name)) for name in self.plan.scores]
-        scored = [(name, self._scores(kernel, rows)[1]) for name, kernel in kernels if kernel < MR_EXTERNAL]
+        scored = [(name, _scores(self, kernel, rows)[1]) for name, kernel in kernels if kernel < MR_EXTERNAL]
         for at in range(self.found.feasible):
             for name, scores in scored:
                 if not 0 <= scores[at] <= 100:
@@ -535,60 +364,14 @@ cdef class Search:
         if not changes:
             failed = mr_verdicts(&self.search, asked, &row, 1, &verdict)
         else:
-            failed = self._judge(pod_class, row, changes, ports, asked, None, &verdict)
+            failed = _judge(self, pod_class, row, changes, ports, asked, None, &verdict)
         if failed:
             self._raise_failure()
         return verdict
 
-    cdef bint _judge(self, int32_t pod_class, int32_t row, list changes, object ports, uint64_t asked,
-                     object on_nominated, uint64_t* verdict) except -1:
-        """The verdict of a row with some changes: (row, removed, added) each; true where a plugin fails."""
-        cdef bint failed, told = False
-        cdef dict watched = self.state.ledger.watched
-        self.state.ledger.watched = None  # nobody is to hear of what is undone again
-        self._count_unlisted(changes, 1)
-        self.state.domains.count_unlisted(True)
-        mark = self.state.begin()
-        try:
-            for other, removed, added in changes:
-                for pod in removed:
-                    self.state._take_away(self.state._known(pod))
-                for pod in added:
-                    self.state.put(pod, other)
-            if ports is not None:
-                self.state.table.set_ports(row, ports)
-            if on_nominated is not None:
-                on_nominated(row, changes[0][2])
-            for other, removed, added in changes:
-                self.notify_pod_change(pod_class, removed, other, False)
-                self.notify_pod_change(pod_class, added, other, True)
-            told = True
-            self._repoint()
-            failed = mr_verdicts(&self.search, asked, &row, 1, verdict)
-        finally:
-            if on_nominated is not None:
-                on_nominated(row, None)
-            self.state.rollback(mark)
-            self.state.ledger.watched = watched
-            self.state.domains.count_unlisted(False)
-            self._count_unlisted(changes, -1)
-            self.state.view.refresh()
-            if told:
-                for other, removed, added in reversed(changes):
-                    self.notify_pod_change(pod_class, reversed(added), other, False)
-                    self.notify_pod_change(pod_class, reversed(removed), other, True)
-        self._repoint()
-        return failed
-
-    cdef int _count_unlisted(self, list changes, int32_t sign) except -1:
-        if self.terms is not None:
-            for row, removed, added in changes:
-                self.terms.count_unlisted(removed, row, -sign)
-                self.terms.count_unlisted(added, row, sign)
-
     def _repoint(self):
         """After a change of rows only: memory may have moved, and minima are other ones."""
-        self._fill_cluster()
+        _fill_cluster(self)
         if self.terms is not None:
             self.state.domains.refresh()
             self.terms.fill()
@@ -601,30 +384,276 @@ cdef class Search:
             for view in self.views:
                 view.set_pod(pod_class)
                 view.set_other_pod(self.state.classes.intern(pod))
-            self._fill_cluster()
+            _fill_cluster(self)
             for view in self.views:
                 view.notify_pod_change(row, adds)
 
-    cdef bint _is_plain(self, list pods) except -1:
-        """Whether some pods matter by cpu and memory alone to the pod in question."""
-        cdef Shape shape
-        if self.terms is not None or self.plan.externals:
-            return False
-        for pod in pods:
-            shape = self.state.classes.shape(self.state.classes.intern(pod))
-            if shape.c.n_ports or shape.c.n_others or shape.c.flags & MR_SHAPE_WIDE:
-                return False
-        return True
 
-    cdef int _judge_plain(self, int32_t row, list pods, uint64_t* verdict) except -1:
-        """`_judge` for such pods: adding up their requests, and taking them away again, is exact."""
-        cdef Shape shape
-        cdef list shapes = [self.state.classes.shape(self.state.classes.intern(pod)) for pod in pods]
-        for shape in shapes:
-            mr_row_add_pod(&self.cluster.ledger, row, &shape.c, 1)
-        mr_verdicts(&self.search, ALL, &row, 1, verdict)
-        for shape in shapes:
-            mr_row_add_pod(&self.cluster.ledger, row, &shape.c, -1)
+# ---- preparing
+
+
+cdef bint _asks_much(Search search, Shape shape) except -1:
+    """Whether a node is asked more about than its columns show."""
+    cdef bint names = shape.has_node_affinity or shape.has_preferred
+    return names or bool(shape.ports) or search.terms is not None or not mr_is_fused(&search.search)
+
+
+cdef int _fill_cluster(Search search) except -1:
+    """Take the addresses of what kernels and native plugins read, as long as no node changes."""
+    cdef NativeView view
+    search.state.view.fill_cluster(&search.cluster)
+    for view in search.views:
+        view.bind_cluster(&search.cluster)
+
+
+cdef int _hold(Search search, Shape shape) except -1:
+    """Keep the memory of what is shared with forks: another thread may make it grow meanwhile."""
+    cdef Buffer taints = search.state.table.taint_sets.verdicts_of(shape.tolerations)
+    cdef Symbols symbols = search.state.symbols
+    cdef PortSets ports = search.state.table.port_sets
+    search.search.pod.taints = <const int16_t*>taints.data
+    search.held = (
+        taints.memory, symbols.numbers.memory, symbols.are_numbers.memory,
+        ports.ports.memory, ports.first.memory, ports.count.memory,
+    )
+
+
+cdef bint _has_images(Search search, Shape shape) noexcept:
+    cdef int32_t at
+    for at in range(shape.c.n_images):
+        if search.state.images.nodes(shape.c.images[at]):
+            return True
+    return False
+
+
+cdef int _set_fixed_ok(Search search, Shape shape) except -1:
+    """Per (taint set, unschedulable): whether NodeUnschedulable and TaintToleration pass the shape; and
+    whether TaintToleration can score one node worse than another."""
+    cdef Py_ssize_t at, sets = len(search.state.table.taint_sets.sets)
+    cdef bint tolerates = (shape.c.flags & MR_SHAPE_TOLERATES_UNSCHEDULABLE) != 0
+    cdef Buffer out
+    search.search.fixed_ok = NULL
+    search.search.taints_alike = True
+    if search.state.view.columns.n_fixed == 0:
+        return 0
+    out = search.fixed_ok.get(shape.tolerations)
+    if out is None:
+        out = search.fixed_ok[shape.tolerations] = Buffer(Journal(), 1)
+    out.reserve(2 * sets)
+    for at in range(sets):
+        search.search.taints_alike &= mr_prefer_no_schedule(search.search.pod.taints[at]) == 0
+        out.data[2 * at] = search.search.pod.taints[at] >= 0
+        out.data[2 * at + 1] = search.search.pod.taints[at] >= 0 and tolerates
+    search.search.fixed_ok = <const signed char*>out.data
+
+
+cdef int _restrict(Search search, object names, int32_t pinned) except -1:
+    """Search only the named nodes that exist, in list order (PreFilterResult)."""
+    cdef int32_t* order = <int32_t*>search.state.view.order.data
+    cdef int32_t* position = <int32_t*>search.state.view.position.data
+    cdef int32_t row, at
+    if names is None:
+        symbols = [pinned]
+    else:
+        symbols = [search.state.symbols.find(name) for name in names]
+    places = []
+    for symbol in symbols:
+        row = search.state.table.find(symbol)
+        if row >= 0 and row < search.state.view.position.capacity and position[row]:
+            places.append(position[row] - 1)
+    if search.in_placement:
+        inside = {position[search.search.order[at]] - 1 for at in range(search.search.n)}
+        places = [place for place in places if place in inside]
+    search.restricted.reserve(len(places) + 1)
+    for at, place in enumerate(sorted(places)):
+        (<int32_t*>search.restricted.data)[at] = order[<int32_t>place]
+    search.search.columns = NULL
+    search.search.order = <int32_t*>search.restricted.data
+    search.search.n = <int32_t>len(places)
+
+
+# ---- looking
+
+
+cdef uint64_t[::1] _verdicts(Search search, uint64_t asked):
+    """The verdict of every searched node by the filters whose bits are set; room for one more."""
+    cdef uint64_t[::1] out = np.empty(search.search.n + 1, dtype=np.uint64)
+    cdef int32_t at, n
+    for at in range(0, search.search.n, MR_CALL):
+        n = min(MR_CALL, search.search.n - at)
+        if mr_verdicts(&search.search, asked, search.search.order + at, n, &out[at]):
+            search._raise_failure()
+    return out
+
+
+cdef tuple _scores(Search search, int32_t kernel, const int32_t[::1] rows):
+    """The same of a kernel, for the pod that the search is prepared for."""
+    cdef int32_t n = <int32_t>rows.shape[0]
+    cdef int64_t[::1] raw = np.empty(n + 1, dtype=np.int64)
+    cdef int64_t[::1] normalized
+    if n == 0 or not mr_scores(kernel, &search.plan.c, search.search.shape, &search.search.pod):
+        return np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    mr_score_rows(&search.search, kernel, &rows[0], n, &raw[0], search.found.seen)
+    normalized = np.array(raw)
+    if mr_is_normalized(kernel):
+        mr_normalize(kernel, &search.search.pod, &rows[0], &normalized[0], n)
+    return np.asarray(raw[:n]), np.asarray(normalized[:n])
+
+
+# ---- nominated pods
+
+
+cdef int _judge_nominated(Search search, int32_t pod_class) except -1:
+    cdef Judgements one = _judgements_of(search, pod_class)
+    cdef dict rows = search.nominations.rows
+    cdef int32_t row
+    cdef int64_t at, head = search.state.log.head, last = search.state.log.capacity - 1
+    search.judged = one
+    if search.terms is not None:
+        search.terms.c.affinity_off = mr_inter_pod_skips(&search.terms.c)
+    if _can_follow_judgements(search, one):
+        for row in search.nominations.changed[one.cursor:]:
+            _judge_row(search, row, pod_class)
+        for at in range(one.log_cursor, head):
+            row = search.state.log.id[at & last]
+            if search.state.log.kind[at & last] < LOG_ORDER and row in rows:
+                _judge_row(search, row, pod_class)
+    else:
+        one.clear()
+        for row in rows:
+            _judge_row(search, row, pod_class)
+    if search.terms is not None:
+        search.terms.c.affinity_off = False
+    one.epoch, one.cursor, one.terms = search.nominations.epoch, len(search.nominations.changed), search.terms
+    one.log_cursor = head
+
+
+cdef Judgements _judgements_of(Search search, int32_t pod_class):
+    """What is kept for pods like the one that the search is about."""
+    key = pod_class, search.search.pod.node_name, search.search.pod.pinned_name
+    one = search.judgements.pop(key, None)
+    if one is None:
+        one = Judgements()
+        if len(search.judgements) >= JUDGED_CLASSES:
+            del search.judgements[next(iter(search.judgements))]
+    search.judgements[key] = one  # the last one is the one used last
+    return one
+
+
+cdef bint _can_follow_judgements(Search search, Judgements one) except -1:
+    """Whether only rows that were named since can have other verdicts. Terms count pods of other rows,
+    and what plugins outside the core look at nobody knows."""
+    if one.epoch != search.nominations.epoch or search.terms is not None or one.terms is not None \
+            or search.plan.externals:
+        return False
+    return not search.state.log.lost(one.log_cursor)
+
+
+cdef int _judge_row(Search search, int32_t row, int32_t pod_class) except -1:
+    cdef Shape shape = search.state.classes.shape(pod_class)
+    cdef uint64_t verdict
+    cdef list pods = [pod for pod, _ in search.nominations.before(row, shape.c.priority)]
+    if not pods:
+        return search.judged.set(row, 0)
+    if _is_plain(search, pods):
+        _judge_plain(search, row, pods, &verdict)
+    elif _judge(search, pod_class, row, [(row, [], pods)], None, ALL, search.on_nominated, &verdict):
+        search._raise_failure()
+    return search.judged.set(row, verdict)
+
+
+cdef int _place_nominated(Search search) except -1:
+    """From rows to positions in the searched list; nodes outside of it, and those that their nominated
+    pods make no difference to, do not count."""
+    cdef bint is_whole = search.search.columns == &search.state.view.columns
+    cdef const int32_t* positions = <int32_t*>search.state.view.position.data
+    cdef const int32_t* rows = <int32_t*>search.judged.rows.data
+    cdef const uint64_t* verdicts = <uint64_t*>search.judged.verdicts.data
+    cdef mr_nominated* out
+    cdef int32_t at, place, kept = 0
+    search.nominated.reserve(search.judged.n)
+    out = <mr_nominated*>search.nominated.data
+    for at in range(search.judged.n):
+        place = positions[rows[at]] - 1 if is_whole else search._place_of(rows[at])
+        if place >= 0:
+            out[kept].position, out[kept].verdict = place, verdicts[rows[at]]
+            kept += 1
+    search.search.nominated = out
+    search.search.n_nominated = kept
+
+
+# ---- what if
+
+
+cdef bint _judge(Search search, int32_t pod_class, int32_t row, list changes, object ports, uint64_t asked,
+                 object on_nominated, uint64_t* verdict) except -1:
+    """The verdict of a row with some changes: (row, removed, added) each; true where a plugin fails."""
+    cdef bint failed, told = False
+    cdef dict watched = search.state.ledger.watched
+    search.state.ledger.watched = None  # nobody is to hear of what is undone again
+    _count_unlisted(search, changes, 1)
+    search.state.domains.count_unlisted(True)
+    mark = search.state.begin()
+    try:
+        for other, removed, added in changes:
+            for pod in removed:
+                search.state._take_away(search.state._known(pod))
+            for pod in added:
+                search.state.put(pod, other)
+        if ports is not None:
+            search.state.table.set_ports(row, ports)
+        if on_nominated is not None:
+            on_nominated(row, changes[0][2])
+        for other, removed, added in changes:
+            search.notify_pod_change(pod_class, removed, other, False)
+            search.notify_pod_change(pod_class, added, other, True)
+        told = True
+        search._repoint()
+        failed = mr_verdicts(&search.search, asked, &row, 1, verdict)
+    finally:
+        if on_nominated is not None:
+            on_nominated(row, None)
+        search.state.rollback(mark)
+        search.state.ledger.watched = watched
+        search.state.domains.count_unlisted(False)
+        _count_unlisted(search, changes, -1)
+        search.state.view.refresh()
+        if told:
+            for other, removed, added in reversed(changes):
+                search.notify_pod_change(pod_class, reversed(added), other, False)
+                search.notify_pod_change(pod_class, reversed(removed), other, True)
+    search._repoint()
+    return failed
+
+
+cdef int _count_unlisted(Search search, list changes, int32_t sign) except -1:
+    if search.terms is not None:
+        for row, removed, added in changes:
+            search.terms.count_unlisted(removed, row, -sign)
+            search.terms.count_unlisted(added, row, sign)
+
+
+cdef bint _is_plain(Search search, list pods) except -1:
+    """Whether some pods matter by cpu and memory alone to the pod in question."""
+    cdef Shape shape
+    if search.terms is not None or search.plan.externals:
+        return False
+    for pod in pods:
+        shape = search.state.classes.shape(search.state.classes.intern(pod))
+        if shape.c.n_ports or shape.c.n_others or shape.c.flags & MR_SHAPE_WIDE:
+            return False
+    return True
+
+
+cdef int _judge_plain(Search search, int32_t row, list pods, uint64_t* verdict) except -1:
+    """`_judge` for such pods: adding up their requests, and taking them away again, is exact."""
+    cdef Shape shape
+    cdef list shapes = [search.state.classes.shape(search.state.classes.intern(pod)) for pod in pods]
+    for shape in shapes:
+        mr_row_add_pod(&search.cluster.ledger, row, &shape.c, 1)
+    mr_verdicts(&search.search, ALL, &row, 1, verdict)
+    for shape in shapes:
+        mr_row_add_pod(&search.cluster.ledger, row, &shape.c, -1)
 
 
 def _invalid_score(str plugin, score):

@@ -25,16 +25,6 @@ cdef class Terms:
     cdef readonly str spread_error, spread_score_error
     cdef readonly dict answers
 
-    cdef Versions _read_versions(self) noexcept
     cdef bint is_current(self) noexcept
     cdef int fill(self) except -1
     cdef int32_t domains(self) noexcept
-    cdef void* _allocate(self, Py_ssize_t itemsize, Py_ssize_t items) except? NULL
-    cdef Matched _constrain(self, mr_constraint* out, object constraint, object selector, tuple labels)
-    cdef mr_pod_term* _pod_terms(self, list counters) except? NULL
-    cdef Counter _of_terms(self, tuple terms, str label)
-    cdef Counter _of_carriers(self, int32_t number, bint everywhere)
-    cdef tuple _selecting(self, object selector)
-    cdef tuple _matcher(self, str kind, tuple asked)
-    cdef tuple _meant_by(self, tuple terms)
-    cdef tuple _carrying(self, int32_t number)

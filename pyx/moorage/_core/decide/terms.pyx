@@ -7,7 +7,7 @@ from moorage._core.base.selectors import LabelSelectorMatcher, with_labels
 
 from libc.string cimport memcmp, memset
 
-from moorage._core.base.buffers cimport Buffer, Journal
+from moorage._core.base.buffers cimport allocate
 from moorage._core.csrc cimport mr_counter_add, mr_inter_pod_scores, mr_inter_pod_skips, mr_terms_prepare
 from moorage._core.state.domains cimport Eligibility, TopologyKey
 from moorage._core.state.pod_class cimport PodClasses
@@ -49,7 +49,7 @@ cdef class Terms:
         self.pinned = pinned
         self.memory, self.held, self.of_hosts, self.of_hard, self.predicates = [], [], [], {}, []
         self.answers = {}
-        self.versions = self._read_versions()
+        self.versions = _read_versions(self)
         constraints = self.shape.spread
         selector = None
         defaulted = not constraints
@@ -61,25 +61,12 @@ cdef class Terms:
         self.spread_error = self._read_spread(constraints, selector, True)
         self.spread_score_error = self._read_spread(constraints, selector, False)
         self._read_terms(plan, pod_class)
-        self.versions = self._read_versions()
-
-    cdef Versions _read_versions(self) noexcept:
-        cdef Versions out
-        out.namespaces, out.workloads = self.state.namespaces.version, self.state.workloads.version
-        out.terms, out.domains = len(self.state.classes.terms), self.state.domains.epoch
-        return out
+        self.versions = _read_versions(self)
 
     cdef bint is_current(self) noexcept:
         """Whether nothing has changed that this was read from."""
-        cdef Versions now = self._read_versions()
+        cdef Versions now = _read_versions(self)
         return memcmp(&now, &self.versions, sizeof(Versions)) == 0
-
-    cdef void* _allocate(self, Py_ssize_t itemsize, Py_ssize_t items) except? NULL:
-        if items == 0:
-            return NULL
-        cdef Buffer buffer = Buffer(Journal(), itemsize, items)
-        self.memory.append(buffer)
-        return buffer.data
 
     # ---- topology spread -----------------------------------------------------------------------------------
 
@@ -92,12 +79,12 @@ cdef class Terms:
             selectors = [self._selector(constraint, selector) for constraint in wanted]
         except ValueError as error:
             return str(error)
-        out = <mr_constraint*>self._allocate(sizeof(mr_constraint), len(wanted))
+        out = <mr_constraint*>allocate(self.memory, sizeof(mr_constraint), len(wanted))
         keys = {one.topology_key for one in wanted} if hard or self.c.soft_needs_all else ()
         for at, constraint in enumerate(wanted):
-            matched = self._constrain(&out[at], constraint, selectors[at], tuple(sorted(keys)))
+            matched = _constrain(self, &out[at], constraint, selectors[at], tuple(sorted(keys)))
             if hard:
-                self.predicates.append(self._selecting(selectors[at]))
+                self.predicates.append(_selecting(self, selectors[at]))
             elif constraint.topology_key == HOSTNAME:
                 self.of_hosts.append((at, matched))
         if hard:
@@ -114,55 +101,23 @@ cdef class Terms:
         keys = {key: self.labels[key] for key in constraint.match_label_keys if key in self.labels}
         return with_labels(keys, own) if keys and own.identity is not None else own
 
-    cdef Matched _constrain(self, mr_constraint* out, constraint, selector, tuple labels):
-        cdef Domains domains = self.state.domains
-        # Pods of this namespace that the selector matches and that do not terminate; an empty one has none.
-        cdef Matched matched = domains.matching(
-            NOBODY if selector.is_empty else self._selecting(selector), False
-        )
-        cdef TopologyKey topology = domains.topology(constraint.topology_key)
-        follows_affinity = constraint.node_affinity_policy in (None, "Honor")
-        has_affinity = self.shape.node_affinity != ((), (), False)
-        tolerations = self.shape.tolerations if constraint.node_taints_policy == "Honor" else None
-        cdef Eligibility eligibility = domains.eligibility(
-            labels, self.shape if follows_affinity and has_affinity else None,
-            self.pinned if follows_affinity else 0, tolerations,
-        )
-        cdef Counter counter = domains.counter(matched, topology, eligibility, not labels)
-        self.held.append(counter)
-        out.counter = &counter.c
-        out.max_skew = constraint.max_skew
-        out.min_domains = 1 if constraint.min_domains is None else constraint.min_domains
-        out.self = selector.matches(self.labels)
-        if constraint.when_unsatisfiable == HARD:
-            self.of_hard[counter] = selector.is_empty
-        return matched
-
-    cdef tuple _selecting(self, selector):
-        return self._matcher("spread", (((self.shape.namespace,), selector),))
-
-    cdef tuple _matcher(self, str kind, tuple asked):
-        """A matcher (`Domains.matching`) of the classes that all of some (namespaces, selector) mean."""
-        key = kind, *[(namespaces, selector.identity) for namespaces, selector in asked]
-        return key, partial(_are_meant, self.state.classes, asked), _found_by(*asked[0])
-
     # ---- inter-pod affinity --------------------------------------------------------------------------------
 
     def _read_terms(self, Plan plan, int32_t pod_class):
         cdef list affinity = [], anti = [], existing = [], preferred = []
         required, required_anti, own, own_anti = self.shape.terms
         for label in dict.fromkeys([term.topology_key for term in required]):
-            affinity.append((self._of_terms(required, label), 0))
-        self.predicates.append(self._meant_by(required) if required else NOBODY)
+            affinity.append((_of_terms(self, required, label), 0))
+        self.predicates.append(_meant_by(self, required) if required else NOBODY)
         for term in required_anti:
-            self.predicates.append(self._meant_by((term,)))
-            anti.append((self._of_terms((term,), term.topology_key), 0))
+            self.predicates.append(_meant_by(self, (term,)))
+            anti.append((_of_terms(self, (term,), term.topology_key), 0))
         asked = self._asked(required)
         self.c.self_affine = bool(asked) and _are_meant(self.state.classes, asked, pod_class)
         ignore = plan.ignore_preferred and not own and not own_anti
         for term in () if ignore else own + own_anti:
             sign = 1 if term.kind == TermKind.PREFERRED_AFFINITY else -1
-            preferred.append((self._of_terms((term,), term.topology_key), sign * term.weight))
+            preferred.append((_of_terms(self, (term,), term.topology_key), sign * term.weight))
         namespace_labels = self.state.namespaces.labels_of(self.shape.namespace)
         for number, term in enumerate(self.state.classes.terms):
             weight = _weight(term, plan.hard_pod_affinity_weight)
@@ -170,23 +125,13 @@ cdef class Terms:
             if concerns and term.matches(self.shape.namespace, namespace_labels, self.labels):
                 is_anti = term.kind == TermKind.ANTI_AFFINITY
                 everywhere = bool(own or own_anti) and not is_anti  # then upstream looks at all nodes
-                (existing if is_anti else preferred).append((self._of_carriers(number, everywhere), weight))
+                (existing if is_anti else preferred).append((_of_carriers(self, number, everywhere), weight))
                 if is_anti:
-                    self.predicates.append(self._carrying(number))
-        self.c.affinity, self.c.n_affinity = self._pod_terms(affinity), <int32_t>len(affinity)
-        self.c.anti, self.c.n_anti = self._pod_terms(anti), <int32_t>len(anti)
-        self.c.existing, self.c.n_existing = self._pod_terms(existing), <int32_t>len(existing)
-        self.c.preferred, self.c.n_preferred = self._pod_terms(preferred), <int32_t>len(preferred)
-
-    cdef mr_pod_term* _pod_terms(self, list counters) except? NULL:
-        cdef mr_pod_term* out = <mr_pod_term*>self._allocate(sizeof(mr_pod_term), len(counters))
-        cdef Counter counter
-        cdef Py_ssize_t at
-        for at, (counter, weight) in enumerate(counters):
-            self.held.append(counter)
-            out[at].counter = &counter.c
-            out[at].weight = weight
-        return out
+                    self.predicates.append(_carrying(self, number))
+        self.c.affinity, self.c.n_affinity = _pod_terms(self, affinity), <int32_t>len(affinity)
+        self.c.anti, self.c.n_anti = _pod_terms(self, anti), <int32_t>len(anti)
+        self.c.existing, self.c.n_existing = _pod_terms(self, existing), <int32_t>len(existing)
+        self.c.preferred, self.c.n_preferred = _pod_terms(self, preferred), <int32_t>len(preferred)
 
     def _resolved(self, term):
         """Namespaces of a term of the pod at hand: None for all, else those listed and those selected now."""
@@ -196,31 +141,6 @@ cdef class Terms:
 
     def _asked(self, tuple terms):
         return tuple([(self._resolved(term), term.selector) for term in terms])
-
-    cdef tuple _meant_by(self, tuple terms):
-        return self._matcher("terms", self._asked(terms))
-
-    cdef tuple _carrying(self, int32_t number):
-        return ("carries", number), partial(_carries, self.state.classes, number), (((number,),),)
-
-    cdef Counter _of_terms(self, tuple terms, str label):
-        """Pods that match all of some terms, over the domains of a label."""
-        cdef Domains domains = self.state.domains
-        matched = domains.matching(self._meant_by(terms), True)
-        everywhere = domains.eligibility((), None, 0, None)
-        return domains.counter(matched, domains.topology(label), everywhere, False)
-
-    cdef Counter _of_carriers(self, int32_t number, bint everywhere):
-        """Pods that have a term themselves, over the domains of its label; in a pod group cycle, unless they
-        count `everywhere`, on listed nodes."""
-        cdef Domains domains = self.state.domains
-        term = self.state.classes.terms[number]
-        if everywhere or domains.listed_any is None:
-            matched = domains.matching(self._carrying(number), True)
-        else:
-            matched = domains.carrying(self._carrying(number), term.kind == TermKind.ANTI_AFFINITY)
-        topology = domains.topology(term.topology_key)
-        return domains.counter(matched, topology, domains.eligibility((), None, 0, None), False)
 
     # ---- reading -------------------------------------------------------------------------------------------
 
@@ -282,6 +202,94 @@ cdef class Terms:
     def affinity_scores(self):
         """False where InterPodAffinity's PreScore skips."""
         return bool(mr_inter_pod_scores(&self.c))
+
+
+cdef Versions _read_versions(Terms terms) noexcept:
+    cdef Versions out
+    out.namespaces, out.workloads = terms.state.namespaces.version, terms.state.workloads.version
+    out.terms, out.domains = len(terms.state.classes.terms), terms.state.domains.epoch
+    return out
+
+
+# ---- topology spread
+
+
+cdef Matched _constrain(Terms terms, mr_constraint* out, constraint, selector, tuple labels):
+    cdef Domains domains = terms.state.domains
+    # Pods of this namespace that the selector matches and that do not terminate; an empty one has none.
+    cdef Matched matched = domains.matching(
+        NOBODY if selector.is_empty else _selecting(terms, selector), False
+    )
+    cdef TopologyKey topology = domains.topology(constraint.topology_key)
+    follows_affinity = constraint.node_affinity_policy in (None, "Honor")
+    has_affinity = terms.shape.node_affinity != ((), (), False)
+    tolerations = terms.shape.tolerations if constraint.node_taints_policy == "Honor" else None
+    cdef Eligibility eligibility = domains.eligibility(
+        labels, terms.shape if follows_affinity and has_affinity else None,
+        terms.pinned if follows_affinity else 0, tolerations,
+    )
+    cdef Counter counter = domains.counter(matched, topology, eligibility, not labels)
+    terms.held.append(counter)
+    out.counter = &counter.c
+    out.max_skew = constraint.max_skew
+    out.min_domains = 1 if constraint.min_domains is None else constraint.min_domains
+    out.self = selector.matches(terms.labels)
+    if constraint.when_unsatisfiable == HARD:
+        terms.of_hard[counter] = selector.is_empty
+    return matched
+
+
+cdef mr_pod_term* _pod_terms(Terms terms, list counters) except? NULL:
+    cdef mr_pod_term* out = <mr_pod_term*>allocate(terms.memory, sizeof(mr_pod_term), len(counters))
+    cdef Counter counter
+    cdef Py_ssize_t at
+    for at, (counter, weight) in enumerate(counters):
+        terms.held.append(counter)
+        out[at].counter = &counter.c
+        out[at].weight = weight
+    return out
+
+
+# ---- inter-pod affinity
+
+
+cdef Counter _of_terms(Terms terms, tuple all_of, str label):
+    """Pods that match all of some terms, over the domains of a label."""
+    cdef Domains domains = terms.state.domains
+    matched = domains.matching(_meant_by(terms, all_of), True)
+    everywhere = domains.eligibility((), None, 0, None)
+    return domains.counter(matched, domains.topology(label), everywhere, False)
+
+
+cdef Counter _of_carriers(Terms terms, int32_t number, bint everywhere):
+    """Pods that have a term themselves, over the domains of its label; in a pod group cycle, unless they
+    count `everywhere`, on listed nodes."""
+    cdef Domains domains = terms.state.domains
+    term = terms.state.classes.terms[number]
+    if everywhere or domains.listed_any is None:
+        matched = domains.matching(_carrying(terms, number), True)
+    else:
+        matched = domains.carrying(_carrying(terms, number), term.kind == TermKind.ANTI_AFFINITY)
+    topology = domains.topology(term.topology_key)
+    return domains.counter(matched, topology, domains.eligibility((), None, 0, None), False)
+
+
+cdef tuple _selecting(Terms terms, selector):
+    return _matcher(terms, "spread", (((terms.shape.namespace,), selector),))
+
+
+cdef tuple _matcher(Terms terms, str kind, tuple asked):
+    """A matcher (`Domains.matching`) of the classes that all of some (namespaces, selector) mean."""
+    key = kind, *[(namespaces, selector.identity) for namespaces, selector in asked]
+    return key, partial(_are_meant, terms.state.classes, asked), _found_by(*asked[0])
+
+
+cdef tuple _meant_by(Terms terms, tuple all_of):
+    return _matcher(terms, "terms", terms._asked(all_of))
+
+
+cdef tuple _carrying(Terms terms, int32_t number):
+    return ("carries", number), partial(_carries, terms.state.classes, number), (((number,),),)
 
 
 def _weight(term, hard_pod_affinity_weight):

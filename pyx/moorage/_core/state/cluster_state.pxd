@@ -38,7 +38,6 @@ cdef class ClusterState:
     cdef bint _is_confirmed_by(self, int32_t number, object pod) except -1
     cdef int _confirm(self, int32_t number, object pod) except -1
     cdef int _leave(self, int32_t number) except -1
-    cdef bint _can_run_out(self, int32_t number, object pod, int32_t pod_class) except -1
     cdef int _release_if_empty(self, int32_t row) except -1
 
     cdef inline str _node_of(self, int32_t number):

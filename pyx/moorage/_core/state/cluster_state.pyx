@@ -229,28 +229,15 @@ cdef class ClusterState:
 
     cdef int _enter(self, int32_t number, object pod, int32_t pod_class, PodState state) except -1:
         """`_replace`, or nothing if memory runs out."""
-        if self._can_run_out(number, pod, pod_class):
+        if _can_run_out(self, number, pod, pod_class):
             return self.atomically(self._replace, number, pod, pod_class, state)
         return self._replace(number, pod, pod_class, state)
 
     cdef int _leave(self, int32_t number) except -1:
         """`_take_away`, or nothing if memory runs out."""
-        if self._can_run_out(number, None, 0):
+        if _can_run_out(self, number, None, 0):
             return self.atomically(self._take_away, number)
         return self._take_away(number)
-
-    cdef bint _can_run_out(self, int32_t number, object pod, int32_t pod_class) except -1:
-        """Whether replacing a pod can run out of memory after its first change: for a new row, a new set of
-        host ports, or for the journal. Other memory is taken here."""
-        self.ledger.make_room(1)
-        self.ledger.reserve_rows(self.table.used)
-        self.table.sync_columns()
-        if number >= 0 and self.classes.shape(self.ledger.class_of(number)).ports:
-            return True
-        if pod is None:
-            return self.journal.depth != 0
-        new_row = self.table.find(self.symbols.intern(NODE_NAME.of(SPEC.of(pod)))) < 0
-        return new_row or bool(self.classes.shape(pod_class).ports) or self.journal.depth != 0
 
     def assume_pod(self, pod):
         """Put a pod on spec.nodeName before it is bound.
@@ -519,3 +506,17 @@ cdef class ClusterState:
     def binding_pods(self):
         """The assumed pods whose binding has not finished, sorted by UID."""
         return [self.ledger.object_of(number) for number in self.ledger.binding()]
+
+
+cdef bint _can_run_out(ClusterState state, int32_t number, object pod, int32_t pod_class) except -1:
+    """Whether replacing a pod can run out of memory after its first change: for a new row, a new set of
+    host ports, or for the journal. Other memory is taken here."""
+    state.ledger.make_room(1)
+    state.ledger.reserve_rows(state.table.used)
+    state.table.sync_columns()
+    if number >= 0 and state.classes.shape(state.ledger.class_of(number)).ports:
+        return True
+    if pod is None:
+        return state.journal.depth != 0
+    new_row = state.table.find(state.symbols.intern(NODE_NAME.of(SPEC.of(pod)))) < 0
+    return new_row or bool(state.classes.shape(pod_class).ports) or state.journal.depth != 0

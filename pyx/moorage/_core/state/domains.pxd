@@ -60,21 +60,13 @@ cdef class Domains:
 
     cdef int refresh(self) except -1
     cdef int point(self) except -1
-    cdef int _point_counter(self, Counter counter) except -1
-    cdef int _point_matched(self, Matched matched) except -1
     cdef int pod_moved(self, int32_t pod_class, bint terminating, int32_t row, int32_t sign) except -1
     cdef list matched_by(self, int32_t pod_class)
     cdef list attributes(self, int32_t pod_class)
-    cdef int _find_classes(self) except -1
     cdef TopologyKey topology(self, str label)
     cdef Eligibility eligibility(self, tuple labels, Shape shape, int32_t pinned, object tolerations)
     cdef Matched matching(self, tuple matcher, bint all_pods)
     cdef int count_unlisted(self, bint counts) noexcept
     cdef Matched carrying(self, tuple matcher, bint is_anti)
-    cdef Buffer _rows_with(self, str name, object has)
     cdef Counter counter(self, Matched matched, TopologyKey topology, Eligibility eligibility, bint absent)
     cdef int _follow_row(self, int32_t row) except -1
-    cdef int _shift(self, Counter counter, int32_t row, int32_t sign) except -1
-    cdef int32_t _domain(self, TopologyKey topology, int32_t row) except -1
-    cdef bint _counts(self, Eligibility eligibility, int32_t row) except -1
-    cdef Buffer _buffer(self, Py_ssize_t items, Py_ssize_t itemsize=*)

@@ -130,32 +130,10 @@ cdef class Domains:
         for eligibility in self.eligibilities.values():
             eligibility.counts.reserve(rows)
         for counter in self.counters.values():
-            self._point_counter(counter)
+            _point_counter(self, counter)
         for matched in self.matched.values():
-            self._point_matched(matched)
+            _point_matched(self, matched)
         self.moves = self.journal.moves
-
-    cdef int _point_counter(self, Counter counter) except -1:
-        counter.c.domains = <int32_t>len(counter.topology.ids) + 1
-        counter.pods.reserve(counter.c.domains)
-        counter.nodes.reserve(counter.c.domains)
-        counter.c.pods = <int32_t*>counter.pods.data
-        counter.c.nodes = <int32_t*>counter.nodes.data
-        counter.c.domain = <int32_t*>counter.topology.domain.data
-        counter.c.counts = <unsigned char*>counter.eligibility.counts.data
-        self.nbytes += (counter.pods.capacity + counter.nodes.capacity) * sizeof(int32_t)
-
-    cdef int _point_matched(self, Matched matched) except -1:
-        cdef Counter counter
-        cdef Py_ssize_t at
-        matched.pods.reserve(self.rows)
-        matched.pointers.reserve(len(matched.counters))
-        for at, counter in enumerate(matched.counters):
-            (<mr_counter**>matched.pointers.data)[at] = &counter.c
-        matched.c.pods = <int32_t*>matched.pods.data
-        matched.c.counters = <mr_counter**>matched.pointers.data
-        matched.c.n = <int32_t>len(matched.counters)
-        self.nbytes += matched.pods.capacity * sizeof(int32_t)
 
     cdef int pod_moved(self, int32_t pod_class, bint terminating, int32_t row, int32_t sign) except -1:
         """Count a pod that was added to a row (sign 1), or removed from it (sign -1)."""
@@ -196,14 +174,6 @@ cdef class Domains:
             out.append((namespace, key, value))
         return out + [(number,) for number in shape.carried]
 
-    cdef int _find_classes(self) except -1:
-        """Have all classes that there are listed by their attributes."""
-        cdef Py_ssize_t classes = len(self.classes.keys)
-        for pod_class in range(self.n_classes, classes):
-            for attribute in self.attributes(pod_class):
-                self.classes_of.setdefault(attribute, []).append(pod_class)
-        self.n_classes = classes
-
     cdef int _follow_row(self, int32_t row) except -1:
         """Apply a change of a node, which may count in other domains now."""
         cdef TopologyKey topology
@@ -215,18 +185,18 @@ cdef class Domains:
         if row >= self.table.used:  # made and undone since
             return 0
         for topology in self.topologies.values():
-            domain = self._domain(topology, row)
+            domain = _domain(self, topology, row)
             if domain != (<int32_t*>topology.domain.data)[row]:
                 moved.append((topology, domain))
         for eligibility in self.eligibilities.values():
-            counts = self._counts(eligibility, row)
+            counts = _counts(self, eligibility, row)
             if counts != (<unsigned char*>eligibility.counts.data)[row]:
                 switched.append((eligibility, counts))
         if not moved and not switched:
             return 0
         self.point()
         for counter in self.counters.values():
-            self._shift(counter, row, -1)
+            _shift(self, counter, row, -1)
         for topology, domain in moved:
             topology.domain.touch(row)
             (<int32_t*>topology.domain.data)[row] = domain
@@ -234,54 +204,7 @@ cdef class Domains:
             eligibility.counts.touch(row)
             (<unsigned char*>eligibility.counts.data)[row] = counts
         for counter in self.counters.values():
-            self._shift(counter, row, 1)
-
-    cdef int _shift(self, Counter counter, int32_t row, int32_t sign) except -1:
-        """Add a row with its pods to its domain (sign 1), or take it out (sign -1)."""
-        cdef int32_t domain
-        if self.journal.depth:
-            domain = mr_domain_of(&counter.c, row)
-            counter.pods.touch(domain)
-            counter.pods.touch(0)
-            counter.nodes.touch(domain)
-        mr_counter_add(&counter.c, row, sign * (<int32_t*>counter.matched.pods.data)[row], sign)
-
-    cdef int32_t _domain(self, TopologyKey topology, int32_t row) except -1:
-        """The domain of a row as its node is now, made if its value is new."""
-        cdef int32_t value
-        if not self.table.row(0, row).flags & MR_PRESENT:
-            return 0
-        value = self.cluster.labels[topology.column][row]
-        if value == 0:
-            return 0
-        if topology.last_value == value:  # a dictionary less to ask, for labels with few values
-            return topology.last
-        found = topology.ids.get(value)
-        if found is None:
-            found = topology.ids[value] = len(topology.ids) + 1
-            self.moves = -1
-        topology.last_value, topology.last = value, found
-        return found
-
-    cdef bint _counts(self, Eligibility eligibility, int32_t row) except -1:
-        """Whether a row counts as its node is now."""
-        cdef mr_pod pod
-        cdef Py_ssize_t at
-        cdef int32_t* columns = <int32_t*>eligibility.columns.data
-        if not self.table.row(0, row).flags & MR_PRESENT:
-            return False
-        for at in range(eligibility.n_columns):
-            if self.cluster.labels[columns[at]][row] == 0:
-                return False
-        if eligibility.tolerations is not None:
-            verdicts = self.table.taint_sets.verdicts_of(eligibility.tolerations)
-            if (<const short*>(<Buffer>verdicts).data)[self.cluster.taint_set[row]] < 0:
-                return False
-        if eligibility.shape is None:
-            return True
-        memset(&pod, 0, sizeof(mr_pod))
-        pod.pinned_name = eligibility.pinned
-        return mr_node_affinity_matches(&self.cluster, &eligibility.shape.c, &pod, row) != 0
+            _shift(self, counter, row, 1)
 
     # ---- asking --------------------------------------------------------------------------------------------
 
@@ -293,9 +216,9 @@ cdef class Domains:
             return out
         column = self.classes.label_keys.intern(label) - 1
         self.refresh()
-        out = TopologyKey(label, column, self.classes.symbols.intern(""), self._buffer(self.table.used))
+        out = TopologyKey(label, column, self.classes.symbols.intern(""), _buffer(self, self.table.used))
         for row in range(self.table.used):
-            (<int32_t*>out.domain.data)[row] = self._domain(out, row)
+            (<int32_t*>out.domain.data)[row] = _domain(self, out, row)
         self.topologies[label] = out
         self.moves = -1
         self.journal.on_undo(partial(self._drop_topology, out))
@@ -311,9 +234,9 @@ cdef class Domains:
             return out
         topologies = tuple([self.topology(label) for label in labels])
         self.refresh()
-        out = Eligibility(topologies, shape, pinned, tolerations, self._buffer(self.table.used, 1))
+        out = Eligibility(topologies, shape, pinned, tolerations, _buffer(self, self.table.used, 1))
         for row in range(self.table.used):
-            (<unsigned char*>out.counts.data)[row] = self._counts(out, row)
+            (<unsigned char*>out.counts.data)[row] = _counts(self, out, row)
         self.eligibilities[key] = out
         self.moves = -1
         self.journal.on_undo(partial(self._drop_eligibility, key, out))
@@ -329,11 +252,11 @@ cdef class Domains:
         cdef unsigned char[::1] matching
         if out is not None:
             return out
-        self._find_classes()
+        _find_classes(self)
         self.point()
         attributes = min(found_by, key=self._count_classes)
         pointers = Buffer(Journal(), sizeof(void*))
-        out = Matched(key, matches, attributes, all_pods, self._buffer(self.rows), pointers)
+        out = Matched(key, matches, attributes, all_pods, _buffer(self, self.rows), pointers)
         matching = np.zeros(self.n_classes, dtype=np.uint8)
         for attribute in attributes:
             for pod_class in self.classes_of.get(attribute, ()):
@@ -343,7 +266,7 @@ cdef class Domains:
             self.matched_of.setdefault(attribute, []).append(out)
         self.ledger.count(matching, all_pods, <int32_t*>out.pods.data)
         self.matched[out.key] = out
-        self._point_matched(out)
+        _point_matched(self, out)
         self.moves = self.journal.moves
         self.journal.on_undo(partial(self._drop_matched, out))
         return out
@@ -359,8 +282,8 @@ cdef class Domains:
         kube-scheduler v1.36, snapshot.go: AssumePod adds a pod to its node, but no node to the lists of nodes
         that have pods with affinity, or required anti-affinity: they are as when a pod group cycle began.
         """
-        self.listed_any = self._rows_with("affinity", _declares_affinity)
-        self.listed_anti = self._rows_with("anti-affinity", _has_anti_affinity)
+        self.listed_any = _rows_with(self, "affinity", _declares_affinity)
+        self.listed_anti = _rows_with(self, "anti-affinity", _has_anti_affinity)
         self.epoch += 1
 
     def unlist_carriers(self):
@@ -385,16 +308,6 @@ cdef class Domains:
                 if not counts:
                     matched.c.listed = <const unsigned char*>matched.listed.data
         return 0
-
-    cdef Buffer _rows_with(self, str name, object has):
-        """Per row of the table, whether it has a pod of such a class."""
-        cdef Matched matched = self.matching(((name,), partial(has, self.classes), EVERY_CLASS), True)
-        cdef Buffer out = Buffer(Journal(), 1, self.table.name.capacity)
-        cdef int32_t row
-        self.point()
-        for row in range(self.table.used):
-            out.data[row] = (<int32_t*>matched.pods.data)[row] > 0
-        return out
 
     cdef Matched carrying(self, tuple matcher, bint is_anti):
         """The pods that have a term themselves, in a pod group cycle: where upstream looks for them."""
@@ -422,13 +335,13 @@ cdef class Domains:
             return out
         self.refresh()
         out = Counter(matched, topology, eligibility, absent)
-        out.pods = self._buffer(len(topology.ids) + 1)
-        out.nodes = self._buffer(len(topology.ids) + 1)
+        out.pods = _buffer(self, len(topology.ids) + 1)
+        out.nodes = _buffer(self, len(topology.ids) + 1)
         matched.counters.append(out)
         self.counters[key] = out
-        self._point_counter(out)
+        _point_counter(self, out)
         self.nbytes -= matched.pods.capacity * sizeof(int32_t)  # which is counted already
-        self._point_matched(matched)
+        _point_matched(self, matched)
         self.moves = self.journal.moves
         for row in range(self.table.used):
             mr_counter_add(&out.c, row, (<int32_t*>matched.pods.data)[row], 1)
@@ -436,17 +349,6 @@ cdef class Domains:
         return out
 
     # ---- memory --------------------------------------------------------------------------------------------
-
-    cdef Buffer _buffer(self, Py_ssize_t items, Py_ssize_t itemsize=sizeof(int32_t)):
-        """A zeroed buffer, an old one where there is one: a journal keeps every buffer it ever had."""
-        cdef list spare = self.spare.setdefault(itemsize, [])
-        cdef Buffer out
-        if not spare:
-            return Buffer(self.journal, itemsize, max(items, 1))
-        out = spare.pop()
-        memset(out.data, 0, out.capacity * out.itemsize)
-        out.reserve(items)
-        return out
 
     def _put_away(self, *buffers):
         cdef Buffer buffer
@@ -496,6 +398,121 @@ cdef class Domains:
         self.counters.clear()
         self.by_class.clear()
         self._put_away(*held)
+
+
+# ---- following the cluster
+
+
+cdef int _point_counter(Domains domains, Counter counter) except -1:
+    counter.c.domains = <int32_t>len(counter.topology.ids) + 1
+    counter.pods.reserve(counter.c.domains)
+    counter.nodes.reserve(counter.c.domains)
+    counter.c.pods = <int32_t*>counter.pods.data
+    counter.c.nodes = <int32_t*>counter.nodes.data
+    counter.c.domain = <int32_t*>counter.topology.domain.data
+    counter.c.counts = <unsigned char*>counter.eligibility.counts.data
+    domains.nbytes += (counter.pods.capacity + counter.nodes.capacity) * sizeof(int32_t)
+
+
+cdef int _point_matched(Domains domains, Matched matched) except -1:
+    cdef Counter counter
+    cdef Py_ssize_t at
+    matched.pods.reserve(domains.rows)
+    matched.pointers.reserve(len(matched.counters))
+    for at, counter in enumerate(matched.counters):
+        (<mr_counter**>matched.pointers.data)[at] = &counter.c
+    matched.c.pods = <int32_t*>matched.pods.data
+    matched.c.counters = <mr_counter**>matched.pointers.data
+    matched.c.n = <int32_t>len(matched.counters)
+    domains.nbytes += matched.pods.capacity * sizeof(int32_t)
+
+
+cdef int _find_classes(Domains domains) except -1:
+    """Have all classes that there are listed by their attributes."""
+    cdef Py_ssize_t classes = len(domains.classes.keys)
+    for pod_class in range(domains.n_classes, classes):
+        for attribute in domains.attributes(pod_class):
+            domains.classes_of.setdefault(attribute, []).append(pod_class)
+    domains.n_classes = classes
+
+
+cdef int _shift(Domains domains, Counter counter, int32_t row, int32_t sign) except -1:
+    """Add a row with its pods to its domain (sign 1), or take it out (sign -1)."""
+    cdef int32_t domain
+    if domains.journal.depth:
+        domain = mr_domain_of(&counter.c, row)
+        counter.pods.touch(domain)
+        counter.pods.touch(0)
+        counter.nodes.touch(domain)
+    mr_counter_add(&counter.c, row, sign * (<int32_t*>counter.matched.pods.data)[row], sign)
+
+
+cdef int32_t _domain(Domains domains, TopologyKey topology, int32_t row) except -1:
+    """The domain of a row as its node is now, made if its value is new."""
+    cdef int32_t value
+    if not domains.table.row(0, row).flags & MR_PRESENT:
+        return 0
+    value = domains.cluster.labels[topology.column][row]
+    if value == 0:
+        return 0
+    if topology.last_value == value:  # a dictionary less to ask, for labels with few values
+        return topology.last
+    found = topology.ids.get(value)
+    if found is None:
+        found = topology.ids[value] = len(topology.ids) + 1
+        domains.moves = -1
+    topology.last_value, topology.last = value, found
+    return found
+
+
+cdef bint _counts(Domains domains, Eligibility eligibility, int32_t row) except -1:
+    """Whether a row counts as its node is now."""
+    cdef mr_pod pod
+    cdef Py_ssize_t at
+    cdef int32_t* columns = <int32_t*>eligibility.columns.data
+    if not domains.table.row(0, row).flags & MR_PRESENT:
+        return False
+    for at in range(eligibility.n_columns):
+        if domains.cluster.labels[columns[at]][row] == 0:
+            return False
+    if eligibility.tolerations is not None:
+        verdicts = domains.table.taint_sets.verdicts_of(eligibility.tolerations)
+        if (<const short*>(<Buffer>verdicts).data)[domains.cluster.taint_set[row]] < 0:
+            return False
+    if eligibility.shape is None:
+        return True
+    memset(&pod, 0, sizeof(mr_pod))
+    pod.pinned_name = eligibility.pinned
+    return mr_node_affinity_matches(&domains.cluster, &eligibility.shape.c, &pod, row) != 0
+
+
+# ---- pod group cycles
+
+
+cdef Buffer _rows_with(Domains domains, str name, object has):
+    """Per row of the table, whether it has a pod of such a class."""
+    cdef Matched matched = domains.matching(((name,), partial(has, domains.classes), EVERY_CLASS), True)
+    cdef Buffer out = Buffer(Journal(), 1, domains.table.name.capacity)
+    cdef int32_t row
+    domains.point()
+    for row in range(domains.table.used):
+        out.data[row] = (<int32_t*>matched.pods.data)[row] > 0
+    return out
+
+
+# ---- memory
+
+
+cdef Buffer _buffer(Domains domains, Py_ssize_t items, Py_ssize_t itemsize=sizeof(int32_t)):
+    """A zeroed buffer, an old one where there is one: a journal keeps every buffer it ever had."""
+    cdef list spare = domains.spare.setdefault(itemsize, [])
+    cdef Buffer out
+    if not spare:
+        return Buffer(domains.journal, itemsize, max(items, 1))
+    out = spare.pop()
+    memset(out.data, 0, out.capacity * out.itemsize)
+    out.reserve(items)
+    return out
 
 
 def _declares_affinity(PodClasses classes, int32_t pod_class):

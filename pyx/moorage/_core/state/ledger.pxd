@@ -69,11 +69,9 @@ cdef class Ledger:
     cdef int insert_replicas(self, Replicas replicas, int32_t pod_class, const int32_t[::1] rows) except -1
     cdef int remove(self, int32_t number) except -1
     cdef int confirm(self, int32_t number, object pod=?) except -1
-    cdef int _note_moved(self, str uid) except -1
     cdef int _fill(self, int32_t row) except -1
     cdef int32_t _enter(self, int32_t row, int32_t pod_class, bint terminating, PodState state) except -1
     cdef int _append(self, int32_t number, int32_t row) except -1
-    cdef int _unlink(self, int32_t number) except -1
     cdef int set_deadline(self, int32_t number, double deadline) except -1
     cdef list expired(self, double now)
     cdef list binding(self)

@@ -209,31 +209,6 @@ cdef class Ledger:
         pods_of.last = number
         pods_of.count += 1
 
-    cdef int _unlink(self, int32_t number) except -1:
-        """Take a pod, whose record is journaled, off its row; the last one moves into the hole."""
-        cdef PodRecord* pods = <PodRecord*>self.pods.data
-        cdef PodRecord* gone = pods + number
-        cdef RowRecord* pods_of = self.row(gone.row)
-        cdef int32_t last = pods_of.last
-        if self.journal.depth:
-            self.rows.touch(gone.row)
-            self.pods.touch(last)
-            self.pods.touch(gone.before)
-            self.pods.touch(gone.after)
-        pods_of.count -= 1
-        if last == number:
-            pods_of.last = gone.before
-            return 0
-        if pods[last].before != number:
-            pods_of.last = pods[last].before
-            pods[last].after = gone.after
-            pods[gone.after].before = last
-        pods[last].before = gone.before
-        if pods_of.first == number:
-            pods_of.first = last
-        else:
-            pods[gone.before].after = last
-
     # ---- pods ----------------------------------------------------------------------------------------------
 
     cdef int32_t _enter(self, int32_t row, int32_t pod_class, bint terminating, PodState state) except -1:
@@ -271,18 +246,10 @@ cdef class Ledger:
         self.objects[number] = pod
         self.index[uid] = number
         if self.watched:
-            self._note_moved(uid)
+            _note_moved(self, uid)
         if self.journal.depth:
             self.journal.on_undo(partial(self._strike, number, uid))
         return number
-
-    cdef int _note_moved(self, str uid) except -1:
-        """A pod comes or goes, or does so no more."""
-        what = self.watched.get(uid) if self.watched else None
-        if what:
-            self.moved.append(what)
-            if self.journal.depth:
-                self.journal.on_undo(partial(self.moved.append, what))
 
     cdef int insert_replicas(self, Replicas replicas, int32_t pod_class, const int32_t[::1] rows) except -1:
         """Enter assumed pods of a template, one for each of `rows`."""
@@ -302,7 +269,7 @@ cdef class Ledger:
             self.record(number).ordinal = replicas.first + at
             numbers[at] = number
             if self.watched:
-                self._note_moved(self.uid_of(number))
+                _note_moved(self, self.uid_of(number))
 
     def _strike(self, int32_t number, str uid):
         self.objects[number] = None
@@ -318,11 +285,11 @@ cdef class Ledger:
         cdef PodRecord* pod = self.record(number)
         self._fill_shared(pod.row)
         if self.watched:
-            self._note_moved(self.uid_of(number))
+            _note_moved(self, self.uid_of(number))
         if self.journal.depth:
             self.totals.touch(0)
             self.pods.touch(number)
-        self._unlink(number)
+        _unlink(self, number)
         pod.state = FREE
         pod.deadline = NEVER
         pod.after = totals.free
@@ -347,7 +314,7 @@ cdef class Ledger:
         self._fill_shared(row)
         if self.journal.depth:
             self.pods.touch(number)
-        self._unlink(number)
+        _unlink(self, number)
         record.state = ADDED
         record.deadline = NEVER
         self._append(number, row)
@@ -422,3 +389,38 @@ cdef class Ledger:
             for number in range((<Totals*>self.totals.data).used)
             if self.record(number).state == ASSUMED and self.record(number).deadline == NEVER
         ])]
+
+
+cdef int _note_moved(Ledger ledger, str uid) except -1:
+    """A pod comes or goes, or does so no more."""
+    what = ledger.watched.get(uid) if ledger.watched else None
+    if what:
+        ledger.moved.append(what)
+        if ledger.journal.depth:
+            ledger.journal.on_undo(partial(ledger.moved.append, what))
+
+
+cdef int _unlink(Ledger ledger, int32_t number) except -1:
+    """Take a pod, whose record is journaled, off its row; the last one moves into the hole."""
+    cdef PodRecord* pods = <PodRecord*>ledger.pods.data
+    cdef PodRecord* gone = pods + number
+    cdef RowRecord* pods_of = ledger.row(gone.row)
+    cdef int32_t last = pods_of.last
+    if ledger.journal.depth:
+        ledger.rows.touch(gone.row)
+        ledger.pods.touch(last)
+        ledger.pods.touch(gone.before)
+        ledger.pods.touch(gone.after)
+    pods_of.count -= 1
+    if last == number:
+        pods_of.last = gone.before
+        return 0
+    if pods[last].before != number:
+        pods_of.last = pods[last].before
+        pods[last].after = gone.after
+        pods[gone.after].before = last
+    pods[last].before = gone.before
+    if pods_of.first == number:
+        pods_of.first = last
+    else:
+        pods[gone.before].after = last

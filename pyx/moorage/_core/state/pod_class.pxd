@@ -1,6 +1,5 @@
 from libc.stdint cimport int32_t
 
-from moorage._core.base.buffers cimport Buffer
 from moorage._core.csrc cimport mr_shape
 from moorage._core.base.symbols cimport Symbols
 
@@ -30,8 +29,6 @@ cdef class Shape:
     cdef readonly int32_t ledger  # of the node table: the one that its pods are charged to
     cdef readonly bint may_preempt  # its preemptionPolicy does not forbid it
 
-    cdef void* allocate(self, Py_ssize_t itemsize, Py_ssize_t items) except? NULL
-
 
 cdef class PodClasses:
     cdef object lock
@@ -47,8 +44,6 @@ cdef class PodClasses:
 
     cpdef int32_t intern(self, pod) except -1
     cdef int32_t intern_after(self, pod, before) except -1
-    cdef object _find(self, pod)
-    cdef object _intern_shape(self, pod)
     cdef bint knows(self, pod) except -1
     cdef int remember(self, pod, int32_t pod_class) except -1
     cdef int check(self, int32_t pod_class) except -1

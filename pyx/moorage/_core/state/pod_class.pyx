@@ -11,7 +11,7 @@ from collections import namedtuple
 
 from libc.stdint cimport INT32_MAX, int64_t
 
-from moorage._core.base.buffers cimport Journal
+from moorage._core.base.buffers cimport allocate
 from moorage._core.csrc cimport *
 from moorage._core.base.fields cimport METADATA, SPEC, Field
 from moorage._core.base.resources import NON_ZERO, ZERO, PodGates, is_counted, nonzero_requests, pod_requests
@@ -87,14 +87,6 @@ cdef class Shape:
             self.terms_error, self.declares_affinity, _uncompiled(spec), self.ledger,
         )
 
-    cdef void* allocate(self, Py_ssize_t itemsize, Py_ssize_t items) except? NULL:
-        """Allocate memory that lives as long as the shape; NULL for no items."""
-        if items == 0:
-            return NULL
-        cdef Buffer buffer = Buffer(Journal(), itemsize, items)
-        self.memory.append(buffer)
-        return buffer.data
-
     def _read_requests(self, pod, PodClasses classes):
         cdef mr_request* out
         cdef Py_ssize_t at
@@ -115,7 +107,7 @@ cdef class Shape:
                 f"a pod may request at most {MR_MAX_OTHER_REQUESTS} resources besides cpu and memory"
             )
         self.others = tuple([name for name, *_ in others])
-        self.c.others = out = <mr_request*>self.allocate(sizeof(mr_request), len(others))
+        self.c.others = out = <mr_request*>allocate(self.memory, sizeof(mr_request), len(others))
         self.c.n_others = <int32_t>len(others)
         for at, (name, value, need, scored) in enumerate(others):
             out[at].resource = classes.resources.intern(name) - 1
@@ -141,7 +133,7 @@ cdef class Shape:
             (symbols.intern(p.host_ip or "0.0.0.0"), symbols.intern(p.protocol or "TCP"), p.host_port)
             for p in claimed if p.host_port > 0
         ])
-        self.c.ports = out = <mr_port*>self.allocate(sizeof(mr_port), len(self.ports))
+        self.c.ports = out = <mr_port*>allocate(self.memory, sizeof(mr_port), len(self.ports))
         self.c.n_ports = <int32_t>len(self.ports)
         for at, port in enumerate(self.ports):
             out[at].ip, out[at].protocol, out[at].port = port
@@ -153,7 +145,7 @@ cdef class Shape:
         names = [c.image for c in containers]
         names += [v.image.reference for v in spec.volumes if v.image is not None]
         found = tuple([images.intern(normalized_image_name(name)) for name in names if name])
-        self.c.images = out = <int32_t*>self.allocate(sizeof(int32_t), len(found))
+        self.c.images = out = <int32_t*>allocate(self.memory, sizeof(int32_t), len(found))
         self.c.n_images = <int32_t>len(found)
         self.c.image_containers = <int32_t>len(containers)
         for at, image in enumerate(found):
@@ -198,10 +190,10 @@ cdef class Shape:
         """Flatten the terms into requirements and values."""
         terms = [selector, *required, *(requirements for _, requirements in preferred)]
         cdef Py_ssize_t n = sum(map(len, terms)), at = 0, value_at = 0
-        cdef mr_requirement* requirements = <mr_requirement*>self.allocate(sizeof(mr_requirement), n)
+        cdef mr_requirement* requirements = <mr_requirement*>allocate(self.memory, sizeof(mr_requirement), n)
         n = sum(len(r.values) for term in terms for r in term)
-        cdef int32_t* values = <int32_t*>self.allocate(sizeof(int32_t), n)
-        cdef mr_term* out = <mr_term*>self.allocate(sizeof(mr_term), len(terms))
+        cdef int32_t* values = <int32_t*>allocate(self.memory, sizeof(int32_t), n)
+        cdef mr_term* out = <mr_term*>allocate(self.memory, sizeof(mr_term), len(terms))
         cdef Py_ssize_t term_at
         for term_at, term in enumerate(terms):
             out[term_at].first = <int32_t>at
@@ -404,7 +396,7 @@ cdef class PodClasses:
         if last and _are_same(parts, last[0]) and namespace == last[1]:
             found = last[2]
         else:
-            found = self._find(pod)
+            found = _find(self, pod)
             self.last = parts, namespace, found
         self.remember(pod, found)
         return found
@@ -416,50 +408,9 @@ cdef class PodClasses:
             self.remember(pod, self.intern(before))
         return self.intern(pod)
 
-    cdef object _find(self, pod):
-        meta = METADATA.of(pod)
-        labels, owned = LABELS.of(meta), None
-        if OWNER_REFERENCES.of(meta) and (owner := meta.controller()) is not None:
-            owned = owner.api_version, owner.kind, owner.name, owner.uid
-        key = self._intern_shape(pod), frozenset(labels.items()) if labels else NOTHING, owned
-        found = self.class_ids.get(key)
-        if found is None:
-            with self.lock:
-                if key not in self.class_ids:
-                    self.keys.append(key)
-                    self.class_ids[key] = len(self.keys) - 1
-                found = self.class_ids[key]
-        return found
-
     cdef int remember(self, pod, int32_t pod_class) except -1:
         """Store the class of a pod in the object."""
         PyObject_GenericSetAttr(pod, "interned", (self, pod_class))  # of a frozen struct
-
-    cdef object _intern_shape(self, pod):
-        cdef Shape shape
-        # Reading a spec costs tens of microseconds; equal bytes are read once.
-        raw = spec_key(pod) if self.ledger_of is None else (spec_key(pod), self.ledger_of(pod))
-        found = self.memo.get(raw)
-        if found is not None:
-            return found
-        with self.lock:
-            shape = Shape(pod, self)
-            found = self.shape_ids.get(shape.key)
-            if found is None:
-                found = shape.id = len(self.shapes)
-                carried = []
-                for term in [term for terms in shape.terms for term in terms]:
-                    # A term that stands twice counts twice.
-                    twice = sum([self.terms[number].key == term.key for number in carried])
-                    carried.append(self._intern_term(term, twice))
-                shape.carried = tuple(carried)
-                self.shapes.append(shape)
-                self.shape_ids[shape.key] = found
-                self.lowest_priority = min(self.lowest_priority, shape.priority)
-            if len(self.memo) >= MEMO_LIMIT:
-                self.memo.clear()
-            self.memo[raw] = found
-        return found
 
     def _intern_term(self, term, twice):
         key = term.key, twice
@@ -512,3 +463,46 @@ cdef class PodClasses:
         if not self.shape(pod_class).is_pinned:
             return 0
         return self.symbols.intern(pinned_node(pod.spec))
+
+
+cdef object _find(PodClasses classes, pod):
+    meta = METADATA.of(pod)
+    labels, owned = LABELS.of(meta), None
+    if OWNER_REFERENCES.of(meta) and (owner := meta.controller()) is not None:
+        owned = owner.api_version, owner.kind, owner.name, owner.uid
+    key = _intern_shape(classes, pod), frozenset(labels.items()) if labels else NOTHING, owned
+    found = classes.class_ids.get(key)
+    if found is None:
+        with classes.lock:
+            if key not in classes.class_ids:
+                classes.keys.append(key)
+                classes.class_ids[key] = len(classes.keys) - 1
+            found = classes.class_ids[key]
+    return found
+
+
+cdef object _intern_shape(PodClasses classes, pod):
+    cdef Shape shape
+    # Reading a spec costs tens of microseconds; equal bytes are read once.
+    raw = spec_key(pod) if classes.ledger_of is None else (spec_key(pod), classes.ledger_of(pod))
+    found = classes.memo.get(raw)
+    if found is not None:
+        return found
+    with classes.lock:
+        shape = Shape(pod, classes)
+        found = classes.shape_ids.get(shape.key)
+        if found is None:
+            found = shape.id = len(classes.shapes)
+            carried = []
+            for term in [term for terms in shape.terms for term in terms]:
+                # A term that stands twice counts twice.
+                twice = sum([classes.terms[number].key == term.key for number in carried])
+                carried.append(classes._intern_term(term, twice))
+            shape.carried = tuple(carried)
+            classes.shapes.append(shape)
+            classes.shape_ids[shape.key] = found
+            classes.lowest_priority = min(classes.lowest_priority, shape.priority)
+        if len(classes.memo) >= MEMO_LIMIT:
+            classes.memo.clear()
+        classes.memo[raw] = found
+    return found

@@ -27,19 +27,10 @@ cdef class View:
 
     cpdef int refresh(self) except -1
     cdef int skip_since(self, int64_t mark) except -1
-    cdef int _reorder(self) except -1
-    cdef int _reuse_list(self) except -1
-    cdef int _rebuild(self) except -1
-    cdef int _point_columns(self) except -1
-    cdef int _set_positions(self) except -1
     cdef int show_only(self, const int32_t[::1] rows) except -1
     cdef int follow_usage(self) except -1
     cdef int scan_columns(self) noexcept nogil
-    cdef void _set_all_columns(self) noexcept nogil
     cdef int _follow_row(self, int32_t row, Kind kind) except -1
-    cdef int _has_shown(self, int32_t row) except -1
-    cdef int _copy_images(self, int32_t row) except -1
-    cdef void _freeze_counts(self, int32_t row) noexcept nogil
     cdef Py_ssize_t begin_run(self, Py_ssize_t pods) except -1
     cdef void follow(self, int32_t row) noexcept nogil
     cdef dict images_by(self, int32_t row, const int64_t* sizes)

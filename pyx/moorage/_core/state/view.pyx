@@ -94,7 +94,7 @@ cdef class View:
             is_other = order_changed or says_other
             self.journal.on_undo(partial(self._restore, self.cursor, self.size, order_changed, is_other))
         if order_changed:
-            self._reorder()
+            _reorder(self)
         if lost:
             for row in range(self.table.used):
                 self._follow_row(row, LOG_STATIC)
@@ -103,7 +103,7 @@ cdef class View:
                 if log.kind[at & (log.capacity - 1)] <= LOG_STATIC:
                     self._follow_row(log.id[at & (log.capacity - 1)], <Kind>log.kind[at & (log.capacity - 1)])
         for at in range(self.table.used if lost else head - self.cursor):
-            self._has_shown(at if lost else log.id[(self.cursor + at) & (log.capacity - 1)])
+            _has_shown(self, at if lost else log.id[(self.cursor + at) & (log.capacity - 1)])
         self.cursor = head
         if says_other or order_changed:
             self.static_version += 1
@@ -144,37 +144,11 @@ cdef class View:
             return 0
         if (<int64_t*>self.table.generation.data)[row] != (<int64_t*>self.shown.data)[row]:
             if kind == LOG_STATIC:
-                self._copy_images(row)
+                _copy_images(self, row)
             if self.journal.depth:
                 self.seen_epoch.touch(row)
                 self.seen.touch_items(row)
-            self._freeze_counts(row)
-
-    cdef int _has_shown(self, int32_t row) except -1:
-        if row < self.table.used and (<int32_t*>self.position.data)[row]:
-            self.shown.touch(row)
-            (<int64_t*>self.shown.data)[row] = (<int64_t*>self.table.generation.data)[row]
-
-    cdef int _copy_images(self, int32_t row) except -1:
-        """Copy the images of a row whose node has changed."""
-        cdef int32_t at
-        cdef IntLists held = self.images.held
-        held.reserve(row + 1)
-        self.seen.assign(row, NULL, 0)
-        for at in range(held.size(row)):
-            self.seen.append(row, held.items(row)[at])
-            self.seen.append(row, self.images.nodes(held.items(row)[at]))
-
-    cdef void _freeze_counts(self, int32_t row) noexcept nogil:
-        """Copy the number of nodes that have each image of a row that has changed."""
-        cdef int64_t* seen_epoch = <int64_t*>self.seen_epoch.data
-        cdef int32_t* seen
-        cdef int32_t at
-        if seen_epoch[row] != self.images.epoch and not self.freezes_counts:
-            seen = self.seen.items(row)
-            for at in range(0, self.seen.size(row), 2):
-                seen[at + 1] = (<int32_t*>self.images.counts.data)[seen[at]]
-            seen_epoch[row] = self.images.epoch
+            _freeze_counts(self, row)
 
     def log_stale_counts(self, const int32_t[::1] rows not None):
         """Log rows whose image counts are out of date, so that the next refresh copies the counts.
@@ -210,7 +184,7 @@ cdef class View:
         if self.journal.depth and (<int64_t*>self.seen_epoch.data)[row] != self.images.epoch:
             self.seen_epoch.touch_reserved(row)
             self.seen.touch_items_reserved(row)
-        self._freeze_counts(row)
+        _freeze_counts(self, row)
         if self.cursor < self.table.log.head - 1:
             before = self.table.log.id[self.cursor & (self.table.log.capacity - 1)]
             if before != row:
@@ -218,52 +192,6 @@ cdef class View:
                     self.shown.touch_reserved(before)
                 shown[before] = (<int64_t*>self.table.generation.data)[before]
             self.cursor += 1
-
-    cdef int _reorder(self) except -1:
-        """Keep the list if its names are exactly the tree's; else rebuild it."""
-        if not self._reuse_list():
-            self._rebuild()
-        self.scanned = -1
-        return self._set_positions()
-
-    cdef int _reuse_list(self) except -1:
-        cdef int32_t at, row
-        if self.size != self.tree.num_nodes:
-            return 0
-        for at in range(self.size):
-            row = self.table.find((<int32_t*>self.names.data)[at])
-            if row < 0 or not self.table.row(0, row).flags & MR_PRESENT:
-                return 0
-        self.order.touch_range(0, self.size)
-        for at in range(self.size):
-            (<int32_t*>self.order.data)[at] = self.table.find((<int32_t*>self.names.data)[at])
-        return 1
-
-    cdef int _rebuild(self) except -1:
-        cdef int32_t at, name
-        names = self.tree.list()
-        self.order.touch_range(0, self.size)
-        self.names.touch_range(0, self.size)
-        self.order.reserve(len(names))
-        self.names.reserve(len(names))
-        self.size = <int32_t>len(names)
-        for at, name in enumerate(names):
-            (<int32_t*>self.names.data)[at] = name
-            (<int32_t*>self.order.data)[at] = self.table.find(name)
-
-    cdef int _set_positions(self) except -1:
-        cdef Buffer buffer
-        cdef int32_t at
-        cdef int32_t* order = <int32_t*>self.order.data
-        for buffer in self.columns_memory:
-            buffer.reserve(self.size)
-        if self.is_scanned:
-            self._point_columns()
-        self.position.touch_range(0, self.position.capacity)
-        memset(self.position.data, 0, self.position.capacity * sizeof(int32_t))
-        for at in range(self.size):
-            debug_below(order[at], self.table.used, b"row of the view")
-            (<int32_t*>self.position.data)[order[at]] = at + 1
 
     cdef int show_only(self, const int32_t[::1] rows) except -1:
         """Make a list of some rows, of which the columns alone follow the usage."""
@@ -274,7 +202,7 @@ cdef class View:
             (<int32_t*>self.order.data)[at] = rows[at]
         self.position.reserve(self.table.name.capacity)
         self.scanned = -1
-        return self._set_positions()
+        return _set_positions(self)
 
     cdef int follow_usage(self) except -1:
         """Update the columns, after the memory of the table may have moved."""
@@ -289,7 +217,7 @@ cdef class View:
         if not self.is_scanned or self.scanned == head:
             return 0
         if self.scanned < 0 or self.table.log.lost(self.scanned):
-            self._set_all_columns()
+            _set_all_columns(self)
         else:
             for at in range(self.scanned, head):
                 row = self.table.log.id[at & last]
@@ -305,20 +233,6 @@ cdef class View:
     def scan(self):
         """Update the columns, as a scan does before it reads them."""
         self.scan_columns()
-
-    cdef void _set_all_columns(self) noexcept nogil:
-        cdef int32_t at
-        memset(self.columns.fixed, 0, self.size * sizeof(int32_t))
-        memset(self.columns.slow, 0, self.size)
-        self.columns.n_fixed = self.columns.n_slow = 0
-        for at in range(self.size):
-            mr_columns_set(&self.columns, at, &self.ledger, self.taint_set, (<int32_t*>self.order.data)[at])
-
-    cdef int _point_columns(self) except -1:
-        """Refresh the pointers to the columns, whose buffers are in the order of mr_columns."""
-        cdef void** pointers = <void**>&self.columns
-        for at, buffer in enumerate(self.columns_memory):
-            pointers[at] = (<Buffer>buffer).data
 
     cdef int fill_cluster(self, mr_cluster* out) except -1:
         """Point `out` at all arrays that kernels read; valid until the next change of a node."""
@@ -416,3 +330,107 @@ cdef class View:
         """Return the node names in list order."""
         cdef int32_t at
         return [self.table.symbols.names[(<int32_t*>self.names.data)[at]] for at in range(self.size)]
+
+
+# ---- rows
+
+
+cdef int _has_shown(View view, int32_t row) except -1:
+    if row < view.table.used and (<int32_t*>view.position.data)[row]:
+        view.shown.touch(row)
+        (<int64_t*>view.shown.data)[row] = (<int64_t*>view.table.generation.data)[row]
+
+
+cdef int _copy_images(View view, int32_t row) except -1:
+    """Copy the images of a row whose node has changed."""
+    cdef int32_t at
+    cdef IntLists held = view.images.held
+    held.reserve(row + 1)
+    view.seen.assign(row, NULL, 0)
+    for at in range(held.size(row)):
+        view.seen.append(row, held.items(row)[at])
+        view.seen.append(row, view.images.nodes(held.items(row)[at]))
+
+
+cdef void _freeze_counts(View view, int32_t row) noexcept nogil:
+    """Copy the number of nodes that have each image of a row that has changed."""
+    cdef int64_t* seen_epoch = <int64_t*>view.seen_epoch.data
+    cdef int32_t* seen
+    cdef int32_t at
+    if seen_epoch[row] != view.images.epoch and not view.freezes_counts:
+        seen = view.seen.items(row)
+        for at in range(0, view.seen.size(row), 2):
+            seen[at + 1] = (<int32_t*>view.images.counts.data)[seen[at]]
+        seen_epoch[row] = view.images.epoch
+
+
+# ---- the list
+
+
+cdef int _reorder(View view) except -1:
+    """Keep the list if its names are exactly the tree's; else rebuild it."""
+    if not _reuse_list(view):
+        _rebuild(view)
+    view.scanned = -1
+    return _set_positions(view)
+
+
+cdef int _reuse_list(View view) except -1:
+    cdef int32_t at, row
+    if view.size != view.tree.num_nodes:
+        return 0
+    for at in range(view.size):
+        row = view.table.find((<int32_t*>view.names.data)[at])
+        if row < 0 or not view.table.row(0, row).flags & MR_PRESENT:
+            return 0
+    view.order.touch_range(0, view.size)
+    for at in range(view.size):
+        (<int32_t*>view.order.data)[at] = view.table.find((<int32_t*>view.names.data)[at])
+    return 1
+
+
+cdef int _rebuild(View view) except -1:
+    cdef int32_t at, name
+    names = view.tree.list()
+    view.order.touch_range(0, view.size)
+    view.names.touch_range(0, view.size)
+    view.order.reserve(len(names))
+    view.names.reserve(len(names))
+    view.size = <int32_t>len(names)
+    for at, name in enumerate(names):
+        (<int32_t*>view.names.data)[at] = name
+        (<int32_t*>view.order.data)[at] = view.table.find(name)
+
+
+cdef int _set_positions(View view) except -1:
+    cdef Buffer buffer
+    cdef int32_t at
+    cdef int32_t* order = <int32_t*>view.order.data
+    for buffer in view.columns_memory:
+        buffer.reserve(view.size)
+    if view.is_scanned:
+        _point_columns(view)
+    view.position.touch_range(0, view.position.capacity)
+    memset(view.position.data, 0, view.position.capacity * sizeof(int32_t))
+    for at in range(view.size):
+        debug_below(order[at], view.table.used, b"row of the view")
+        (<int32_t*>view.position.data)[order[at]] = at + 1
+
+
+# ---- columns
+
+
+cdef void _set_all_columns(View view) noexcept nogil:
+    cdef int32_t at
+    memset(view.columns.fixed, 0, view.size * sizeof(int32_t))
+    memset(view.columns.slow, 0, view.size)
+    view.columns.n_fixed = view.columns.n_slow = 0
+    for at in range(view.size):
+        mr_columns_set(&view.columns, at, &view.ledger, view.taint_set, (<int32_t*>view.order.data)[at])
+
+
+cdef int _point_columns(View view) except -1:
+    """Refresh the pointers to the columns, whose buffers are in the order of mr_columns."""
+    cdef void** pointers = <void**>&view.columns
+    for at, buffer in enumerate(view.columns_memory):
+        pointers[at] = (<Buffer>buffer).data

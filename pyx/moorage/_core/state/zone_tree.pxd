@@ -14,7 +14,5 @@ cdef class NodeTree:
     cdef NodeTree clone(self, Journal journal)
     cpdef int add(self, str zone, int32_t node) except -1
     cpdef int remove(self, str zone, int32_t node) except -1
-    cdef void _start_again(self) noexcept
-    cdef int _save_iteration(self) except -1
     cpdef int32_t next(self) except -1
     cpdef list list(self)

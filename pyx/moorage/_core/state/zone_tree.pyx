@@ -96,7 +96,7 @@ cdef class NodeTree:
         again. Additions and removals do not touch the places that the zones have reached.
         """
         cdef Py_ssize_t exhausted = 0, at
-        self._save_iteration()
+        _save_iteration(self)
         while self.zones:
             if self.zone_index >= len(self.zones):
                 self.zone_index = 0
@@ -108,21 +108,13 @@ cdef class NodeTree:
                 return self.tree[zone][at]
             exhausted += 1
             if exhausted >= len(self.zones):
-                self._start_again()
+                _start_again(self)
         return 0
 
     def reset_exhausted(self):
         """Start the stateful iteration again from the first node of the first zone."""
-        self._save_iteration()
-        self._start_again()
-
-    cdef void _start_again(self) noexcept:
-        self.last_index = {}
-        self.zone_index = 0
-
-    cdef int _save_iteration(self) except -1:
-        if self.journal.depth:
-            self.journal.on_undo(partial(self._restore_iteration, self.last_index.copy(), self.zone_index))
+        _save_iteration(self)
+        _start_again(self)
 
     def _restore_iteration(self, last_index, zone_index):
         self.last_index = last_index
@@ -140,3 +132,13 @@ cdef class NodeTree:
                 index += 1
             zones = [nodes for nodes in zones if len(nodes) > index]
         return out
+
+
+cdef void _start_again(NodeTree tree) noexcept:
+    tree.last_index = {}
+    tree.zone_index = 0
+
+
+cdef int _save_iteration(NodeTree tree) except -1:
+    if tree.journal.depth:
+        tree.journal.on_undo(partial(tree._restore_iteration, tree.last_index.copy(), tree.zone_index))

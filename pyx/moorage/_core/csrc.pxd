@@ -74,7 +74,7 @@ cdef extern from "state.h" nogil:
     ctypedef struct mr_constraint:
         mr_counter* counter
         const int32_t* row_pods
-        int32_t max_skew, min_domains, self, min
+        int32_t max_skew, min_domains, self
         double weight
 
     ctypedef struct mr_pod_term:
@@ -89,7 +89,7 @@ cdef extern from "state.h" nogil:
         const mr_pod_term* existing
         const mr_pod_term* preferred
         int32_t n_hard, n_soft, n_affinity, n_anti, n_existing, n_preferred
-        int32_t self_affine, affinity_off, soft_needs_all, soft_ignores
+        int32_t self_affine, affinity_off, soft_needs_all
 
     ctypedef struct mr_pod:
         const int16_t* taints
@@ -160,8 +160,6 @@ cdef extern from "terms.h" nogil:
 cdef extern from "plugins.h" nogil:
     int mr_node_affinity_matches(const mr_cluster* cluster, const mr_shape* shape, const mr_pod* pod,
                                  int32_t row)
-    uint64_t mr_filter(int32_t kernel, const mr_plan* plan, const mr_cluster* cluster, const mr_shape* shape,
-                       const mr_pod* pod, int32_t row)
     uint64_t mr_verdict(const mr_plan* plan, const mr_cluster* cluster, const mr_shape* shape,
                         const mr_pod* pod, int32_t row)
     int32_t mr_prefer_no_schedule(int16_t taints)

@@ -16,8 +16,7 @@ cdef struct ItemLocation:
 cdef class Journal:
     cdef readonly int depth
     cdef readonly int64_t moves, undone
-    cdef list buffers
-    cdef list actions
+    cdef list buffers, actions
     cdef object memory
     cdef char* data
     cdef Py_ssize_t used, capacity

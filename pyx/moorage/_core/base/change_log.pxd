@@ -13,8 +13,7 @@ cpdef enum Kind:
 cdef class ChangeLog:
     cdef ChangeLog clone(self, Journal journal)
     cdef int repeat(self, int64_t mark) except -1
-    cdef readonly int64_t head
-    cdef readonly int64_t capacity
+    cdef readonly int64_t head, capacity
     cdef Buffer kinds, ids, repeated
     cdef uint8_t* kind
     cdef int32_t* id

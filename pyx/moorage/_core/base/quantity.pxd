@@ -3,8 +3,7 @@ from libc.stdint cimport int64_t
 
 cdef class Quantity:
     cdef object _unscaled
-    cdef int _scale
-    cdef int _format
+    cdef int _scale, _format
     cdef bint _fast
     cdef str _text
 

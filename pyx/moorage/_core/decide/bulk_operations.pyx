@@ -5,12 +5,11 @@ from libc.stdint cimport int32_t, int64_t
 
 from moorage.errors import CacheError
 
-from moorage._core.base.change_log cimport LOG_ROW
-from moorage._core.base.fields cimport METADATA, NODE_NAME, SPEC, UID
-from moorage._core.state.ledger cimport AHEAD, ASSUMED, INFINITY, MARKED, Ledger, PodRecord, prefetch
+from moorage._core.base cimport LOG_ROW, METADATA, NODE_NAME, SPEC, UID
+from moorage._core.state cimport (
+    AHEAD, ASSUMED, INFINITY, MARKED, ClusterState, Ledger, PodRecord, Replicas, prefetch, replicas_of,
+)
 from moorage._core.state.pod_spec import bound, is_only_bound
-from moorage._core.state.cluster_state cimport ClusterState
-from moorage._core.state.templates cimport Replicas, replicas_of
 
 PENDING = -1  # the number of a pod that is being entered
 KNOWN = "pod {} is in the cache, so can't be assumed"

@@ -1,9 +1,8 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from moorage._core.base.buffers cimport Buffer, ItemLocation
+from moorage._core.base cimport Buffer, ItemLocation
 from moorage._core.csrc cimport *
-from moorage._core.state.node_table cimport NodeTable
-from moorage._core.state.pod_class cimport PodClasses, Shape
+from moorage._core.state cimport NodeTable, PodClasses, Shape
 from moorage._core.decide.terms cimport Terms
 
 
@@ -47,16 +46,13 @@ cdef class ClassState:
     cdef bint keeps_candidates  # of the decider that made the search
     cdef Shape shape
     cdef Candidates candidates
-    cdef Py_ssize_t charged
+    cdef Py_ssize_t charged, undo_bytes
     cdef bint is_kept
-    cdef Buffer counted, order, undo
-    cdef Py_ssize_t undo_bytes
-    cdef object held
+    cdef Buffer counted, order, undo, verdicts, named
     cdef mr_verdict_histogram histogram
-    cdef Buffer verdicts, named
     cdef int64_t named_by
     cdef int named_state
-    cdef object histogram_terms
+    cdef object held, histogram_terms
     cdef Terms terms
     cdef public object passes, failure
 

@@ -6,8 +6,8 @@ What depends on the cluster is valid at one head of the change log, or follows t
 from libc.stdint cimport uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
-from moorage._core.base.buffers cimport HEADER, Journal
-from moorage._core.state.domains cimport Counter, Matched
+from moorage._core.base cimport HEADER, Journal
+from moorage._core.state cimport Counter, Matched
 
 # Nanoseconds, roughly, as bench/ measures them: only their ratios matter, and only for speed.
 cdef enum:

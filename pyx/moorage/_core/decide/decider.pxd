@@ -1,10 +1,10 @@
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from moorage._core.base.buffers cimport Buffer
+from moorage._core.base cimport Buffer
 from moorage._core.csrc cimport mr_changes, mr_cluster, mr_decision, mr_search, mr_terms
 from moorage._core.decide.class_state cimport ClassSearch, ClassState, ClassStates
 from moorage._core.decide.search cimport Search
-from moorage._core.state.cluster_state cimport ClusterState
+from moorage._core.state cimport ClusterState
 
 
 cdef enum:

@@ -11,9 +11,9 @@ import numpy as np
 from libc.stdint cimport INT32_MAX, INT64_MAX
 from libc.string cimport memcpy
 
-from moorage._core.base.buffers cimport Journal
+from moorage._core.base cimport Journal
 from moorage._core.csrc cimport *
-from moorage._core.state.pod_class cimport Shape
+from moorage._core.state cimport Shape
 from moorage._core.decide.class_state cimport is_worth
 from moorage._core.settings cimport within
 

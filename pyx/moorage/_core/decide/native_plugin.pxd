@@ -1,9 +1,9 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
-from moorage._core.base.buffers cimport Buffer
+from moorage._core.base cimport Buffer
 from moorage._core.csrc cimport mr_cluster
 from moorage._core.decide.external cimport External
-from moorage._core.state.cluster_state cimport ClusterState
+from moorage._core.state cimport ClusterState
 
 
 cdef extern from "native.h" nogil:

@@ -8,10 +8,9 @@ from libc.string cimport memcpy, memset
 import numpy as np
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
 
-from moorage._core.base.buffers cimport Journal
+from moorage._core.base cimport Journal, Symbols
 from moorage._core.decide.plan import KERNELS
-from moorage._core.state.pod_class cimport Shape
-from moorage._core.base.symbols cimport Symbols
+from moorage._core.state cimport Shape
 from moorage.errors import InputError
 
 ABI_MAJOR = MOORAGE_ABI_MAJOR

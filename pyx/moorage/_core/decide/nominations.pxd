@@ -1,16 +1,15 @@
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from moorage._core.base.buffers cimport Buffer
-from moorage._core.state.cluster_state cimport ClusterState
+from moorage._core.base cimport Buffer
+from moorage._core.state cimport ClusterState
 
 
 cdef class Nominations:
     cdef ClusterState state
     cdef dict rows
     cdef list changed
-    cdef int64_t epoch, order_cursor
+    cdef int64_t epoch, order_cursor, source_epoch
     cdef object source, asking
-    cdef int64_t source_epoch
     cdef Py_ssize_t cursor
 
     cdef list before(self, int32_t row, int32_t priority)

@@ -6,9 +6,8 @@ priority, unless it is in the cache by now: then it counts where it is.
 
 from libc.stdint cimport INT32_MAX
 
-from moorage._core.base.buffers cimport Journal
-from moorage._core.base.change_log cimport LOG_ORDER, ChangeLog
-from moorage._core.state.pod_class cimport Shape
+from moorage._core.base cimport LOG_ORDER, ChangeLog, Journal
+from moorage._core.state cimport Shape
 
 cdef enum:
     CHANGED_LIMIT = 1 << 14  # changed rows that are listed

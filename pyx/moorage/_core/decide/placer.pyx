@@ -3,8 +3,7 @@
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
-from moorage._core.base.buffers cimport Buffer, Journal
-from moorage._core.base.change_log cimport LOG_ROW
+from moorage._core.base cimport LOG_ROW, Buffer, Journal
 from moorage._core.csrc cimport *
 from moorage._core.decide.class_state cimport ClassSearch, ClassState
 from moorage._core.decide.decider cimport Decider
@@ -12,8 +11,7 @@ from moorage._core.decide.plan cimport Plan
 from moorage._core.decide.pod_batch cimport ALONE, NAMED, PORTS, Placements, PodBatch, PodSpan, Sink
 from moorage._core.decide.search cimport Search
 from moorage._core.decide.terms cimport Terms
-from moorage._core.state.cluster_state cimport ClusterState
-from moorage._core.state.pod_class cimport Shape
+from moorage._core.state cimport ClusterState, Shape
 
 cdef Sink NOWHERE = Sink()
 

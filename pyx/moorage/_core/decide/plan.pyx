@@ -2,7 +2,7 @@
 
 from libc.string cimport memset
 
-from moorage._core.base.buffers cimport Journal
+from moorage._core.base cimport Journal
 
 from moorage._core.csrc cimport *
 from moorage._core.decide.external cimport External

@@ -1,15 +1,13 @@
 from libc.stdint cimport int32_t, uint64_t
 
-from moorage._core.base.buffers cimport Buffer
+from moorage._core.base cimport Buffer
 from moorage._core.csrc cimport mr_cluster, mr_found, mr_search
 from moorage._core.decide.class_state cimport ClassStates
 from moorage._core.decide.nominations cimport Judgements, Nominations
 from moorage._core.decide.plan cimport Plan
 from moorage._core.decide.pod_batch cimport PodBatch
-from moorage._core.state.pod_class cimport Shape
-from moorage._core.state.cluster_state cimport ClusterState
+from moorage._core.state cimport ClusterState, Shape, View
 from moorage._core.decide.terms cimport Terms
-from moorage._core.state.view cimport View
 
 
 cdef class Search:
@@ -19,16 +17,14 @@ cdef class Search:
     cdef mr_search search
     cdef mr_found found
     cdef object held
-    cdef Buffer positions, totals, rows, scratch, lanes, seen, restricted, nominated
+    cdef Buffer positions, totals, rows, scratch, lanes, seen, restricted, nominated, view_pointers
     cdef View listing, placement  # the nodes that are searched: those of the view, or of a placement
     cdef bint in_placement, leaves_out_nominated
-    cdef dict fixed_ok
+    cdef dict fixed_ok, judgements
     cdef int32_t wanted_threads, shared_from
     cdef Terms terms
-    cdef Buffer view_pointers
     cdef list views  # NativeView
     cdef readonly ClassStates states
-    cdef dict judgements
     cdef Nominations nominations
     cdef Judgements judged
     cdef public object node_names, invalid_score, on_nominated, nominator

@@ -11,14 +11,11 @@ import numpy as np
 from libc.stdint cimport INT32_MAX, int16_t, int64_t
 from libc.string cimport memcpy
 
-from moorage._core.base.buffers cimport Journal
+from moorage._core.base cimport LOG_ORDER, Journal, PortSets, Symbols
 from moorage._core.csrc cimport *
-from moorage._core.base.change_log cimport LOG_ORDER
 from moorage._core.decide.class_state cimport ClassState
 from moorage._core.decide.native_plugin cimport NativeExternal, NativeView
-from moorage._core.base.sets cimport PortSets
 from moorage._core.settings cimport within
-from moorage._core.base.symbols cimport Symbols
 
 cdef enum:
     JUDGED_CLASSES = 1 << 8  # whose verdicts with nominated pods are kept

@@ -1,10 +1,8 @@
 from libc.stdint cimport int32_t, int64_t
 
 from moorage._core.csrc cimport mr_constraint, mr_pod_term, mr_terms
-from moorage._core.state.domains cimport Counter, Domains, Matched
+from moorage._core.state cimport ClusterState, Counter, Domains, Matched, Shape
 from moorage._core.decide.plan cimport Plan
-from moorage._core.state.pod_class cimport Shape
-from moorage._core.state.cluster_state cimport ClusterState
 
 
 cdef struct Versions:  # of what terms are read from

@@ -7,10 +7,9 @@ from moorage._core.base.selectors import LabelSelectorMatcher, with_labels
 
 from libc.string cimport memcmp, memset
 
-from moorage._core.base.buffers cimport allocate
+from moorage._core.base cimport allocate
 from moorage._core.csrc cimport mr_counter_add, mr_inter_pod_scores, mr_inter_pod_skips, mr_terms_prepare
-from moorage._core.state.domains cimport Eligibility, TopologyKey
-from moorage._core.state.pod_class cimport PodClasses
+from moorage._core.state cimport Eligibility, PodClasses, TopologyKey
 
 HOSTNAME = "kubernetes.io/hostname"
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"

@@ -11,10 +11,8 @@ from moorage._core.state.pod_spec import is_only_bound
 from libc.stdint cimport int32_t
 
 from moorage._core.services.binder_store cimport BinderStore, uid_of
-from moorage._core.base.deadlines cimport Deadline, Deadlines
-from moorage._core.base.fields cimport METADATA, NODE_NAME, SPEC, UID
-from moorage._core.state.ledger cimport ADDED, ASSUMED, FREE, INFINITY, Ledger, Totals
-from moorage._core.state.cluster_state cimport ClusterState
+from moorage._core.base cimport METADATA, NODE_NAME, SPEC, UID, Deadline, Deadlines
+from moorage._core.state cimport ADDED, ASSUMED, FREE, INFINITY, ClusterState, Ledger, Totals
 
 cdef enum:
     SPARE_HINTS = 64

@@ -1,4 +1,4 @@
-from moorage._core.state.cluster_state cimport ClusterState
+from moorage._core.state cimport ClusterState
 
 cdef str uid_of(object pod)
 

@@ -2,7 +2,7 @@
 
 from moorage.errors import CacheError
 
-from moorage._core.base.fields cimport METADATA, UID
+from moorage._core.base cimport METADATA, UID
 
 
 cdef str uid_of(object pod):

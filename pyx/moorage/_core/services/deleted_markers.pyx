@@ -5,9 +5,8 @@ from moorage.errors import CacheCorruptedError, CacheError
 from libc.stdint cimport int32_t
 
 from moorage._core.services.binder_store cimport BinderStore, uid_of
-from moorage._core.base.fields cimport METADATA, NODE_NAME, SPEC, UID
-from moorage._core.state.ledger cimport ADDED
-from moorage._core.state.cluster_state cimport ClusterState
+from moorage._core.base cimport METADATA, NODE_NAME, SPEC, UID
+from moorage._core.state cimport ADDED, ClusterState
 
 
 cdef class DeletedMarkers(BinderStore):

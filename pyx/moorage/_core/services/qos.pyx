@@ -7,11 +7,9 @@ from moorage.errors import CacheError
 
 from libc.stdint cimport int32_t, int64_t
 
-from moorage._core.base.change_log cimport LOG_STATIC
+from moorage._core.base cimport LOG_STATIC, METADATA, UID
 from moorage._core.csrc cimport MR_HELD, mr_ledger, mr_row_value
-from moorage._core.base.fields cimport METADATA, UID
-from moorage._core.state.pod_class cimport Shape
-from moorage._core.state.cluster_state cimport ClusterState
+from moorage._core.state cimport ClusterState, Shape
 
 
 def describe(ClusterState state not None, str name not None, allocatable, bint held):

@@ -3,8 +3,8 @@
 from functools import partial
 
 from moorage._core.services.binder_store cimport BinderStore
-from moorage._core.base.fields cimport METADATA, SPEC, UID, Field
-from moorage._core.state.cluster_state cimport ClusterState
+from moorage._core.base cimport METADATA, SPEC, UID, Field
+from moorage._core.state cimport ClusterState
 
 cdef Field ANNOTATIONS = Field("annotations")
 cdef Field NAME = Field("name")

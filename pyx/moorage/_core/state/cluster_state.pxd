@@ -1,14 +1,12 @@
 from libc.stdint cimport int32_t, int64_t
 
-from moorage._core.base.buffers cimport Journal
-from moorage._core.base.change_log cimport ChangeLog
+from moorage._core.base cimport ChangeLog, Journal, Symbols
 from moorage._core.state.domains cimport Domains
 from moorage._core.state.images cimport ImageStates
 from moorage._core.state.ledger cimport Ledger, PodState
 from moorage._core.state.node_table cimport NodeTable
 from moorage._core.state.zone_tree cimport NodeTree
 from moorage._core.state.pod_class cimport PodClasses
-from moorage._core.base.symbols cimport Symbols
 from moorage._core.state.view cimport View
 from moorage._core.state.workloads cimport Namespaces, Workloads
 

@@ -1,6 +1,6 @@
 from libc.stdint cimport int32_t, int64_t
 
-from moorage._core.base.buffers cimport Buffer, Journal
+from moorage._core.base cimport Buffer, Journal
 from moorage._core.csrc cimport mr_cluster, mr_counter, mr_matched
 from moorage._core.state.ledger cimport Ledger
 from moorage._core.state.node_table cimport NodeTable
@@ -54,8 +54,7 @@ cdef class Domains:
     cdef list by_class
     cdef Py_ssize_t n_classes, nbytes
     cdef Buffer listed_any, listed_anti
-    cdef readonly int64_t cursor
-    cdef readonly int64_t epoch
+    cdef readonly int64_t cursor, epoch
     cdef public Py_ssize_t limit
 
     cdef int refresh(self) except -1

@@ -14,7 +14,7 @@ import numpy as np
 
 from libc.string cimport memset
 
-from moorage._core.base.change_log cimport LOG_STATIC, ChangeLog
+from moorage._core.base cimport LOG_STATIC, ChangeLog
 from moorage._core.csrc cimport *
 
 cdef tuple EVERY_CLASS = (((),),)

@@ -1,9 +1,7 @@
 cimport cython
 from libc.stdint cimport INT64_MIN, int8_t, int32_t, int64_t
 
-from moorage._core.base.buffers cimport Buffer, Journal
-from moorage._core.base.deadlines cimport Deadlines
-from moorage._core.base.debug cimport debug_below
+from moorage._core.base cimport Buffer, Deadlines, Journal, debug_below
 from moorage._core.state.templates cimport Replicas, Templates
 
 cdef extern from "math.h":
@@ -46,10 +44,8 @@ cdef class RowPods:
 @cython.final
 cdef class Ledger:
     cdef Journal journal
-    cdef dict index
-    cdef dict watched
-    cdef list moved
-    cdef list objects, row_pods
+    cdef dict index, watched
+    cdef list moved, objects, row_pods
     cdef readonly Templates templates
     cdef Deadlines deadlines
     cdef Buffer pods, rows, totals

@@ -8,8 +8,7 @@ from functools import partial
 
 cimport cython
 
-from moorage._core.base.deadlines cimport Deadline
-from moorage._core.base.fields cimport DELETION_TIMESTAMP, METADATA, UID
+from moorage._core.base cimport DELETION_TIMESTAMP, METADATA, UID, Deadline
 from moorage._core.state.pod_spec cimport uses_volumes
 
 cdef enum:

@@ -1,26 +1,19 @@
 from libc.stdint cimport int32_t, int64_t
 
-from moorage._core.base.buffers cimport Buffer, Journal
-from moorage._core.base.change_log cimport ChangeLog, Kind
-from moorage._core.base.debug cimport debug_below
+from moorage._core.base cimport Buffer, ChangeLog, Journal, Kind, PortSets, Symbols, TaintSets, debug_below
 from moorage._core.csrc cimport mr_ledger, mr_row, mr_shape
-from moorage._core.base.sets cimport PortSets, TaintSets
-from moorage._core.base.symbols cimport Symbols
 
 
 cdef class NodeTable:
-    cdef readonly Symbols symbols
+    cdef readonly Symbols symbols, resource_names, label_keys
     cdef readonly ChangeLog log
     cdef readonly TaintSets taint_sets
     cdef readonly PortSets port_sets
     cdef readonly list objects
-    cdef readonly Symbols resource_names, label_keys
     cdef Journal journal
-    cdef list row_buffers
-    cdef list rows, wide, others, other_pointers, labels, free_rows
+    cdef list row_buffers, rows, wide, others, other_pointers, labels, free_rows
     cdef Buffer name, taint_set, port_set, generation, row_of, label_pointers
-    cdef readonly int32_t ledgers
-    cdef readonly int32_t used
+    cdef readonly int32_t ledgers, used
     cdef dict checked
     cdef int64_t checked_until
 

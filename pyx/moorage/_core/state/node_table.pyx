@@ -11,10 +11,8 @@ from functools import partial
 
 import numpy as np
 
-from moorage._core.base.change_log cimport LOG_STATIC
-from moorage._core.base.debug cimport MR_DEBUG_BUILD
+from moorage._core.base cimport LOG_STATIC, MR_DEBUG_BUILD, parse_milli, parse_value
 from moorage._core.csrc cimport *
-from moorage._core.base.quantity cimport parse_milli, parse_value
 from moorage._core.base.resources import is_counted
 from moorage._core.base.sets import Taint
 

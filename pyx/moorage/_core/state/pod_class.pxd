@@ -1,30 +1,17 @@
 from libc.stdint cimport int32_t
 
 from moorage._core.csrc cimport mr_shape
-from moorage._core.base.symbols cimport Symbols
+from moorage._core.base cimport Symbols
 
 
 cdef class Shape:
     cdef mr_shape c
     cdef list memory
     cdef readonly int32_t id
-    cdef readonly tuple key
-    cdef readonly tuple tolerations
-    cdef readonly tuple ports
-    cdef readonly tuple others
-    cdef readonly bint has_node_affinity
-    cdef readonly bint is_pinned
-    cdef readonly bint has_preferred
+    cdef readonly str namespace, preferred_error, terms_error
+    cdef readonly tuple key, tolerations, ports, others, node_affinity, spread, terms, carried
     cdef readonly object node_names
-    cdef readonly bint names_conflict
-    cdef readonly str preferred_error
-    cdef readonly str namespace
-    cdef readonly tuple node_affinity
-    cdef readonly tuple spread
-    cdef readonly tuple terms
-    cdef readonly tuple carried
-    cdef readonly str terms_error
-    cdef readonly bint declares_affinity
+    cdef readonly bint has_node_affinity, is_pinned, has_preferred, names_conflict, declares_affinity
     cdef readonly int32_t priority
     cdef readonly int32_t ledger  # of the node table: the one that its pods are charged to
     cdef readonly bint may_preempt  # its preemptionPolicy does not forbid it
@@ -35,11 +22,8 @@ cdef class PodClasses:
     cdef readonly Symbols symbols, resources, label_keys, images
     cdef dict shape_ids, class_ids, memo, term_ids, label_sets
     cdef tuple last
-    cdef readonly list shapes
-    cdef readonly list keys
-    cdef readonly list terms
-    cdef readonly object gates
-    cdef readonly object ledger_of
+    cdef readonly list shapes, keys, terms
+    cdef readonly object gates, ledger_of
     cdef readonly int32_t lowest_priority
 
     cpdef int32_t intern(self, pod) except -1

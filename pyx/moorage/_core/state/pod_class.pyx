@@ -11,16 +11,14 @@ from collections import namedtuple
 
 from libc.stdint cimport INT32_MAX, int64_t
 
-from moorage._core.base.buffers cimport allocate
+from moorage._core.base cimport METADATA, MR_DEBUG_BUILD, SPEC, Field, allocate, debug_below
 from moorage._core.csrc cimport *
-from moorage._core.base.fields cimport METADATA, SPEC, Field
 from moorage._core.base.resources import NON_ZERO, ZERO, PodGates, is_counted, nonzero_requests, pod_requests
 from moorage._core.base.selectors import field_requirement_error, requirement_error, tolerates
 from moorage._core.base.sets import Taint, Toleration
 from moorage._core.state.images import normalized_image_name
 from moorage._core.state.pod_spec import encode, pinned_node, required_node_names, resized, spec_key
 from moorage._core.state.pod_terms import read_terms
-from moorage._core.base.debug cimport MR_DEBUG_BUILD, debug_below
 
 cdef extern from "Python.h":
     int PyObject_GenericSetAttr(object holder, object name, object value) except -1

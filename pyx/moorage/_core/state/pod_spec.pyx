@@ -2,7 +2,7 @@
 
 import msgspec
 
-from moorage._core.base.fields cimport METADATA, NODE_NAME, SPEC, Field
+from moorage._core.base cimport METADATA, NODE_NAME, SPEC, Field
 
 NODE_NAME_FIELD = "metadata.name"
 cdef Field VOLUMES = Field("volumes")

@@ -1,8 +1,7 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t
 
-from moorage._core.base.buffers cimport Buffer, Journal
-from moorage._core.base.int_lists cimport IntLists
+from moorage._core.base cimport Buffer, IntLists, Journal
 
 
 @cython.final

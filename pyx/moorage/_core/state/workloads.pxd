@@ -1,7 +1,6 @@
 from libc.stdint cimport int64_t
 
-from moorage._core.base.buffers cimport Journal
-from moorage._core.base.change_log cimport ChangeLog, Kind
+from moorage._core.base cimport ChangeLog, Journal, Kind
 
 
 cdef class Versioned:

@@ -3,7 +3,7 @@ topology spread constraints spread."""
 
 from moorage._core.base.selectors import LabelSelectorMatcher, with_labels
 
-from moorage._core.base.change_log cimport LOG_NAMESPACE, LOG_WORKLOAD
+from moorage._core.base cimport LOG_NAMESPACE, LOG_WORKLOAD
 
 CONTROLLERS = (("v1", "ReplicationController"), ("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"))
 

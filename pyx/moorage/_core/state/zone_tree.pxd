@@ -1,6 +1,6 @@
 from libc.stdint cimport int32_t
 
-from moorage._core.base.buffers cimport Journal
+from moorage._core.base cimport Journal
 
 
 cdef class NodeTree:

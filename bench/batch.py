@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from tests.core.placing import pod_of
 
 from moorage import Scheduler
 from moorage._core.decide import pod_batch
@@ -28,9 +29,9 @@ def room(state: Any, n: int) -> tuple[Any, npt.NDArray[np.int32]]:
 
 def place_run(placer: Placer, pod_class: int, n: int) -> npt.NDArray[np.int32]:
     """Rows of pods of one class, up to the first that fits nowhere; they are not entered in the ledger."""
-    state, classes = placer.search.state, np.full(n, pod_class, dtype=np.int32)
+    state = placer.search.state
     out, rows = room(state, n)
-    placer.place(PodBatch.of_classes(state, classes, np.zeros(n, dtype=np.int32)), out)
+    placer.place(PodBatch(state, [pod_of(state, pod_class)] * n), out)
     return rows if (rows >= 0).all() else rows[: np.argmin(rows >= 0)]
 
 

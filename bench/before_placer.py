@@ -22,18 +22,9 @@ class PodBatch:
         classes = state.classes
         found = [classes.intern(pod) for pod in pods]
         pins = [classes.pinned_symbol(one, pod) for one, pod in zip(found, pods, strict=True)]
-        self._of(found, pins)
-
-    def _of(self, classes: Any, pinned: Any) -> None:
-        self.classes = np.asarray(classes, dtype=np.int32)
-        self.pinned = np.asarray(pinned, dtype=np.int32)
+        self.classes = np.asarray(found, dtype=np.int32)
+        self.pinned = np.asarray(pins, dtype=np.int32)
         self.is_run = len({*zip(self.classes.tolist(), self.pinned.tolist(), strict=True)}) == 1
-
-    @classmethod
-    def of_classes(cls, state: Any, classes: Any, pinned: Any) -> Self:
-        out = cls(state, ())
-        out._of(classes, pinned)
-        return out
 
     def target(self, at: int) -> tuple[int, int, int]:
         return int(self.classes[at]), 0, int(self.pinned[at])

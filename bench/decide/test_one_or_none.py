@@ -127,11 +127,9 @@ class Unschedulable:
 
     def __init__(self, scheduler: Scheduler) -> None:
         huge = pod("huge", {"app": "huge"}, requests={"cpu": "1000", "memory": "1Gi"})
-        pod_class = scheduler.context.target_of(huge)[0]
-        classes, pinned = np.full(CALLS, pod_class, dtype=np.int32), np.zeros(CALLS, dtype=np.int32)
         self.placer = placer_of(scheduler, 0)
         self.out, rows = room(scheduler.cache.state, CALLS)
-        self.batch = PodBatch.of_classes(scheduler.cache.state, classes, pinned)
+        self.batch = PodBatch(scheduler.cache.state, [huge] * CALLS)
         self.place()
         assert (rows < 0).all()
 

@@ -111,8 +111,7 @@ def test_million(benchmark: Any, report: Any) -> None:
     """All of them in one call; fewer pods are there, so that they fit."""
     scheduler = fill(synthetic(nodes=130_000, seed=1), 0.4)
     placer, rows = placer_of(scheduler, 0), np.empty(1_000_000, dtype=np.int32)
-    classes = np.full(len(rows), scheduler.context.target_of(plain_pods(1)[0])[0], dtype=np.int32)
-    batch = PodBatch.of_classes(scheduler.cache.state, classes, np.zeros(len(rows), dtype=np.int32))
+    batch = PodBatch(scheduler.cache.state, plain_pods(1) * len(rows))
     report("1,000,000 plain pods, 130,000 nodes, adaptive")
     assert benchmark.pedantic(placer.place, (batch, rows), rounds=1) == len(rows)
     assert (rows >= 0).all()

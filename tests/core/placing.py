@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import force_setattr
+from tests.core.make import pinned as pinned_to
+from tests.core.make import pod
 
 from moorage._core.decide.placer import Placer
 from moorage._core.decide.pod_batch import LedgerSink, Placements, PodBatch
@@ -14,6 +17,15 @@ from moorage._core.state.cluster_state import ClusterState
 from moorage.objects.model.pod import Pod
 
 Ints = npt.NDArray[np.int32]
+
+
+def pod_of(state: ClusterState, pod_class: int, pinned: int = 0, node_name: int = 0) -> Pod:
+    """A pod of a class, which is pinned to a node and names one: symbols, 0 for none."""
+    names, _ = state.symbols.names, state.classes.shape_of(pod_class)  # IndexError for no class
+    affinity = pinned_to(names[pinned] or "") if pinned else None
+    one = pod("", on=names[node_name] or "", affinity=affinity)
+    force_setattr(one, "interned", (state.classes, pod_class))
+    return one
 
 
 def place_run(
@@ -29,9 +41,9 @@ def place_run(
     """Rows of up to `n` pods of one class, up to the first that fits nowhere; with `stops` nothing is as if
     that one had been looked at. `enter` is called with the rows."""
     tries = placer.tries(n)
-    classes, pins, names = (np.full(tries, one, dtype=np.int32) for one in (pod_class, pinned, node_name))
     state = placer.search.state
-    out, batch = Placements(state, tries), PodBatch.of_classes(state, classes, pins, names)
+    pods = [pod_of(state, pod_class, pinned, node_name)] * tries
+    out, batch = Placements(state, tries), PodBatch(state, pods)
     placer.place(batch, out, on_unschedulable=lambda at: stops)
     rows = out.rows
     placed = tries if (rows >= 0).all() else int(np.argmin(rows >= 0))
@@ -60,7 +72,9 @@ def place_many(
 ) -> int:
     """Place pods by their classes; with pods, they are entered in the ledger in the end."""
     state: Any = placer.search.state
-    batch, out = PodBatch.of_classes(state, classes, pinned), Placements(state, len(rows))
+    targets = zip(classes.tolist(), pinned.tolist(), strict=True)
+    batch = PodBatch(state, [pod_of(state, *target) for target in targets])
+    out = Placements(state, len(rows))
     done = placer.place(batch, out, first, len(classes), None, on_unschedulable)
     rows[first:] = out.rows[first:]
     if pods is not None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from tests.core.make import node, pinned, pod
-from tests.core.placing import place_run
+from tests.core.placing import place_run, pod_of
 
 from moorage._core.decide.class_state import ClassState, ClassStates
 from moorage._core.decide.decider import TieBreak
@@ -113,7 +112,7 @@ def test_pods_of_a_class_that_failed_are_not_searched_for_until_something_change
 
     def place(n: int) -> list[int]:
         out = Placements(state, n)
-        batch = PodBatch.of_classes(state, np.full(n, pod_class, np.int32), np.zeros(n, np.int32))
+        batch = PodBatch(state, [pod_of(state, pod_class)] * n)
         placer.place(batch, out, on_unschedulable=told.append)
         return [int(row >= 0) for row in out.rows]
 
@@ -210,8 +209,8 @@ def test_what_a_run_holds_stays_though_it_is_too_much() -> None:
         used = placer.search.states.used_bytes
         placer.decider.candidates_limit = used * (1 if bounded else 9)
         states = [placer.search.states.state_of(one) for one in classes]
-        out, each = Placements(state, 90), np.repeat(np.array(classes, dtype=np.int32), 30)
-        placer.place(PodBatch.of_classes(state, each, np.zeros(90, np.int32)), out)
+        out, each = Placements(state, 90), [pod_of(state, one) for one in classes for _ in range(30)]
+        placer.place(PodBatch(state, each), out)
         rows.append(out.rows)
         assert [placer.search.states.state_of(one) for one in classes] == states
         assert placer.search.states.used_bytes == used * (1 if bounded else 3)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import gc
 from itertools import pairwise
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -196,50 +193,6 @@ def test_no_replicas() -> None:
         PodBatch.of_template(ClusterState(), pod(""), 1)
 
 
-# ---- pods by their classes
-
-
-def ints(*values: int) -> npt.NDArray[np.int32]:
-    return np.array(values, dtype=np.int32)
-
-
-def test_classes() -> None:
-    state = ClusterState()
-    plain, pins = state.classes.intern(pod("p")), state.classes.intern(pod("q", affinity=pinned("x")))
-    symbol = state.symbols.intern("n1")
-    batch = PodBatch.of_classes(
-        state, ints(plain, plain, pins, pins, plain), ints(0, 0, symbol, 0, 0), ints(0, 0, 0, 0, symbol)
-    )
-    assert [batch.target(at) for at in range(5)] == [
-        (plain, 0, 0),
-        (plain, 0, 0),
-        (pins, 0, symbol),
-        (pins, 0, 0),
-        (plain, symbol, 0),
-    ]
-    assert batch.cut(-1) == [(0, 2, 0), (2, 4, Route.PINNED), (4, 5, Route.NAMED)]
-    assert PodBatch.of_classes(state, ints(plain), ints(0)).target(0) == (plain, 0, 0)
-
-
-@pytest.mark.parametrize(
-    ("given", "text"),
-    [
-        ((ints(0, 0), ints(0)), "one number for each pod is wanted"),
-        ((ints(0), ints(0, 0)), "one number for each pod is wanted"),
-        ((ints(0), ints(0), ints()), "one number for each pod is wanted"),
-        ((ints(-1), ints(0)), "there is no class -1"),
-        ((ints(0, 9), ints(0, 0)), "there is no class 9"),
-        ((ints(0), ints(99)), "there is no symbol 99"),
-        ((ints(0), ints(0), ints(-1)), "there is no symbol -1"),
-    ],
-)
-def test_classes_that_are_not_there(given: Any, text: str) -> None:
-    state = ClusterState()
-    assert state.classes.intern(pod("p")) == 0
-    with pytest.raises((ValueError, IndexError), match=text):
-        PodBatch.of_classes(state, *given)
-
-
 # ---- sinks
 
 
@@ -286,14 +239,6 @@ def test_a_row_that_is_not_there_enters_nobody() -> None:
     with pytest.raises(IndexError, match="there is no row 7"):
         LedgerSink().enter(PodBatch(state, [pod("p"), pod("q")]), placed(state, 0, 7), 0, 2)
     assert held(state) == {}
-
-
-def test_the_ledger_takes_no_pods_without_objects() -> None:
-    state = over("a")
-    state.classes.intern(pod("p"))
-    batch = PodBatch.of_classes(state, ints(0, 0), ints(0, 0))
-    with pytest.raises(IndexError, match="there are no pods 0 to 2 with a row"):
-        LedgerSink().enter(batch, placed(state, 0, 0), 0, 2)
 
 
 def test_replicas_are_entered_up_to_the_first_that_fits_nowhere() -> None:

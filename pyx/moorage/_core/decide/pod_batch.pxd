@@ -1,8 +1,7 @@
 from libc.stdint cimport int32_t
 
-from moorage._core.base.buffers cimport Buffer
-from moorage._core.state.cluster_state cimport ClusterState
-from moorage._core.state.templates cimport Replicas
+from moorage._core.base cimport Buffer
+from moorage._core.state cimport ClusterState, Replicas
 
 
 cpdef enum Route:
@@ -49,8 +48,6 @@ cdef class PodBatch:
     cdef int32_t of_class
 
     cdef int _read(self, object pods) except -1
-    cdef int _extend(self, const PodSpan* span) except -1
-    cdef int32_t _route_of_class(self, int32_t pod_class) except -1
     cdef int32_t _fill(self, PodSpan* out, object pod, int32_t known) except -1
     cdef PodSpan* _append(self, const PodSpan* span) except NULL
     cdef int32_t until(self, int32_t mask, int32_t first, int32_t end) noexcept

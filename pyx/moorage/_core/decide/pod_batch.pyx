@@ -6,12 +6,8 @@ from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport INT32_MAX, INT32_MIN, int64_t
 from libc.string cimport memcpy, memset
 
-from moorage._core.base.buffers cimport Journal
-from moorage._core.base.fields cimport DELETION_TIMESTAMP, METADATA, NODE_NAME, SPEC, UID, Field
-from moorage._core.state.ledger cimport ASSUMED
-from moorage._core.state.pod_class cimport Shape
-from moorage._core.state.pod_spec cimport uses_volumes
-from moorage._core.state.templates cimport replicas_of, split_uid
+from moorage._core.base cimport DELETION_TIMESTAMP, METADATA, NODE_NAME, SPEC, UID, Field, Journal
+from moorage._core.state cimport ASSUMED, Shape, replicas_of, split_uid, uses_volumes
 
 cdef Field STATUS = Field("status"), NOMINATED_NODE_NAME = Field("nominated_node_name")
 
@@ -100,67 +96,29 @@ cdef class PodBatch:
             out._append(&span)
         return out
 
-    @staticmethod
-    def of_classes(ClusterState state not None, const int32_t[::1] classes not None,
-                   const int32_t[::1] pinned not None, const int32_t[::1] node_names=None):
-        """Pods by their classes, without objects.
-
-        Parameters
-        ----------
-        classes, pinned : (pods,) int32 array
-            The class of each pod, and the symbol of the node that it is pinned to (0: none).
-        node_names : (pods,) int32 array, optional
-            The symbol of the node that each pod names (0: none).
-
-        Returns
-        -------
-        PodBatch
-        """
-        cdef PodBatch out = PodBatch(state)
-        cdef PodSpan span
-        cdef int32_t at
-        if pinned.shape[0] != classes.shape[0] or \
-                (node_names is not None and node_names.shape[0] != classes.shape[0]):
-            raise ValueError("one number for each pod is wanted")
-        for at in range(<int32_t>classes.shape[0]):
-            state.classes.check(classes[at])
-            state.symbols.check(pinned[at])
-            span.pod_class, span.pinned, span.end = classes[at], pinned[at], at + 1
-            span.node_name = 0 if node_names is None else node_names[at]
-            state.symbols.check(span.node_name)
-            span.route = out._route_of_class(classes[at]) | (NAMED if span.node_name else 0)
-            out._extend(&span)
-        return out
-
     cdef int _read(self, pods) except -1:
         """Read each pod once; equal ones that follow one another are one run."""
         cdef PodSpan span
-        cdef int32_t at = 0, known = -1
+        cdef PodSpan* last = NULL
+        cdef int32_t known = -1
+        span.end = 0
         for pod in pods:
             known = self._fill(&span, pod, known)
-            at += 1
-            span.end = at
-            self._extend(&span)
-
-    cdef int _extend(self, const PodSpan* span) except -1:
-        """Have the batch go on with a run of one pod."""
-        cdef PodSpan* last = &self.spans[self.n_spans - 1] if self.n_spans else NULL
-        if last != NULL and last.pod_class == span.pod_class and last.node_name == span.node_name \
-                and last.pinned == span.pinned and last.route == span.route:
-            last.end = span.end
-        else:
-            self._append(span)
-
-    cdef int32_t _route_of_class(self, int32_t pod_class) except -1:
-        cdef Shape shape = self.state.classes.shape(pod_class)
-        return (PINNED if shape.is_pinned else 0) | (PORTS if shape.ports else 0)
+            span.end += 1
+            if last != NULL and last.pod_class == span.pod_class and last.node_name == span.node_name \
+                    and last.pinned == span.pinned and last.route == span.route:
+                last.end = span.end
+            else:
+                last = self._append(&span)
 
     cdef int32_t _fill(self, PodSpan* out, object pod, int32_t known) except -1:
         """What must be known of a pod; `known` is the class of the pod before. Returns the class."""
         cdef int32_t pod_class = self.state.classes.intern(pod)
         cdef str name = NODE_NAME.of(SPEC.of(pod))
+        cdef Shape shape
         if pod_class != known:  # pods of one class stand together
-            self.of_class = self._route_of_class(pod_class)
+            shape = self.state.classes.shape(pod_class)
+            self.of_class = (PINNED if shape.is_pinned else 0) | (PORTS if shape.ports else 0)
         out.pod_class, out.route, out.node_name, out.pinned = pod_class, self.of_class, 0, 0
         if self.of_class & PINNED:
             out.pinned = self.state.classes.pinned_symbol(pod_class, pod)

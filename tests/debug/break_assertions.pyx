@@ -45,7 +45,7 @@ def keep_before_a_buffer(ClusterState state not None):
 
 def read_a_list_beyond_all(ClusterState state not None):
     cdef IntLists lists = IntLists(Journal())
-    lists.size(lists.rows())
+    lists.size(lists.count.capacity)
 
 
 def read_a_row_beyond_the_table(ClusterState state not None):

@@ -13,13 +13,13 @@ END = 31  # in `state`: the end of the arena
 
 
 def hold(one: ClusterState, name: str, images: int) -> None:
-    """Let a node hold so many images of its own."""
+    """Let a node hold so many images of its own, each a pair of numbers in the list of its row."""
     one.set_node(node(name, images=[([f"{name}-{number}"], 1) for number in range(images)]))
 
 
 def held(one: ClusterState, name: str) -> list[str | None]:
     row = one.table.find_row(name)
-    return [one.images.names.names[image] for image in chunk(inside(one.images)["held"], row)]
+    return [one.images.names.names[image] for image in chunk(inside(one.images)["held"], row)[::2]]
 
 
 def arena_end(one: ClusterState) -> int:
@@ -33,19 +33,19 @@ def test_lists_grow_by_powers_of_two() -> None:
         hold(one, "a", images)
         rooms.append(values(inside(inside(one.images)["held"])["room"], "i4", 1)[0])
         assert held(one, "a") == [f"a-{number}" for number in range(images)]
-    assert rooms == [0, 1, 2, 4, 4, 8, 8, 8, 8, 16]
+    assert rooms == [0, 2, 4, 8, 8, 16, 16, 16, 16, 32]
 
 
 def test_outgrown_pieces_are_used_again() -> None:
     one = ClusterState()
     hold(one, "a", 9)
     end = arena_end(one)
-    assert end == 1 + 2 + 4 + 8 + 16
+    assert end == 1 + 2 + 4 + 8 + 16 + 32
     for name in "bcd":
         hold(one, name, 1)
-    assert arena_end(one) == end + 2  # one of the three found the piece that node a outgrew
+    assert arena_end(one) == end + 2 * 2  # one of the three found the piece that node a outgrew
     hold(one, "e", 4)
-    assert arena_end(one) == end + 2 + 1
+    assert arena_end(one) == end + 2 * 2 + 2
     assert held(one, "a") == [f"a-{number}" for number in range(9)]
 
 

@@ -11,10 +11,6 @@ cdef class IntLists:
         debug_below(row, self.count.capacity, b"list")
         return (<int32_t*>self.count.data)[row]
 
-    cdef inline Py_ssize_t rows(self) noexcept:
-        """Rows that there is room for; others have no items."""
-        return self.count.capacity
-
     cdef inline int32_t* items(self, Py_ssize_t row) noexcept nogil:
         debug_below(row, self.first.capacity, b"list")
         return <int32_t*>self.arena.data + (<int32_t*>self.first.data)[row]

@@ -9,9 +9,8 @@ import logging
 from fastrlock.rlock import FastRLock
 from moorage.errors import CacheCorruptedError, CacheError
 
-from moorage._core.base.change_log cimport LOG_ORDER, LOG_ROW
+from moorage._core.base cimport DELETION_TIMESTAMP, LOG_ORDER, LOG_ROW, METADATA, NODE_NAME, SPEC, UID
 from moorage._core.csrc cimport MR_HELD, MR_PRESENT
-from moorage._core.base.fields cimport DELETION_TIMESTAMP, METADATA, NODE_NAME, SPEC, UID
 from moorage._core.state.ledger cimport ADDED, ASSUMED
 from moorage._core.state.zone_tree import zone_key
 from moorage._core.state.pod_class cimport Shape
@@ -497,7 +496,7 @@ cdef class ClusterState:
     def images_of(self, int32_t row):
         """Image name to (bytes, nodes that have it) of a row's node."""
         self.table.check_row(row)
-        return self.images.images_of(row)
+        return self.images.read(self.images.held, row, <int64_t*>self.images.sizes.data)
 
     def assumed_pods(self):
         """UIDs of the assumed pods, sorted."""

@@ -1,27 +1,22 @@
 from libc.stdint cimport int32_t, int64_t
 
-from moorage._core.base.buffers cimport Buffer, Journal
-from moorage._core.base.int_lists cimport IntLists
-from moorage._core.base.symbols cimport Symbols
+from moorage._core.base cimport Buffer, IntLists, Journal, Symbols
 
 
 cdef class ImageStates:
     cdef readonly Symbols names
     cdef Buffer counts, sizes
-    # image ids by row, and beside each how many nodes had it when the row was set
-    cdef IntLists held, then
+    # by row pairs of an image id and how many nodes had it when the row was set
+    cdef IntLists held
     cdef Journal journal
     cdef int64_t epoch  # grows with every change of a count; an undo is one
 
     cdef inline int32_t nodes(self, int32_t image) noexcept:
         return (<int32_t*>self.counts.data)[image]
 
-    cdef inline int64_t size_of(self, int32_t image) noexcept:
-        return (<int64_t*>self.sizes.data)[image]
-
     cdef ImageStates clone(self, Journal journal)
     cdef int sync(self) except -1
     cpdef int32_t image(self, str name) except -1
     cdef int set_row(self, int32_t row, object reported) except -1
-    cdef int _reserve(self, int32_t row) except -1
     cdef int _count(self, int32_t image, int32_t change) except -1
+    cdef dict read(self, IntLists lists, int32_t row, const int64_t* sizes)

@@ -15,7 +15,6 @@ cdef class ImageStates:
         self.counts = Buffer(journal, sizeof(int32_t), 64)
         self.sizes = Buffer(journal, sizeof(int64_t), 64)
         self.held = IntLists(journal)
-        self.then = IntLists(journal)
 
     cdef ImageStates clone(self, Journal journal):
         """An independent copy; ids are shared."""
@@ -25,7 +24,6 @@ cdef class ImageStates:
         out.sizes.copy_from(self.sizes)
         out.epoch = self.epoch
         out.held = self.held.clone(journal)
-        out.then = self.then.clone(journal)
         return out
 
     cdef int sync(self) except -1:
@@ -51,11 +49,10 @@ cdef class ImageStates:
         for entry in reported:
             for name in entry.names:
                 names.setdefault(name, entry.size_bytes)
-        self._reserve(row)
-        for at in range(self.held.size(row)):
+        self.held.reserve(row + 1)
+        for at in range(0, self.held.size(row), 2):
             self._count(self.held.items(row)[at], -1)
         self.held.assign(row, NULL, 0)
-        self.then.assign(row, NULL, 0)
         for name, size in names.items():
             image = self.image(name)
             if self.nodes(image) == 0:
@@ -63,11 +60,7 @@ cdef class ImageStates:
                 (<int64_t*>self.sizes.data)[image] = size
             self._count(image, 1)
             self.held.append(row, image)
-            self.then.append(row, self.nodes(image))
-
-    cdef int _reserve(self, int32_t row) except -1:
-        self.held.reserve(row + 1)
-        return self.then.reserve(row + 1)
+            self.held.append(row, self.nodes(image))
 
     def state(self, str name not None):
         """(nodes, size in bytes) of an image, or None where no node has it."""
@@ -75,19 +68,17 @@ cdef class ImageStates:
         self.sync()
         if image == 0 or self.nodes(image) == 0:
             return None
-        return self.nodes(image), self.size_of(image)
+        return self.nodes(image), (<int64_t*>self.sizes.data)[image]
 
-    def images_of(self, int32_t row):
-        """Image name to (bytes, nodes that had it when the row was set) of what a row reports."""
+    cdef dict read(self, IntLists lists, int32_t row, const int64_t* sizes):
+        """Image name to (bytes by `sizes`, nodes), of a row of lists like `held`."""
         cdef int32_t at
-        cdef int32_t* held
+        cdef int32_t* pairs
         out = {}
-        if not 0 <= row < self.held.rows():
-            return out
-        self._reserve(row)
-        held = self.held.items(row)
-        for at in range(self.held.size(row)):
-            out[self.names.names[held[at]]] = self.size_of(held[at]), self.then.items(row)[at]
+        lists.reserve(row + 1)
+        pairs = lists.items(row)
+        for at in range(0, lists.size(row), 2):
+            out[self.names.names[pairs[at]]] = sizes[pairs[at]], pairs[at + 1]
         return out
 
 

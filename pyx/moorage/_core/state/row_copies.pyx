@@ -4,8 +4,7 @@ from fastrlock.rlock import FastRLock
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 
-from moorage._core.base.buffers cimport Buffer, Journal
-from moorage._core.base.change_log cimport LOG_STATIC, ChangeLog
+from moorage._core.base cimport LOG_STATIC, Buffer, ChangeLog, Journal
 from moorage._core.state.node_table cimport NodeTable
 from moorage._core.state.pod_spec import bound
 from moorage._core.state.cluster_state cimport ClusterState
@@ -157,7 +156,7 @@ cdef class RowCopies:
     def images_of(self, int32_t row):
         """Image name to (bytes, nodes that had it when the row was copied)."""
         self._check_row(row)
-        return self.view.images_by(row, <int64_t*>self.sizes.data)
+        return self.view.images.read(self.view.seen, row, <int64_t*>self.sizes.data)
 
     cdef int _check_row(self, int32_t row) except -1:
         if self.source is None:

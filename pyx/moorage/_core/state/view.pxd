@@ -1,8 +1,6 @@
 from libc.stdint cimport int32_t, int64_t
 
-from moorage._core.base.buffers cimport Buffer, Journal
-from moorage._core.base.change_log cimport Kind
-from moorage._core.base.int_lists cimport IntLists
+from moorage._core.base cimport Buffer, IntLists, Journal, Kind
 from moorage._core.csrc cimport mr_cluster, mr_columns, mr_ledger
 from moorage._core.state.images cimport ImageStates
 from moorage._core.state.node_table cimport NodeTable
@@ -33,6 +31,5 @@ cdef class View:
     cdef int _follow_row(self, int32_t row, Kind kind) except -1
     cdef Py_ssize_t begin_run(self, Py_ssize_t pods) except -1
     cdef void follow(self, int32_t row) noexcept nogil
-    cdef dict images_by(self, int32_t row, const int64_t* sizes)
     cdef int fill_cluster(self, mr_cluster* out) except -1
     cdef View clone(self, Journal journal, NodeTable table, NodeTree tree, ImageStates images)

@@ -13,9 +13,7 @@ from functools import partial
 import numpy as np
 from libc.string cimport memset
 
-from moorage._core.base.buffers cimport HEADER
-from moorage._core.base.change_log cimport LOG_ORDER, LOG_ROW, LOG_STATIC, ChangeLog
-from moorage._core.base.debug cimport debug_below
+from moorage._core.base cimport HEADER, LOG_ORDER, LOG_ROW, LOG_STATIC, ChangeLog, debug_below
 from moorage._core.csrc cimport MR_PRESENT, mr_columns_set, mr_port
 
 cdef enum:
@@ -267,7 +265,7 @@ cdef class View:
             theirs.copy_from(mine)
         for mine, theirs in zip(self.columns_memory, out.columns_memory, strict=True):
             theirs.reserve(mine.capacity)
-        out._point_columns()
+        _point_columns(out)
         out.scanned = -1
         return out
 
@@ -287,18 +285,7 @@ cdef class View:
             By image name the size in bytes and the number of nodes that have the image.
         """
         self.table.check_row(row)
-        return self.images_by(row, <int64_t*>self.images.sizes.data)
-
-    cdef dict images_by(self, int32_t row, const int64_t* sizes):
-        """Image name to (bytes by `sizes`, nodes that had it when the row last changed)."""
-        cdef int32_t at
-        cdef int32_t* seen
-        out = {}
-        self.seen.reserve(row + 1)
-        seen = self.seen.items(row)
-        for at in range(0, self.seen.size(row), 2):
-            out[self.images.names.names[seen[at]]] = sizes[seen[at]], seen[at + 1]
-        return out
+        return self.images.read(self.seen, row, <int64_t*>self.images.sizes.data)
 
     def find_row(self, str name not None):
         """Return the row of a node in the list by its name, or None."""
@@ -346,10 +333,9 @@ cdef int _copy_images(View view, int32_t row) except -1:
     cdef int32_t at
     cdef IntLists held = view.images.held
     held.reserve(row + 1)
-    view.seen.assign(row, NULL, 0)
-    for at in range(held.size(row)):
-        view.seen.append(row, held.items(row)[at])
-        view.seen.append(row, view.images.nodes(held.items(row)[at]))
+    view.seen.assign(row, held.items(row), held.size(row))
+    for at in range(0, held.size(row), 2):
+        view.seen.items(row)[at + 1] = view.images.nodes(held.items(row)[at])
 
 
 cdef void _freeze_counts(View view, int32_t row) noexcept nogil:

@@ -134,7 +134,7 @@ class Runs:
         batch = [self._named(like, at) for at in range(self.count)]
         targets = [self.scheduler.context.target_of(pod) for pod in batch]
         assert len(place_run(self.placer, targets[0][0], 1)) == 0
-        self.state.view.scan()
+        self.state.view.follow_usage()
         return targets[0][0], batch
 
     def _named(self, like: Pod, at: int) -> Pod:

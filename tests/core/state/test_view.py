@@ -274,3 +274,10 @@ def test_falling_behind_keeps_the_order_and_frozen_counts_of_untouched_rows(imag
     overflow(imaged)
     assert imaged.refresh() == ["a", "b", "c"]
     assert [seen(imaged, name) for name in "abc"] == [{"i": 3}, {"i": 2}, {"i": 3}]
+
+
+def test_the_columns_of_a_fork_that_nobody_has_refreshed() -> None:
+    one = ClusterState()
+    one.set_node(node("a"))
+    one.view.refresh()
+    check_columns(one.fork())

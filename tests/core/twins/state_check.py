@@ -219,7 +219,7 @@ def check_view(state: ClusterState, twin: StateTwin) -> None:
 
 def check_columns(state: ClusterState) -> None:
     """The scan columns, right after a refresh and a scan, say what the rows say."""
-    state.view.scan()
+    state.view.follow_usage()
     view, order = inside(state.view), state.view.rows().tolist()
     memory, size = view["columns_memory"], len(order)
     doubles = [values(buffer, "f8", size) for buffer in memory[:10]]

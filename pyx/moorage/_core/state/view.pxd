@@ -26,7 +26,7 @@ cdef class View:
     cpdef int refresh(self) except -1
     cdef int skip_since(self, int64_t mark) except -1
     cdef int show_only(self, const int32_t[::1] rows) except -1
-    cdef int follow_usage(self) except -1
+    cpdef int follow_usage(self) except -1
     cdef int scan_columns(self) noexcept nogil
     cdef int _follow_row(self, int32_t row, Kind kind) except -1
     cdef Py_ssize_t begin_run(self, Py_ssize_t pods) except -1

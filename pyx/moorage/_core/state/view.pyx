@@ -202,7 +202,7 @@ cdef class View:
         self.scanned = -1
         return _set_positions(self)
 
-    cdef int follow_usage(self) except -1:
+    cpdef int follow_usage(self) except -1:
         """Update the columns, after the memory of the table may have moved."""
         self.table.fill_ledger(0, &self.ledger)
         self.taint_set = <int32_t*>self.table.taint_set.data
@@ -227,10 +227,6 @@ cdef class View:
                     mr_columns_set(&self.columns, position, &self.ledger, self.taint_set, row)
         self.scanned = head
         return 0
-
-    def scan(self):
-        """Update the columns, as a scan does before it reads them."""
-        self.scan_columns()
 
     cdef int fill_cluster(self, mr_cluster* out) except -1:
         """Point `out` at all arrays that kernels read; valid until the next change of a node."""

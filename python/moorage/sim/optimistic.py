@@ -29,8 +29,7 @@ from moorage.multi import (
     assign_owners,
 )
 from moorage.objects import Cluster, Pod, group_of
-from moorage.scheduler import Scheduler, ScheduleResult
-from moorage.scheduler.cycle.results import Eviction
+from moorage.scheduler import Eviction, Scheduler, ScheduleResult
 
 CHUNK = 256
 """Pods of a scheduler per round."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -115,13 +115,10 @@ def by_count(counts: Mapping[str, int]) -> dict[str, int]:
 
 def _use(scheduler: Scheduler, rows: npt.NDArray[np.int32]) -> tuple[Use, ...]:
     table = scheduler.table
+    names = [name for name in FIRST if name in table.allocatable]
+    names += sorted(set(table.allocatable).difference(FIRST))
     uses = (
         Use(name, int(table.requested[name][rows].sum()), int(table.allocatable[name][rows].sum()))
-        for name in _resources(table.allocatable)
+        for name in names
     )
     return tuple(use for use in uses if use.requested or use.allocatable)
-
-
-def _resources(names: Iterable[str]) -> list[str]:
-    names = set(names)
-    return [name for name in FIRST if name in names] + sorted(names.difference(FIRST))

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from moorage._core.base.resources import pod_requests
 from moorage.errors import InputError
-from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement, Object, Resources, Struct
+from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement, Object, Struct
 from moorage.objects.model.node import Namespace, Node
 from moorage.objects.model.pod import (
     Container,
@@ -223,13 +223,11 @@ def _priority(spec: PodSpec, classes: PriorityClasses, path: str) -> dict[str, A
 
 
 def _priority_class(name: str, classes: PriorityClasses, path: str) -> PriorityClass | None:
+    """The priority class of a name; without a name, of several global defaults that with the lowest value."""
     if name and name not in classes:
         raise InputError(f'there is no PriorityClass "{name}"', path=f"{path}.priorityClassName")
-    return classes[name] if name else _global_default(classes)
-
-
-def _global_default(classes: PriorityClasses) -> PriorityClass | None:
-    """The priority class of pods without one: of several global defaults that with the lowest value."""
+    if name:
+        return classes[name]
     candidates = (item for item in classes.values() if item.global_default)
     return min(candidates, key=lambda item: (item.value, item.name), default=None)
 
@@ -238,15 +236,12 @@ def _default_container(container: Container, host_network: bool) -> Container:
     changes: dict[str, Any] = {}
     resources = container.resources
     if resources.limits and not resources.limits.keys() <= resources.requests.keys():
-        changes["resources"] = replace(resources, requests=resources.requests | _rest(resources))
+        # The requests, then the limits of resources that have none.
+        requests = resources.requests | resources.limits | resources.requests
+        changes["resources"] = replace(resources, requests=requests)
     if any(not port.protocol or (host_network and not port.host_port) for port in container.ports):
         changes["ports"] = tuple(_default_port(port, host_network) for port in container.ports)
     return replace(container, **changes) if changes else container
-
-
-def _rest(resources: ResourceRequirements) -> Resources:
-    """The limits of resources that have no request."""
-    return {name: limit for name, limit in resources.limits.items() if name not in resources.requests}
 
 
 def _default_port(port: ContainerPort, host_network: bool) -> ContainerPort:

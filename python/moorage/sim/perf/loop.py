@@ -19,9 +19,8 @@ from moorage.errors import InputError, NotBuiltError, located
 from moorage.framework.configuration import ConfigurationError
 from moorage.objects import Pod, PodGroup
 from moorage.queue import QueuedPodInfo
-from moorage.scheduler import Scheduler, ScheduleResult
+from moorage.scheduler import Failure, Scheduler, ScheduleResult
 from moorage.scheduler.cycle.engine import Engine
-from moorage.scheduler.cycle.results import Failure
 from moorage.scheduler.groups.group_attempt import GroupResult
 from moorage.scheduler.runs import Run as SchedulerRun
 

@@ -6,7 +6,7 @@ the other volumes that VolumeAttachments name.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -75,7 +75,7 @@ class AttachedVolumes:
         """Drop the counts of all rows; the pods have to be added again."""
         self.errors: dict[int, dict[str, str]] = {}
         self._size = 0
-        self._used: dict[str, Counts] = {}
+        self._used: defaultdict[str, Counts] = defaultdict(lambda: np.zeros(self._size, dtype=np.int32))
         self._headroom: dict[str, Counts] = {}  # of drivers with a limit; UNLIMITED less the used ones
         self._names: dict[int, str] = {}  # rows whose limits have been read
         # Where a volume is used, by pods and by attachments; on one row it counts once.
@@ -266,12 +266,6 @@ class AttachedVolumes:
             for driver, counts in self._headroom.items():
                 self._headroom[driver] = np.pad(counts, more, constant_values=UNLIMITED)
 
-    def _of_driver(self, driver: str) -> Counts:
-        """How many volumes of a driver each row has."""
-        if driver not in self._used:
-            self._used[driver] = np.zeros(self._size, dtype=np.int32)
-        return self._used[driver]
-
     def set_node_name(self, row: int, name: str) -> None:
         """Set the node of a row.
 
@@ -346,7 +340,7 @@ class AttachedVolumes:
     def _count(self, row: int, volume: CSIVolume, sign: int) -> None:
         """Add (`sign` 1) or subtract (-1) a volume at a row."""
         driver = volume[0]
-        self._of_driver(driver)[row] += sign
+        self._used[driver][row] += sign
         if driver in self._headroom:
             self._headroom[driver][row] -= sign
 
@@ -354,7 +348,7 @@ class AttachedVolumes:
         limits = self.limits_of(name)
         for driver in limits:
             if driver not in self._headroom:
-                self._headroom[driver] = UNLIMITED - self._of_driver(driver)
+                self._headroom[driver] = UNLIMITED - self._used[driver]
         for driver, room in self._headroom.items():
             room[row] = limits.get(driver, UNLIMITED) - self._used[driver][row]
 

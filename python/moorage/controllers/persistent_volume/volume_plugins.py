@@ -284,10 +284,7 @@ class OSExecutor:
         subprocess.CalledProcessError
             It failed; what it wrote is in ``output``.
         """
-        ran = subprocess.run(
-            [command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True
-        )
-        return ran.stdout
+        return subprocess.check_output([command, *arguments], stderr=subprocess.STDOUT)
 
 
 class VolumeHost:

@@ -81,7 +81,8 @@ def build_cluster(
     for obj, origin in zip(listed, places, strict=True):
         try:
             validate(obj)
-            _take_name(obj, names)
+            if obj.name and not names.take(obj.kind, default_namespace(obj), obj.name):
+                raise InputError("listed twice")
         except InputError as error:
             raise _located(error, obj, origin) from None
     classes = priority_classes(listed)
@@ -106,11 +107,6 @@ def build_cluster(
 def _located(error: InputError, obj: Object, origin: Origin) -> InputError:
     named = label(obj.kind, obj.namespace, obj.name, origin)
     return InputError(error.message, source=origin.source, obj=named, path=error.path)
-
-
-def _take_name(obj: Object, names: Names) -> None:
-    if obj.name and not names.take(obj.kind, default_namespace(obj), obj.name):
-        raise InputError("listed twice")
 
 
 def _place(cluster: Cluster, obj: Object) -> None:

@@ -89,7 +89,8 @@ class _Reader:
         if head.api_version.startswith("audit.k8s.io/"):
             raise InputError("an audit log, not a dump of objects")
         if not kind:
-            raise InputError(_no_kind(document))
+            is_trace = "events" in decode(document, dict[str, Any])
+            raise InputError("no kind: a trace, not a dump of objects" if is_trace else "no kind")
         if kind == "List" or (kind.endswith("List") and head.items is not None):
             item_kind = kind.removesuffix("List")
             items = [(item, item_kind, origin._replace(item=i)) for i, item in enumerate(head.items or ())]
@@ -147,11 +148,6 @@ def _reason(error: Exception) -> str:
         return "not UTF-8"
     text = str(error).removeprefix("JSON is malformed: ")
     return "it ends too early" if "truncated" in text else text.partition(" (byte")[0]
-
-
-def _no_kind(document: Any) -> str:
-    fields = decode(document, dict[str, Any])
-    return "no kind: a trace, not a dump of objects" if "events" in fields else "no kind"
 
 
 class _Identity(msgspec.Struct):

@@ -13,7 +13,7 @@ static int has_negative(const mr_shape *shape)
 
 int mr_candidates_suit(const mr_search *search)
 {
-    return search->columns && !search->n_nominated && !mr_has_external_filters(search->plan)
+    return search->columns && !mr_has_external_filters(search->plan)
         && !mr_has_external_scores(search->plan) && !(search->pod.terms && search->pod.terms->affinity_off)
         && !has_negative(search->shape) && !(search->plan->added && has_negative(search->plan->added));
 }
@@ -341,6 +341,7 @@ static void fill_lanes(mr_candidates *c, int32_t first, int32_t n)
 {
     int32_t lanes[MR_BLOCK];
     mr_local_block(&c->search, &c->local, first, n, lanes);
+    if (c->search.nominated) mr_nominated_lanes(&c->search, first, n, lanes);
     for (int32_t at = 0; at < n; at += MR_LANES)
         fill_one_block(c, (first + at) / MR_LANES, lanes + at, n - at < MR_LANES ? n - at : MR_LANES);
 }
@@ -368,6 +369,7 @@ int mr_candidates_build(mr_candidates *c, const mr_changes *changes, int32_t *la
     int parallel = mr_is_parallel(&c->search, c->search.n);
     if (c->key.size) {
         mr_local_lanes(&c->search, &c->local, 0, c->search.n, lanes);
+        if (c->search.nominated) mr_nominated_lanes(&c->search, 0, c->search.n, lanes);
         c->state = fill(c, lanes, seen);
     } else {
         c->state = fill_one_bucket(c);
@@ -385,6 +387,7 @@ void mr_candidates_refresh(mr_candidates *c, int32_t position)
         c->state = MR_UNSUITED;
         return;
     }
+    if (c->search.nominated && c->search.nominated[row]) total = 0;
     if (total) g = bucket_of_row(c, row);
     if (g == c->stride) {
         c->state = too_many(c);

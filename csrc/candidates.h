@@ -107,7 +107,7 @@ typedef struct {
 } mr_changes;
 enum { MR_LOG_ROW, MR_LOG_STATIC, MR_LOG_ORDER };
 
-/* 1 where the plan can be decided by candidates: no plugin is asked that is no kernel here, nor are pods nominated. */
+/* 1 where the plan can be decided by candidates: no plugin is asked that is no kernel here. */
 int mr_candidates_suit(const mr_search *search);
 
 /* Points candidates at a search, whose memory may have moved. They are unmade where the keys of buckets consist of other
@@ -122,7 +122,7 @@ size_t mr_candidates_layout(mr_candidates *candidates, char *memory, int32_t str
  * whether several threads took part. */
 int mr_candidates_build(mr_candidates *candidates, const mr_changes *changes, int32_t *lanes, uint8_t *seen);
 
-/* The row at a position has changed: takes over what it is now. */
+/* The row at a position has changed, or the pods nominated to it have: takes over what it is now. */
 void mr_candidates_refresh(mr_candidates *candidates, int32_t position);
 
 /* Takes over what has changed since the last time. */

@@ -18,12 +18,6 @@ typedef struct {
 } mr_columns;
 _Static_assert(offsetof(mr_columns, n_fixed) == 14 * sizeof(void *), "the view fills in 14 pointers in a row");
 
-/* The verdict on a node with the pods added that are nominated to it. */
-typedef struct {
-    int32_t position;
-    uint64_t verdict;
-} mr_nominated;
-
 /* Everything one decision needs. */
 typedef struct {
     const mr_plan *plan;
@@ -36,8 +30,7 @@ typedef struct {
     const int32_t *order;   /* [position] row */
     int32_t n;              /* positions */
     int32_t has_images;     /* some node has an image of the pod: ImageLocality differs */
-    int32_t n_nominated;
-    const mr_nominated *nominated; /* nodes with nominated pods that go before this one */
+    const uint64_t *nominated; /* [row] verdict with the pods nominated there that go before, 0: feasible; NULL: all 0 */
     void *const *views;     /* [external] what it is shown */
     int32_t threads;        /* of a scan over `parallel_from` nodes or more */
     int32_t parallel_from;

@@ -65,13 +65,10 @@ static int external_lanes(const mr_search *search, int32_t first, int32_t n, int
     return 0;
 }
 
-/* A nominated node may be full with the pods nominated to it. */
-static void nominated_lanes(const mr_search *search, int32_t first, int32_t n, int32_t *out)
+void mr_nominated_lanes(const mr_search *search, int32_t first, int32_t n, int32_t *out)
 {
-    for (int32_t i = 0; i < search->n_nominated; i++) {
-        int32_t lane = search->nominated[i].position - first;
-        if (lane >= 0 && lane < n && search->nominated[i].verdict) out[lane] = 0;
-    }
+    for (int32_t i = 0; i < n; i++)
+        if (search->nominated[search->order[first + i]]) out[i] = 0;
 }
 
 static int has_external(const int32_t *plugins, int32_t n)
@@ -214,7 +211,7 @@ static int search_lanes(const mr_search *search, const mr_local *local, int exte
 {
 #define BLOCK(at) search_block(search, local, first + (at), n - (at) < MR_BLOCK ? n - (at) : MR_BLOCK, out + (at))
     MR_EACH_BLOCK(BLOCK);
-    if (search->n_nominated) nominated_lanes(search, first, n, out);
+    if (search->nominated) mr_nominated_lanes(search, first, n, out);
     return external && external_lanes(search, first, n, out);
 }
 
@@ -258,7 +255,7 @@ int mr_scan_suits(const mr_search *search)
     const mr_terms *t = search->pod.terms;
     /* Whether terms matter may change with the next pod. */
     const int has_terms = t && (t->n_hard || t->n_soft || t->n_affinity || t->n_anti || t->n_existing || t->n_preferred);
-    return mr_is_fused(search) && !search->n_nominated && !mr_has_external_filters(search->plan) && !has_terms
+    return mr_is_fused(search) && !search->nominated && !mr_has_external_filters(search->plan) && !has_terms
         && !reads_rows(search, 1);
 }
 

@@ -30,6 +30,9 @@ int mr_is_common(const mr_search *search, int32_t kernel);
  * Answers 1 where a plugin failed. */
 int mr_verdicts(const mr_search *search, uint64_t asked, const int32_t *rows, int32_t n, uint64_t *verdicts);
 
+/* Lanes of positions [first, first + n) become 0 where the pods that are nominated there leave no room. */
+void mr_nominated_lanes(const mr_search *search, int32_t first, int32_t n, int32_t *out);
+
 /* Raw scores of one kernel over the feasible rows; `seen` as in mr_found. */
 void mr_score_rows(const mr_search *search, int32_t kernel, const int32_t *rows, int32_t n, int64_t *raw,
                    uint8_t *seen);

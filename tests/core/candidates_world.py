@@ -67,6 +67,8 @@ class Kept:
         plan = self.world.plan(filters=FILTERS, scores=scores or SCORES)
         self.search = make_search(self.world, self.rows, self.shape, plan)
         self.search.threads = 1
+        if random.random() < 0.5:
+            self.search.nominated = self.world.array("uint64_t", [random.random() < 0.1 for _ in range(n)])
         self.lacking, self.counters = lacking, list[Any]()
         used = dict.fromkeys(("zone", "rack", "host", *(one for some in terms.values() for one in some)))
         self.topologies = {label: self._topology(label) for label in used}
@@ -159,8 +161,10 @@ class Kept:
         return c
 
     def change(self, at: int) -> None:
-        """Something happens to a row: other usage, or a pod that counters count."""
-        if self.counters and self.random.random() < 0.6:
+        """Something happens to a row: other usage, a nomination, or a pod that counters count."""
+        if self.search.nominated and self.random.random() < 0.3:
+            self.search.nominated[at] = 0 if self.search.nominated[at] else 1 << 56
+        elif self.counters and self.random.random() < 0.6:
             for counter in self.counters:
                 lib.mr_counter_add(counter, at, 1, 0)
             if hasattr(self, "counted_rows"):
@@ -187,7 +191,8 @@ class Kept:
         bare.pod.terms = ffi.NULL
         local = read(bare)
         for at in range(self.n):
-            assert totals[at] == lib.mr_local_lane(bare, local, at)
+            is_full = self.search.nominated and self.search.nominated[at]
+            assert totals[at] == (0 if is_full else lib.mr_local_lane(bare, local, at))
         assert not any(totals[self.n :])
         pairs = {(bucket[at], fresh.bucket[at]) for at in range(self.n) if totals[at]}
         assert len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})

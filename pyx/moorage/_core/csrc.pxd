@@ -184,10 +184,6 @@ cdef extern from "scan.h" nogil:
         int32_t feasible, evaluated
         int64_t parallel
 
-    ctypedef struct mr_nominated:
-        int32_t position
-        uint64_t verdict
-
     ctypedef struct mr_search:
         const mr_plan* plan
         const mr_cluster* cluster
@@ -197,8 +193,8 @@ cdef extern from "scan.h" nogil:
         const uint8_t* named_ok
         int32_t taints_alike
         const int32_t* order
-        int32_t n, has_images, n_nominated
-        const mr_nominated* nominated
+        int32_t n, has_images
+        const uint64_t* nominated
         void** views
         int32_t threads, parallel_from
         mr_pod pod

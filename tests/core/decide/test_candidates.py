@@ -122,9 +122,6 @@ def test_what_suits() -> None:
     world = World()
     search = make_search(world, [Row()], Shape(preferred=PREFERRED), world.plan())
     assert suits(search)
-    search.n_nominated = 1
-    assert not suits(search)
-    search.n_nominated = 0
     search.pod.terms = world.new("mr_terms *")
     assert suits(search)
     search.pod.terms.affinity_off = 1

@@ -11,15 +11,18 @@ from tests.core.make import node, pod, port
 
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.placer import Placer
+from moorage._core.decide.pod_batch import LedgerSink, Placements, PodBatch
 from moorage._core.preempt.preemptor import Preemptor
 from moorage._core.state.cluster_state import ClusterState
+from moorage._core.state.pod_spec import bound
 from moorage.framework.plugin.interface import NominatingInfo
 from moorage.framework.plugin.nominator import PodNominator
 from moorage.objects.model.meta import LabelSelector
 from moorage.objects.model.pod import Affinity, Pod, PodAffinity, PodAffinityTerm
 from moorage.plugins.registry import default_profile
 
-NODES = "abc"
+NODES = "abcdef"
+PODS = 2
 TERM = PodAffinityTerm(label_selector=LabelSelector(match_labels={"app": "x"}), topology_key="zone")
 SHAPES: tuple[dict[str, Any], ...] = (
     {"requests": {"cpu": 2}},
@@ -40,6 +43,10 @@ def asking(number: int) -> Pod:
     return nominee(number)
 
 
+def renamed(one: Pod, name: str) -> Pod:
+    return replace(one, metadata=replace(one.metadata, name=name, uid=name))
+
+
 class Followed:
     """A cluster, a nominator and a placer that follows it."""
 
@@ -57,7 +64,7 @@ class Followed:
         return Placer(self.state, self.plan, TieBreak.FIRST, 100)
 
     def add_node(self, name: str) -> None:
-        self.state.set_node(node(name, cpu=4, labels={"zone": name}))
+        self.state.set_node(node(name, cpu=3, labels={"zone": name}))
 
     # ---- what happens --------------------------------------------------------------------------------------
 
@@ -105,16 +112,46 @@ class Followed:
 
     def ask(self, number: int) -> tuple[Any, Any]:
         """What both say to a pod."""
-        one, table = asking(number), self.state.table
+        one = asking(number)
         target = self.state.classes.intern(one), 0, 0
         self.placer.search.follow_nominator(self.nominator, one)
         other = self.fresh()
-        before = self.nominator.nominated_before(one).items()
-        rows = [(table.find_row(name), pods) for name, pods in before if self.state.has_node(name)]
-        other.search.nominate([(row, pods) for row, pods in rows if row is not None])
+        other.search.nominate(self.given(one))
         return self.said(self.placer, self.preemptor, target), self.said(
             other, Preemptor(other.decider), target
         )
+
+    def place(self, number: int) -> tuple[Any, Any]:
+        """The rows of equal pods: placed together, with candidates, and one by one, without them."""
+        state, start = self.state, (self.placer.decider.start + number) % len(NODES)
+        self.placer.decider.start = start
+        pods = [renamed(asking(number), f"p{at}") for at in range(PODS)]
+        batch, out = PodBatch(state, pods), Placements(state, PODS)
+        self.placer.search.nominator = self.nominator
+        assert self.placer.place(batch, out, sink=LedgerSink()) == PODS
+        ours = out.rows.tolist(), self.placer.decider.start
+        self.forget(pods)
+        other = self.fresh()
+        other.decider.keeps_candidates, other.decider.start = False, start
+        theirs = []
+        for one in pods:
+            other.search.nominate(self.given(one))
+            theirs.append(other.decider.decide(state.classes.intern(one))[0])
+            if theirs[-1] >= 0:
+                state.assume_pod(bound(one, state.table.row_name(theirs[-1])))
+        self.forget(pods)
+        return ours, (theirs, other.decider.start)
+
+    def forget(self, pods: list[Pod]) -> None:
+        for one in pods:
+            if self.state.has_pod(one):
+                self.state.forget_pod(self.state.get_pod(one))
+
+    def given(self, one: Pod) -> list[tuple[int, list[Pod]]]:
+        """The nominated pods that go before a pod, by row."""
+        before = self.nominator.nominated_before(one).items()
+        rows = [(self.state.table.find_row(name), pods) for name, pods in before if self.state.has_node(name)]
+        return [(row, pods) for row, pods in rows if row is not None]
 
     def said(self, placer: Placer, preemptor: Preemptor, target: tuple[int, int, int]) -> list[Any]:
         rows, verdicts = placer.search.verdicts(*target)
@@ -136,4 +173,14 @@ def test_following_is_reading_anew(taken: list[tuple[str, int, str, int]]) -> No
     for what, number, name, asked in taken:
         getattr(one, what)(number, name)
         ours, theirs = one.ask(asked)
+        assert ours == theirs
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(steps, max_size=25))
+def test_pods_are_placed_beside_nominated_ones(taken: list[tuple[str, int, str, int]]) -> None:
+    one = Followed()
+    for what, number, name, asked in taken:
+        getattr(one, what)(number, name)
+        ours, theirs = one.place(asked)
         assert ours == theirs

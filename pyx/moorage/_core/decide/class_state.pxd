@@ -3,6 +3,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from moorage._core.base cimport Buffer, ItemLocation
 from moorage._core.csrc cimport *
 from moorage._core.state cimport NodeTable, PodClasses, Shape
+from moorage._core.decide.nominations cimport Flips, Judgements
 from moorage._core.decide.terms cimport Terms
 
 
@@ -23,6 +24,7 @@ cdef struct ClassSearch:
     int32_t is_ready           # may serve again; see `ClassState.is_made_of`
     int32_t by_node            # each pod names its node
     int32_t by_totals          # see mr_scan_suits
+    Flips* flips               # what candidates follow besides the change log; NULL: nothing
     int64_t credit, last       # see is_worth
     int64_t failed, scope      # the change log's head when a pod fitted nowhere, or -1; see ClassStates.scope
 
@@ -53,6 +55,7 @@ cdef class ClassState:
     cdef int64_t named_by
     cdef int named_state
     cdef object held, histogram_terms
+    cdef Judgements judgements
     cdef Terms terms
     cdef public object passes, failure
 
@@ -60,7 +63,8 @@ cdef class ClassState:
     cdef int cache_named(self, mr_search* search, int64_t version) except -1
     cdef int copy_order(self, mr_search* search) except -1
     cdef dict rejections(self, const mr_changes* changes, object terms)
-    cdef int count_nominated(self, dict counts, const mr_nominated* nominated, int32_t n) except -1
+    cdef Judgements judge(self)
+    cdef int count_nominated(self, dict counts, const int32_t* positions) except -1
     cdef int count(self, list matched) except -1
     cdef Py_ssize_t watch(self, NodeTable table, list matched) except -1
     cdef int _watch(self, Buffer buffer, const mr_counter* counter=*) except -1

@@ -142,22 +142,28 @@ cdef class ClassState:
                 out[self.histogram.values[at]] = self.histogram.counts[at]
         return out
 
-    cdef int count_nominated(self, dict counts, const mr_nominated* nominated, int32_t n) except -1:
+    cdef Judgements judge(self):
+        """The verdicts with nominated pods, which are made on first use."""
+        if self.judgements is None:
+            self.judgements = Judgements()
+            self.c.flips = &self.judgements.flips
+        return self.judgements
+
+    cdef int count_nominated(self, dict counts, const int32_t* positions) except -1:
         """Count the verdicts of nodes to which pods are nominated in place of those without these pods."""
-        cdef int32_t at, same = 0
+        cdef const int32_t* rows = <const int32_t*>self.judgements.rows.data
+        cdef int32_t at, position
         cdef uint64_t before, now
-        for at in range(n):
-            before, now = self.histogram.verdicts[nominated[at].position], nominated[at].verdict
-            same += 1
-            if at + 1 < n and nominated[at + 1].verdict == now \
-                    and self.histogram.verdicts[nominated[at + 1].position] == before:
+        for at in range(self.judgements.n):
+            position = positions[rows[at]] - 1
+            if position < 0:
                 continue
+            before, now = self.histogram.verdicts[position], self.judgements.get(rows[at])
             if before:
-                counts[before] -= same
+                counts[before] -= 1
                 if not counts[before]:
                     del counts[before]
-            counts[now] = counts.get(now, 0) + same
-            same = 0
+            counts[now] = counts.get(now, 0) + 1
 
     cdef int cache_named(self, mr_search* search, int64_t version) except -1:
         """Have the filters that look at names and labels asked once for all rows, if this is not the first

@@ -15,6 +15,7 @@ from moorage._core.base cimport Journal
 from moorage._core.csrc cimport *
 from moorage._core.state cimport Shape
 from moorage._core.decide.class_state cimport is_worth
+from moorage._core.decide.nominations cimport MANY
 from moorage._core.settings cimport within
 
 cpdef int32_t num_feasible_nodes_to_find(int32_t percentage, int32_t nodes) noexcept nogil:
@@ -212,6 +213,8 @@ cdef class Decider:
             _show_changes(self, &changes)
             if one.candidates.state == MR_VALID:
                 mr_candidates_follow(one.candidates, &changes)
+                if one.flips:
+                    _follow_flips(self, one)
             if one.candidates.state != MR_VALID:
                 with gil:
                     _make_candidates(self, <ClassState>one.owner, &changes)
@@ -293,8 +296,8 @@ cdef class Decider:
             one = self._ready(pod_class, node_name, pinned)
             _show_changes(self, &changes)
             out = (<ClassState>one).rejections(&changes, self.search.terms)
-            if out is not None and search.n_nominated:
-                (<ClassState>one).count_nominated(out, search.nominated, search.n_nominated)
+            if out is not None and search.nominated:
+                (<ClassState>one).count_nominated(out, <int32_t*>self.state.view.position.data)
         if out is None:
             out = count_verdicts(self.search.verdicts(pod_class, node_name, pinned)[1])
         return out
@@ -463,6 +466,19 @@ cdef int32_t _decide_among_candidates(Decider decider, ClassSearch* one) noexcep
     return _note(decider, &decision, one.search.n)
 
 
+cdef void _follow_flips(Decider decider, ClassSearch* one) noexcept nogil:
+    """Have candidates follow the rows where nominated pods now leave no room, or leave room again."""
+    cdef const int32_t* positions = <int32_t*>decider.state.view.position.data
+    cdef int32_t at, row
+    if one.flips.n == MANY:
+        one.candidates.state = MR_UNMADE
+    for at in range(one.flips.n):
+        row = one.flips.rows[at]
+        if positions[row] and one.candidates.state == MR_VALID:
+            mr_candidates_refresh(one.candidates, positions[row] - 1)
+    one.flips.n = 0
+
+
 cdef void _show_changes(Decider decider, mr_changes* out) noexcept nogil:
     out.kind = decider.state.log.kind
     out.id = decider.state.log.id
@@ -478,6 +494,8 @@ cdef int _make_candidates(Decider decider, ClassState one, const mr_changes* cha
     decider.state.view.scan_columns()
     try:
         found.parallel += one.candidates.build(changes, found.lanes, found.seen)
+        if one.c.flips:
+            one.c.flips.n = 0
     except MemoryError:
         one.c.candidates, one.c.is_ready = NULL, False
     decider.states.charge(one)

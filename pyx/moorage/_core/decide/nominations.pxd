@@ -7,6 +7,7 @@ from moorage._core.state cimport ClusterState
 cdef class Nominations:
     cdef ClusterState state
     cdef dict rows
+    cdef Buffer has_pods  # [row] 1 where `rows` has the row
     cdef list changed
     cdef int64_t epoch, order_cursor, source_epoch
     cdef object source, asking
@@ -20,13 +21,23 @@ cdef class Nominations:
     cdef int _set(self, int32_t row, list pods, bint always) except -1
 
 
+cdef struct Flips:
+    const int32_t* rows
+    int32_t n  # MANY: more than are listed
+
+
+cdef enum:
+    MANY = -1
+
+
 cdef class Judgements:
-    cdef Buffer rows, verdicts, places
+    cdef Buffer rows, verdicts, places, flipped
     cdef int32_t n
+    cdef Flips flips  # rows that reject the class since candidates were last refreshed, or no longer do
     cdef object terms
     cdef int64_t epoch, log_cursor
     cdef Py_ssize_t cursor
 
     cdef int set(self, int32_t row, uint64_t verdict) except -1
     cdef uint64_t get(self, int32_t row) noexcept nogil
-    cdef void clear(self) noexcept nogil
+    cdef int clear(self) except -1

@@ -6,11 +6,12 @@ priority, unless it is in the cache by now: then it counts where it is.
 
 from libc.stdint cimport INT32_MAX
 
-from moorage._core.base cimport LOG_ORDER, ChangeLog, Journal
+from moorage._core.base cimport LOG_ORDER, Buffer, ChangeLog, Journal
 from moorage._core.state cimport Shape
 
 cdef enum:
     CHANGED_LIMIT = 1 << 14  # changed rows that are listed
+    FLIPS_LIMIT = 1 << 10
 
 
 cdef class Nominations:
@@ -21,6 +22,7 @@ cdef class Nominations:
     def __cinit__(self, ClusterState state not None):
         self.state = state
         self.rows = {}
+        self.has_pods = Buffer(Journal(), 1)
         self.changed = []
         self.source_epoch = -1
 
@@ -40,8 +42,7 @@ cdef class Nominations:
         self.source = self.asking = None
         if not self.rows and not listed:
             return 0
-        self.rows = {}
-        self.epoch += 1
+        _clear_rows(self)
         for row, pods in listed:
             self._set(row, list(pods), True)
 
@@ -67,8 +68,7 @@ cdef class Nominations:
         self.source, self.source_epoch = source, source.epoch
         self.state.ledger.watched, self.state.ledger.moved = source.nodes, source.changes
         self.order_cursor = self.state.log.head
-        self.rows = {}
-        self.epoch += 1
+        _clear_rows(self)
         for name in source.nominated_nodes():
             self._read(source, name)
 
@@ -93,7 +93,17 @@ cdef class Nominations:
             self.rows[row] = there
         else:
             self.rows.pop(row, None)
+        self.has_pods.reserve(row + 1)
+        self.has_pods.data[row] = bool(there)
         return _note_change(self, row)
+
+
+cdef int _clear_rows(Nominations nominations) except -1:
+    """Nobody is nominated to any row."""
+    for row in nominations.rows:
+        nominations.has_pods.data[<int32_t>row] = 0
+    nominations.rows = {}
+    nominations.epoch += 1
 
 
 cdef bint _is_current(Nominations nominations, source) except -1:
@@ -120,13 +130,16 @@ cdef int _note_change(Nominations nominations, int32_t row) except -1:
 cdef class Judgements:
     """What the filters say of rows to pods of a class with the pods there that are nominated, where they
     reject it. As of `epoch` and `cursor` of the nominations, and of `log_cursor` of the change log."""
-    # rows: those with a rejection; verdicts: of every row, 0 where there is none; places: that among `rows`
+    # rows: those with a rejection; verdicts: of every row, 0 where there is none; places: that among `rows`;
+    # flipped: the memory of `flips`
 
     def __cinit__(self):
         cdef Journal journal = Journal()
         self.rows = Buffer(journal, sizeof(int32_t))
         self.verdicts = Buffer(journal, sizeof(uint64_t))
         self.places = Buffer(journal, sizeof(int32_t))
+        self.flipped = Buffer(journal, sizeof(int32_t), FLIPS_LIMIT)
+        self.flips.rows = <int32_t*>self.flipped.data
         self.epoch = -1
 
     cdef int set(self, int32_t row, uint64_t verdict) except -1:
@@ -139,6 +152,8 @@ cdef class Judgements:
         self.rows.reserve(self.n + 1)
         verdicts, rows = <uint64_t*>self.verdicts.data, <int32_t*>self.rows.data
         places = <int32_t*>self.places.data
+        if (verdict != 0) != (verdicts[row] != 0):
+            _note_flip(self, row)
         if verdict and not verdicts[row]:
             rows[self.n], places[row] = row, self.n
             self.n += 1
@@ -152,9 +167,18 @@ cdef class Judgements:
         """The verdict of a row, 0 where it does not reject the pod."""
         return (<uint64_t*>self.verdicts.data)[row] if row < self.verdicts.capacity else 0
 
-    cdef void clear(self) noexcept nogil:
+    cdef int clear(self) except -1:
         """Forget every verdict."""
         cdef int32_t at
         for at in range(self.n):
+            _note_flip(self, (<int32_t*>self.rows.data)[at])
             (<uint64_t*>self.verdicts.data)[(<int32_t*>self.rows.data)[at]] = 0
         self.n = 0
+
+
+cdef int _note_flip(Judgements judgements, int32_t row) except -1:
+    if judgements.flips.n == FLIPS_LIMIT:
+        judgements.flips.n = MANY
+    if judgements.flips.n != MANY:
+        (<int32_t*>judgements.flipped.data)[judgements.flips.n] = row
+        judgements.flips.n += 1

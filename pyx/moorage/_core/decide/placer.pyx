@@ -44,6 +44,8 @@ cdef class Placer:
     cdef ClusterState state
     cdef int32_t placed
     cdef readonly int32_t unplaced
+    cdef const char* nominated  # [row] whether pods are nominated there; NULL: nowhere
+    cdef bint is_beside_nominated  # the last pod of a run was placed on such a row
     cdef Buffer searches  # of the runs that are placed together
 
     def __cinit__(self, ClusterState state not None, Plan plan not None, tie_break, percentage=0, seed=0):
@@ -190,6 +192,7 @@ cdef class Placer:
         cdef int32_t at = first, begin = first, entered = first, each = batch.span_at(first), base = each
         cdef ClassSearch** searches = <ClassSearch**>self.searches.data
         cdef bint is_new
+        self.nominated = NULL
         while at < end:
             self.decider._begin_run(end - at)
             with nogil:
@@ -250,8 +253,11 @@ cdef class Placer:
         return not known
 
     cdef int32_t _run(self, ClassSearch* one, int32_t* rows, int32_t n) noexcept nogil:
-        """Place equal pods until one fits nowhere, or a plugin fails. Returns how many were placed."""
+        """Place equal pods until one fits nowhere, a plugin fails, or one is on a row with nominated pods.
+        Returns how many were placed."""
+        cdef const char* nominated = self.nominated
         cdef int32_t placed, at
+        self.is_beside_nominated = False
         for placed in range(n):
             at = self.decider._choose(one, n - placed - 1)
             if at < 0:
@@ -259,6 +265,9 @@ cdef class Placer:
             rows[placed] = one.search.order[at]
             self._put(one, rows[placed])
             one.failed = -1
+            if nominated and nominated[rows[placed]]:
+                self.is_beside_nominated = True
+                return placed + 1
         return n
 
     cdef int32_t _run_on_node(self, ClassSearch* one, int32_t pinned, int32_t* rows,
@@ -317,14 +326,10 @@ cdef class Placer:
         self.search.states.in_use = {one}
         if not is_new:
             self.placed, self.search.found.evaluated = 0, self.state.view.size
-        elif one.shape.ports or self.search.nominations.rows or self.search.plan.needs_python:
+        elif one.shape.ports or self.search.plan.needs_python or self._must_judge_each():
             self.placed = self._place_each(span, out.data + first, end - first)
         else:
-            self.state.domains.refresh()
-            self.decider._count(one, span.pod_class)
-            self.decider._begin_run(end - first)
-            with nogil:
-                self.placed = self._run(&one.c, out.data + first, end - first)
+            self.placed = self._place_together(span, one, out.data + first, end - first)
         at = first + self.placed
         sink.enter(batch, out, first, at)
         if at == end or self.decider.failed:
@@ -337,6 +342,26 @@ cdef class Placer:
             self._skip(1 + at - end)
             return at
         return end
+
+    cdef bint _must_judge_each(self) noexcept:
+        """Whether each placement may change what filters say of nodes with their nominated pods: terms count
+        pods of all rows, and what plugins outside the core look at is not known."""
+        return self.search.nominations.rows and (self.search.terms is not None or self.search.plan.externals)
+
+    cdef int32_t _place_together(self, const PodSpan* span, ClassState one, int32_t* rows,
+                                 int32_t n) except -1:
+        """A run in which a placement changes the row alone, and what nominated pods leave of that row."""
+        cdef int32_t placed = 0
+        self.state.domains.refresh()
+        self.decider._count(one, span.pod_class)
+        self.decider._begin_run(n)
+        while True:
+            self.nominated = self.search.nominations.has_pods.data if self.search.nominations.rows else NULL
+            with nogil:
+                placed += self._run(&one.c, rows + placed, n - placed)
+            if placed == n or not self.is_beside_nominated:
+                return placed
+            one = self.decider._ready(span.pod_class, span.node_name, span.pinned)
 
     cdef int32_t _place_each(self, const PodSpan* span, int32_t* rows, int32_t n) except -1:
         """A run in which each placement may move memory, change more than the row, or ask Python."""

@@ -17,16 +17,15 @@ cdef class Search:
     cdef mr_search search
     cdef mr_found found
     cdef object held
-    cdef Buffer positions, totals, rows, scratch, lanes, seen, restricted, nominated, view_pointers
+    cdef Buffer positions, totals, rows, scratch, lanes, seen, restricted, view_pointers
     cdef View listing, placement  # the nodes that are searched: those of the view, or of a placement
     cdef bint in_placement, leaves_out_nominated
-    cdef dict fixed_ok, judgements
+    cdef dict fixed_ok
     cdef int32_t wanted_threads, shared_from
     cdef Terms terms
     cdef list views  # NativeView
     cdef readonly ClassStates states
     cdef Nominations nominations
-    cdef Judgements judged
     cdef public object node_names, invalid_score, on_nominated, nominator
 
     cdef int _prepare(self, int32_t pod_class, int32_t node_name, int32_t pinned) except -1

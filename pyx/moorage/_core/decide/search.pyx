@@ -18,7 +18,6 @@ from moorage._core.decide.native_plugin cimport NativeExternal, NativeView
 from moorage._core.settings cimport within
 
 cdef enum:
-    JUDGED_CLASSES = 1 << 8  # whose verdicts with nominated pods are kept
     PARALLEL_FROM = 20_000  # nodes; below, to wake a thread costs more than it does
     PLAIN = 20  # times as many, where a node costs a nanosecond
 
@@ -71,10 +70,8 @@ cdef class Search:
         self.shared_from = PARALLEL_FROM
         self.restricted = Buffer(journal, sizeof(int32_t))
         self.listing = state.view
-        self.nominated = Buffer(journal, sizeof(mr_nominated))
         self._make_views()
         self.states = ClassStates(state.classes)
-        self.judgements = {}
         self.nominations = Nominations(state)
         self.invalid_score = _invalid_score
 
@@ -138,7 +135,7 @@ cdef class Search:
         self.search.pod.node_name = node_name
         self.search.pod.pinned_name = pinned
         self.search.pod.ignored = self.plan.ignored_of(shape)
-        self.search.n_nominated = 0
+        self.search.nominated = NULL
         self.state.view.refresh()
         if self.in_placement:
             self.listing.follow_usage()
@@ -147,7 +144,7 @@ cdef class Search:
         for view in self.views:
             view.set_pod(pod_class)
         self._point(shape)
-        if self.nominations.rows and not self.leaves_out_nominated:
+        if not self.leaves_out_nominated:
             _judge_nominated(self, pod_class)
         if self.node_names is not None:
             _restrict(self, self.node_names, 0)
@@ -155,8 +152,6 @@ cdef class Search:
             _restrict(self, None, pinned)
         elif shape.node_names is not None:
             _restrict(self, shape.node_names, 0)
-        if self.nominations.rows and not self.leaves_out_nominated:
-            _place_nominated(self)
 
     cdef int _point(self, Shape shape) except -1:
         """Take the addresses of everything that the search reads; the memory may have moved."""
@@ -250,9 +245,9 @@ cdef class Search:
         cdef int32_t at
         self._prepare(pod_class, node_name, pinned)
         cdef uint64_t[::1] out = _verdicts(self, ALL)
-        for at in range(self.search.n_nominated):
-            if self.search.nominated[at].verdict:
-                out[self.search.nominated[at].position] = self.search.nominated[at].verdict
+        if self.search.nominated:
+            for at in range(self.search.n):
+                out[at] = self.search.nominated[self.search.order[at]] or out[at]
         return self._searched(), np.asarray(out[:self.search.n])
 
     def verdict(self, int32_t row, int32_t pod_class, int32_t node_name=0, int32_t pinned=0,
@@ -266,8 +261,8 @@ cdef class Search:
             self._prepare(pod_class, node_name, pinned)
         finally:
             self.leaves_out_nominated = False
-        if nominated and self.nominations.rows and self.judged.get(row):
-            return self.judged.get(row)
+        if self.search.nominated and self.search.nominated[row]:
+            return self.search.nominated[row]
         if mr_verdicts(&self.search, ALL, &row, 1, &out):
             self._raise_failure()
         return out
@@ -275,14 +270,14 @@ cdef class Search:
     def filter_verdicts(self, str plugin not None, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
         """What one filter of the plan alone says of every searched node: (rows, reason bits, 0 where it
         passes). Of a node that only nominated pods make unfit, the filter that rejects it then."""
-        cdef int32_t place = <int32_t>self.plan.filters.index(plugin), at, position
+        cdef int32_t place = <int32_t>self.plan.filters.index(plugin), at
         cdef uint64_t verdict
         self._prepare(pod_class, node_name, pinned)
         cdef uint64_t[::1] out = _verdicts(self, <uint64_t>1 << place)
-        for at in range(self.search.n_nominated):
-            position, verdict = self.search.nominated[at].position, self.search.nominated[at].verdict
-            if verdict >> MR_VERDICT_SHIFT == <uint64_t>place + 1 and not out[position]:
-                out[position] = verdict
+        for at in range(self.search.n if self.search.nominated else 0):
+            verdict = self.search.nominated[self.search.order[at]]
+            if verdict >> MR_VERDICT_SHIFT == <uint64_t>place + 1 and not out[at]:
+                out[at] = verdict
         return self._searched(), np.asarray(out[:self.search.n]) & np.uint64(MR_REASONS | MR_UNRESOLVABLE)
 
     def searched_rows(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
@@ -501,40 +496,46 @@ cdef tuple _scores(Search search, int32_t kernel, const int32_t[::1] rows):
 
 
 cdef int _judge_nominated(Search search, int32_t pod_class) except -1:
-    cdef Judgements one = _judgements_of(search, pod_class)
+    """Bring the verdicts with nominated pods up to date, and point the search at them."""
+    cdef const mr_pod* pod = &search.search.pod
+    cdef ClassState owner = search.states.get(pod_class, pod.node_name, pod.pinned_name)
+    cdef Judgements one = owner.judgements
+    if search.nominations.rows:
+        one = owner.judge()
+        one.verdicts.reserve(search.state.table.used)
+        search.nominations.has_pods.reserve(search.state.table.used)
+        _judge_rows(search, one, pod_class)
+    elif one is None or not one.n:
+        return 0
+    else:
+        one.clear()
+        one.epoch = -1
+    if one.n:
+        search.search.nominated = <const uint64_t*>one.verdicts.data
+
+
+cdef int _judge_rows(Search search, Judgements one, int32_t pod_class) except -1:
+    """Judge the rows whose verdicts may have changed since the last time."""
     cdef dict rows = search.nominations.rows
     cdef int32_t row
     cdef int64_t at, head = search.state.log.head, last = search.state.log.capacity - 1
-    search.judged = one
     if search.terms is not None:
         search.terms.c.affinity_off = mr_inter_pod_skips(&search.terms.c)
     if _can_follow_judgements(search, one):
         for row in search.nominations.changed[one.cursor:]:
-            _judge_row(search, row, pod_class)
+            _judge_row(search, one, row, pod_class)
         for at in range(one.log_cursor, head):
             row = search.state.log.id[at & last]
             if search.state.log.kind[at & last] < LOG_ORDER and row in rows:
-                _judge_row(search, row, pod_class)
+                _judge_row(search, one, row, pod_class)
     else:
         one.clear()
         for row in rows:
-            _judge_row(search, row, pod_class)
+            _judge_row(search, one, row, pod_class)
     if search.terms is not None:
         search.terms.c.affinity_off = False
     one.epoch, one.cursor, one.terms = search.nominations.epoch, len(search.nominations.changed), search.terms
     one.log_cursor = head
-
-
-cdef Judgements _judgements_of(Search search, int32_t pod_class):
-    """What is kept for pods like the one that the search is about."""
-    key = pod_class, search.search.pod.node_name, search.search.pod.pinned_name
-    one = search.judgements.pop(key, None)
-    if one is None:
-        one = Judgements()
-        if len(search.judgements) >= JUDGED_CLASSES:
-            del search.judgements[next(iter(search.judgements))]
-    search.judgements[key] = one  # the last one is the one used last
-    return one
 
 
 cdef bint _can_follow_judgements(Search search, Judgements one) except -1:
@@ -546,37 +547,17 @@ cdef bint _can_follow_judgements(Search search, Judgements one) except -1:
     return not search.state.log.lost(one.log_cursor)
 
 
-cdef int _judge_row(Search search, int32_t row, int32_t pod_class) except -1:
+cdef int _judge_row(Search search, Judgements one, int32_t row, int32_t pod_class) except -1:
     cdef Shape shape = search.state.classes.shape(pod_class)
     cdef uint64_t verdict
     cdef list pods = [pod for pod, _ in search.nominations.before(row, shape.c.priority)]
     if not pods:
-        return search.judged.set(row, 0)
+        return one.set(row, 0)
     if _is_plain(search, pods):
         _judge_plain(search, row, pods, &verdict)
     elif _judge(search, pod_class, row, [(row, [], pods)], None, ALL, search.on_nominated, &verdict):
         search._raise_failure()
-    return search.judged.set(row, verdict)
-
-
-cdef int _place_nominated(Search search) except -1:
-    """From rows to positions in the searched list; nodes outside of it, and those that their nominated
-    pods make no difference to, do not count."""
-    cdef bint is_whole = search.search.columns == &search.state.view.columns
-    cdef const int32_t* positions = <int32_t*>search.state.view.position.data
-    cdef const int32_t* rows = <int32_t*>search.judged.rows.data
-    cdef const uint64_t* verdicts = <uint64_t*>search.judged.verdicts.data
-    cdef mr_nominated* out
-    cdef int32_t at, place, kept = 0
-    search.nominated.reserve(search.judged.n)
-    out = <mr_nominated*>search.nominated.data
-    for at in range(search.judged.n):
-        place = positions[rows[at]] - 1 if is_whole else search._place_of(rows[at])
-        if place >= 0:
-            out[kept].position, out[kept].verdict = place, verdicts[rows[at]]
-            kept += 1
-    search.search.nominated = out
-    search.search.n_nominated = kept
+    return one.set(row, verdict)
 
 
 # ---- what if

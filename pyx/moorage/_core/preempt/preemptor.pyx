@@ -513,9 +513,9 @@ cdef class Preemptor(DryRuns):
         while at < search.n:  # Cython loops in Python over a range with a variable step
             mr_status_block(search, &local, at, min(MR_BLOCK, search.n - at), codes + at)
             at += MR_BLOCK
-        for at in range(search.n_nominated):
-            if search.nominated[at].verdict:
-                codes[search.nominated[at].position] = _code(search.nominated[at].verdict)
+        for at in range(search.n if search.nominated else 0):
+            if search.nominated[search.order[at]]:
+                codes[at] = _code(search.nominated[search.order[at]])
         mr_outcomes_begin(&self.outcomes.c)
         return 0
 
@@ -528,8 +528,8 @@ cdef class Preemptor(DryRuns):
             return 0
         at = (<int32_t*>self.state.view.position.data)[row] - 1
         if at >= 0:
-            if self.search.nominations.rows:
-                verdict = self.search.judged.get(row)
+            if search.nominated:
+                verdict = search.nominated[row]
             if not verdict:
                 verdict = mr_verdict(search.plan, search.cluster, search.shape, &search.pod, row)
             mr_outcomes_set_code(&self.outcomes.c, at, _code(verdict))

@@ -257,13 +257,13 @@ def test_it_is_kept_back_from_within_only() -> None:
     one = full(victim("v", cpu=4))
     plugin = next(p for p in one.profile.plugins if isinstance(p, DefaultPreemption))
     seen: list[Status | None] = []
-    delete = one.client.delete
+    evict = one.client.evict
 
     def spy(*arguments: Any) -> Any:
         seen.append(plugin.pre_enqueue(preemptor()))
-        return delete(*arguments)
+        return evict(*arguments)
 
-    one.client.delete = spy  # type: ignore[method-assign]
+    one.client.evict = spy  # type: ignore[method-assign]
     one.context.schedule_one(preemptor())
     assert [str(status) for status in seen] == ["waiting for the preemption for this pod to be finished"]
     assert plugin.pre_enqueue(preemptor()) is None

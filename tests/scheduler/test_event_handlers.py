@@ -11,6 +11,7 @@ from tests.queue.ask import thing
 from tests.queue.make import Clock
 
 from moorage.framework.plugin.interface import NominatingInfo
+from moorage.objects.model.meta import Condition
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod, PodSchedulingGate
 from moorage.queue import SchedulingQueue
@@ -101,6 +102,43 @@ def test_assigned_pods(one: Scheduler) -> None:
     assert labels() == ["AssignedPodUpdate"]
     write(one, with_status(pod("p", on="n", labels={"a": "b"}, scheduler_name="other"), phase="Failed"))
     assert seen() == [("AssignedPodDelete", "p", "", False)]
+
+
+def test_evicted_pods_are_removed_in_one_step(one: Scheduler) -> None:
+    write(one, node("n"))
+    for name in ("p", "q", "r"):
+        write(one, pod(name, on="n"))
+    one.queue.nominator.put(pod("q"), "n")
+    for name in ("p", "q"):
+        one.client.evict(one.client.get(Pod, name, "default"), Condition(type="DisruptionTarget"))
+    one.client.update(with_status(one.client.get(Pod, "r", "default"), phase="Running"))
+    seen()
+    handled = []
+    on_run = one.pods.on_run
+
+    def note(notices: Any) -> int:
+        handled.append(on_run(notices))
+        return handled[-1]
+
+    one.pods.on_run = note  # type: ignore[method-assign]
+    one.sync()
+    updates = [("AssignedPodUpdate", name, name, False) for name in ("p", "q")]
+    deletions = [("AssignedPodDelete", name, "", False) for name in ("p", "q")]
+    assert seen() == [*updates, *deletions, ("AssignedPodUpdate", "r", "r", False)]
+    assert handled == [4]
+    assert [one.cache.state.has_pod(pod(name)) for name in ("p", "q", "r")] == [False, False, True]
+    assert not one.queue.nominator
+
+
+@pytest.mark.parametrize("how", ["other pod", "finished", "moved", "only changed"])
+def test_only_a_change_on_a_node_and_the_deletion_of_that_pod_are_one_step(one: Scheduler, how: str) -> None:
+    old = pod("p", on="n")
+    new = with_status(old, phase="Failed" if how == "finished" else "Running")
+    if how == "moved":
+        new = replace(new, spec=replace(new.spec, node_name="m"))
+    last = pod("q", on="n") if how == "other pod" else new
+    after = (last, new, False) if how == "only changed" else (last, None, False)
+    assert one.pods.on_run([(old, new, False), after]) == 0
 
 
 def test_a_pod_that_somebody_binds_leaves_the_queue(one: Scheduler) -> None:

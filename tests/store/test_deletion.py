@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.store.informers.handlers import Recorder
 from tests.store.test_store import pod, refused
 
-from moorage.objects.model.meta import ObjectMeta
+from moorage.objects.model.meta import Condition, ObjectMeta, with_condition
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.workload import ReplicaSet
 from moorage.store import (
@@ -19,6 +19,7 @@ from moorage.store import (
     InvalidObjectError,
     NotFoundError,
     ObjectStore,
+    patch_pod_status,
 )
 
 NOW, LATER = "1970-01-01T00:01:40Z", "1970-01-01T00:02:10Z"
@@ -50,6 +51,39 @@ def events(store: ObjectStore, since: str = "2") -> list[tuple[str, str, tuple[s
 
 def gone(store: ObjectStore) -> bool:
     return store.list(Pod)[0] == []
+
+
+# ---- eviction ----
+
+
+@pytest.mark.parametrize("finalizers", [(), ("f",)])
+@pytest.mark.parametrize("status", ["", "True", "False"])
+def test_an_eviction_is_a_change_of_the_status_and_a_deletion(
+    finalizers: tuple[str, ...], status: str
+) -> None:
+    target = Condition(type="DisruptionTarget", status="True", reason="PreemptionByScheduler")
+    known = replace(target, status=status, last_transition_time=NOW)
+    contents = []
+    for evicts in (True, False):
+        store = a_store(*finalizers)
+        if status:
+            store.patch_pod_status(held(store), None, [known])
+        if evicts:
+            assert store.evict(held(store), target)
+        else:
+            conditions = with_condition(held(store).status.conditions, target)
+            patch_pod_status(store, held(store), replace(held(store).status, conditions=conditions))
+            delete(store)
+        contents.append((store.watch(Pod, resource_version="1").poll(), store.list(Pod)))
+    assert contents[0] == contents[1]
+    assert gone(store) != bool(finalizers)
+
+
+def test_only_the_pod_that_is_meant_is_evicted() -> None:
+    store = a_store()
+    assert not store.evict(with_meta(held(store), uid="other"), Condition())
+    assert not store.evict(with_meta(held(store), name="other"), Condition())
+    assert not gone(store)
 
 
 # ---- preconditions ----

@@ -17,7 +17,7 @@ from moorage.framework import FrameworkHandle, NominatingInfo, Status, as_status
 from moorage.framework.runtime.preempt_handle import PreemptHandle
 from moorage.objects import Pod, PodGroup
 from moorage.objects.model.meta import Condition, with_condition
-from moorage.store import ApiError, NotFoundError, patch_pod_status
+from moorage.store import ApiError, NotFoundError, ObjectStore, patch_pod_status
 
 from .eligibility import BY_SCHEDULER, DISRUPTION_TARGET
 from .eviction_units import priority_of
@@ -152,19 +152,22 @@ def _fail_in_memory(handle: FrameworkHandle, victim: Pod, plugin_name: str) -> b
 
 def _delete(handle: FrameworkHandle, preemptor: Pod | PodGroup, victim: Pod) -> bool:
     """Delete a pod; false if it has been deleted meanwhile."""
+    name = preemptor.spec.scheduler_name if isinstance(preemptor, Pod) else ""
+    if not name and handle.framework is not None:
+        name = handle.framework.profile.scheduler_name
+    client, condition = handle.client, _disruption_target(name, preemptor.kind)
+    if isinstance(client, ObjectStore):
+        return client.evict(victim, condition) or _remove_from_cache(handle, victim)
     try:
-        current = handle.client.get(Pod, victim.name, victim.namespace)
+        current = client.get(Pod, victim.name, victim.namespace)
     except NotFoundError:
         return _remove_from_cache(handle, victim)
     if current.metadata.uid != victim.metadata.uid:
         return _remove_from_cache(handle, victim)
     try:
-        name = preemptor.spec.scheduler_name if isinstance(preemptor, Pod) else ""
-        if not name and handle.framework is not None:
-            name = handle.framework.profile.scheduler_name
-        conditions = with_condition(current.status.conditions, _disruption_target(name, preemptor.kind))
-        patch_pod_status(handle.client, current, replace(current.status, conditions=conditions))
-        handle.client.delete(Pod, victim.name, victim.namespace)
+        conditions = with_condition(current.status.conditions, condition)
+        patch_pod_status(client, current, replace(current.status, conditions=conditions))
+        client.delete(Pod, victim.name, victim.namespace)
     except NotFoundError:
         return False
     return True

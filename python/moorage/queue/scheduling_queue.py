@@ -489,20 +489,20 @@ class SchedulingQueue:
                 infos.append(info)
         return sorted(infos, key=lambda info: info.order)
 
-    def move_all_for_each(self, event: ClusterEvent, news: Iterable[Any]) -> None:
-        """Call `move_all_to_active_or_backoff_queue` for the same event of several new objects.
+    def move_all_for_each(self, event: ClusterEvent, changes: Iterable[tuple[Any, Any]]) -> None:
+        """Call `move_all_to_active_or_backoff_queue` for the same event of several objects.
 
         Parameters
         ----------
         event : ClusterEvent
-        news : iterable of object
-            In the order of their events.
+        changes : iterable of (object or None, object or None)
+            Each object before and after, in the order of their events.
         """
         with self._lock:
             may_move, rejections = self.hints.may_move, self._places.unschedulable.by_rejection
             if self._in_flight or [one for one in rejections if may_move(one, event)]:
-                for new in news:
-                    self.move_all_to_active_or_backoff_queue(event, None, new)
+                for old, new in changes:
+                    self.move_all_to_active_or_backoff_queue(event, old, new)
 
     def _sweep(self, infos: Iterable[QueuedPodInfo], event: ClusterEvent, old: Any, new: Any) -> None:
         moved = False

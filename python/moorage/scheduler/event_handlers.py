@@ -72,6 +72,18 @@ logger = logging.getLogger("moorage.scheduler")
 T = TypeVar("T", bound=Object)
 
 
+def is_update_on_node(old: Pod | None, new: Pod) -> bool:
+    """Whether a notice reports a change of a pod that is on a node and has not finished."""
+    return (
+        old is not None
+        and bool(old.spec.node_name)
+        and old.spec.node_name == new.spec.node_name
+        and old.metadata.uid == new.metadata.uid
+        and old.status.phase not in FINISHED
+        and new.status.phase not in FINISHED
+    )
+
+
 def last_state(deleted: T | DeletedFinalStateUnknown[T]) -> T:
     """Return the object of a deletion event, or its last known state."""
     return deleted.obj if isinstance(deleted, DeletedFinalStateUnknown) else deleted
@@ -200,31 +212,59 @@ class PodHandler:
     def on_run(self, notices: Iterable[Notice[Pod]]) -> int:
         """Process the first notices in one step (see `RunHandler`).
 
-        They must be new pods without a node, or assumed pods whose binding is reported.
+        They must be new pods without a node, assumed pods whose binding is reported, or pods on nodes that
+        are changed and then deleted, as victims of preemption are.
         """
-        is_assumed, ages = self.cache.state.is_assumed_pod, self.ages
-        added, bound = list[Pod](), list[Pod]()
+        return self._on_new_pods(notices) or self._on_bound_pods(notices) or self._on_evicted_pods(notices)
+
+    def _on_new_pods(self, notices: Iterable[Notice[Pod]]) -> int:
+        ages, pods = self.ages, list[Pod]()
+        if ages is None or self.queue.groups_pods:
+            return 0
         for old, new, _ in notices:
-            if new is None or new.status.phase in FINISHED:
+            if old is not None or new is None or new.status.phase in FINISHED:
                 break
-            if old is None:
-                alone = ages is None or self.queue.groups_pods
-                if bound or alone or new.spec.node_name or not self.is_ours(new):
-                    break
-                added.append(new)
-            else:
-                if added or old.spec.node_name or not new.spec.node_name or not is_assumed(new):
-                    break
-                if old.metadata.uid != new.metadata.uid:
-                    break
-                bound.append(new)
-        if ages is not None and added:
-            self.queue.add_infos(map(ages.entry, added))  # one by one: each pod may advance the clock
-        if bound:
-            self._leave(*bound)
-            self.cache.confirm_pods(bound)
-            self.queue.move_all_for_each(ASSIGNED_POD_ADD, bound)
-        return len(added) or len(bound)
+            if new.spec.node_name or not self.is_ours(new):
+                break
+            pods.append(new)
+        if pods:
+            self.queue.add_infos(map(ages.entry, pods))  # one by one: each pod may advance the clock
+        return len(pods)
+
+    def _on_bound_pods(self, notices: Iterable[Notice[Pod]]) -> int:
+        is_assumed, pods = self.cache.state.is_assumed_pod, list[Pod]()
+        for old, new, _ in notices:
+            if old is None or new is None or new.status.phase in FINISHED:
+                break
+            if old.spec.node_name or not new.spec.node_name or not is_assumed(new):
+                break
+            if old.metadata.uid != new.metadata.uid:
+                break
+            pods.append(new)
+        if pods:
+            self._leave(*pods)
+            self.cache.confirm_pods(pods)
+            self.queue.move_all_for_each(ASSIGNED_POD_ADD, ((None, pod) for pod in pods))
+        return len(pods)
+
+    def _on_evicted_pods(self, notices: Iterable[Notice[Pod]]) -> int:
+        """The cache does not take over a change that a deletion follows."""
+        found, queue, each = list[Pod](), self.queue, iter(notices)
+        for (old, new, _), (last, none, _) in zip(each, each, strict=False):
+            if new is None or none is not None or not is_update_on_node(old, new):
+                break
+            if isinstance(last, DeletedFinalStateUnknown) or last.metadata.uid != new.metadata.uid:
+                break
+            if queue.is_listening():
+                for event in pod_update_events(old, new):
+                    queue.move_all_to_active_or_backoff_queue(event, old, new)
+            found.append(last)
+        if found:
+            self._leave(*found)
+            with self.cache.lock:
+                removed = [self._discard(pod) or pod for pod in found]
+            queue.move_all_for_each(ASSIGNED_POD_DELETE, ((pod, None) for pod in removed))
+        return 2 * len(found)
 
     def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
         """Add a pod to the cache or to the queue."""
@@ -307,17 +347,23 @@ class PodHandler:
     def _remove(self, pod: Pod, was_assigned: bool) -> bool:
         """Remove a pod from its node; whether other pods may profit, because it was on a node."""
         with self.cache.lock:
-            cached, is_assumed = None, False
-            if self.cache.state.has_pod(pod):
-                cached, is_assumed = self.cache.get_pod(pod), self.cache.is_assumed_pod(pod)
-                if not (is_assumed and self.reject_waiting(pod.metadata.uid)):
-                    # The binding cycle forgets a pod that waits on Permit.
-                    self.cache.discard_pod(cached)
-        if cached is None and not was_assigned:
+            is_known = self.cache.state.has_pod(pod)
+            assumed = self._discard(pod)
+        if not (is_known or was_assigned):
             return False
-        deleted = cached if cached is not None and is_assumed else pod
-        self.queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, deleted, None)
+        self.queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, assumed or pod, None)
         return True
+
+    def _discard(self, pod: Pod) -> Pod | None:
+        """Remove a pod from the cache, if it is there; the cache's object of an assumed one."""
+        state = self.cache.state
+        if not state.has_pod(pod):
+            return None
+        cached, is_assumed = state.get_pod(pod), state.is_assumed_pod(pod)
+        if not (is_assumed and self.reject_waiting(pod.metadata.uid)):
+            # The binding cycle forgets a pod that waits on Permit.
+            self.cache.discard_pod(cached)
+        return cached if is_assumed else None
 
     def _nomination_ended(self, pod: Pod) -> None:
         """Move the pods of at most a pod's priority: the node that was reserved for it may serve them."""

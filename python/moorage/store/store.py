@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from moorage.objects import Object, Pod
 from moorage.objects.model.meta import Condition as PodCondition
+from moorage.objects.model.meta import with_condition
 from moorage.objects.workloads.naming import generated_names
 
 from . import deletion
@@ -408,13 +409,36 @@ class ObjectStore:
         with self._lock:
             found = self._tables.find(kind, _key(name, namespace))
             deletion.check_preconditions(found, uid, resource_version)
-            meta = deletion.marked(found.metadata, self._clock(), grace_period_seconds or 0)
-            if deletion.is_awaited(meta):
-                last = self._replace(found, replace(found, metadata=meta))
-            else:
-                last = self._tables.record("DELETED", found, found, {})
+            last = self._delete(found, grace_period_seconds or 0)
             self._changed.notify_all()
         return last
+
+    def evict(self, pod: Pod, condition: PodCondition) -> bool:
+        """Add a condition to a pod, then delete it, as a scheduler evicts a victim; nobody writes in between.
+
+        Parameters
+        ----------
+        pod : Pod
+            Its name, namespace and UID count.
+        condition : Condition
+            Replaces the one of its type, or is appended.
+
+        Returns
+        -------
+        bool
+            False if there is no such pod.
+        """
+        with self._lock:
+            current = self._tables[Pod].objects.get(pod.key)
+            if current is None or current.metadata.uid != pod.metadata.uid:
+                return False
+            conditions = with_condition(current.status.conditions, condition)
+            if conditions != current.status.conditions:
+                status = replace(current.status, conditions=conditions)
+                current = self._tables.record("MODIFIED", current, current, {}, status=status)
+            self._delete(current, 0)
+            self._changed.notify_all()
+        return True
 
     def bind(self, pod: Pod, node: str) -> None:
         """Bind a pod to a node, as the subresource ``pods/binding`` does (kube-apiserver v1.36).
@@ -504,6 +528,14 @@ class ObjectStore:
             deleted = self._tables.record("DELETED", current, current, {})
             return with_version(obj, deleted.metadata.resource_version)
         return self._replace(current, obj)
+
+    def _delete(self, current: T, grace: int) -> T:
+        """Remove an object, or mark it where finalizers or a grace period delay that."""
+        if grace or current.metadata.finalizers:
+            meta = deletion.marked(current.metadata, self._clock(), grace)
+            if deletion.is_awaited(meta):
+                return self._replace(current, replace(current, metadata=meta))
+        return self._tables.record("DELETED", current, current, {})
 
     def _replace(self, current: T, obj: T) -> T:
         """Store `obj` in the place of `current`, if that changes something."""

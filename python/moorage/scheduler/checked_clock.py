@@ -19,6 +19,8 @@ def checked(clock: Callable[[], float]) -> Callable[[], float]:
             seconds: Any = clock()
         except Exception as error:
             raise ClockError(f"clock raised {type(error).__name__}: {error}") from error
+        if type(seconds) is float and -MOST <= seconds <= MOST:
+            return seconds
         if not (issubclass(type(seconds), Real) and abs(seconds) <= MOST):
             raise ClockError(f"clock said {seconds!r}, which is no number of seconds up to {MOST:g}")
         return float(seconds)

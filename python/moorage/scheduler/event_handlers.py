@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from itertools import chain
+from itertools import chain, groupby
+from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
 from moorage.cache import ClusterCache, SchedulerCache
@@ -249,17 +250,20 @@ class PodHandler:
 
     def _on_evicted_pods(self, notices: Iterable[Notice[Pod]]) -> int:
         """The cache does not take over a change that a deletion follows."""
-        found, queue, each = list[Pod](), self.queue, iter(notices)
+        found, changes, queue = list[Pod](), list[tuple[Pod, Pod]](), self.queue
+        each = iter(notices)
         for (old, new, _), (last, none, _) in zip(each, each, strict=False):
             if new is None or none is not None or not is_update_on_node(old, new):
                 break
             if isinstance(last, DeletedFinalStateUnknown) or last.metadata.uid != new.metadata.uid:
                 break
-            if queue.is_listening():
-                for event in pod_update_events(old, new):
-                    queue.move_all_to_active_or_backoff_queue(event, old, new)
+            changes.append((old, new))
             found.append(last)
         if found:
+            if queue.is_listening():
+                events = ((event, one) for one in changes for event in pod_update_events(*one))
+                for event, same in groupby(events, itemgetter(0)):
+                    queue.move_all_for_each(event, (one for _, one in same))
             self._leave(*found)
             with self.cache.lock:
                 removed = [self._discard(pod) or pod for pod in found]

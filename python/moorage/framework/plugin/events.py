@@ -292,7 +292,7 @@ def _conditions(node: Node) -> Mapping[str, str]:
 
 def _is_scaled_down(old: Pod, new: Pod) -> bool:
     """Whether a request is lower or removed, by the allocated resources."""
-    if old.spec == new.spec and _resizes(old) == _resizes(new):
+    if (old.spec is new.spec or old.spec == new.spec) and _resizes(old) == _resizes(new):
         return False
     now = pod_requests(new)
     return any(

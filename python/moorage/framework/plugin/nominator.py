@@ -51,15 +51,32 @@ class PodNominator:
             The node. Without it, or where it is `noop`, the node of the pod's own status, if that has one.
         """
         with self.lock:
+            has_own = info is None or info.noop
+            node = pod.status.nominated_node_name if has_own else info.nominated_node_name
+            is_put = (node or not has_own) and self._is_current(pod)
+            if is_put and node and self._replace(pod, node):
+                return
             self.delete_nominated_pod_if_exists(pod)
-            if info is None or info.noop:
-                node = pod.status.nominated_node_name
-                if not node:
-                    return
-            else:
-                node = info.nominated_node_name
-            if self._is_current(pod):
+            if is_put:
                 self.put(pod, node)
+
+    def _replace(self, pod: Pod, node: str) -> bool:
+        """Replace the pod that was nominated last to a node by a later state, if no filter tells them apart.
+
+        Returns whether it was replaced.
+        """
+        uid = pod.metadata.uid
+        if self.nodes.get(uid) != node:
+            return False
+        pods = self._pods[node]
+        before, meta = pods[uid].metadata, pod.metadata
+        is_last = next(reversed(pods)) == uid
+        if not is_last or pods[uid].spec is not pod.spec or before.labels != meta.labels:
+            return False
+        if before.deletion_timestamp != meta.deletion_timestamp:
+            return False
+        pods[uid] = pod
+        return True
 
     def put(self, pod: Pod, node: str) -> None:
         """Nominate a pod that has no nomination, without asking `is_current`.
@@ -130,7 +147,8 @@ class PodNominator:
             if not old.status.nominated_node_name and not new.status.nominated_node_name:
                 node = self.nodes.get(old.metadata.uid)
                 nomination = None if node is None else NominatingInfo(node)
-            self.delete_nominated_pod_if_exists(old)
+            if old.metadata.uid != new.metadata.uid:
+                self.delete_nominated_pod_if_exists(old)
             self.add_nominated_pod(new, nomination)
 
     def nominated_pods_for_node(self, node_name: str) -> list[Pod]:

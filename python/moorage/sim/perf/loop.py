@@ -292,7 +292,9 @@ class Attempts(SchedulerRun):
     def next_batch(self, limit: int) -> tuple[int, bool]:
         """Pop and try up to `limit` pods; returns the number of attempts, and whether any pod was popped."""
         meter, began, measured = self.run.meter, self.run.timer(), 0
-        self.result, self.placed = ScheduleResult(self.scheduler.cache.state, 0), []
+        self.placed, result = [], self.result
+        for part in (result.placements, result.unschedulable, result.evicted, result.skipped):
+            part.clear()
         infos, pods = self.take(limit), meter.pods
         if meter.window is not None and infos:
             runs = Counter(self.run.known[info.pod.key][0] for info in infos)

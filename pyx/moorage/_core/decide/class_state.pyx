@@ -152,18 +152,20 @@ cdef class ClassState:
     cdef int count_nominated(self, dict counts, const int32_t* positions) except -1:
         """Count the verdicts of nodes to which pods are nominated in place of those without these pods."""
         cdef const int32_t* rows = <const int32_t*>self.judgements.rows.data
-        cdef int32_t at, position
-        cdef uint64_t before, now
+        cdef int32_t at, position, same = 0
+        cdef uint64_t before = 0, now = 0, verdict
         for at in range(self.judgements.n):
             position = positions[rows[at]] - 1
             if position < 0:
                 continue
-            before, now = self.histogram.verdicts[position], self.judgements.get(rows[at])
-            if before:
-                counts[before] -= 1
-                if not counts[before]:
-                    del counts[before]
-            counts[now] = counts.get(now, 0) + 1
+            verdict = self.judgements.get(rows[at])
+            if same and (verdict != now or self.histogram.verdicts[position] != before):
+                move_count(counts, before, now, same)
+                same = 0
+            before, now = self.histogram.verdicts[position], verdict
+            same += 1
+        if same:
+            move_count(counts, before, now, same)
 
     cdef int cache_named(self, mr_search* search, int64_t version) except -1:
         """Have the filters that look at names and labels asked once for all rows, if this is not the first
@@ -221,6 +223,15 @@ cdef class ClassState:
         self.c.undo[self.c.n_undo] = one
         self.c.n_undo += 1
         self.undo_bytes += (1 + (counter != NULL)) * (HEADER + buffer.itemsize)
+
+
+cdef int move_count(dict counts, uint64_t before, uint64_t now, int32_t nodes) except -1:
+    """So many nodes have another verdict; 0 is not counted."""
+    if before:
+        counts[before] -= nodes
+        if not counts[before]:
+            del counts[before]
+    counts[now] = counts.get(now, 0) + nodes
 
 
 cdef class ClassStates:

@@ -10,8 +10,9 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, cast
+
+from msgspec.structs import replace
 
 from moorage._core.decide.pod_batch import PodBatch
 from moorage.framework import NominatingInfo

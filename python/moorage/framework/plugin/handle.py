@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
+from msgspec import Struct
+
 from moorage.cache import SchedulerCache, Snapshot
 from moorage.errors import MoorageError
 from moorage.framework.runtime.call import PluginErrors
@@ -47,8 +49,7 @@ class Client(Protocol):
     def delete(self, kind: type[T], name: str, namespace: str = "") -> T: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """One event about an object, as events.k8s.io has it; `type` is Normal or Warning."""
 
     regarding: Object

@@ -51,9 +51,11 @@ class PodNominator:
             The node. Without it, or where it is `noop`, the node of the pod's own status, if that has one.
         """
         with self.lock:
-            has_own = info is None or info.noop
-            node = pod.status.nominated_node_name if has_own else info.nominated_node_name
-            is_put = (node or not has_own) and self._is_current(pod)
+            if info is None or info.noop:
+                node, is_put = pod.status.nominated_node_name, bool(pod.status.nominated_node_name)
+            else:
+                node, is_put = info.nominated_node_name, True
+            is_put = is_put and self._is_current(pod)
             if is_put and node and self._replace(pod, node):
                 return
             self.delete_nominated_pod_if_exists(pod)

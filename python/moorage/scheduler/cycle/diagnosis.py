@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct
 
 from moorage._core.decide.plan import REASONS, UNRESOLVABLE, VERDICT_SHIFT
 from moorage.framework.plugin.interface import Code, FilterPlugin, Status
@@ -27,8 +28,7 @@ class Rejectors(NamedTuple):
     pending: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(Struct, frozen=True):
     """The rejections of one failed pod, counted when it failed.
 
     Attributes
@@ -61,11 +61,11 @@ class Diagnosis:
     profile: Profile
     shape: Shape
     pre_filter: Status | None = None
-    verdicts: dict[int, int] = field(default_factory=dict)
+    verdicts: dict[int, int] = {}
     absent: Status | None = None
     narrowing: tuple[str, ...] = ()
     statuses: tuple[Status, ...] = ()
-    extender_statuses: Mapping[str, Status] = field(default_factory=dict)
+    extender_statuses: Mapping[str, Status] = {}
     extender_rejected: bool = False
     chosen: Status | None = None
     post_filter: str = ""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from moorage._core.decide.decider import TieBreak, count_verdicts
 from moorage._core.decide.placer import Placer
@@ -523,7 +524,9 @@ class Engine:
         self.begin_search(state, pod, searched.ran)
         statuses = NodeToStatus(searched.diagnosis.nodes, searched.by_node, True)
         result, status = self.framework.run_post_filter_plugins(state, pod, statuses)
-        diagnosis = replace(searched.diagnosis, post_filter=message_of(status))
+        diagnosis, message = searched.diagnosis, message_of(status)
+        if message:
+            diagnosis = replace(diagnosis, post_filter=message)
         evaluated = sum(diagnosis.verdicts.values())
         return Decision(
             None, start, self.decider.start, evaluated, NO_ROWS, None, order, diagnosis, nominating=result

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import structs
 
 from moorage._core.decide.decider import TieBreak
 from moorage.framework.plugin.cycle_state import CycleState
@@ -186,7 +187,7 @@ def leave_nodes(engine: Engine, hint: Hint, decision: Decision) -> Decision:
     if hint.scored is not None and node == hint.node:
         hint.scored.chosen = node
         engine.batching.scored = hint.scored
-        return replace(decision, hinted=True)
+        return structs.replace(decision, hinted=True)
     # Random ties are drawn for each pod anew, as before v1.35, which had no batching.
     if hint.signature is not None and totals is not None and tie_break != TieBreak.RANDOM:
         cluster, now = engine.cache.state, engine.batching.clock()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from moorage._core.decide.pod_batch import Placements
 from moorage.framework.plugin.interface import Code, NominatingInfo, Status
@@ -94,8 +96,7 @@ class Feasibility:
         return bool(self.nodes) and not self.message
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """The outcome of one cycle.
 
     Attributes
@@ -172,8 +173,7 @@ def after_binding(
     return replace(decision, waiting=waiting, binding=binding)
 
 
-@dataclass(frozen=True)
-class Failure:
+class Failure(Struct, frozen=True, dict=True):
     """Why one pod of a run was not placed; pods of one class that failed alike share one.
 
     Attributes
@@ -223,8 +223,7 @@ class Failure:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Eviction:
+class Eviction(Struct, frozen=True):
     """A pod that had to leave its node for another one, or for a group: both are ``namespace/name``."""
 
     node: str

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from moorage._core.decide.bulk_operations import check_new
 from moorage.errors import MoorageError

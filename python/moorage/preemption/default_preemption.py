@@ -149,3 +149,8 @@ class DefaultPreemption(fwk.PreEnqueuePlugin, CorePostFilter, fwk.EnqueueExtensi
             return PREFIX + NEVER, False
         reasons = dict.fromkeys(NO_VICTIMS.reasons, potential) if potential else {}
         return PREFIX + no_candidates(nodes, reasons, nodes - potential), True
+
+
+def preemption_plugins(profile: fwk.Profile) -> list[DefaultPreemption]:
+    """The PostFilter plugins of a profile that preempt pods as this one does."""
+    return [plugin for plugin in profile.at(fwk.PostFilterPlugin) if isinstance(plugin, DefaultPreemption)]

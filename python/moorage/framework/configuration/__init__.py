@@ -12,12 +12,9 @@ from .feature_gates import groups_pods as groups_pods
 from .feature_gates import pod_gates as pod_gates
 from .load_configuration import load_configuration as load_configuration
 from .profile_plugins import POINTS as POINTS
-from .profile_plugins import ProfilePlugins as ProfilePlugins
 from .profile_plugins import Registry as Registry
 from .profile_plugins import build_extenders as build_extenders
 from .profile_plugins import build_profiles as build_profiles
 from .profile_plugins import effective as effective
-from .profile_plugins import enabled_plugins as enabled_plugins
 from .types import Extender as Extender
 from .types import KubeSchedulerConfiguration as KubeSchedulerConfiguration
-from .types import KubeSchedulerProfile as KubeSchedulerProfile

@@ -24,14 +24,19 @@ LIST_DEFAULTING = "List"
 LEAST_ALLOCATED = "LeastAllocated"
 MOST_ALLOCATED = "MostAllocated"
 REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
+STRATEGIES = LEAST_ALLOCATED, MOST_ALLOCATED, REQUESTED_TO_CAPACITY_RATIO
 
 
-class DefaultPreemptionArgs(Typed, kw_only=True):
+class Args(Typed, kw_only=True):
+    """The arguments of one plugin."""
+
+
+class DefaultPreemptionArgs(Args, kw_only=True):
     min_candidate_nodes_percentage: Int32 | None = None
     min_candidate_nodes_absolute: Int32 | None = None
 
 
-class InterPodAffinityArgs(Typed, kw_only=True):
+class InterPodAffinityArgs(Args, kw_only=True):
     always = ("ignore_preferred_terms_of_existing_pods",)
     hard_pod_affinity_weight: Int32 | None = None
     ignore_preferred_terms_of_existing_pods: bool = False
@@ -61,13 +66,13 @@ class ScoringStrategy(Part, kw_only=True):
     requested_to_capacity_ratio: RequestedToCapacityRatioParam | None = None
 
 
-class NodeResourcesFitArgs(Typed, kw_only=True):
+class NodeResourcesFitArgs(Args, kw_only=True):
     ignored_resources: list[str] | None = None
     ignored_resource_groups: list[str] | None = None
     scoring_strategy: ScoringStrategy | None = None
 
 
-class NodeResourcesBalancedAllocationArgs(Typed, kw_only=True):
+class NodeResourcesBalancedAllocationArgs(Args, kw_only=True):
     resources: list[ResourceSpec] | None = None
 
 
@@ -95,12 +100,12 @@ class TopologySpreadConstraint(Part, kw_only=True):
     match_label_keys: list[str] | None = None
 
 
-class PodTopologySpreadArgs(Typed, kw_only=True):
+class PodTopologySpreadArgs(Args, kw_only=True):
     default_constraints: list[TopologySpreadConstraint] | None = None
     defaulting_type: PodTopologySpreadConstraintsDefaulting = ""
 
 
-class VolumeBindingArgs(Typed, kw_only=True):
+class VolumeBindingArgs(Args, kw_only=True):
     bind_timeout_seconds: Int64 | None = None
     shape: list[UtilizationShapePoint] | None = None
 
@@ -135,27 +140,17 @@ class NodeAffinity(Part, kw_only=True):
     )
 
 
-class NodeAffinityArgs(Typed, kw_only=True):
+class NodeAffinityArgs(Args, kw_only=True):
     added_affinity: NodeAffinity | None = None
 
 
-class DynamicResourcesArgs(Typed, kw_only=True):
+class DynamicResourcesArgs(Args, kw_only=True):
     always = ("filter_timeout",)
     filter_timeout: Duration | None = None
     binding_timeout: Duration | None = None
 
 
-ARGS: dict[str, type[Typed]] = {
-    struct.__name__.removesuffix("Args"): struct
-    for struct in (
-        DefaultPreemptionArgs,
-        DynamicResourcesArgs,
-        InterPodAffinityArgs,
-        NodeAffinityArgs,
-        NodeResourcesBalancedAllocationArgs,
-        NodeResourcesFitArgs,
-        PodTopologySpreadArgs,
-        VolumeBindingArgs,
-    )
+ARGS: dict[str, type[Args]] = {
+    struct.__name__.removesuffix("Args"): struct for struct in Args.__subclasses__()
 }
 """Plugin name to the struct of its arguments."""

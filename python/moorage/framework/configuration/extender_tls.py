@@ -88,9 +88,8 @@ def _trust(context: ssl.SSLContext, authority: bytes) -> None:
     try:
         context.load_verify_locations(cadata=authority.decode("ascii"))
     except (ssl.SSLError, ValueError) as error:
-        raise ExtenderError(
-            f"unable to load root certificates: failed to parse certificate: {error}"
-        ) from error
+        text = f"unable to load root certificates: failed to parse certificate: {error}"
+        raise ExtenderError(text) from error
 
 
 def _show(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:

@@ -40,9 +40,8 @@ def invalid(path: str, value: Any, detail: str) -> str:
 
 def unsupported(path: str, value: str, supported: Sequence[str]) -> str:
     """``Unsupported value``, with the supported ones."""
-    return (
-        f"{path}: Unsupported value: {go_json(value)}: supported values: {', '.join(map(quote, supported))}"
-    )
+    known = ", ".join(map(quote, supported))
+    return f"{path}: Unsupported value: {go_json(value)}: supported values: {known}"
 
 
 def required(path: str, detail: str = "") -> str:

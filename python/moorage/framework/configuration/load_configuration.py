@@ -174,9 +174,8 @@ def _decode(value: Any, text: str | None, default: _Kind) -> tuple[Typed, _Kind,
         raise DecodeError(f"Object '{what}' is missing in '{go_json(value) if text is None else text}'")
     struct = _KINDS.get(kind.kind) if (kind.group, kind.version) == (GROUP, VERSION) else None
     if struct is None:
-        raise DecodeError(
-            f'no kind "{kind.kind}" is registered for version "{kind.api_version}" in scheme "{_SCHEME}"'
-        )
+        version = f'version "{kind.api_version}" in scheme "{_SCHEME}"'
+        raise DecodeError(f'no kind "{kind.kind}" is registered for {version}')
     obj, strict = decode(value, struct)
     obj.kind, obj.api_version = kind.kind, API_VERSION
     return obj, kind, strict
@@ -218,8 +217,7 @@ def _decode_args(plugin_config: PluginConfig) -> list[str]:
     except DecodeError as error:
         raise DecodeError(f"decoding args for plugin {name}: {error}", error.path) from None
     if kind.group_kind != expected.group_kind:
-        raise DecodeError(
-            f"args for plugin {name} were not of type {expected.group_kind}, got {kind.group_kind}"
-        )
+        types = f"{expected.group_kind}, got {kind.group_kind}"
+        raise DecodeError(f"args for plugin {name} were not of type {types}")
     plugin_config.args = args
     return strict

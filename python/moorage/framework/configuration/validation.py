@@ -198,11 +198,6 @@ def _extended_resource(name: str, path: str) -> list[str]:
     return []
 
 
-_STRATEGIES = (
-    plugin_args.LEAST_ALLOCATED,
-    plugin_args.MOST_ALLOCATED,
-    plugin_args.REQUESTED_TO_CAPACITY_RATIO,
-)
 _MAX_CUSTOM_SCORE = 10
 
 
@@ -393,8 +388,8 @@ def validate_node_resources_fit(args: plugin_args.NodeResourcesFitArgs) -> list[
 
 def _strategy(strategy: plugin_args.ScoringStrategy) -> list[str]:
     errors = []
-    if strategy.type not in _STRATEGIES:
-        errors.append(unsupported("scoringStrategy.type", strategy.type, _STRATEGIES))
+    if strategy.type not in plugin_args.STRATEGIES:
+        errors.append(unsupported("scoringStrategy.type", strategy.type, plugin_args.STRATEGIES))
     for i, resource in enumerate(strategy.resources or ()):
         if not 0 < resource.weight <= 100:
             detail = f"resource weight of {resource.name} not in valid range (0, 100]"

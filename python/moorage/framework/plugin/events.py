@@ -192,22 +192,11 @@ FORCE_ACTIVATE = ClusterEvent(WILDCARD, ActionType.ALL, "ForceActivate")
 SCHEDULE_ATTEMPT_FAILURE = "ScheduleAttemptFailure"
 BACKOFF_COMPLETE = "BackoffComplete"
 
+_CORE = POD, NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
+_STORAGE = CSI_NODE, CSI_DRIVER, CSI_STORAGE_CAPACITY, STORAGE_CLASS
+_DEVICES = RESOURCE_CLAIM, DEVICE_CLASS
 # The events of a plugin that is no EnqueueExtensions.
-ANY_EVENT = tuple(
-    on(resource, ActionType.ALL)
-    for resource in (
-        POD,
-        NODE,
-        PERSISTENT_VOLUME,
-        PERSISTENT_VOLUME_CLAIM,
-        CSI_NODE,
-        CSI_DRIVER,
-        CSI_STORAGE_CAPACITY,
-        STORAGE_CLASS,
-        RESOURCE_CLAIM,
-        DEVICE_CLASS,
-    )
-)
+ANY_EVENT = tuple(on(resource, ActionType.ALL) for resource in (*_CORE, *_STORAGE, *_DEVICES))
 
 # ---- what changed ------------------------------------------------------------------------------------------
 
@@ -301,16 +290,13 @@ def _is_scaled_down(old: Pod, new: Pod) -> bool:
     )
 
 
+_allocated = attrgetter("container_statuses", "init_container_statuses", "allocated_resources", "resources")
+
+
 def _resizes(pod: Pod) -> tuple[Any, ...]:
     """The fields of a status that allocated requests depend on; empty where none is set."""
-    status = pod.status
-    held = (
-        status.container_statuses,
-        status.init_container_statuses,
-        status.allocated_resources,
-        status.resources,
-    )
-    return (*held, status.conditions) if any(held) else ()
+    held = _allocated(pod.status)
+    return (*held, pod.status.conditions) if any(held) else ()
 
 
 def _claims(pod: Pod) -> tuple[Any, Any]:

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.interface import PostFilterPlugin
 from moorage.framework.plugin.status import Status
 from moorage.framework.runtime.call import StatusError
 from moorage.framework.runtime.filtering import PreFilterRun
 from moorage.objects.model.pod import Pod
-from moorage.preemption.default_preemption import DefaultPreemption
+from moorage.preemption.default_preemption import preemption_plugins
 from moorage.preemption.evaluator import Evaluator, FoundCandidates
 from moorage.preemption.pick import Candidate, Choice, pick_one_node
 
@@ -84,8 +83,8 @@ def examine_preemption(engine: Engine, pod: Pod, everywhere: bool = True) -> Pre
     statuses = _statuses(engine, state, pod, ran)
     if not statuses:
         return PreemptionExamination()
-    plugin = next((p for p in engine.profile.at(PostFilterPlugin) if isinstance(p, DefaultPreemption)), None)
-    limits = None if everywhere or plugin is None else plugin.limits
+    plugins = preemption_plugins(engine.profile)
+    limits = plugins[0].limits if plugins and not everywhere else None
     evaluator = Evaluator(engine.handle.preempt_handle(), limits=limits)
     found = evaluator.find_candidates(state, pod, statuses)
     return PreemptionExamination(found, pick_one_node(found.candidates))

@@ -10,12 +10,12 @@ import numpy.typing as npt
 from msgspec import structs
 
 from moorage.cache import SchedulerCache, Snapshot
-from moorage.framework import CycleState, FilterPlugin, PostFilterPlugin, PreFilterRun, Status, StatusError
+from moorage.framework import CycleState, FilterPlugin, PreFilterRun, Status, StatusError
 from moorage.framework.plugin.group_index import PodGroups
 from moorage.framework.profiles.in_core import NativePlugin
 from moorage.framework.runtime.kernels import rejection
 from moorage.objects.model.pod import Pod, PodStatus
-from moorage.preemption.default_preemption import DefaultPreemption
+from moorage.preemption.default_preemption import preemption_plugins
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.examine import examine
 from moorage.scheduler.cycle.examine_preemption import examine_preemption
@@ -91,7 +91,7 @@ def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str) -> Explanati
         return explanation
     changes = find_changes(probe)
     conflicts, blocked = ([], "") if changes else find_conflicts(probe)
-    preempts = any(isinstance(plugin, DefaultPreemption) for plugin in engine.profile.at(PostFilterPlugin))
+    preempts = bool(preemption_plugins(engine.profile))
     preemption = examine_preemption(engine, pod, everywhere=False) if preempts else None
     return replace(explanation, changes=changes, conflicts=conflicts, blocked=blocked, preemption=preemption)
 

@@ -187,9 +187,8 @@ class ExtendedSearch:
         return nodes
 
     def _nodes(self, rows: list[int]) -> list[Node]:
-        return [
-            node for node in map(self.engine.cache.state.table.objects.__getitem__, rows) if node is not None
-        ]
+        objects = self.engine.cache.state.table.objects
+        return [node for row in rows if (node := objects[row]) is not None]
 
     def _find(self, tried: int) -> None:
         """Search all nodes; the row `tried` was rejected before."""

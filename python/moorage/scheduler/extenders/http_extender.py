@@ -23,6 +23,7 @@ from .extender_transport import Transport
 # Maximum bytes of a response: a constant, a number for each node that was sent, and twice the size of the
 # request, for an extender that sends nodes back. With names of usual length that is 140 MB for 130,000 nodes.
 MAX_RESPONSE = 1 << 20
+"""Maximum bytes of a response, besides those that depend on the request."""
 MAX_RESPONSE_PER_NODE = 1 << 10
 NANOSECONDS = 1_000_000_000
 
@@ -36,8 +37,6 @@ class HTTPExtender:
         From `build_extenders`.
     node_info : callable
         The node of a name with its pods, or None; pods are found there by the UIDs of victims.
-    max_response : int, optional
-        Maximum bytes of a response, besides those that depend on the request.
 
     Raises
     ------
@@ -45,12 +44,7 @@ class HTTPExtender:
         A certificate cannot be read.
     """
 
-    def __init__(
-        self,
-        config: ExtenderConfig,
-        node_info: Callable[[str], NodeInfo | None],
-        max_response: int = MAX_RESPONSE,
-    ) -> None:
+    def __init__(self, config: ExtenderConfig, node_info: Callable[[str], NodeInfo | None]) -> None:
         self.config = config
         self.node_info = node_info
         self.name = config.url_prefix
@@ -65,7 +59,6 @@ class HTTPExtender:
         server_name = config.tls_config.server_name if config.tls_config else ""
         timeout = config.http_timeout / NANOSECONDS
         self.transport = Transport(config.url_prefix, tls_context(config), server_name, timeout)
-        self.max_response = max_response
         self._encoded: dict[str, tuple[Node, Raw]] = {}
 
     def is_interested(self, pod: Pod) -> bool:
@@ -177,7 +170,7 @@ class HTTPExtender:
     def _ask(self, verb: str, args: dict[str, Any], answer: wire.Answer, nodes: int = 0) -> Any:
         """Post a message about a number of nodes; returns the decoded response."""
         message = msgspec.json.encode(args)
-        limit = self.max_response + nodes * MAX_RESPONSE_PER_NODE + 2 * len(message)
+        limit = MAX_RESPONSE + nodes * MAX_RESPONSE_PER_NODE + 2 * len(message)
         return wire.decode(self.transport.post(verb, message, limit), answer)
 
 

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from itertools import chain
 
 from moorage._core.decide.bulk_operations import has_pods_below
-from moorage.framework import PostFilterPlugin, StatusError
+from moorage.framework import StatusError
 from moorage.framework.runtime.preempt_handle import budgets_of
 from moorage.objects import Pod, PodGroup
 from moorage.preemption.actuation import preempt_pod
-from moorage.preemption.default_preemption import DefaultPreemption
+from moorage.preemption.default_preemption import DefaultPreemption, preemption_plugins
 from moorage.preemption.eligibility import NEVER, TERMINATING, is_leaving
 from moorage.preemption.eviction_units import Unit, Units, units_by_importance, violations
 
@@ -100,8 +100,8 @@ class _Search:
 
     def _not_eligible(self) -> str:
         """The reason why the group may not preempt, or ""."""
-        pods, post_filters = self.members.pods, self.members.engine.profile.at(PostFilterPlugin)
-        if not any(isinstance(one, DefaultPreemption) for one in post_filters):
+        pods = self.members.pods
+        if not preemption_plugins(self.members.engine.profile):
             return NO_PLUGIN
         if self.group.topology_keys:
             return TOPOLOGY

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from moorage._core.decide.bulk_operations import check_new
 from moorage.errors import MoorageError
-from moorage.framework import NominatingInfo, PostFilterPlugin, StatusError
+from moorage.framework import NominatingInfo, StatusError
 from moorage.objects import Pod, PodGroup
-from moorage.preemption.default_preemption import DefaultPreemption
+from moorage.preemption.default_preemption import preemption_plugins
 from moorage.preemption.eligibility import reason_against
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
@@ -153,9 +153,7 @@ def _engines_in_cycle(
     """Configure the engines for a cycle: PostFilter, known failures and the searched nodes. Preemption only
     records its actions in `postponed`."""
     handle = members.engine.handle
-    plugins = [
-        one for one in members.engine.profile.at(PostFilterPlugin) if isinstance(one, DefaultPreemption)
-    ]
+    plugins = preemption_plugins(members.engine.profile)
     for plugin in plugins:
         plugin.reason_against = reason_against(handle, members.group)
     handle.postponed = postponed

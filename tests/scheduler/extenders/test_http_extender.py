@@ -20,7 +20,7 @@ from moorage.framework.configuration import KubeSchedulerConfiguration, build_ex
 from moorage.framework.plugin.extender import Extender
 from moorage.objects.model.pod import ResourceRequirements
 from moorage.plugins.registry import read_configuration
-from moorage.scheduler.extenders import extender_transport
+from moorage.scheduler.extenders import extender_transport, http_extender
 from moorage.scheduler.extenders import extender_wire as wire
 from moorage.scheduler.extenders.http_extender import MAX_RESPONSE_PER_NODE, HTTPExtender, make_extenders
 
@@ -44,11 +44,9 @@ def nothing(name: str) -> None:
     return None
 
 
-def extender(
-    url: str, lookup: Callable[[str], Any] = nothing, limit: int = 1 << 20, **fields: Any
-) -> HTTPExtender:
+def extender(url: str, lookup: Callable[[str], Any] = nothing, **fields: Any) -> HTTPExtender:
     (config,) = build_extenders(configured({"urlPrefix": url} | VERBS | fields))
-    return HTTPExtender(config, lookup, limit)
+    return HTTPExtender(config, lookup)
 
 
 def failure(ask: Callable[..., Any], *arguments: Any) -> str:
@@ -301,10 +299,13 @@ def test_faults(reply: Any, text: str) -> None:
 
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize(("verb", "nodes"), [("bind", 0), ("filter", 2)])
-def test_an_answer_as_large_as_may_be(verb: str, nodes: int, chunked: bool) -> None:
+def test_an_answer_as_large_as_may_be(
+    verb: str, nodes: int, chunked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """So much, more for each node that was sent, and twice as much as was sent."""
+    monkeypatch.setattr(http_extender, "MAX_RESPONSE", 1000)
     with ExtenderServer(**{verb: {}}) as server:
-        one = extender(server.url, limit=1000)
+        one = extender(server.url)
 
         def ask() -> None:
             one.filter(P, NODES) if verb == "filter" else one.bind(P, "a")

@@ -150,7 +150,5 @@ class DynamicResourcesArgs(Args, kw_only=True):
     binding_timeout: Duration | None = None
 
 
-ARGS: dict[str, type[Args]] = {
-    struct.__name__.removesuffix("Args"): struct for struct in Args.__subclasses__()
-}
+ARGS: dict[str, type[Args]] = {one.__name__.removesuffix("Args"): one for one in Args.__subclasses__()}
 """Plugin name to the struct of its arguments."""

@@ -76,7 +76,6 @@ def _nanoseconds(whole: str, fraction: str, unit: int) -> int:
     return value
 
 
-NANOSECOND_LIMIT = 2**63
 UNITS = ((10**6, "ms"), (10**3, "µs"), (1, "ns"))
 
 
@@ -92,7 +91,7 @@ def format_duration(seconds: float) -> str:
     -------
     str
     """
-    limited = max(-NANOSECOND_LIMIT, min(NANOSECOND_LIMIT - 1, seconds * 1e9))
+    limited = max(-_LIMIT, min(_LIMIT - 1, seconds * 1e9))
     return format_nanoseconds(round(limited))
 
 

@@ -42,9 +42,8 @@ class NodeAffinity(InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.PreS
         if not shape.has_node_affinity and (self.added is None or self.added.required is None):
             return fwk.SKIP
         if shape.names_conflict:
-            return fwk.Status(
-                fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("pod affinity terms conflict",), self.name
-            )
+            text = "pod affinity terms conflict"
+            return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,), self.name)
         pinned = pinned_node(pod.spec)
         if pinned is not None:
             return fwk.PreFilterResult(frozenset({pinned}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 from moorage import framework as fwk
 from moorage._core.decide.bulk_operations import has_pods_below
@@ -45,12 +46,10 @@ class DefaultPreemption(fwk.PreEnqueuePlugin, CorePostFilter, fwk.EnqueueExtensi
     name = "DefaultPreemption"
     default_args = {"minCandidateNodesPercentage": 10, "minCandidateNodesAbsolute": 100}
 
-    def __init__(
-        self, args: Mapping[str, object] | None = None, handle: fwk.FrameworkHandle | None = None
-    ) -> None:
-        super().__init__(args, handle)
-        self.preempting: set[str] = set()
-        self.reason_against = ""
+    @cached_property
+    def preempting(self) -> set[str]:
+        """UIDs of pods whose preemption is running."""
+        return set()
 
     def pre_enqueue(self, pod: Pod) -> fwk.Status | None:
         """Reject a pod whose preemption is running."""

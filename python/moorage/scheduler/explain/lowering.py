@@ -77,7 +77,7 @@ def lower(pod: Pod, resource: str, target: int) -> tuple[Pod, list[Edit]] | None
         The changed pod and the edits; None if the request cannot be lowered that far.
     """
     places = sorted(_places(pod, resource), key=lambda place: place.amount, reverse=True)
-    excess = pod_requests(pod, resizes=False).get(resource, ZERO) - Quantity(_text(resource, target))
+    excess = pod_requests(pod, resizes=False).get(resource, ZERO) - _quantity(resource, target)
     for place in places:
         rest = place.amount - excess
         if rest.sign() >= 0:
@@ -110,9 +110,8 @@ def _is_enough(pod: Pod, resource: str, target: int) -> bool:
     own = pod.spec.resources
     if own is not None and resource in own.requests:
         bare = replace(pod, spec=replace(pod.spec, overhead={}))
-        if pod_requests(bare, None, False, resizes=False).get(resource, ZERO) > Quantity(
-            own.requests[resource]
-        ):
+        needed = pod_requests(bare, None, False, resizes=False).get(resource, ZERO)
+        if needed > Quantity(own.requests[resource]):
             return False
     return effective(pod, resource) <= target
 
@@ -123,22 +122,14 @@ def _in_proportion(
     """Scale all requests by the same factor, rounded down; the rest goes to the first that can use it."""
     fixed = _whole(resource, Quantity(pod.spec.overhead.get(resource, 0)))
     factor = Fraction(max(target - fixed, 0), max(effective(pod, resource) - fixed, 1))
-
-    def scaled(place: _Place) -> int:
-        return int(_floor(resource, place.amount) * factor)
-
-    values = [(place, scaled(place)) for place in places]
+    values = [(place, _quantity(resource, int(_floor(resource, place.amount) * factor))) for place in places]
     for at, (place, value) in enumerate(values):
-        spare = target - effective(_set(pod, resource, _quantities(resource, values)), resource)
-        more = min(value + max(spare, 0), _floor(resource, place.amount))
-        tried = [*values[:at], (place, more), *values[at + 1 :]]
-        if _is_enough(_set(pod, resource, _quantities(resource, tried)), resource, target):
+        spare = target - effective(_set(pod, resource, values), resource)
+        more = min(_whole(resource, value) + max(spare, 0), _floor(resource, place.amount))
+        tried = [*values[:at], (place, _quantity(resource, more)), *values[at + 1 :]]
+        if _is_enough(_set(pod, resource, tried), resource, target):
             values = tried
-    return _quantities(resource, values)
-
-
-def _quantities(resource: str, values: list[tuple[_Place, int]]) -> list[tuple[_Place, Quantity]]:
-    return [(place, Quantity(_text(resource, value))) for place, value in values]
+    return values
 
 
 def _edits(resource: str, values: list[tuple[_Place, Quantity]]) -> list[Edit]:
@@ -175,8 +166,9 @@ def _with_request(held: ResourceRequirements, resource: str, value: Quantity) ->
 # ---- numbers -----------------------------------------------------------------------------------------------
 
 
-def _text(resource: str, amount: int) -> str:
-    return f"{amount}m" if resource == "cpu" else str(amount)
+def _quantity(resource: str, amount: int) -> Quantity:
+    """An amount in integer units."""
+    return Quantity(f"{amount}m" if resource == "cpu" else amount)
 
 
 def _whole(resource: str, quantity: Quantity) -> int:
@@ -186,10 +178,10 @@ def _whole(resource: str, quantity: Quantity) -> int:
 
 def _floor(resource: str, quantity: Quantity) -> int:
     whole = _whole(resource, quantity)
-    return whole - (Quantity(_text(resource, whole)) > quantity)
+    return whole - (_quantity(resource, whole) > quantity)
 
 
 def _shown(resource: str, quantity: Quantity) -> str:
     """The shortest text; fractions of the unit are kept."""
     whole = _whole(resource, quantity)
-    return quantity_text(resource, whole) if Quantity(_text(resource, whole)) == quantity else str(quantity)
+    return quantity_text(resource, whole) if _quantity(resource, whole) == quantity else str(quantity)

@@ -75,7 +75,7 @@ def test_scores(asked: list[tuple[str, str]], expected: dict[str, int]) -> None:
     rejected = {info.name for info in nodes if bench.plugin.filter(state, one, info)}
     assert rejected == {"c"}
     assert bench.plugin.pre_score(state, one, nodes) is None
-    scores = bench.plugin.score_all(state, one, nodes).tolist()
+    scores = [bench.plugin.score(state, one, info) for info in nodes]
     assert dict(zip([info.name for info in nodes], scores, strict=True)) == expected
 
 

@@ -269,10 +269,10 @@ class Binder:
         if status is not None:
             return Outcome(placement, status)
         checked = check(engine, pod, placement.node, placement.victims)
-        if ledger and not isinstance(checked, fwk.Status):
-            checked = self._check_best_effort(placement) or checked
         if isinstance(checked, fwk.Status):
             return Outcome(placement, checked)
+        if ledger and (reasons := self.cache.fits(pod, placement.node, placement.victims)):
+            return Outcome(placement, fwk.Status(fwk.Code.UNSCHEDULABLE, reasons, NodeResourcesFit.name))
         assumed = bound(pod, placement.node)
         marked: list[Pod] = []
         try:
@@ -299,11 +299,6 @@ class Binder:
         engine.take_turn()
         return engine
 
-    def _check_best_effort(self, placement: Placement) -> fwk.Status | None:
-        """The rejection of a best-effort pod by the best-effort ledger of the node."""
-        reasons = self.cache.fits(placement.pod, placement.node, placement.victims)
-        return fwk.Status(fwk.Code.UNSCHEDULABLE, reasons, NodeResourcesFit.name) if reasons else None
-
     def _check_pod(self, pod: Pod) -> fwk.Status | None:
         """The rejection of a pod that is deleted or being deleted."""
         stored = self._pods.get(pod.key)
@@ -315,9 +310,8 @@ class Binder:
         """The rejection where a victim is not on the node, is marked for another pod, or where more victims
         are protected than before."""
         for victim in placement.victims:
-            with self.cache.lock:
-                cached = self.cache.pods.find(victim)
-                is_assumed = self.cache.pods.is_assumed_pod(victim)
+            cached = self.cache.pods.find(victim)
+            is_assumed = self.cache.pods.is_assumed_pod(victim)
             if cached is None or cached.spec.node_name != placement.node or is_assumed:
                 return fwk.Status(fwk.Code.UNSCHEDULABLE, (GONE.format(victim.key, placement.node),))
             if self.cache.is_pod_marked_to_delete(victim):

@@ -226,9 +226,6 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
         volumes = None if known is None else known.volumes.get(node_info.name)
         return 0 if volumes is None or self._utilization is None else self._utilization.score(volumes)
 
-    def score_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> npt.NDArray[np.int64]:
-        return np.array([self.score(state, pod, info) for info in nodes], dtype=np.int64)
-
     # ---- binding -------------------------------------------------------------------------------------------
 
     def reserve(self, state: fwk.CycleState, pod: Pod, node_name: str) -> fwk.Status | None:

@@ -6,9 +6,8 @@ Decoding and its errors are those of apimachinery v0.36, ``runtime/serializer``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, NamedTuple
 
 from moorage.errors import InputError
 from moorage.framework.plugin.interface import Plugin
@@ -80,10 +79,8 @@ def load_configuration(
 
 
 _SCHEME = "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme/scheme.go:29"
-_KINDS: dict[str, type[Typed]] = {
-    KubeSchedulerConfiguration.__name__: KubeSchedulerConfiguration,
-    **{struct.__name__: struct for struct in ARGS.values()},
-}
+_STRUCTS: tuple[type[Typed], ...] = KubeSchedulerConfiguration, *ARGS.values()
+_KINDS = {struct.__name__: struct for struct in _STRUCTS}
 
 
 class _Header(Typed, kw_only=True):
@@ -98,8 +95,7 @@ _HEADER = GoType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
+class _Kind(NamedTuple):
     """Group, version and kind of an object; any may be empty."""
 
     group: str

@@ -352,6 +352,9 @@ class StatusCache:
         self.plugin = plugin
         self.is_vectorised = type(plugin).filter_all is not FilterPlugin.filter_all
         self.numbers = np.full(rows, NOT_ASKED, dtype=np.int32)
+        self._drop_statuses()
+
+    def _drop_statuses(self) -> None:
         self._places: dict[Status | None, int] = {None: 0}
         self._statuses: list[Status | None] = [None]
         self._codes = np.zeros(1, dtype=np.uint8)
@@ -362,12 +365,8 @@ class StatusCache:
     def begin(self) -> None:
         """Begin a search; statuses keep their indices while there are few."""
         self.numbers.fill(NOT_ASKED)
-        if len(self._places) < MANY and len(self._read) < MANY:
-            return
-        self._places = {None: 0}
-        self._statuses = [None]
-        self._codes = np.zeros(1, dtype=np.uint8)
-        self._read = {}
+        if len(self._places) >= MANY or len(self._read) >= MANY:
+            self._drop_statuses()
 
     def record(self, rows: Rows, answers: Answers) -> Codes:
         """Record the plugin's answers about rows.

@@ -90,9 +90,20 @@ class InputError(MoorageError):
 
 
 @contextmanager
-def located(*, source: str = "", obj: str = "", path: str = "") -> Iterator[None]:
-    """Locate each InputError that is raised inside of the context; parameters as for `InputError.located`."""
+def located(
+    errors: type[Exception] = InputError, *, source: str = "", obj: str = "", path: str = ""
+) -> Iterator[None]:
+    """Locate each InputError that is raised inside of the context.
+
+    Parameters
+    ----------
+    errors : type of Exception
+        Errors of this type become InputErrors with the same text.
+    source, obj, path : str
+        As for `InputError.located`.
+    """
     try:
         yield
-    except InputError as error:
-        raise error.located(source=source, obj=obj, path=path) from None
+    except (InputError, errors) as error:
+        found = error if isinstance(error, InputError) else InputError(str(error))
+        raise found.located(source=source, obj=obj, path=path) from None

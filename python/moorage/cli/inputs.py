@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.errors import InputError
+from moorage.errors import InputError, located
 
 if TYPE_CHECKING:
     from moorage.objects import Cluster
@@ -72,10 +72,8 @@ def feature_gates(text: str) -> dict[str, bool]:
         if value not in ("true", "false"):
             raise InputError(f"neither true nor false: {value!r}", source="--feature-gates", path=name)
         changes[name] = value == "true"
-    try:
+    with located(ValueError, source="--feature-gates"):
         all_gates(changes)
-    except ValueError as error:
-        raise InputError(str(error), source="--feature-gates") from None
     return changes
 
 

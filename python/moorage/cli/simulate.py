@@ -11,7 +11,7 @@ import click
 
 from moorage.cli.inputs import feature_gates, input_options, load_input, scheduler_options
 from moorage.cli.messages import print_message, stages
-from moorage.errors import InputError
+from moorage.errors import located
 
 if TYPE_CHECKING:
     from moorage.objects import Cluster, LabelSelectorMatcher
@@ -159,7 +159,5 @@ def _place_pods(
 def _matcher(selector: str) -> LabelSelectorMatcher:
     from moorage.objects import parse_selector
 
-    try:
+    with located(ValueError, source="--selector"):
         return parse_selector(selector)
-    except ValueError as error:
-        raise InputError(str(error), source="--selector") from None

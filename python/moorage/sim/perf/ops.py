@@ -83,13 +83,6 @@ class Op(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True
         return found
 
 
-def _check_duration(text: str) -> None:
-    try:
-        parse_duration(text)
-    except ValueError as error:
-        raise InputError(str(error), path="duration") from None
-
-
 class CountedOp(Op, frozen=True, kw_only=True):
     """An operation that is about a number of objects."""
 
@@ -189,7 +182,8 @@ class CreatePods(TemplateOp, frozen=True):
             )
         if self.persistent_volume_claim_template_path and self.steady_state:
             raise InputError("cannot be combined with steadyState", path="persistentVolumeClaimTemplatePath")
-        _check_duration(self.duration or "0")
+        with located(ValueError, path="duration"):
+            parse_duration(self.duration or "0")
 
     def execute(self, run: Run, number: int) -> None:
         namespace = self.namespace or f"namespace-{number}"
@@ -337,7 +331,8 @@ class Sleep(Op, frozen=True):
     def check(self) -> None:
         if not self.duration:
             raise InputError("required", path="duration")
-        _check_duration(self.duration)
+        with located(ValueError, path="duration"):
+            parse_duration(self.duration)
 
     def execute(self, run: Run, number: int) -> None:
         run.sleep(_seconds(self.duration))

@@ -184,12 +184,8 @@ def _gates(gates: dict[str, bool]) -> dict[str, bool]:
 
 def _check_runnable(workload: Workload) -> None:
     """Refuse unknown feature gates, and template files that cannot be read."""
-    try:
+    with located(ValueError, source=workload.source, obj=workload.full_name, path="featureGates"):
         all_gates(workload.feature_gates)
-    except ValueError as error:
-        raise InputError(
-            str(error), source=workload.source, obj=workload.full_name, path="featureGates"
-        ) from None
     for path in (workload.pod_template, *(path for op in workload.ops for path in op.templates())):
         if path:
             read_template(workload.path(path))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from moorage.errors import InputError
+from moorage.errors import located
 from moorage.objects import CSINode, Namespace, Node, Object, ObjectMeta, Pod, Resources
 from moorage.objects.model.node import NodeStatus
 from moorage.objects.model.storage import CSINodeDriver, CSINodeSpec
@@ -63,12 +62,12 @@ class SimulatedCluster:
         InputError
             If there is one of a name; then none is created.
         """
-        with _as_input_error():
+        with located(ApiError):
             self.store.create_many(objects)
         self.scheduler.sync()
 
     def _write(self, obj: Object) -> None:
-        with _as_input_error(f"{obj.kind} {obj.key}"):
+        with located(ApiError, obj=f"{obj.kind} {obj.key}"):
             self.store.create(obj)
 
     def delete(self, obj: Object) -> None:
@@ -85,7 +84,7 @@ class SimulatedCluster:
             If there is none of this name.
         """
         filled = default_object(obj, CLASSES, Names())
-        with _as_input_error(f"{obj.kind} {obj.key}"):
+        with located(ApiError, obj=f"{obj.kind} {obj.key}"):
             self.store.update(replace(filled, metadata=replace(filled.metadata, uid=obj.metadata.uid)))
         self.scheduler.sync()
 
@@ -144,22 +143,13 @@ class SimulatedCluster:
         InputError
             If there is none of this name.
         """
-        with _as_input_error(f"Pod {pod.key}"):
+        with located(ApiError, obj=f"Pod {pod.key}"):
             held = self.store.get(Pod, pod.name, pod.namespace)
             spec = replace(pod.spec, node_name=held.spec.node_name)
             self.store.update(
                 replace(pod, metadata=replace(pod.metadata, uid=""), spec=spec, status=held.status)
             )
         self.scheduler.sync()
-
-
-@contextmanager
-def _as_input_error(obj: str = "") -> Iterator[None]:
-    """Turn an error of the store into an InputError about an object."""
-    try:
-        yield
-    except ApiError as error:
-        raise InputError(str(error), obj=obj) from None
 
 
 def _node(template: ObjectTemplate | None, index: int) -> Node:

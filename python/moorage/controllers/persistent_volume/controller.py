@@ -26,14 +26,11 @@ from moorage.store import (
     NotFoundError,
     ObjectClient,
 )
-from moorage.volume.binding.assume_cache import AssumeCache
+from moorage.volume import AssumeCache, VolumeError, is_delay_binding_mode, is_volume_bound_to_claim
 from moorage.volume.binding.claims import (
-    VolumeError,
     claim_class,
     has_access_modes,
     have_equal_modes,
-    is_delay_binding_mode,
-    is_volume_bound_to_claim,
     prefixing,
     requested_storage,
     storage_capacity,

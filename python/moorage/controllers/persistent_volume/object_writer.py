@@ -13,14 +13,8 @@ from moorage.objects.model.storage import ObjectReference
 from moorage.objects.read.write import plain
 from moorage.store import ObjectClient
 from moorage.store.informers.indexer import by_namespace
-from moorage.volume.binding.assume_cache import AssumeCache
-from moorage.volume.binding.claims import (
-    VolumeError,
-    get_bind_volume_to_claim,
-    parse_bytes,
-    storage_capacity,
-    with_annotations,
-)
+from moorage.volume import AssumeCache, VolumeError, get_bind_volume_to_claim
+from moorage.volume.binding.claims import parse_bytes, storage_capacity, with_annotations
 from moorage.volume.constants import BIND_COMPLETED, BOUND_BY_CONTROLLER, YES
 
 T = TypeVar("T", bound=Object)

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from moorage.objects import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.store import AlreadyExistsError, ApiError, Lister, NotFoundError
-from moorage.volume.binding.claims import VolumeError, claim_class, get_bind_volume_to_claim, with_annotations
+from moorage.volume import VolumeError, get_bind_volume_to_claim
+from moorage.volume.binding.claims import claim_class, prefixing, with_annotations
 from moorage.volume.constants import (
     BETA_STORAGE_PROVISIONER,
     BOUND_BY_CONTROLLER,
@@ -297,11 +298,8 @@ class VolumeOperations:
         plugin = self._deleting_plugin(volume)
         if plugin is None:
             return False
-        try:
+        with prefixing(f'Failed to create deleter for volume "{volume.name}"', Exception):
             deleter = plugin.new_deleter(volume)
-        except Exception as error:
-            text = f'Failed to create deleter for volume "{volume.name}": {error}'
-            raise VolumeError(text) from error
         deleter.delete()
         return True
 
@@ -316,11 +314,8 @@ class VolumeOperations:
                 if provisioner.startswith(IN_TREE):
                     raise
                 return None
-        try:
+        with prefixing(f'Error getting deleter volume plugin for volume "{volume.name}"'):
             return self._plugins.deletable_for(volume)
-        except VolumeError as error:
-            text = f'Error getting deleter volume plugin for volume "{volume.name}": {error}'
-            raise VolumeError(text) from error
 
     def _deleter_name(self, volume: PersistentVolume) -> str:
         """The plugin that deletes a volume, as a label of metrics."""

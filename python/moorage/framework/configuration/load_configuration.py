@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any, NamedTuple
 
-from moorage.errors import InputError
+from moorage.errors import InputError, located
 from moorage.framework.plugin.interface import Plugin
 from moorage.objects.read.files import read_file, source_name
 from moorage.objects.read.yaml_reader import read_first
@@ -57,10 +57,8 @@ def load_configuration(
     InputError
         For a file that cannot be read, or an unknown feature gate.
     """
-    try:
+    with located(ValueError, path="featureGates"):
         gates = all_gates(feature_gates)
-    except ValueError as error:
-        raise InputError(str(error), path="featureGates") from None
     if isinstance(source, str | PathLike):
         file = fspath(source)
         name = name or source_name(file)

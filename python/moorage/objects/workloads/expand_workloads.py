@@ -308,29 +308,27 @@ class _ReplicaSets:
     def __init__(self, expansion: Expansion) -> None:
         self.created: list[Object] = []
         self._expansion = expansion
-        self._listed: defaultdict[tuple[str, str], list[ReplicaSet]] = defaultdict(list)
+        self._listed: defaultdict[str, list[ReplicaSet]] = defaultdict(list)
         self._extra: dict[str, int] = {}
         others = expansion.cluster.others
-        deployments = {(obj.namespace, obj.name): obj for obj in others if isinstance(obj, Deployment)}
+        deployments = {obj.key: obj for obj in others if isinstance(obj, Deployment)}
         for obj in others:
             if isinstance(obj, ReplicaSet):
                 reference = obj.metadata.controller()
-                deployment = deployments.get((obj.namespace, reference.name)) if reference else None
+                deployment = deployments.get(f"{obj.namespace}/{reference.name}") if reference else None
                 if deployment is not None and refers_to(reference, deployment):
-                    self._listed[deployment.namespace, deployment.name].append(obj)
-        for key, replica_sets in self._listed.items():
-            self._add_missing_replicas(deployments[key], replica_sets)
-
-    def _add_missing_replicas(self, deployment: Deployment, replica_sets: list[ReplicaSet]) -> None:
-        lacking = (deployment.spec.replicas or 0) - sum(item.spec.replicas or 0 for item in replica_sets)
-        if lacking > 0 and deployment.metadata.deletion_timestamp is None:
-            self._extra[max(replica_sets, key=_age).key] = lacking
+                    self._listed[deployment.key].append(obj)
+        for key, listed in self._listed.items():
+            spec, meta = deployments[key].spec, deployments[key].metadata
+            lacking = (spec.replicas or 0) - sum(item.spec.replicas or 0 for item in listed)
+            if lacking > 0 and meta.deletion_timestamp is None:
+                self._extra[max(listed, key=_age).key] = lacking
 
     def replicas(self, replica_set: ReplicaSet) -> int:
         return (replica_set.spec.replicas or 0) + self._extra.get(replica_set.key, 0)
 
     def expand_deployment(self, deployment: Deployment) -> None:
-        if (deployment.namespace, deployment.name) in self._listed:
+        if deployment.key in self._listed:
             return
         present = self._expansion.index.of_template(deployment.namespace, deployment.name)
         replica_set = _replica_set(deployment, present)

@@ -38,9 +38,6 @@ class Window:
     namespaces: frozenset[str]
     labels: dict[str, str]
 
-    def measures(self, run: PodRun) -> bool:
-        return run.template.metadata.namespace in self.namespaces and run.matches(self.labels)
-
 
 @dataclass
 class Meter:
@@ -99,7 +96,9 @@ class Meter:
             gc.enable()
 
     def measures(self, run: PodRun) -> bool:
-        return self.window is not None and self.window.measures(run)
+        if self.window is None or not run.matches(self.window.labels):
+            return False
+        return run.template.metadata.namespace in self.window.namespaces
 
     def batch_limit(self) -> int:
         """Maximum size of the next batch such that chunks keep their size."""
@@ -118,7 +117,7 @@ class Meter:
         """
         if self.window is not None:
             self.placing_all_ns += ended - popped
-            if self.window.measures(run):
+            if self.measures(run):
                 self.pods += placed
                 self.placing_ns += ended - popped
 

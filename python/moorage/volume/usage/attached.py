@@ -322,20 +322,16 @@ class AttachedVolumes:
                     self._count(row, volume, -1)
             if not rows:
                 del self._pods_with[volume]
-        self._remove_claims(pod, at)
-        if row in self.errors:
-            self.errors[row].pop(pod.metadata.uid, None)
-            if not self.errors[row]:
-                del self.errors[row]
-
-    def _remove_claims(self, pod: Pod, at: tuple[int, str]) -> None:
-        for volume in pod.spec.volumes:
-            key = claim_key(pod, volume)
-            if key is not None and key in self._pods_of:
+        for key in filter(None, (claim_key(pod, volume) for volume in pod.spec.volumes)):
+            if key in self._pods_of:
                 self._pods_of[key].pop(at, None)
                 if not self._pods_of[key]:
                     del self._pods_of[key]
                     self._resolved.pop(key, None)
+        if row in self.errors:
+            self.errors[row].pop(pod.metadata.uid, None)
+            if not self.errors[row]:
+                del self.errors[row]
 
     def _count(self, row: int, volume: CSIVolume, sign: int) -> None:
         """Add (`sign` 1) or subtract (-1) a volume at a row."""

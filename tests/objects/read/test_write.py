@@ -84,7 +84,7 @@ def strategy(hint: Any) -> st.SearchStrategy[Any]:
     return {str: TEXTS, bool: st.booleans(), int: NUMBERS, float: NUMBERS, type(None): st.none()}[hint]
 
 
-OBJECTS = st.one_of(*(st.deferred(lambda kind=kind: strategy(kind)) for kind, _ in _KINDS.values()))
+OBJECTS = st.one_of(*(st.deferred(lambda kind=kind: strategy(kind)) for kind in _KINDS.values()))
 
 
 @settings(deadline=None, max_examples=150)

@@ -57,3 +57,7 @@ class Node(Object, frozen=True):
 class Namespace(Object, frozen=True):
     kind: str = "Namespace"
     api_version: str = "v1"
+
+
+KINDS = (Node, Namespace)
+"""The kinds that files are read into."""

@@ -288,3 +288,7 @@ class Pod(Object, frozen=True, dict=True, gc=True):
     api_version: str = "v1"
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
+
+
+KINDS = (Pod,)
+"""The kinds that files are read into."""

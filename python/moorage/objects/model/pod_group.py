@@ -154,6 +154,10 @@ class PodGroup(Object, frozen=True):
         return mode == "PodGroup" if isinstance(mode, str) else mode is not None and mode.all is not None
 
 
+KINDS = (PodGroup,)
+"""The kinds that files are read into."""
+
+
 def unit_of(obj: object) -> UnitKey | None:
     """Namespace and name of a PodGroup, or of a pod's group; None for other objects.
 

@@ -74,3 +74,7 @@ class PodDisruptionBudget(Object, frozen=True):
     api_version: str = "policy/v1"
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
     status: PodDisruptionBudgetStatus = NO_STATUS
+
+
+KINDS = (PodDisruptionBudget,)
+"""The kinds that files are read into."""

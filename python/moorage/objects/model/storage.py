@@ -149,3 +149,10 @@ class VolumeAttachment(Object, frozen=True):
     kind: str = "VolumeAttachment"
     api_version: str = "storage.k8s.io/v1"
     spec: VolumeAttachmentSpec = VolumeAttachmentSpec()
+
+
+KINDS = (
+    *(PersistentVolume, PersistentVolumeClaim, StorageClass, CSINode),
+    *(CSIDriver, CSIStorageCapacity, VolumeAttachment),
+)
+"""The kinds that files are read into."""

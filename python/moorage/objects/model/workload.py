@@ -142,3 +142,7 @@ class PriorityClass(Object, frozen=True):
     value: Int32 = 0
     global_default: bool = False
     preemption_policy: PreemptionPolicy = None
+
+
+KINDS = (Service, ReplicationController, ReplicaSet, Deployment, StatefulSet, DaemonSet, Job, PriorityClass)
+"""The kinds that files are read into."""

@@ -8,50 +8,26 @@ from typing import Any, Generic, TypeGuard, TypeVar
 import msgspec
 
 from moorage.errors import InputError
+from moorage.objects.model import node, pod, pod_group, policy, storage, workload
 from moorage.objects.model.meta import Object
-from moorage.objects.model.node import Namespace, Node
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import GODEL, PodGroup
-from moorage.objects.model.policy import PodDisruptionBudget
-from moorage.objects.model.storage import (
-    CSIDriver,
-    CSINode,
-    CSIStorageCapacity,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-    VolumeAttachment,
-)
-from moorage.objects.model.workload import (
-    DaemonSet,
-    Deployment,
-    Job,
-    PriorityClass,
-    ReplicaSet,
-    ReplicationController,
-    Service,
-    StatefulSet,
-)
 
 T = TypeVar("T")
 
 Document = bytes | msgspec.Raw | dict[str, Any]
 """One object as read: JSON text, or a JSON value."""
 
-_STRUCTS: dict[tuple[str, ...], tuple[type[Object], ...]] = {
-    ("",): (
-        *(Pod, Node, Namespace, Service),
-        *(ReplicationController, PersistentVolume, PersistentVolumeClaim),
-    ),
-    ("apps", "extensions"): (ReplicaSet, Deployment, StatefulSet, DaemonSet),
-    ("batch",): (Job,),
-    ("policy",): (PodDisruptionBudget,),
-    ("scheduling.k8s.io",): (PriorityClass,),
-    ("scheduling.k8s.io", GODEL): (PodGroup,),
-    ("storage.k8s.io",): (StorageClass, CSINode, CSIDriver, CSIStorageCapacity, VolumeAttachment),
+_KINDS: dict[str, type[Object]] = {
+    struct.__name__: struct
+    for module in (node, pod, pod_group, policy, storage, workload)
+    for struct in module.KINDS
 }
-"""The structs of the kinds that scheduling reads, by the API groups that have them."""
-_KINDS = {struct.__name__: (struct, groups) for groups, found in _STRUCTS.items() for struct in found}
+_APPS = ("ReplicaSet", "Deployment", "StatefulSet", "DaemonSet")
+_OTHER_GROUPS = dict.fromkeys(_APPS, "extensions") | {"PodGroup": pod_group.GODEL}
+_GROUPS = {
+    kind: (struct().api_version.rpartition("/")[0], _OTHER_GROUPS.get(kind))
+    for kind, struct in _KINDS.items()
+}
+"""The API groups of a kind."""
 CLUSTER_SCOPED = frozenset(
     {
         *("Node", "Namespace", "PriorityClass", "DeviceClass", "ResourceSlice"),
@@ -91,8 +67,8 @@ def is_known(kind: str, api_version: str) -> bool:
     api_version : str
         ``group/version``; the version is not checked.
     """
-    entry = _KINDS.get(kind)
-    return entry is not None and (not api_version or api_version.rpartition("/")[0] in entry[1])
+    groups = _GROUPS.get(kind)
+    return groups is not None and (not api_version or api_version.rpartition("/")[0] in groups)
 
 
 def decode_object(document: Document) -> Object:
@@ -128,7 +104,7 @@ def decode_kind(document: Document, kind: str) -> Object:
     kind : str
         One for which `is_known` is true.
     """
-    return decode(document, _KINDS[kind][0])
+    return decode(document, _KINDS[kind])
 
 
 def decode(document: Document, type_: type[T]) -> T:

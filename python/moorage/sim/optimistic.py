@@ -16,18 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from moorage.multi import (
-    Binder,
-    BinderUpdate,
-    Outcome,
-    Placement,
-    Pool,
-    Processes,
-    ProposedPlacements,
-    Threads,
-    WorkerInit,
-    assign_owners,
-)
+from moorage import multi
 from moorage.objects import Cluster, Pod, group_of
 from moorage.scheduler import Eviction, Scheduler, ScheduleResult
 
@@ -154,15 +143,15 @@ def simulate_optimistically(
     waiting = tuple(info.pod for info in scheduler.queue.pending_pods().active)
     running = [pod for pod in cluster.pods if pod.spec.node_name]
     initial = Cluster(cluster.nodes, running, cluster.namespaces, cluster.others)
-    owners, seed = assign_owners(initial.nodes, schedulers, partition), settings.pop("seed", 0)
+    owners, seed = multi.assign_owners(initial.nodes, schedulers, partition), settings.pop("seed", 0)
     inits = [
-        WorkerInit(waiting, initial, number, owners, settings | {"seed": seed + number})
+        multi.WorkerInit(waiting, initial, number, owners, settings | {"seed": seed + number})
         for number in range(schedulers)
     ]
     named = {name: settings[name] for name in OF_BINDER if name in settings}
-    binder = Binder(scheduler.client, wait=scheduler.volumes.wait, **named)
+    binder = multi.Binder(scheduler.client, wait=scheduler.volumes.wait, **named)
     out = Optimistic(ScheduleResult(scheduler.cache.state, 0), scheduler, [SchedulerStats() for _ in inits])
-    with (Processes if processes else Threads)(inits) as pool:
+    with (multi.Processes if processes else multi.Threads)(inits) as pool:
         rounds = Rounds(out, binder, pool, waiting, initial, chunk)
         rounds.run()
     rounds.finish()
@@ -174,8 +163,8 @@ class Rounds:
     """The state of a simulation between rounds."""
 
     out: Optimistic
-    binder: Binder
-    pool: Pool
+    binder: multi.Binder
+    pool: multi.Pool
     pods: Sequence[Pod]
     initial: Cluster
     chunk: int
@@ -237,11 +226,11 @@ class Rounds:
         return units
 
     def _placements_in_turn(
-        self, taken: Sequence[list[Unit]], proposals: Sequence[ProposedPlacements]
-    ) -> list[Placement]:
+        self, taken: Sequence[list[Unit]], proposals: Sequence[multi.ProposedPlacements]
+    ) -> list[multi.Placement]:
         """The proposed placements, one unit of each scheduler in turn. Pods without a node are retried when
         others have been placed."""
-        proposed: list[list[list[Placement]]] = []
+        proposed: list[list[list[multi.Placement]]] = []
         for number, (units, proposal) in enumerate(zip(taken, proposals, strict=True)):
             node_of = dict(zip(proposal.pods.tolist(), proposal.nodes.tolist(), strict=True))
             proposed.append([])
@@ -256,7 +245,9 @@ class Rounds:
             self.out.schedulers[number].placements += sum(map(len, proposed[number]))
         return [one for units in zip_longest(*proposed, fillvalue=()) for unit in units for one in unit]
 
-    def _placement(self, number: int, at: int, node: int, proposal: ProposedPlacements) -> Placement:
+    def _placement(
+        self, number: int, at: int, node: int, proposal: multi.ProposedPlacements
+    ) -> multi.Placement:
         pod = self.pods[at]
         self._proposed[pod.metadata.uid] = number, at
         uids, violations = proposal.victims.get(at, ((), 0))
@@ -264,9 +255,9 @@ class Rounds:
         for uid in uids:
             victim = self._pod_of_uid[uid]
             victims.append(cache.get_pod(victim) if cache.state.has_pod(victim) else victim)
-        return Placement(pod, self.nodes[node], tuple(victims), violations, f"scheduler-{number}")
+        return multi.Placement(pod, self.nodes[node], tuple(victims), violations, f"scheduler-{number}")
 
-    def _record(self, outcomes: Sequence[Outcome]) -> list[BinderUpdate]:
+    def _record(self, outcomes: Sequence[multi.Outcome]) -> list[multi.BinderUpdate]:
         """Record the outcomes of a round in the result; returns the update of each scheduler."""
         result, stats = self.out.result, self.out.schedulers
         rejected: list[list[int]] = [[] for _ in stats]
@@ -294,7 +285,7 @@ class Rounds:
         table = np.array(bound, dtype=np.int32).reshape(-1, 3)  # scheduler, pod, node
         others = [table[table[:, 0] != number] for number in range(len(stats))]
         return [
-            BinderUpdate(pods, by_others[:, 1], by_others[:, 2], evicted)
+            multi.BinderUpdate(pods, by_others[:, 1], by_others[:, 2], evicted)
             for pods, by_others in zip(rejected, others, strict=True)
         ]
 

@@ -9,13 +9,8 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from moorage.objects import Object, PersistentVolume, PersistentVolumeClaim
+from moorage.volume.binding import metrics
 from moorage.volume.binding.assume_cache import AssumeCache
-from moorage.volume.binding.metrics import (
-    VOLUME_OPERATION_ERRORS,
-    VOLUME_OPERATION_SECONDS,
-    prometheus,
-    register,
-)
 
 T = TypeVar("T", bound=Object)
 
@@ -60,7 +55,7 @@ class OperationTimes:
         start = self._begun.pop(key, None)
         if start is not None:
             since, labels = start
-            VOLUME_OPERATION_SECONDS.observe(self._clock() - since, *labels)
+            metrics.VOLUME_OPERATION_SECONDS.observe(self._clock() - since, *labels)
 
     def forget(self, key: str) -> None:
         """Drop the object's operation.
@@ -99,7 +94,7 @@ class OperationTimes:
             yield
         except Exception:
             if key in self._begun:
-                VOLUME_OPERATION_ERRORS.inc(*self._begun[key][1])
+                metrics.VOLUME_OPERATION_ERRORS.inc(*self._begun[key][1])
             raise
 
 
@@ -127,7 +122,7 @@ class VolumeCounts:
         for name, counts in self.counts().items():
             what, label = _GAUGES[name]
             help = f"Gauge measuring number of {what}"
-            family = prometheus().GaugeMetricFamily(f"pv_collector_{name}", help, labels=[label])
+            family = metrics.prometheus().GaugeMetricFamily(f"pv_collector_{name}", help, labels=[label])
             for value, count in sorted(counts.items()):
                 family.add_metric([value], count)
             yield family
@@ -141,7 +136,9 @@ class VolumeCounts:
         MoorageError
             prometheus_client is not installed.
         """
-        register("controller", self, VOLUME_OPERATION_SECONDS, VOLUME_OPERATION_ERRORS)
+        metrics.register(
+            "controller", self, metrics.VOLUME_OPERATION_SECONDS, metrics.VOLUME_OPERATION_ERRORS
+        )
 
 
 _GAUGES = {

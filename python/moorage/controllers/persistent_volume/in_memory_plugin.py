@@ -13,12 +13,7 @@ from moorage.objects import (
     ObjectMeta,
     PersistentVolume,
 )
-from moorage.objects.model.storage import (
-    CSIPersistentVolumeSource,
-    PersistentVolumeSpec,
-    TopologySelectorTerm,
-    VolumeNodeAffinity,
-)
+from moorage.objects.model import storage
 from moorage.volume.binding.claims import VolumeError, allows_topology, parse_bytes
 from moorage.volume.constants import PROVISIONED_BY
 
@@ -100,7 +95,7 @@ class InMemoryProvisioner:
         """Nothing to scrub."""
 
     def make(
-        self, options: VolumeOptions, node: Node | None, allowed: Sequence[TopologySelectorTerm]
+        self, options: VolumeOptions, node: Node | None, allowed: Sequence[storage.TopologySelectorTerm]
     ) -> PersistentVolume:
         """Provision a volume of the size that its claim requests.
 
@@ -127,7 +122,7 @@ class InMemoryProvisioner:
         self.volumes[options.pv_name] = size
         return PersistentVolume(
             metadata=ObjectMeta(name=options.pv_name),
-            spec=PersistentVolumeSpec(
+            spec=storage.PersistentVolumeSpec(
                 capacity={"storage": requested},
                 access_modes=claim.access_modes,
                 volume_mode=claim.volume_mode,
@@ -135,7 +130,7 @@ class InMemoryProvisioner:
                 persistent_volume_reclaim_policy=options.persistent_volume_reclaim_policy,
                 mount_options=options.mount_options,
                 node_affinity=self._affinity(node, allowed),
-                csi=CSIPersistentVolumeSource(driver=self.name, volume_handle=options.pv_name),
+                csi=storage.CSIPersistentVolumeSource(driver=self.name, volume_handle=options.pv_name),
             ),
         )
 
@@ -149,8 +144,8 @@ class InMemoryProvisioner:
         self.volumes.pop(name, None)
 
     def _affinity(
-        self, node: Node | None, allowed: Sequence[TopologySelectorTerm]
-    ) -> VolumeNodeAffinity | None:
+        self, node: Node | None, allowed: Sequence[storage.TopologySelectorTerm]
+    ) -> storage.VolumeNodeAffinity | None:
         topologies: list[dict[str, tuple[str, ...]]]
         if node is None:
             topologies = [{one.key: one.values for one in term.match_label_expressions} for term in allowed]
@@ -158,7 +153,7 @@ class InMemoryProvisioner:
             labels = node.metadata.labels
             topologies = [{key: (labels[key],) for key in self._topology_keys if key in labels}]
         terms = tuple(_term(labels) for labels in topologies if labels)
-        return VolumeNodeAffinity(required=NodeSelector(node_selector_terms=terms)) if terms else None
+        return storage.VolumeNodeAffinity(required=NodeSelector(node_selector_terms=terms)) if terms else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +165,7 @@ class InMemoryVolume:
     options: VolumeOptions | None
 
     def provision(
-        self, selected_node: Node | None, allowed_topologies: Sequence[TopologySelectorTerm]
+        self, selected_node: Node | None, allowed_topologies: Sequence[storage.TopologySelectorTerm]
     ) -> PersistentVolume:
         if self.options is None:
             raise VolumeError(f'volume "{self.name}" is to be deleted, not made')

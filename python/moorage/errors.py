@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
+
+ConfigurationStage = Literal["load", "validate", "new"]
 
 
 class MoorageError(Exception):
@@ -87,6 +90,22 @@ class InputError(MoorageError):
         dot = "." if path and self.path and not self.path.startswith("[") else ""
         whole = f"{path}{dot}{self.path}"
         return InputError(self.message, source=self.source or source, obj=self.obj or obj, path=whole)
+
+
+class ConfigurationError(InputError):
+    """A configuration that kube-scheduler v1.36 refuses.
+
+    Attributes
+    ----------
+    stage : {"load", "validate", "new"}
+        Decoding and defaulting; validation of the whole configuration; building the scheduler.
+    message : str
+        Upstream's text. It names the fields, except for durations: there `path` does.
+    """
+
+    def __init__(self, stage: ConfigurationStage, message: str, *, source: str = "", path: str = "") -> None:
+        self.stage = stage
+        super().__init__(message, source=source, path=path)
 
 
 @contextmanager

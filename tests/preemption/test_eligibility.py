@@ -4,41 +4,42 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from tests.preemption.world import LEAVING, full, preemptor, terminating, victim
+from tests.preemption.world import LEAVING, full, handle, nominated, preemptor, terminating, victim
 
 from moorage.framework.plugin.status import Code, Status
-from moorage.preemption.eligibility import (
-    is_leaving,
-    num_candidates,
-    pod_eligible_to_preempt_others,
-    potential_nodes,
-)
+from moorage.objects import Pod
+from moorage.preemption.eligibility import is_leaving, num_candidates, potential_nodes, why_not_eligible
 
 HOPELESS = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 REJECTED = Status(Code.UNSCHEDULABLE)
-WAITS = (False, "not eligible due to a terminating pod on the nominated node.")
+WAITS = "not eligible due to a terminating pod on the nominated node."
+
+
+def why_not(asked: Pod, *pods: Pod, status: Status = REJECTED, to: str = "a") -> str:
+    """Why a pod may not preempt others that is nominated to a node with these pods."""
+    return why_not_eligible(handle(full(*pods)), nominated(asked, to), {"a": status})
 
 
 def test_a_pod_may_preempt() -> None:
-    assert pod_eligible_to_preempt_others(preemptor(), None, None) == (True, "")
+    assert why_not_eligible(handle(full()), preemptor(), {}) == ""
 
 
 def test_preemption_policy_never() -> None:
     asked = preemptor(preemption_policy="Never")
-    assert pod_eligible_to_preempt_others(asked, None, None) == (
-        False,
-        "not eligible due to preemptionPolicy=Never.",
-    )
-    assert pod_eligible_to_preempt_others(preemptor(preemption_policy="PreemptLowerPriority"), None, None)[0]
+    assert why_not_eligible(handle(full()), asked, {}) == "not eligible due to preemptionPolicy=Never."
+    asked = preemptor(preemption_policy="PreemptLowerPriority")
+    assert why_not_eligible(handle(full()), asked, {}) == ""
 
 
 def test_it_waits_for_its_victims_on_the_nominated_node() -> None:
     leaving = terminating(victim("v"), LEAVING)
-    info = full(leaving).cache.node_info("a")
-    assert pod_eligible_to_preempt_others(preemptor(), info, REJECTED) == WAITS
-    assert pod_eligible_to_preempt_others(preemptor(), info, None) == WAITS
-    assert pod_eligible_to_preempt_others(preemptor(), info, HOPELESS) == (True, ""), "it is lost for good"
-    assert pod_eligible_to_preempt_others(preemptor(priority=0), info, REJECTED)[0], "not of lower priority"
+    assert why_not(preemptor(), leaving) == WAITS
+    assert why_not(preemptor(), leaving, status=HOPELESS) == "", "it is lost for good"
+    assert why_not(preemptor(priority=0), leaving) == "", "not of lower priority"
+    assert why_not(preemptor(), leaving, to="gone") == "", "there is no such node"
+    there = handle(full(leaving))
+    assert why_not_eligible(there, nominated(preemptor(), "a"), {}) == "", "it was not reached"
+    assert why_not_eligible(there, preemptor(), {"a": REJECTED}) == "", "it is not nominated"
 
 
 @pytest.mark.parametrize(
@@ -52,10 +53,9 @@ def test_it_waits_for_its_victims_on_the_nominated_node() -> None:
         terminating(victim("v"), replace(LEAVING, type="Other")),
     ],
 )
-def test_it_does_not_wait_for_pods_that_leave_for_other_reasons_or_not_at_all(other: object) -> None:
-    info = full(other).cache.node_info("a")  # type: ignore[arg-type]
-    assert not is_leaving(other)  # type: ignore[arg-type]
-    assert pod_eligible_to_preempt_others(preemptor(), info, REJECTED) == (True, "")
+def test_it_does_not_wait_for_pods_that_leave_for_other_reasons_or_not_at_all(other: Pod) -> None:
+    assert not is_leaving(other)
+    assert why_not(preemptor(), other) == ""
 
 
 def test_potential_nodes_are_those_that_are_not_lost_for_good() -> None:

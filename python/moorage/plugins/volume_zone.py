@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -62,12 +62,11 @@ class VolumeZone(VolumePlugin):
 
     name = "VolumeZone"
 
-    def __init__(
-        self, args: Mapping[str, Any] | None = None, handle: fwk.FrameworkHandle | None = None
-    ) -> None:
-        super().__init__(args, handle)
-        self._elsewhere: dict[tuple[Topology, ...], npt.NDArray[np.bool_]] = {}
-        self._static_version = -1
+    _static_version = -1
+
+    @cached_property
+    def _elsewhere(self) -> dict[tuple[Topology, ...], npt.NDArray[np.bool_]]:
+        return {}
 
     # ---- decisions -----------------------------------------------------------------------------------------
 

@@ -5,10 +5,9 @@ kube-scheduler v1.36, defaultpreemption/default_preemption.go and framework/pree
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from moorage.framework import AnyNodeInfo, Code, FrameworkHandle, Status
-from moorage.framework.plugin.status import code_of
+from moorage.framework import Code, FrameworkHandle, Status
 from moorage.objects import Pod, PodGroup, group_of
 
 from .eviction_units import Units, groups_of, priority_of
@@ -29,41 +28,6 @@ NO_VICTIM = 'expected at least one victim pod on node "{}"'
 
 DISRUPTION_TARGET = "DisruptionTarget"
 BY_SCHEDULER = "PreemptionByScheduler"
-
-
-def pod_eligible_to_preempt_others(
-    pod: Pod,
-    nominated_node: AnyNodeInfo | None,
-    nominated_status: Status | None,
-    priority_as_victim: Callable[[Pod], int] = priority_of,
-) -> tuple[bool, str]:
-    """Decide whether a pod may preempt others.
-
-    Parameters
-    ----------
-    pod : Pod
-    nominated_node : NodeInfo or None
-        The node that the pod's status nominates it to, if it exists. While victims of the scheduler terminate
-        there, the pod waits for them.
-    nominated_status : Status or None
-        The status of that node in this cycle. With UnschedulableAndUnresolvable the pod does not wait.
-    priority_as_victim : callable
-        Returns the priority by which a pod on a node is evicted.
-
-    Returns
-    -------
-    eligible : bool
-    reason : str
-        Why not, or "".
-    """
-    if pod.spec.preemption_policy == "Never":
-        return False, NEVER
-    if nominated_node is None or code_of(nominated_status) == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-        return True, ""
-    priority = priority_of(pod)
-    if any(priority_as_victim(other) < priority and is_leaving(other) for other in nominated_node.pods):
-        return False, TERMINATING
-    return True, ""
 
 
 def is_leaving(pod: Pod) -> bool:
@@ -93,7 +57,10 @@ def num_candidates(nodes: int, percentage: int, absolute: int) -> int:
 
 
 def why_not_eligible(handle: FrameworkHandle, pod: Pod, statuses: Mapping[str, Status]) -> str:
-    """Return why a pod may not preempt others, or "".
+    """Return why a pod may not preempt others, or "" (PodEligibleToPreemptOthers).
+
+    A pod waits while victims of the scheduler terminate on the node that its status nominates it to, if that
+    node exists and did not reject it as UnschedulableAndUnresolvable.
 
     Parameters
     ----------
@@ -102,11 +69,15 @@ def why_not_eligible(handle: FrameworkHandle, pod: Pod, statuses: Mapping[str, S
     statuses : mapping of str to Status
         By node name why the node was rejected.
     """
+    if pod.spec.preemption_policy == "Never":
+        return NEVER
     name = pod.status.nominated_node_name
-    if not name:
-        return pod_eligible_to_preempt_others(pod, None, None)[1]
-    status, priority_of = statuses.get(name) or ABSENT, Units(handle).priority_of
-    return pod_eligible_to_preempt_others(pod, handle.cache.node_info(name), status, priority_of)[1]
+    info = handle.cache.node_info(name) if name else None
+    if info is None or statuses.get(name, ABSENT).code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+        return ""
+    priority_as_victim = Units(handle).priority_of
+    waits = any(priority_as_victim(one) < priority_of(pod) and is_leaving(one) for one in info.pods)
+    return TERMINATING if waits else ""
 
 
 def reason_against(handle: FrameworkHandle, group: PodGroup | None) -> str:

@@ -9,7 +9,6 @@ from moorage.framework.plugin.status import (
     Code,
     Status,
     as_status,
-    code_of,
     error_status,
     message_of,
 )
@@ -25,7 +24,6 @@ def test_names_and_numbers_of_codes() -> None:
 
 
 def test_none_is_success() -> None:
-    assert code_of(None) == Code.SUCCESS
     assert message_of(None) == ""
     assert as_status(None) is None
 

@@ -5,7 +5,8 @@ plugins, the plugins of each extension point with weights and arguments; `effect
 value. Errors have upstream's texts, and the stage in which upstream raises them.
 """
 
-from .errors import ConfigurationError as ConfigurationError
+from moorage.errors import ConfigurationError as ConfigurationError
+
 from .feature_gates import DEFAULT_GATES as DEFAULT_GATES
 from .feature_gates import feature_gates as feature_gates
 from .feature_gates import groups_pods as groups_pods

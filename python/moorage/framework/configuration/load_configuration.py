@@ -9,14 +9,13 @@ from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any, NamedTuple
 
-from moorage.errors import InputError, located
+from moorage.errors import ConfigurationError, InputError, located
 from moorage.framework.plugin.interface import Plugin
 from moorage.objects.read.files import read_file, source_name
 from moorage.objects.read.yaml_reader import read_first
 
 from .args import ARGS
 from .defaults import set_defaults
-from .errors import ConfigurationError
 from .feature_gates import feature_gates as all_gates
 from .field_errors import go_json
 from .go_structs import DecodeError, GoType, decode, decode_leniently, parse

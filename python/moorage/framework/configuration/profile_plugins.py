@@ -8,13 +8,12 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from moorage.errors import ExtenderError
+from moorage.errors import ConfigurationError, ExtenderError
 from moorage.framework.plugin.interface import Plugin
 
 from . import types
 from .args import NodeResourcesFitArgs
 from .durations import SECOND
-from .errors import ConfigurationError
 from .extender_tls import tls_context
 from .field_errors import aggregate, quote
 from .go_structs import go_fields, write

@@ -153,11 +153,6 @@ def error_status(text: str, status: Status, plugin: str = "") -> Status:
     return Status(Code.ERROR, plugin=plugin, err=err)
 
 
-def code_of(status: Status | None) -> Code:
-    """The code; Success for None."""
-    return Code.SUCCESS if status is None else status.code
-
-
 def message_of(status: Status | None) -> str:
     """The message; "" for None."""
     return "" if status is None else status.message()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from moorage.errors import InputError
-from moorage.framework.configuration import ConfigurationError, KubeSchedulerConfiguration, profile_plugins
+from moorage.errors import ConfigurationError, InputError
+from moorage.framework.configuration import KubeSchedulerConfiguration, profile_plugins
 from moorage.framework.configuration.go_structs import write
 from moorage.framework.configuration.types import Part
 from moorage.framework.plugin.handle import FrameworkHandle

@@ -12,20 +12,16 @@ import numpy.typing as npt
 from moorage import framework as fwk
 from moorage.compat.adapted_binder import AdaptedVolumeBinder, BinderOfHandle, MakeBinder
 from moorage.framework.plugin import events
-from moorage.framework.plugin.cycle_state import NotFoundError as NotWrittenError
 from moorage.framework.plugin.events import ActionType, on, queue_if
 from moorage.framework.profiles.in_core import VolumePlugin
 from moorage.framework.runtime.steps import StatusSteps
 from moorage.objects import CSINode, PersistentVolumeClaim, Pod, StorageClass, parse_value
 from moorage.objects.model.storage import CSIDriver, CSIStorageCapacity
-from moorage.store import ObjectClient
-from moorage.store.errors import ApiError, NotFoundError
+from moorage.store import ApiError, NotFoundError, ObjectClient
+from moorage.volume import ObjectNotFoundError, VolumeBinder, VolumeError, VolumeSources
 from moorage.volume.binding import volume_binder
-from moorage.volume.binding.assume_cache import ObjectNotFoundError
-from moorage.volume.binding.claims import VolumeError
 from moorage.volume.binding.pod_volumes import PodVolumeClaims, PodVolumes, claim_key
 from moorage.volume.binding.utilization import Utilization
-from moorage.volume.binding.volume_binder import VolumeBinder, VolumeSources
 from moorage.volume.binding.volume_topology import VolumeTopology
 from moorage.volume.constants import MIGRATED_PLUGINS
 
@@ -319,7 +315,7 @@ def _read(state: fwk.CycleState) -> VolumeBindingState | None:
     """None for a pod about which PreFilter was not asked, as it uses no volumes."""
     try:
         known: VolumeBindingState = state.read(STATE)
-    except NotWrittenError:
+    except fwk.NotFoundError:
         return None
     return known
 

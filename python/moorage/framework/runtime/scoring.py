@@ -105,13 +105,14 @@ def check_range(columns: Mapping[str, Scores]) -> None:
     StatusError
         For the first node with another score, and the first such plugin there.
     """
-    wrong = {
-        name: np.flatnonzero((column < 0) | (column > MAX_NODE_SCORE)) for name, column in columns.items()
+    firsts = {
+        name: int(np.flatnonzero((column < 0) | (column > MAX_NODE_SCORE))[0])
+        for name, column in columns.items()
+        if len(column) and (column.min() < 0 or column.max() > MAX_NODE_SCORE)
     }
-    first = min((places[0] for places in wrong.values() if len(places)), default=-1)
-    for name, places in wrong.items():
-        if len(places) and places[0] == first:
-            raise out_of_range(name, int(columns[name][first]))
+    if firsts:
+        plugin = min(firsts, key=firsts.__getitem__)
+        raise out_of_range(plugin, int(columns[plugin][firsts[plugin]]))
 
 
 def invalid_score(plugin: str, score: int) -> str:

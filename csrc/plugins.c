@@ -25,7 +25,7 @@ uint64_t mr_fit_filter_in(const mr_plan *plan, const mr_cluster *cluster, const 
         if (pod->ignored >> i & 1) continue;
         if (request->need > 0 && request->need > room->others[i]) {
             reasons |= MR_INSUFFICIENT_OTHER(i);
-            above |= request->need > mr_other_allocatable(ledger, row, request->resource);
+            above |= request->need > *mr_other(ledger, row, request->resource);
         }
     }
     return above && plan->fit_unresolvable ? reasons | MR_UNRESOLVABLE : reasons;
@@ -38,8 +38,8 @@ void mr_room_read(mr_room *room, const mr_cluster *cluster, const mr_shape *shap
     room->memory = mr_row_value(ledger, row, 1) - mr_row_value(ledger, row, 3);
     room->slots = ledger->rows[row].pods_max - ledger->rows[row].pods;
     for (int32_t i = 0; i < shape->n_others; i++) {
-        const int32_t resource = shape->others[i].resource;
-        room->others[i] = mr_other_allocatable(ledger, row, resource) - mr_other_requested(ledger, row, resource);
+        const int64_t *other = mr_other(ledger, row, shape->others[i].resource);
+        room->others[i] = other[0] - other[1];
     }
 }
 
@@ -152,8 +152,8 @@ static int score_inputs(const mr_cluster *cluster, const mr_shape *shape, int32_
         *used = mr_row_value(ledger, row, (fit ? 4 : 2) + which);
         return *capacity != 0;
     }
-    *capacity = mr_other_allocatable(ledger, row, resource);
-    *used = mr_other_requested(ledger, row, resource);
+    *capacity = mr_other(ledger, row, resource)[0];
+    *used = mr_other(ledger, row, resource)[1];
     if (resource != MR_EPHEMERAL_STORAGE && *request == 0) return 0; /* a pod is not judged by what it does not use */
     return *capacity != 0;
 }

@@ -56,6 +56,6 @@ void mr_row_add_pod(mr_ledger *ledger, int32_t row, const mr_shape *shape, int32
         add_wide(ledger, row, shape, sign);
     }
     for (int32_t i = 0; i < shape->n_others; i++)
-        ledger->others[shape->others[i].resource][2 * (int64_t)row + 1] += sign * shape->others[i].value;
+        mr_other(ledger, row, shape->others[i].resource)[1] += sign * shape->others[i].value;
     r->pods += sign;
 }

@@ -15,14 +15,10 @@ static inline int64_t mr_row_value(const mr_ledger *ledger, int32_t row, int fie
     return (int64_t)(&r->alloc_cpu)[field];
 }
 
-static inline int64_t mr_other_allocatable(const mr_ledger *ledger, int32_t row, int32_t resource)
+/* Allocatable and requested of one of the other resources. */
+static inline int64_t *mr_other(const mr_ledger *ledger, int32_t row, int32_t resource)
 {
-    return ledger->others[resource][2 * (int64_t)row];
-}
-
-static inline int64_t mr_other_requested(const mr_ledger *ledger, int32_t row, int32_t resource)
-{
-    return ledger->others[resource][2 * (int64_t)row + 1];
+    return &ledger->others[resource][2 * (int64_t)row];
 }
 
 /* Half away from zero, as math.Round. */

@@ -310,8 +310,8 @@ def test_row_add_pod(capacity: tuple[int, int], pods: list, random) -> None:
         usage = [sum(shape.requests[i] for shape in present) for i in range(2)]
         nonzero = [sum(shape.nonzero_requests[i] for shape in present) for i in range(2)]
         check_row(ledger, [*capacity, *usage, *nonzero])
-        assert lib.mr_other_requested(ledger, 0, 0) == sum(dict(shape.others)[0] for shape in present)
-        assert lib.mr_other_allocatable(ledger, 0, 0) == 7
+        assert lib.mr_other(ledger, 0, 0)[1] == sum(dict(shape.others)[0] for shape in present)
+        assert lib.mr_other(ledger, 0, 0)[0] == 7
         assert ledger.rows[0].pods == len(present)
 
 

@@ -47,27 +47,22 @@ cdef object _rows(const int32_t* rows, int32_t n):
 
 
 cdef int _filter(void* context, void* view, const int32_t* rows, int32_t n, uint8_t* codes) noexcept with gil:
-    cdef External plugin = <External>context
-    cdef const uint8_t[::1] answer
-    try:
-        answer = np.ascontiguousarray((<PythonExternal>plugin).filter(_rows(rows, n)), dtype=np.uint8)
-        if answer.shape[0] != n:
-            raise ValueError(f"plugin {plugin.name} answered {answer.shape[0]} codes for {n} nodes")
-        memcpy(codes, &answer[0], n)
-    except BaseException as error:
-        plugin.error = error
-        return 1
-    return 0
+    return _ask(<PythonExternal>context, (<PythonExternal>context).filter, "codes", _rows(rows, n), codes)
 
 
 cdef int _score(void* context, void* view, const int32_t* rows, int32_t n, int64_t* scores) noexcept with gil:
-    cdef External plugin = <External>context
-    cdef const int64_t[::1] answer
+    return _ask(<PythonExternal>context, (<PythonExternal>context).score, "scores", _rows(rows, n), scores)
+
+
+cdef int _ask(External plugin, function, str what, rows, void* out) noexcept:
+    """Have a function answer for rows, in the memory for its codes or scores; 1 where it fails."""
+    cdef const uint8_t[::1] memory
     try:
-        answer = np.ascontiguousarray((<PythonExternal>plugin).score(_rows(rows, n)), dtype=np.int64)
-        if answer.shape[0] != n:
-            raise ValueError(f"plugin {plugin.name} answered {answer.shape[0]} scores for {n} nodes")
-        memcpy(scores, &answer[0], n * sizeof(int64_t))
+        answer = np.ascontiguousarray(function(rows), dtype=np.uint8 if what == "codes" else np.int64)
+        if len(answer) != len(rows):
+            raise ValueError(f"plugin {plugin.name} answered {len(answer)} {what} for {len(rows)} nodes")
+        memory = answer.view(np.uint8)
+        memcpy(out, &memory[0], memory.shape[0])
     except BaseException as error:
         plugin.error = error
         return 1

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from tests.house.source import ROOT
 
+from moorage._core.base.change_log import ChangeLog, Kind
 from moorage._core.state.cluster_state import ClusterState
 
 OBJECTS = r"dict|list|object|(?!Py_)[A-Z]\w+"
@@ -59,6 +60,14 @@ def chunk(chunks: Any, row: int) -> list[int]:
         return []
     first, count = (int(parts[name].array("i4", row + 1)[row]) for name in ("first", "count"))
     return parts["arena"].array("i4", first + count)[first:].tolist()  # type: ignore[no-any-return]
+
+
+def entries(log: ChangeLog, cursor: int) -> list[tuple[Kind, int]]:
+    """(kind, id) of the entries of a change log after a cursor, as far as it still has them."""
+    ring = inside(log)
+    kinds, ids = ring["kinds"].array("u1", log.capacity), ring["ids"].array("i4", log.capacity)
+    places = [at % log.capacity for at in range(max(cursor, log.head - log.capacity), log.head)]
+    return [(Kind(int(kinds[at])), int(ids[at])) for at in places]
 
 
 def label_columns(state: ClusterState) -> dict[str, list[str | None]]:

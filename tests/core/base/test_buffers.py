@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.core.inside import assert_labels_follow_nodes, dump, inside
+from tests.core.inside import assert_labels_follow_nodes, dump, entries, inside
 from tests.core.make import node, pod
 
 from moorage._core.base.buffers import Buffer, Journal
@@ -83,7 +83,7 @@ def test_the_view_has_room_for_rows_that_are_gone_but_logged() -> None:
     for number in range(500):
         one.set_node(node(f"n{number}"))
     one.rollback(mark)
-    logged = max(row for _, _, row in one.log.since(0))
+    logged = max(row for _, row in entries(one.log, 0))
     assert inside(one.view)["position"].capacity > logged >= 500
     assert one.view.node_names() == ["a", "b"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.core.inside import chunk, inside
+from tests.core.inside import chunk, entries, inside
 from tests.core.make import node, pod
 from tests.core.placing import enter, place_many, place_run
 from tests.core.twins.state_check import check, check_columns
@@ -227,14 +227,14 @@ def test_transactions_on_end_leave_no_more_to_read(imaged: Both) -> None:
     imaged.remove_node("b")
     imaged.add_pod(pod("p", on="a"))
     log, view = imaged.state.log, imaged.state.view
-    pending = [(kind, row) for _, kind, row in log.since(view.cursor)]
+    pending = entries(log, view.cursor)
     for number in range(5):
         mark = imaged.state.begin()
         imaged.state.set_node(node(f"new-{number}"))
         imaged.state.add_pod(pod("q", on="c"))
         view.refresh()
         imaged.state.rollback(mark)
-        assert [(kind, row) for _, kind, row in log.since(view.cursor)] == list(dict.fromkeys(pending))
+        assert entries(log, view.cursor) == list(dict.fromkeys(pending))
     imaged.refresh()
 
 
@@ -248,7 +248,7 @@ def overflow(one: Both) -> None:
     one.twin.add_pod(stamp)
     for _ in range(3):
         one.twin.update_pod(stamp, stamp)
-    assert one.state.log.since(one.state.view.cursor) is None
+    assert one.state.log.rows_since(one.state.view.cursor) is None
 
 
 def test_a_view_that_fell_behind_is_as_if_it_had_not(both: Both) -> None:

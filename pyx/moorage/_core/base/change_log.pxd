@@ -13,6 +13,7 @@ cpdef enum Kind:
 cdef class ChangeLog:
     cdef ChangeLog clone(self, Journal journal)
     cdef int repeat(self, int64_t mark) except -1
+    cpdef list rows_since(self, int64_t cursor, Kind least=?, Kind most=?)
     cdef readonly int64_t head, capacity
     cdef Buffer kinds, ids, repeated
     cdef uint8_t* kind

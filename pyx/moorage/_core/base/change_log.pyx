@@ -64,34 +64,15 @@ cdef class ChangeLog:
             if self.kind[at & mask] == LOG_ROW:
                 self.repeated.data[self.id[at & mask]] = False
 
-    def since(self, int64_t cursor):
-        """Entries after a cursor.
-
-        Parameters
-        ----------
-        cursor : int
-            A sequence number.
-
-        Returns
-        -------
-        list of (int, Kind, int), or None
-            (sequence, kind, id); None where some were overwritten.
-        """
-        cdef int64_t at
-        if self.lost(cursor):
-            return None
-        return [
-            (at + 1, Kind(self.kind[at & (self.capacity - 1)]), self.id[at & (self.capacity - 1)])
-            for at in range(cursor, self.head)
-        ]
-
-    def rows_since(self, int64_t cursor):
+    cpdef list rows_since(self, int64_t cursor, Kind least=LOG_ROW, Kind most=LOG_ORDER):
         """The rows that entries after a cursor are about.
 
         Parameters
         ----------
         cursor : int
             A sequence number.
+        least, most : Kind
+            The kinds of the entries that count.
 
         Returns
         -------
@@ -103,6 +84,6 @@ cdef class ChangeLog:
         if self.lost(cursor):
             return None
         for at in range(cursor, self.head):
-            if self.kind[at & mask] in (LOG_ROW, LOG_STATIC, LOG_ORDER):
+            if least <= self.kind[at & mask] <= most:
                 rows[self.id[at & mask]] = None
         return list(rows)

@@ -68,4 +68,3 @@ cdef class Domains:
     cdef int count_unlisted(self, bint counts) noexcept
     cdef Matched carrying(self, tuple matcher, bint is_anti)
     cdef Counter counter(self, Matched matched, TopologyKey topology, Eligibility eligibility, bint absent)
-    cdef int _follow_row(self, int32_t row) except -1

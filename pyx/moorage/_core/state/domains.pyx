@@ -90,23 +90,18 @@ cdef class Domains:
     cdef int refresh(self) except -1:
         """Apply the changes of nodes since the last refresh, and refresh cached pointers."""
         cdef ChangeLog log = self.table.log
-        cdef int64_t at, head = log.head
         cdef int32_t row
         self.view.fill_cluster(&self.cluster)
         self.point()
-        if self.cursor == head:
+        if self.cursor == log.head:
             return 0
         if self.topologies or self.eligibilities:
             if self.journal.depth:
                 self.journal.on_undo(partial(self._restore, self.cursor))
-            if log.lost(self.cursor):
-                for row in range(self.table.used):
-                    self._follow_row(row)
-            else:
-                for at in range(self.cursor, head):
-                    if log.kind[at & (log.capacity - 1)] == LOG_STATIC:
-                        self._follow_row(log.id[at & (log.capacity - 1)])
-        self.cursor = head
+            rows = log.rows_since(self.cursor, LOG_STATIC, LOG_STATIC)
+            for row in range(self.table.used) if rows is None else rows:
+                _follow_row(self, row)
+        self.cursor = log.head
 
     def _restore(self, int64_t cursor):
         self.cursor = cursor
@@ -173,38 +168,6 @@ cdef class Domains:
         for key, value in self.classes.labels(pod_class).items():
             out.append((namespace, key, value))
         return out + [(number,) for number in shape.carried]
-
-    cdef int _follow_row(self, int32_t row) except -1:
-        """Apply a change of a node, which may count in other domains now."""
-        cdef TopologyKey topology
-        cdef Eligibility eligibility
-        cdef Counter counter
-        cdef int32_t domain
-        cdef bint counts
-        cdef list moved = [], switched = []
-        if row >= self.table.used:  # made and undone since
-            return 0
-        for topology in self.topologies.values():
-            domain = _domain(self, topology, row)
-            if domain != (<int32_t*>topology.domain.data)[row]:
-                moved.append((topology, domain))
-        for eligibility in self.eligibilities.values():
-            counts = _counts(self, eligibility, row)
-            if counts != (<unsigned char*>eligibility.counts.data)[row]:
-                switched.append((eligibility, counts))
-        if not moved and not switched:
-            return 0
-        self.point()
-        for counter in self.counters.values():
-            _shift(self, counter, row, -1)
-        for topology, domain in moved:
-            topology.domain.touch(row)
-            (<int32_t*>topology.domain.data)[row] = domain
-        for eligibility, counts in switched:
-            eligibility.counts.touch(row)
-            (<unsigned char*>eligibility.counts.data)[row] = counts
-        for counter in self.counters.values():
-            _shift(self, counter, row, 1)
 
     # ---- asking --------------------------------------------------------------------------------------------
 
@@ -398,6 +361,39 @@ cdef class Domains:
         self.counters.clear()
         self.by_class.clear()
         self._put_away(*held)
+
+
+cdef int _follow_row(Domains domains, int32_t row) except -1:
+    """Apply a change of a node, which may count in other domains now."""
+    cdef TopologyKey topology
+    cdef Eligibility eligibility
+    cdef Counter counter
+    cdef int32_t domain
+    cdef bint counts
+    cdef list moved = [], switched = []
+    if row >= domains.table.used:  # made and undone since
+        return 0
+    for topology in domains.topologies.values():
+        domain = _domain(domains, topology, row)
+        if domain != (<int32_t*>topology.domain.data)[row]:
+            moved.append((topology, domain))
+    for eligibility in domains.eligibilities.values():
+        counts = _counts(domains, eligibility, row)
+        if counts != (<unsigned char*>eligibility.counts.data)[row]:
+            switched.append((eligibility, counts))
+    if not moved and not switched:
+        return 0
+    domains.point()
+    for counter in domains.counters.values():
+        _shift(domains, counter, row, -1)
+    for topology, domain in moved:
+        topology.domain.touch(row)
+        (<int32_t*>topology.domain.data)[row] = domain
+    for eligibility, counts in switched:
+        eligibility.counts.touch(row)
+        (<unsigned char*>eligibility.counts.data)[row] = counts
+    for counter in domains.counters.values():
+        _shift(domains, counter, row, 1)
 
 
 # ---- following the cluster

@@ -241,7 +241,6 @@ def test_setting(found: dict[str, Any], name: str) -> None:
         ("Decider", "start", 0, 2**31 - 1),
         ("Search", "threads", 1, 1024),
         ("Search", "parallel_from", 0, (2**31 - 1) // 20),
-        ("Decider", "candidates_limit", 0, 2**63 - 1),
         ("Preemptor", "classes", 1, 2**31 - 1),
     ],
 )

@@ -186,8 +186,8 @@ def test_candidates_take_bytes_until_their_states_go() -> None:
         used.append(states.used_bytes)
     assert used == [used[0] * at for at in (1, 2, 3)]
     assert used[0] > 0
-    assert decider.candidates_bytes == used[-1]
-    decider.candidates_limit = 2 * used[0]
+    assert decider.search.states.used_bytes == used[-1]
+    decider.search.states.most_bytes = 2 * used[0]
     fourth = state.classes.intern(pod("p", requests={"cpu": "9m"}))
     kept = [states.state_of(classes[at]) for at in (1, 2)]
     place_run(placer, fourth, 30)
@@ -207,7 +207,7 @@ def test_what_a_run_holds_stays_though_it_is_too_much() -> None:
         classes = [state.classes.intern(pod("p", requests={"cpu": f"{at}m"})) for at in range(1, 4)]
         place_run(placer, classes[0], 30)
         used = placer.search.states.used_bytes
-        placer.decider.candidates_limit = used * (1 if bounded else 9)
+        placer.search.states.most_bytes = used * (1 if bounded else 9)
         states = [placer.search.states.state_of(one) for one in classes]
         out, each = Placements(state, 90), [pod_of(state, one) for one in classes for _ in range(30)]
         placer.place(PodBatch(state, each), out)

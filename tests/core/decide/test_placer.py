@@ -307,17 +307,17 @@ def test_candidates_are_bounded() -> None:
     nodes = [node(f"n{at:04}", cpu=50) for at in range(500)]
     free = Placing(nodes, pods)
     free.many()
-    of_one = free.placer.decider.candidates_bytes // 6
+    of_one = free.placer.search.states.used_bytes // 6
     bounded = Placing(nodes, pods)
-    bounded.placer.decider.candidates_limit = 2 * of_one
+    bounded.placer.search.states.most_bytes = 2 * of_one
     for at in range(0, len(pods), 30):
         bounded.place(at, at + 30)
-        assert bounded.placer.decider.candidates_bytes <= 2 * of_one
+        assert bounded.placer.search.states.used_bytes <= 2 * of_one
     assert bounded.rows.tolist() == free.rows.tolist()
     none = Placing(nodes, pods)
-    none.placer.decider.candidates_limit = 0
+    none.placer.search.states.most_bytes = 0
     none.many()
-    assert none.placer.decider.from_candidates == none.placer.decider.candidates_bytes == 0
+    assert none.placer.decider.from_candidates == none.placer.search.states.used_bytes == 0
     assert none.rows.tolist() == free.rows.tolist()
 
 

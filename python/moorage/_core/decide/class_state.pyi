@@ -11,6 +11,7 @@ class ClassState:
 
 class ClassStates:
     scope: int
+    most_bytes: int
     @property
     def used_bytes(self) -> int: ...
     def __new__(cls, classes: PodClasses) -> Self: ...

@@ -25,7 +25,6 @@ class Decider:
     start: int
     keeps_candidates: bool
     has_extenders: bool
-    candidates_limit: int
     def score(
         self,
         rows: npt.NDArray[np.int32],
@@ -36,8 +35,6 @@ class Decider:
     ) -> npt.NDArray[np.int64]: ...
     def pick(self, totals: npt.NDArray[np.int64], drawn: npt.NDArray[np.bool_] | None = None) -> int: ...
     def rejections(self, pod_class: int, node_name: int = 0, pinned: int = 0) -> dict[int, int]: ...
-    @property
-    def candidates_bytes(self) -> int: ...
     @property
     def from_candidates(self) -> int: ...
     @property

@@ -67,7 +67,6 @@ cdef class ClassState:
     cdef int count_nominated(self, dict counts, const int32_t* positions) except -1
     cdef int count(self, list matched) except -1
     cdef Py_ssize_t watch(self, NodeTable table, list matched) except -1
-    cdef int _watch(self, Buffer buffer, const mr_counter* counter=*) except -1
 
 
 cdef class ClassStates:
@@ -75,7 +74,7 @@ cdef class ClassStates:
     cdef dict by_target
     cdef ClassState latest
     cdef set in_use  # the states that a run holds
-    cdef Py_ssize_t most_bytes
+    cdef public Py_ssize_t most_bytes
     cdef readonly Py_ssize_t used_bytes
     cdef public int64_t scope
     cdef int64_t scopes
@@ -84,4 +83,3 @@ cdef class ClassStates:
     cdef bint is_failed(self, const ClassSearch* one, int64_t head) noexcept nogil
     cdef void note_failure(self, ClassSearch* one, int64_t head) noexcept nogil
     cdef int charge(self, ClassState one) except -1
-    cdef int _drop(self, object target) except -1

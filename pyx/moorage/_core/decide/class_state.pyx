@@ -204,25 +204,26 @@ cdef class ClassState:
         cdef Counter counter
         cdef int32_t at
         self.c.n_undo, self.undo_bytes = 0, 0
-        self._watch(table.rows[0])
-        self._watch(table.wide[0])
-        self._watch(table.generation)
+        _watch(self, table.rows[0])
+        _watch(self, table.wide[0])
+        _watch(self, table.generation)
         for at in range(self.shape.c.n_others):
-            self._watch(table.others[0][self.shape.c.others[at].resource])
+            _watch(self, table.others[0][self.shape.c.others[at].resource])
         for one in matched:
-            self._watch(one.pods)
+            _watch(self, one.pods)
             for counter in one.counters:
-                self._watch(counter.pods, &counter.c)
+                _watch(self, counter.pods, &counter.c)
         return self.undo_bytes
 
-    cdef int _watch(self, Buffer buffer, const mr_counter* counter=NULL) except -1:
-        cdef Undo one
-        one.location, one.counter = buffer.location(), counter
-        self.undo.reserve(self.c.n_undo + 1)
-        self.c.undo = <Undo*>self.undo.data
-        self.c.undo[self.c.n_undo] = one
-        self.c.n_undo += 1
-        self.undo_bytes += (1 + (counter != NULL)) * (HEADER + buffer.itemsize)
+
+cdef int _watch(ClassState state, Buffer buffer, const mr_counter* counter=NULL) except -1:
+    cdef Undo one
+    one.location, one.counter = buffer.location(), counter
+    state.undo.reserve(state.c.n_undo + 1)
+    state.c.undo = <Undo*>state.undo.data
+    state.c.undo[state.c.n_undo] = one
+    state.c.n_undo += 1
+    state.undo_bytes += (1 + (counter != NULL)) * (HEADER + buffer.itemsize)
 
 
 cdef int move_count(dict counts, uint64_t before, uint64_t now, int32_t nodes) except -1:
@@ -267,7 +268,7 @@ cdef class ClassStates:
             one = ClassState(self.classes.shape(pod_class))
             one.pod_class, one.node_name, one.pinned = target
             if len(self.by_target) >= STATES_LIMIT:
-                self._drop(next(iter(self.by_target)))
+                _drop(self, next(iter(self.by_target)))
         self.by_target[target] = self.latest = one
         one.is_kept = True
         return one
@@ -291,12 +292,7 @@ cdef class ClassStates:
                 one.candidates = Candidates()
                 one.c.candidates, one.c.is_ready = NULL, False
                 break
-            self._drop(oldest)
-
-    cdef int _drop(self, target) except -1:
-        cdef ClassState one = self.by_target.pop(target)
-        self.used_bytes -= one.charged
-        one.charged, one.is_kept = 0, False
+            _drop(self, oldest)
 
     cdef bint is_failed(self, const ClassSearch* one, int64_t head) noexcept nogil:
         """Whether pods of a class fit nowhere while the change log ends at `head`, in this scope."""
@@ -350,3 +346,9 @@ cdef class ClassStates:
         self.scopes += 1
         self.scope = self.scopes
         return before
+
+
+cdef int _drop(ClassStates states, target) except -1:
+    cdef ClassState one = states.by_target.pop(target)
+    states.used_bytes -= one.charged
+    one.charged, one.is_kept = 0, False

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from libc.stdint cimport INT32_MAX, INT64_MAX
+from libc.stdint cimport INT32_MAX
 from libc.string cimport memcpy
 
 from moorage._core.base cimport Journal
@@ -106,10 +106,6 @@ cdef class Decider:
         Whether candidates may be kept, where that is faster. No decision depends on it.
     start : int
         Where the next search begins, modulo the number of nodes.
-    candidates_limit : int
-        Bytes of candidates at most; see `ClassStates`.
-    candidates_bytes : int
-        Bytes of candidates now.
     has_extenders : bool
         Whether somebody outside the profile may filter or score: then one feasible node is not enough, even
         without score plugins.
@@ -357,18 +353,6 @@ cdef class Decider:
     @start.setter
     def start(self, value):
         self.rotation = <int32_t>within("start", value, 0, INT32_MAX)
-
-    @property
-    def candidates_bytes(self):
-        return self.states.used_bytes
-
-    @property
-    def candidates_limit(self):
-        return self.states.most_bytes
-
-    @candidates_limit.setter
-    def candidates_limit(self, value):
-        self.states.most_bytes = <Py_ssize_t>within("candidates_limit", value, 0, INT64_MAX)
 
     def _save(self):
         """An open transaction takes the rotation and the random state back as well."""

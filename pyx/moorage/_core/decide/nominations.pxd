@@ -16,9 +16,6 @@ cdef class Nominations:
     cdef list before(self, int32_t row, int32_t priority)
     cdef int give(self, nominations) except -1
     cdef int follow(self, source, pod) except -1
-    cdef int _read_all(self, source) except -1
-    cdef int _read(self, source, str name) except -1
-    cdef int _set(self, int32_t row, list pods, bint always) except -1
 
 
 cdef struct Flips:

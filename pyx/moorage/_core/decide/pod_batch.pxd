@@ -47,9 +47,6 @@ cdef class PodBatch:
     cdef int32_t n_spans
     cdef int32_t of_class
 
-    cdef int _read(self, object pods) except -1
-    cdef int32_t _fill(self, PodSpan* out, object pod, int32_t known) except -1
-    cdef PodSpan* _append(self, const PodSpan* span) except NULL
     cdef int32_t until(self, int32_t mask, int32_t first, int32_t end) noexcept
     cdef int32_t until_one_of(self, dict uids, int32_t first, int32_t end) except -1
     cdef int32_t span_at(self, int32_t at) noexcept nogil
@@ -66,7 +63,6 @@ cdef class Placements:
     cdef readonly PodBatch batch
     cdef readonly dict failures
 
-    cdef void _free(self) noexcept
     cpdef int resize(self, Py_ssize_t n) except -1
     cpdef int note_names(self) except -1
 

@@ -62,7 +62,7 @@ cdef class PodBatch:
         self.state, self.routes = state, routes
         self.pods = () if pods is None else pods
         if pods is not None:
-            self._read(pods)
+            _read(self, pods)
 
     @staticmethod
     def of_template(ClusterState state not None, template, int32_t n, int64_t first=0, Routes routes=None):
@@ -90,63 +90,11 @@ cdef class PodBatch:
         cdef PodBatch out = PodBatch(state, None, routes)
         cdef PodSpan span
         out.replicas = replicas_of(template, first, n)
-        out._fill(&span, template, -1)
+        _fill(out, &span, template, -1)
         span.end = n
         if n:
-            out._append(&span)
+            _append(out, &span)
         return out
-
-    cdef int _read(self, pods) except -1:
-        """Read each pod once; equal ones that follow one another are one run."""
-        cdef PodSpan span
-        cdef PodSpan* last = NULL
-        cdef int32_t known = -1
-        span.end = 0
-        for pod in pods:
-            known = self._fill(&span, pod, known)
-            span.end += 1
-            if last != NULL and last.pod_class == span.pod_class and last.node_name == span.node_name \
-                    and last.pinned == span.pinned and last.route == span.route:
-                last.end = span.end
-            else:
-                last = self._append(&span)
-
-    cdef int32_t _fill(self, PodSpan* out, object pod, int32_t known) except -1:
-        """What must be known of a pod; `known` is the class of the pod before. Returns the class."""
-        cdef int32_t pod_class = self.state.classes.intern(pod)
-        cdef str name = NODE_NAME.of(SPEC.of(pod))
-        cdef Shape shape
-        if pod_class != known:  # pods of one class stand together
-            shape = self.state.classes.shape(pod_class)
-            self.of_class = (PINNED if shape.is_pinned else 0) | (PORTS if shape.ports else 0)
-        out.pod_class, out.route, out.node_name, out.pinned = pod_class, self.of_class, 0, 0
-        if self.of_class & PINNED:
-            out.pinned = self.state.classes.pinned_symbol(pod_class, pod)
-        if name:
-            out.node_name = self.state.symbols.intern(name)
-            out.route |= NAMED
-        if DELETION_TIMESTAMP.of(METADATA.of(pod)) is not None:
-            out.route |= TERMINATING
-        if NOMINATED_NODE_NAME.of(STATUS.of(pod)):
-            out.route |= NOMINATED
-        if uses_volumes(pod):
-            out.route |= VOLUMES
-        if self.routes is not None:
-            out.route |= self.routes.of(pod, out)
-        return pod_class
-
-    cdef PodSpan* _append(self, const PodSpan* span) except NULL:
-        if self.n_spans == 0:
-            self.spans = &self.only
-        else:
-            if self.memory is None:
-                self.memory = Buffer(Journal(), sizeof(PodSpan))
-                (<PodSpan*>self.memory.data)[0] = self.only
-            self.memory.reserve(self.n_spans + 1)
-            self.spans = <PodSpan*>self.memory.data
-        self.spans[self.n_spans] = span[0]
-        self.n_spans += 1
-        return &self.spans[self.n_spans - 1]
 
     def __len__(self):
         return self.spans[self.n_spans - 1].end if self.n_spans else 0
@@ -248,6 +196,61 @@ cdef class PodBatch:
         return list(found)
 
 
+cdef int _read(PodBatch batch, pods) except -1:
+    """Read each pod once; equal ones that follow one another are one run."""
+    cdef PodSpan span
+    cdef PodSpan* last = NULL
+    cdef int32_t known = -1
+    span.end = 0
+    for pod in pods:
+        known = _fill(batch, &span, pod, known)
+        span.end += 1
+        if last != NULL and last.pod_class == span.pod_class and last.node_name == span.node_name \
+                and last.pinned == span.pinned and last.route == span.route:
+            last.end = span.end
+        else:
+            last = _append(batch, &span)
+
+
+cdef int32_t _fill(PodBatch batch, PodSpan* out, object pod, int32_t known) except -1:
+    """What must be known of a pod; `known` is the class of the pod before. Returns the class."""
+    cdef int32_t pod_class = batch.state.classes.intern(pod)
+    cdef str name = NODE_NAME.of(SPEC.of(pod))
+    cdef Shape shape
+    if pod_class != known:  # pods of one class stand together
+        shape = batch.state.classes.shape(pod_class)
+        batch.of_class = (PINNED if shape.is_pinned else 0) | (PORTS if shape.ports else 0)
+    out.pod_class, out.route, out.node_name, out.pinned = pod_class, batch.of_class, 0, 0
+    if batch.of_class & PINNED:
+        out.pinned = batch.state.classes.pinned_symbol(pod_class, pod)
+    if name:
+        out.node_name = batch.state.symbols.intern(name)
+        out.route |= NAMED
+    if DELETION_TIMESTAMP.of(METADATA.of(pod)) is not None:
+        out.route |= TERMINATING
+    if NOMINATED_NODE_NAME.of(STATUS.of(pod)):
+        out.route |= NOMINATED
+    if uses_volumes(pod):
+        out.route |= VOLUMES
+    if batch.routes is not None:
+        out.route |= batch.routes.of(pod, out)
+    return pod_class
+
+
+cdef PodSpan* _append(PodBatch batch, const PodSpan* span) except NULL:
+    if batch.n_spans == 0:
+        batch.spans = &batch.only
+    else:
+        if batch.memory is None:
+            batch.memory = Buffer(Journal(), sizeof(PodSpan))
+            (<PodSpan*>batch.memory.data)[0] = batch.only
+        batch.memory.reserve(batch.n_spans + 1)
+        batch.spans = <PodSpan*>batch.memory.data
+    batch.spans[batch.n_spans] = span[0]
+    batch.n_spans += 1
+    return &batch.spans[batch.n_spans - 1]
+
+
 cdef class Placements:
     """Where the pods of a batch were placed.
 
@@ -271,13 +274,7 @@ cdef class Placements:
         self.resize(n)
 
     def __dealloc__(self):
-        self._free()
-
-    cdef void _free(self) noexcept:
-        """Free what is this object's. The collector may have cleared `array` before."""
-        PyMem_Free(self.own)
-        PyMem_Free(self.symbols)
-        self.own = self.symbols = self.data = NULL
+        _free(self)
 
     cpdef int resize(self, Py_ssize_t n) except -1:
         """Be about `n` pods, none of which is placed yet.
@@ -288,7 +285,7 @@ cdef class Placements:
         """
         if n < 0:
             raise ValueError(f"{n} pods")
-        self._free()
+        _free(self)
         self.array, self.n = None, 0
         self.own = self.data = <int32_t*>PyMem_Malloc((n + 1) * sizeof(int32_t))
         if self.own == NULL:
@@ -345,6 +342,13 @@ cdef class Placements:
         if self.symbols == NULL:
             self.note_names()
         return [names[self.symbols[at]] for at in range(self.n)]
+
+
+cdef void _free(Placements placements) noexcept:
+    """Free what is this object's. The collector may have cleared `array` before."""
+    PyMem_Free(placements.own)
+    PyMem_Free(placements.symbols)
+    placements.own = placements.symbols = placements.data = NULL
 
 
 cdef class Sink:

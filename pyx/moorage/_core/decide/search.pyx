@@ -143,7 +143,7 @@ cdef class Search:
         self.terms = None if terms.is_empty else terms
         for view in self.views:
             view.set_pod(pod_class)
-        self._point(shape)
+        _point(self, shape)
         if not self.leaves_out_nominated:
             _judge_nominated(self, pod_class)
         if self.node_names is not None:
@@ -152,36 +152,6 @@ cdef class Search:
             _restrict(self, None, pinned)
         elif shape.node_names is not None:
             _restrict(self, shape.node_names, 0)
-
-    cdef int _point(self, Shape shape) except -1:
-        """Take the addresses of everything that the search reads; the memory may have moved."""
-        cdef Py_ssize_t nodes = self.state.view.size + 1
-        _fill_cluster(self)
-        _hold(self, shape)
-        for buffer in (self.positions, self.totals, self.rows, self.scratch, self.lanes):
-            (<Buffer>buffer).reserve(nodes)
-        self.found.positions = <int32_t*>self.positions.data
-        self.found.totals = <int64_t*>self.totals.data
-        self.found.rows = <int32_t*>self.rows.data
-        self.found.scores = <int64_t*>self.scratch.data
-        self.found.lanes = <int32_t*>self.lanes.data
-        self.search.threads = 1 if is_forked else self.wanted_threads
-        self.search.plan = &self.plan.c
-        self.search.cluster = &self.cluster
-        self.search.shape = &shape.c
-        self.search.columns = &self.listing.columns
-        self.search.order = <int32_t*>self.listing.order.data
-        self.search.n = self.listing.size
-        self.search.has_images = _has_images(self, shape)
-        self.search.pod.terms = NULL
-        if self.terms is not None:
-            self.state.domains.refresh()
-            self.terms.fill()
-            self.search.pod.terms = &self.terms.c
-            self.seen.reserve(self.terms.domains())
-            self.found.seen = <unsigned char*>self.seen.data
-        _set_fixed_ok(self, shape)
-        self.search.parallel_from = self.shared_from * (1 if _asks_much(self, shape) else PLAIN)
 
     cdef Terms _terms_of(self, int32_t pod_class, int32_t pinned):
         cdef ClassState one = self.states.get(pod_class, 0, pinned)
@@ -379,6 +349,37 @@ cdef class Search:
             _fill_cluster(self)
             for view in self.views:
                 view.notify_pod_change(row, adds)
+
+
+cdef int _point(Search search, Shape shape) except -1:
+    """Take the addresses of everything that the search reads; the memory may have moved."""
+    cdef Py_ssize_t nodes = search.state.view.size + 1
+    _fill_cluster(search)
+    _hold(search, shape)
+    for buffer in (search.positions, search.totals, search.rows, search.scratch, search.lanes):
+        (<Buffer>buffer).reserve(nodes)
+    search.found.positions = <int32_t*>search.positions.data
+    search.found.totals = <int64_t*>search.totals.data
+    search.found.rows = <int32_t*>search.rows.data
+    search.found.scores = <int64_t*>search.scratch.data
+    search.found.lanes = <int32_t*>search.lanes.data
+    search.search.threads = 1 if is_forked else search.wanted_threads
+    search.search.plan = &search.plan.c
+    search.search.cluster = &search.cluster
+    search.search.shape = &shape.c
+    search.search.columns = &search.listing.columns
+    search.search.order = <int32_t*>search.listing.order.data
+    search.search.n = search.listing.size
+    search.search.has_images = _has_images(search, shape)
+    search.search.pod.terms = NULL
+    if search.terms is not None:
+        search.state.domains.refresh()
+        search.terms.fill()
+        search.search.pod.terms = &search.terms.c
+        search.seen.reserve(search.terms.domains())
+        search.found.seen = <unsigned char*>search.seen.data
+    _set_fixed_ok(search, shape)
+    search.search.parallel_from = search.shared_from * (1 if _asks_much(search, shape) else PLAIN)
 
 
 # ---- preparing

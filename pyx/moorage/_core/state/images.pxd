@@ -18,5 +18,4 @@ cdef class ImageStates:
     cdef int sync(self) except -1
     cpdef int32_t image(self, str name) except -1
     cdef int set_row(self, int32_t row, object reported) except -1
-    cdef int _count(self, int32_t image, int32_t change) except -1
     cdef dict read(self, IntLists lists, int32_t row, const int64_t* sizes)

@@ -37,11 +37,6 @@ cdef class ImageStates:
         self.sync()
         return image
 
-    cdef int _count(self, int32_t image, int32_t change) except -1:
-        self.counts.touch(image)
-        (<int32_t*>self.counts.data)[image] += change
-        self.epoch += 1
-
     cdef int set_row(self, int32_t row, object reported) except -1:
         """Take what a node reports (status.images; nothing if it is gone) in place of what it did before."""
         cdef int32_t image, at
@@ -51,14 +46,14 @@ cdef class ImageStates:
                 names.setdefault(name, entry.size_bytes)
         self.held.reserve(row + 1)
         for at in range(0, self.held.size(row), 2):
-            self._count(self.held.items(row)[at], -1)
+            _count(self, self.held.items(row)[at], -1)
         self.held.assign(row, NULL, 0)
         for name, size in names.items():
             image = self.image(name)
             if self.nodes(image) == 0:
                 self.sizes.touch(image)
                 (<int64_t*>self.sizes.data)[image] = size
-            self._count(image, 1)
+            _count(self, image, 1)
             self.held.append(row, image)
             self.held.append(row, self.nodes(image))
 
@@ -80,6 +75,12 @@ cdef class ImageStates:
         for at in range(0, lists.size(row), 2):
             out[self.names.names[pairs[at]]] = sizes[pairs[at]], pairs[at + 1]
         return out
+
+
+cdef int _count(ImageStates images, int32_t image, int32_t change) except -1:
+    images.counts.touch(image)
+    (<int32_t*>images.counts.data)[image] += change
+    images.epoch += 1
 
 
 def normalized_image_name(str name not None):

@@ -57,17 +57,13 @@ cdef class Ledger:
     cdef object model_of(self, int32_t number)
     cdef int reserve_rows(self, Py_ssize_t rows) except -1
     cdef int make_room(self, Py_ssize_t pods) except -1
-    cdef int _reserve(self, Py_ssize_t pods) except -1
     cdef RowPods share(self, int32_t row)
     cdef list read(self, RowPods shared, int32_t row)
-    cdef int _list(self, RowPods out, int32_t row) except -1
     cdef int32_t insert(self, object pod, int32_t pod_class, int32_t row, PodState state) except -1
     cdef int insert_replicas(self, Replicas replicas, int32_t pod_class, const int32_t[::1] rows) except -1
     cdef int remove(self, int32_t number) except -1
     cdef int confirm(self, int32_t number, object pod=?) except -1
     cdef int _fill(self, int32_t row) except -1
-    cdef int32_t _enter(self, int32_t row, int32_t pod_class, bint terminating, PodState state) except -1
-    cdef int _append(self, int32_t number, int32_t row) except -1
     cdef int set_deadline(self, int32_t number, double deadline) except -1
     cdef list expired(self, double now)
     cdef list binding(self)

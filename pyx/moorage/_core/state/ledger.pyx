@@ -106,15 +106,8 @@ cdef class Ledger:
 
     cdef int make_room(self, Py_ssize_t pods) except -1:
         """Have the memory for so many more pods, replicas among them."""
-        self._reserve(pods)
+        _reserve(self, pods)
         return self.templates.reserve(pods)
-
-    cdef int _reserve(self, Py_ssize_t pods) except -1:
-        cdef Py_ssize_t need = (<Totals*>self.totals.data).alive + pods
-        cdef Py_ssize_t there = len(self.objects)
-        self.pods.reserve(need)
-        if there < need:  # what `pods` has the memory for may be more, where an earlier call failed here
-            self.objects.extend([None] * (max(need, 2 * there) - there))
 
     # ---- rows ----------------------------------------------------------------------------------------------
 
@@ -137,39 +130,21 @@ cdef class Ledger:
     cdef int _fill(self, int32_t row) except -1:
         cdef RowPods shared = self.row_pods[row]
         if shared is not None and shared.pods is None:
-            self._list(shared, row)
+            _list(self, shared, row)
         self.row_pods[row] = None
         self.rows.touch(row)  # for the journal alone: the flag may be set without need, never the reverse
         self.row(row).shared = False
 
-    cdef int _list(self, RowPods out, int32_t row) except -1:
-        cdef Py_ssize_t at, n = self.pods_on(row)
-        cdef list pods = [None] * n, ordinals = None
-        cdef int32_t number = self.row(row).first if n else 0
-        cdef PodRecord* pod
-        for at in range(n):
-            pod = self.record(number)
-            if pod.origin:
-                if ordinals is None:
-                    ordinals = [0] * n
-                pods[at] = self.templates.entry(pod.origin - 1)
-                ordinals[at] = pod.ordinal
-            else:
-                pods[at] = self.objects[number]
-            number = pod.after
-        out.ordinals = ordinals
-        out.pods = pods
-
     cdef list read(self, RowPods shared, int32_t row):
         """The pod objects of a row that was shared, as it was then."""
         if shared.pods is None:
-            self._list(shared, row)
+            _list(self, shared, row)
         return shared.read()
 
     def pods_of(self, int32_t row):
         """Pod objects of a row, in the row's order; none where there is no such row."""
         cdef RowPods out = RowPods()
-        self._list(out, row)
+        _list(self, out, row)
         return out.read()
 
     def volume_pods_of(self, int32_t row):
@@ -177,70 +152,23 @@ cdef class Ledger:
         cdef list found = []
         cdef Py_ssize_t n = self.pods_on(row)
         cdef int32_t number = self.row(row).first if n else 0
-        cdef PodRecord* pod
-        cdef Replicas replicas
         for _ in range(n):
-            pod = self.record(number)
-            if pod.origin:
-                replicas = self.templates.entry(pod.origin - 1)
-                if uses_volumes(replicas.template):
-                    found.append(replicas.make(pod.ordinal))
-            elif uses_volumes(self.objects[number]):
-                found.append(self.objects[number])
-            number = pod.after
+            if uses_volumes(self.model_of(number)):
+                found.append(self.object_of(number))
+            number = self.record(number).after
         return found
 
-    cdef int _append(self, int32_t number, int32_t row) except -1:
-        """Link a pod, whose record is journaled, as a row's last."""
-        cdef PodRecord* pods = <PodRecord*>self.pods.data
-        cdef RowRecord* pods_of = self.row(row)
-        if self.journal.depth:
-            self.rows.touch(row)
-            if pods_of.count:
-                self.pods.touch(pods_of.last)
-        if pods_of.count:
-            pods[pods_of.last].after = number
-        else:
-            pods_of.first = number
-        pods[number].row = row
-        pods[number].before = pods_of.last
-        pods[number].after = 0
-        pods_of.last = number
-        pods_of.count += 1
-
     # ---- pods ----------------------------------------------------------------------------------------------
-
-    cdef int32_t _enter(self, int32_t row, int32_t pod_class, bint terminating, PodState state) except -1:
-        """The number of a new pod at the end of a row. The memory is there."""
-        cdef Totals* totals = <Totals*>self.totals.data
-        cdef int32_t number = totals.free - 1 if totals.free else totals.used
-        cdef PodRecord* pod = self.record(number)
-        if self.journal.depth:
-            self.totals.touch(0)
-            self.pods.touch(number)
-        if totals.free:
-            totals.free = pod.after
-        else:
-            totals.used += 1
-        totals.alive += 1
-        pod.deadline = NEVER
-        pod.start = INT64_MIN
-        pod.pod_class = pod_class
-        pod.origin = pod.ordinal = 0
-        pod.state = state
-        pod.terminating = terminating
-        self._append(number, row)
-        return number
 
     cdef int32_t insert(self, object pod, int32_t pod_class, int32_t row, PodState state) except -1:
         """Enter a pod that is not in the ledger."""
         cdef int32_t number
         cdef str uid = UID.of(METADATA.of(pod))
         cdef bint terminating = DELETION_TIMESTAMP.of(METADATA.of(pod)) is not None
-        self._reserve(1)
+        _reserve(self, 1)
         self.reserve_rows(row + 1)
         self._fill_shared(row)
-        number = self._enter(row, pod_class, terminating, state)
+        number = _enter(self, row, pod_class, terminating, state)
         self.templates.note_stray(uid)
         self.objects[number] = pod
         self.index[uid] = number
@@ -263,7 +191,7 @@ cdef class Ledger:
                 prefetch(self.row(rows[at + 2 * AHEAD]))
                 prefetch(self.record(self.row(rows[at + AHEAD]).last))
             self._fill_shared(rows[at])
-            number = self._enter(rows[at], pod_class, terminating, ASSUMED)
+            number = _enter(self, rows[at], pod_class, terminating, ASSUMED)
             self.record(number).origin = replicas.id + 1
             self.record(number).ordinal = replicas.first + at
             numbers[at] = number
@@ -316,7 +244,7 @@ cdef class Ledger:
         _unlink(self, number)
         record.state = ADDED
         record.deadline = NEVER
-        self._append(number, row)
+        _append(self, number, row)
         if pod is not None:
             self.objects[number] = pod
             record.start = INT64_MIN
@@ -388,6 +316,76 @@ cdef class Ledger:
             for number in range((<Totals*>self.totals.data).used)
             if self.record(number).state == ASSUMED and self.record(number).deadline == NEVER
         ])]
+
+
+cdef int _reserve(Ledger ledger, Py_ssize_t pods) except -1:
+    cdef Py_ssize_t need = (<Totals*>ledger.totals.data).alive + pods
+    cdef Py_ssize_t there = len(ledger.objects)
+    ledger.pods.reserve(need)
+    if there < need:  # what `pods` has the memory for may be more, where an earlier call failed here
+        ledger.objects.extend([None] * (max(need, 2 * there) - there))
+
+
+cdef int _list(Ledger ledger, RowPods out, int32_t row) except -1:
+    cdef Py_ssize_t at, n = ledger.pods_on(row)
+    cdef list pods = [None] * n, ordinals = None
+    cdef int32_t number = ledger.row(row).first if n else 0
+    cdef PodRecord* pod
+    for at in range(n):
+        pod = ledger.record(number)
+        if pod.origin:
+            if ordinals is None:
+                ordinals = [0] * n
+            pods[at] = ledger.templates.entry(pod.origin - 1)
+            ordinals[at] = pod.ordinal
+        else:
+            pods[at] = ledger.objects[number]
+        number = pod.after
+    out.ordinals = ordinals
+    out.pods = pods
+
+
+cdef int _append(Ledger ledger, int32_t number, int32_t row) except -1:
+    """Link a pod, whose record is journaled, as a row's last."""
+    cdef PodRecord* pods = <PodRecord*>ledger.pods.data
+    cdef RowRecord* pods_of = ledger.row(row)
+    if ledger.journal.depth:
+        ledger.rows.touch(row)
+        if pods_of.count:
+            ledger.pods.touch(pods_of.last)
+    if pods_of.count:
+        pods[pods_of.last].after = number
+    else:
+        pods_of.first = number
+    pods[number].row = row
+    pods[number].before = pods_of.last
+    pods[number].after = 0
+    pods_of.last = number
+    pods_of.count += 1
+
+
+cdef int32_t _enter(Ledger ledger, int32_t row, int32_t pod_class, bint terminating,
+                    PodState state) except -1:
+    """The number of a new pod at the end of a row. The memory is there."""
+    cdef Totals* totals = <Totals*>ledger.totals.data
+    cdef int32_t number = totals.free - 1 if totals.free else totals.used
+    cdef PodRecord* pod = ledger.record(number)
+    if ledger.journal.depth:
+        ledger.totals.touch(0)
+        ledger.pods.touch(number)
+    if totals.free:
+        totals.free = pod.after
+    else:
+        totals.used += 1
+    totals.alive += 1
+    pod.deadline = NEVER
+    pod.start = INT64_MIN
+    pod.pod_class = pod_class
+    pod.origin = pod.ordinal = 0
+    pod.state = state
+    pod.terminating = terminating
+    _append(ledger, number, row)
+    return number
 
 
 cdef int _note_moved(Ledger ledger, str uid) except -1:

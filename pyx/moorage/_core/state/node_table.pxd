@@ -22,7 +22,6 @@ cdef class NodeTable:
     cdef int check_rows(self, const int32_t[::1] rows) except -1
     cdef int check_ledger(self, int32_t ledger) except -1
     cdef int32_t other_columns(self) noexcept
-    cdef int _reserve(self, Py_ssize_t rows) except -1
     cdef int32_t find(self, int32_t name) noexcept nogil
     cdef int32_t row_for(self, int32_t name) except -1
     cdef int release(self, int32_t row) except -1

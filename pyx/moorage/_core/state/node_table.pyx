@@ -105,7 +105,7 @@ cdef class NodeTable:
         self.labels = []
         self.label_pointers = Buffer(journal, sizeof(void*))
         self.row_buffers = [*self.rows, *self.wide, self.name, self.taint_set, self.port_set, self.generation]
-        self._reserve(16)
+        _reserve(self, 16)
         self.sync_columns()
 
     cdef NodeTable clone(self, Journal journal, ChangeLog log):
@@ -119,12 +119,12 @@ cdef class NodeTable:
         out.objects = list(self.objects)
         out.free_rows = list(self.free_rows)
         out.used = self.used
-        out._reserve((<Buffer>self.name).capacity)
+        _reserve(out, (<Buffer>self.name).capacity)
         out.sync_columns()
         self.sync_columns()
         for theirs, mine in zip(out._buffers(), self._buffers(), strict=True):
             theirs.copy_from(mine)
-        out._reserve((<Buffer>self.name).capacity)
+        _reserve(out, (<Buffer>self.name).capacity)
         return out
 
     def _buffers(self):
@@ -240,7 +240,7 @@ cdef class NodeTable:
             self.journal.on_undo(partial(self.free_rows.append, row))
         else:
             row = self.used
-            self._reserve(row + 1)
+            _reserve(self, row + 1)
             self.used = row + 1
             self.objects.append(None)
             self.journal.on_undo(self._drop_last_row)
@@ -264,17 +264,6 @@ cdef class NodeTable:
         (<int32_t*>self.name.data)[row] = 0
         self.free_rows.append(row)
         self.journal.on_undo(self.free_rows.pop)
-
-    cdef int _reserve(self, Py_ssize_t rows) except -1:
-        cdef Buffer buffer
-        # The capacity of the names is what columns that are made later start with, so they come last.
-        _reserve_columns(self.label_pointers, self.labels, rows)
-        for pointers, columns in zip(self.other_pointers, self.others, strict=True):
-            _reserve_columns(pointers, columns, rows)
-        for buffer in self.row_buffers:
-            if buffer is not self.name:
-                buffer.reserve(rows)
-        self.name.reserve(rows)
 
     cdef int changed(self, Kind kind, int32_t row) except -1:
         """Log a change of a row."""
@@ -443,7 +432,7 @@ cdef class NodeTable:
 
     cdef int make_room(self, int32_t rows) except -1:
         """Have at least `rows` rows, the new ones free."""
-        self._reserve(rows)
+        _reserve(self, rows)
         while self.used < rows:
             self.objects.append(None)
             self.used += 1
@@ -582,3 +571,15 @@ cdef class NodeTable:
         """Sequence number of the last change of a row."""
         self.check_row(row)
         return (<int64_t*>self.generation.data)[row]
+
+
+cdef int _reserve(NodeTable table, Py_ssize_t rows) except -1:
+    cdef Buffer buffer
+    # The capacity of the names is what columns that are made later start with, so they come last.
+    _reserve_columns(table.label_pointers, table.labels, rows)
+    for pointers, columns in zip(table.other_pointers, table.others, strict=True):
+        _reserve_columns(pointers, columns, rows)
+    for buffer in table.row_buffers:
+        if buffer is not table.name:
+            buffer.reserve(rows)
+    table.name.reserve(rows)

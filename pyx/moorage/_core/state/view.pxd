@@ -28,7 +28,6 @@ cdef class View:
     cdef int show_only(self, const int32_t[::1] rows) except -1
     cpdef int follow_usage(self) except -1
     cdef int scan_columns(self) noexcept nogil
-    cdef int _follow_row(self, int32_t row, Kind kind) except -1
     cdef Py_ssize_t begin_run(self, Py_ssize_t pods) except -1
     cdef void follow(self, int32_t row) noexcept nogil
     cdef int fill_cluster(self, mr_cluster* out) except -1

@@ -68,7 +68,7 @@ cdef class View:
     cpdef int refresh(self) except -1:
         """Apply all changes since the last refresh."""
         cdef ChangeLog log = self.table.log
-        cdef int64_t at, head = log.head
+        cdef int64_t at, head = log.head, last = log.capacity - 1
         cdef int32_t row
         cdef bint lost = log.lost(self.cursor), order_changed = lost, says_other = lost
         self.table.check_logged()
@@ -82,8 +82,8 @@ cdef class View:
         # The log may name rows that an undo has dropped: room for all that there ever were.
         if not lost:
             for at in range(self.cursor, head):
-                order_changed |= log.kind[at & (log.capacity - 1)] == LOG_ORDER
-                says_other |= log.kind[at & (log.capacity - 1)] == LOG_STATIC
+                order_changed |= log.kind[at & last] == LOG_ORDER
+                says_other |= log.kind[at & last] == LOG_STATIC
         self.position.reserve(self.table.name.capacity)
         self.shown.reserve(self.table.name.capacity)
         self.seen_epoch.reserve(self.table.name.capacity)
@@ -95,13 +95,13 @@ cdef class View:
             _reorder(self)
         if lost:
             for row in range(self.table.used):
-                self._follow_row(row, LOG_STATIC)
+                _follow_row(self, row, LOG_STATIC)
         else:
             for at in range(self.cursor, head):
-                if log.kind[at & (log.capacity - 1)] <= LOG_STATIC:
-                    self._follow_row(log.id[at & (log.capacity - 1)], <Kind>log.kind[at & (log.capacity - 1)])
+                if log.kind[at & last] <= LOG_STATIC:
+                    _follow_row(self, log.id[at & last], <Kind>log.kind[at & last])
         for at in range(self.table.used if lost else head - self.cursor):
-            _has_shown(self, at if lost else log.id[(self.cursor + at) & (log.capacity - 1)])
+            _has_shown(self, at if lost else log.id[(self.cursor + at) & last])
         self.cursor = head
         if says_other or order_changed:
             self.static_version += 1
@@ -129,24 +129,6 @@ cdef class View:
         self.static_version += says_other
         if order_changed:
             self.scanned = -1
-
-    cdef int _follow_row(self, int32_t row, Kind kind) except -1:
-        """Apply the change of one row.
-
-        Its image counts change only if the row differs from the row that was last seen: an undo logs rows
-        that are again what they were.
-        """
-        if row >= self.table.used:  # made and undone since
-            return 0
-        if not (<int32_t*>self.position.data)[row]:
-            return 0
-        if (<int64_t*>self.table.generation.data)[row] != (<int64_t*>self.shown.data)[row]:
-            if kind == LOG_STATIC:
-                _copy_images(self, row)
-            if self.journal.depth:
-                self.seen_epoch.touch(row)
-                self.seen.touch_items(row)
-            _freeze_counts(self, row)
 
     def log_stale_counts(self, const int32_t[::1] rows not None):
         """Log rows whose image counts are out of date, so that the next refresh copies the counts.
@@ -313,6 +295,25 @@ cdef class View:
         """Return the node names in list order."""
         cdef int32_t at
         return [self.table.symbols.names[(<int32_t*>self.names.data)[at]] for at in range(self.size)]
+
+
+cdef int _follow_row(View view, int32_t row, Kind kind) except -1:
+    """Apply the change of one row.
+
+    Its image counts change only if the row differs from the row that was last seen: an undo logs rows
+    that are again what they were.
+    """
+    if row >= view.table.used:  # made and undone since
+        return 0
+    if not (<int32_t*>view.position.data)[row]:
+        return 0
+    if (<int64_t*>view.table.generation.data)[row] != (<int64_t*>view.shown.data)[row]:
+        if kind == LOG_STATIC:
+            _copy_images(view, row)
+        if view.journal.depth:
+            view.seen_epoch.touch(row)
+            view.seen.touch_items(row)
+        _freeze_counts(view, row)
 
 
 # ---- rows

@@ -187,13 +187,6 @@ static int32_t bucket_of_row(mr_candidates *c, int32_t row)
     return find_bucket(c, key);
 }
 
-static inline int16_t largest(const int16_t *restrict lanes)
-{
-    int16_t max = 0;
-    for (int32_t i = 0; i < MR_LANES; i++) max = lanes[i] > max ? lanes[i] : max;
-    return max;
-}
-
 /* Largest total among the lanes of a bucket. */
 MR_INLINED int16_t largest_of(const int16_t *restrict totals, const int16_t *restrict bucket, int16_t g)
 {
@@ -209,7 +202,7 @@ MR_INLINED int16_t largest_of(const int16_t *restrict totals, const int16_t *res
 static int16_t largest_in(const int16_t *column, int32_t stride, int16_t limit)
 {
     int16_t max = 0;
-    if (stride == 1) return largest(column);
+    if (stride == 1) return mr_largest(column, MR_LANES, 0);
     for (int32_t i = 0; i < MR_LANES && max < limit; i++)
         max = column[i * stride] > max ? column[i * stride] : max;
     return max;
@@ -248,7 +241,7 @@ static void set_position(mr_candidates *c, int32_t position, int16_t total, int3
     if (total && (!old || was != g)) count_position(c, position, g, 1);
     if (total && total >= c->blocks[block * stride + g]) set_block(c, block, g, total);
     else if (old && was == g && old == c->blocks[block * stride + g])
-        set_block(c, block, g, stride == 1 ? largest(c->totals + first)
+        set_block(c, block, g, stride == 1 ? mr_largest(c->totals + first, MR_LANES, 0)
                                            : largest_of(c->totals + first, c->bucket + first, (int16_t)g));
     if (old && was != g && old == c->blocks[block * stride + was])
         set_block(c, block, was, largest_of(c->totals + first, c->bucket + first, (int16_t)was));

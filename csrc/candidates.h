@@ -60,6 +60,13 @@ MR_INLINED int32_t mr_bits(uint64_t w)
     return (int32_t)((((w + (w >> 4)) & 0x0F0F0F0F0F0F0F0Full) * 0x0101010101010101ull) >> 56);
 }
 
+/* The largest of `max` and the values. */
+MR_INLINED int16_t mr_largest(const int16_t *restrict values, int32_t n, int16_t max)
+{
+    for (int32_t i = 0; i < n; i++) max = values[i] > max ? values[i] : max;
+    return max;
+}
+
 /* Place of the k-th bit that is set, counted from 0. */
 MR_INLINED int32_t mr_nth_bit(uint64_t w, int32_t k)
 {

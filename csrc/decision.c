@@ -78,12 +78,6 @@ MR_INLINED void raise(int16_t *restrict best, const int16_t *restrict row, int32
     for (int32_t g = 0; g < n; g++) best[g] = row[g] > best[g] ? row[g] : best[g];
 }
 
-MR_INLINED int16_t largest_of(const int16_t *restrict values, int32_t n, int16_t max)
-{
-    for (int32_t i = 0; i < n; i++) max = values[i] > max ? values[i] : max;
-    return max;
-}
-
 /* The largest totals of the lanes of a block that lie in a range. */
 MR_INLINED void raise_by_lanes(const mr_candidates *c, int32_t stride, mr_range range, int32_t block, int16_t *best)
 {
@@ -94,7 +88,7 @@ MR_INLINED void raise_by_lanes(const mr_candidates *c, int32_t stride, mr_range 
     if (!better) return;
     const int32_t from = first < range.from ? range.from : first;
     if (stride == 1) {
-        best[0] = largest_of(c->totals + from, end - from, best[0]);
+        best[0] = mr_largest(c->totals + from, end - from, best[0]);
         return;
     }
     for (int32_t at = from; at < end; at++) {
@@ -110,7 +104,7 @@ MR_INLINED void find_best(const mr_candidates *c, int32_t stride, mr_range range
     const int32_t whole = range.to == c->n ? blocks : range.to / MR_LANES; /* behind the end, totals are 0 */
     int32_t block = (range.from + MR_LANES - 1) / MR_LANES;
     if (stride == 1 && block < whole) { /* at a stretch: as fast as by superblocks */
-        best[0] = largest_of(c->blocks + block, whole - block, best[0]);
+        best[0] = mr_largest(c->blocks + block, whole - block, best[0]);
         block = whole;
     }
     while (block < whole) {

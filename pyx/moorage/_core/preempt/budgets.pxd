@@ -1,9 +1,8 @@
 from libc.stdint cimport int32_t, int64_t
 
-from moorage._core.base.buffers cimport Buffer
+from moorage._core.base cimport Buffer
 from moorage._core.csrc cimport mr_budgets, mr_pod_entry
-from moorage._core.state.ledger cimport Ledger
-from moorage._core.state.pod_class cimport PodClasses
+from moorage._core.state cimport Ledger, PodClasses
 
 
 cdef class Budgets:
@@ -20,6 +19,4 @@ cdef class Budgets:
 
     cdef int set(self, tuple budgets) except -1
     cdef int follow(self) except -1
-    cdef int32_t _set_of(self, int32_t pod_class) except -1
-    cdef int32_t _intern(self, tuple budgets) except -1
     cdef int exempt(self, Ledger ledger, const mr_pod_entry* pods, int32_t n) except -1

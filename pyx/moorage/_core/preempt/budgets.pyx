@@ -5,10 +5,9 @@ from moorage._core.base.selectors import LabelSelectorMatcher
 from libc.stdint cimport INT32_MAX, int32_t
 from libc.string cimport memset
 
-from moorage._core.base.buffers cimport Buffer, Journal
+from moorage._core.base cimport Buffer, Journal
 from moorage._core.csrc cimport mr_budgets, mr_pod_entry
-from moorage._core.state.ledger cimport Ledger
-from moorage._core.state.pod_class cimport PodClasses
+from moorage._core.state cimport Ledger, PodClasses
 
 
 cdef class Budgets:
@@ -51,7 +50,7 @@ cdef class Budgets:
             matcher = budget_matcher(budget)
             if matcher is not None:
                 self.by_namespace.setdefault(budget.metadata.namespace, []).append((at, matcher))
-        self._intern(())
+        _intern(self, ())
 
     cdef int set(self, tuple budgets) except -1:
         """Replace the budgets; those of `self` stay where namespaces and selectors are equal."""
@@ -78,7 +77,7 @@ cdef class Budgets:
         cdef int32_t pod_class
         self.of_class.reserve(len(self.classes.keys))
         for pod_class in range(self.known, <int32_t>len(self.classes.keys)):
-            (<int32_t*>self.of_class.data)[pod_class] = self._set_of(pod_class)
+            (<int32_t*>self.of_class.data)[pod_class] = _set_of(self, pod_class)
             self.known = pod_class + 1
         self.c.of_class = <int32_t*>self.of_class.data
         self.c.of_pod = NULL
@@ -92,34 +91,6 @@ cdef class Budgets:
         self.c.only = NULL if self.has_several else <int32_t*>self.only.data
         self.c.allowed = <int32_t*>self.allowed.data
         self.c.taken = <int32_t*>self.taken.data
-
-    cdef int32_t _set_of(self, int32_t pod_class) except -1:
-        """The set of a class."""
-        cdef dict labels = self.classes.labels(pod_class)
-        listed = self.by_namespace.get(self.classes.shape(pod_class).namespace, ()) if labels else ()
-        return self._intern(tuple([at for at, matcher in listed if matcher.matches(labels)]))
-
-    cdef int32_t _intern(self, tuple budgets) except -1:
-        """The number of a set of budgets."""
-        cdef Py_ssize_t at
-        found = self.set_ids.get(budgets)
-        if found is not None:
-            return found
-        at = len(self.sets)
-        self.first.reserve(at + 1)
-        self.count.reserve(at + 1)
-        self.members.reserve(self.n_members + len(budgets))
-        self.only.reserve(at + 1)
-        self.has_several = self.has_several or len(budgets) > 1
-        (<int32_t*>self.only.data)[at] = budgets[0] if budgets else <int32_t>len(self.objects)
-        (<int32_t*>self.first.data)[at] = self.n_members
-        (<int32_t*>self.count.data)[at] = <int32_t>len(budgets)
-        for budget in budgets:
-            (<int32_t*>self.members.data)[self.n_members] = budget
-            self.n_members += 1
-        self.set_ids[budgets] = at
-        self.sets.append(budgets)
-        return <int32_t>at
 
     cdef int exempt(self, Ledger ledger, const mr_pod_entry* pods, int32_t n) except -1:
         """Set `of_pod` for the pods of a row, which count against no budget whose status lists them as
@@ -135,11 +106,41 @@ cdef class Budgets:
             budgets = self.sets[found]
             if any([self.exempt_names[budget] for budget in budgets]):
                 name = ledger.object_of(pods[at].number).metadata.name
-                found = self._intern(tuple([one for one in budgets if name not in self.exempt_names[one]]))
+                found = _intern(self, tuple([one for one in budgets if name not in self.exempt_names[one]]))
             (<int32_t*>self.of_pod.data)[at] = found
         self._point()
         self.c.of_pod = <int32_t*>self.of_pod.data
         return 0
+
+
+cdef int32_t _set_of(Budgets budgets, int32_t pod_class) except -1:
+    """The set of a class."""
+    cdef dict labels = budgets.classes.labels(pod_class)
+    listed = budgets.by_namespace.get(budgets.classes.shape(pod_class).namespace, ()) if labels else ()
+    return _intern(budgets, tuple([at for at, matcher in listed if matcher.matches(labels)]))
+
+
+cdef int32_t _intern(Budgets budgets, tuple members) except -1:
+    """The number of a set of budgets."""
+    cdef Py_ssize_t at
+    found = budgets.set_ids.get(members)
+    if found is not None:
+        return found
+    at = len(budgets.sets)
+    budgets.first.reserve(at + 1)
+    budgets.count.reserve(at + 1)
+    budgets.members.reserve(budgets.n_members + len(members))
+    budgets.only.reserve(at + 1)
+    budgets.has_several = budgets.has_several or len(members) > 1
+    (<int32_t*>budgets.only.data)[at] = members[0] if members else <int32_t>len(budgets.objects)
+    (<int32_t*>budgets.first.data)[at] = budgets.n_members
+    (<int32_t*>budgets.count.data)[at] = <int32_t>len(members)
+    for budget in members:
+        (<int32_t*>budgets.members.data)[budgets.n_members] = budget
+        budgets.n_members += 1
+    budgets.set_ids[members] = at
+    budgets.sets.append(members)
+    return <int32_t>at
 
 
 def budget_matcher(budget):

@@ -1,11 +1,11 @@
 from libc.stdint cimport int32_t
 
 from moorage._core.preempt.budgets cimport Budgets
-from moorage._core.base.buffers cimport Buffer
+from moorage._core.base cimport Buffer
 from moorage._core.csrc cimport mr_eviction, mr_preemptor, mr_pod_entry
 from moorage._core.preempt.importance cimport Importance
 from moorage._core.decide.search cimport Search
-from moorage._core.state.cluster_state cimport ClusterState
+from moorage._core.state cimport ClusterState
 
 
 cdef class DryRun:
@@ -25,10 +25,8 @@ cdef class DryRuns:
     cdef int32_t pods_limit
 
     cdef int _begin(self, int32_t pod_class, int32_t pinned, tuple budgets) except -1
-    cdef int _match(self) except -1
     cdef int _run(self, int32_t row, mr_eviction* out) except -1
     cdef int _make_room_for(self, int32_t pods) except -1
-    cdef int _set_nominated(self, int32_t row) except -1
     cdef list _victims(self, int32_t row, const mr_eviction* result)
 
     cdef inline bint _is_victim(self, int32_t at, const mr_eviction* result) noexcept:

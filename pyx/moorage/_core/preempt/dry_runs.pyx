@@ -13,21 +13,12 @@ from libc.stdint cimport int32_t, uint64_t
 from libc.string cimport memset
 
 from moorage._core.preempt.budgets cimport Budgets
-from moorage._core.base.buffers cimport Buffer, Journal
-from moorage._core.csrc cimport (
-    MR_NO_VICTIMS,
-    mr_dry_run,
-    mr_eviction,
-    mr_has_external_filters,
-    mr_matchers,
-    mr_preemptor,
-    mr_preemptor_read,
-    mr_pod_entry,
-)
+from moorage._core.base cimport Buffer, Journal
+from moorage._core.csrc cimport *
 from moorage._core.preempt.importance cimport Importance
 from moorage._core.state.pod_spec import bound
 from moorage._core.decide.decider cimport Decider
-from moorage._core.state.cluster_state cimport ClusterState
+from moorage._core.state cimport ClusterState
 from moorage._core.decide.terms cimport Terms
 
 cdef enum:
@@ -174,39 +165,8 @@ cdef class DryRuns:
         if budgets:
             self.budgets.follow()
             self.c.budgets = &self.budgets.c
-        self._match()
+        _match(self)
         mr_preemptor_read(&self.c)
-        return 0
-
-    cdef int _match(self) except -1:
-        """Find the classes that count for the terms of the pod."""
-        cdef Terms terms = self.search.terms
-        cdef int32_t known = 0, classes = <int32_t>len(self.state.classes.keys), each, at
-        cdef Buffer bits
-        cdef uint64_t* word
-        self.c.words = 0
-        if terms is None:
-            return 0
-        self.c.words = (mr_matchers(&terms.c) + 63) // 64
-        key = tuple([one for one, _, _ in terms.predicates])
-        cached = self.matches.pop(key, None)
-        if cached is not None:
-            bits, known = cached
-        else:
-            bits = Buffer(Journal(), self.c.words * sizeof(uint64_t))
-        bits.reserve(classes)
-        for each in range(known, classes):
-            word = <uint64_t*>bits.data + <Py_ssize_t>each * self.c.words
-            for at, (_, counts, _) in enumerate(terms.predicates):
-                if counts(each):
-                    word[at // 64] |= <uint64_t>1 << (at % 64)
-        if len(self.matches) >= MATCHES_LIMIT:
-            self.matches.clear()
-        self.matches[key] = bits, classes
-        self.removed.reserve(64 * self.c.words)
-        self.removed_with.reserve(64 * self.c.words)
-        self.c.matches = <uint64_t*>bits.data
-        self.c.removed, self.c.removed_with = <int32_t*>self.removed.data, <int32_t*>self.removed_with.data
         return 0
 
     cdef int _run(self, int32_t row, mr_eviction* out) except -1:
@@ -217,7 +177,7 @@ cdef class DryRuns:
         if self.c.budgets != NULL:
             self.budgets.exempt(self.state.ledger, pods, n)
         if self.search.nominations.rows:
-            self._set_nominated(row)
+            _set_nominated(self, row)
         mr_dry_run(&self.c, row, pods, n, out)
         return 0
 
@@ -231,19 +191,52 @@ cdef class DryRuns:
             self.c.violating = <uint64_t*>self.violating.data
         return 0
 
-    cdef int _set_nominated(self, int32_t row) except -1:
-        """Set the nominated pods of a row that go before the preemptor."""
-        cdef Py_ssize_t at
-        cdef list pods = self.search.nominations.before(row, self.search.search.shape.priority)
-        self.nominated.reserve(len(pods))
-        for at, (_, pod_class) in enumerate(pods):
-            (<int32_t*>self.nominated.data)[at] = pod_class
-        self.c.nominated = <int32_t*>self.nominated.data
-        self.c.n_nominated = <int32_t>len(pods)
-        return 0
-
     cdef list _victims(self, int32_t row, const mr_eviction* result):
         """The numbers of the victims of the row that was tried last."""
         cdef int32_t n, at
         cdef mr_pod_entry* pods = self.importance.pods_of(row, &n)
         return [pods[at].number for at in range(result.first, n) if self._is_victim(at, result)]
+
+
+cdef int _match(DryRuns runs) except -1:
+    """Find the classes that count for the terms of the pod."""
+    cdef Terms terms = runs.search.terms
+    cdef int32_t known = 0, classes = <int32_t>len(runs.state.classes.keys), each, at
+    cdef Buffer bits
+    cdef uint64_t* word
+    runs.c.words = 0
+    if terms is None:
+        return 0
+    runs.c.words = (mr_matchers(&terms.c) + 63) // 64
+    key = tuple([one for one, _, _ in terms.predicates])
+    cached = runs.matches.pop(key, None)
+    if cached is not None:
+        bits, known = cached
+    else:
+        bits = Buffer(Journal(), runs.c.words * sizeof(uint64_t))
+    bits.reserve(classes)
+    for each in range(known, classes):
+        word = <uint64_t*>bits.data + <Py_ssize_t>each * runs.c.words
+        for at, (_, counts, _) in enumerate(terms.predicates):
+            if counts(each):
+                word[at // 64] |= <uint64_t>1 << (at % 64)
+    if len(runs.matches) >= MATCHES_LIMIT:
+        runs.matches.clear()
+    runs.matches[key] = bits, classes
+    runs.removed.reserve(64 * runs.c.words)
+    runs.removed_with.reserve(64 * runs.c.words)
+    runs.c.matches = <uint64_t*>bits.data
+    runs.c.removed, runs.c.removed_with = <int32_t*>runs.removed.data, <int32_t*>runs.removed_with.data
+    return 0
+
+
+cdef int _set_nominated(DryRuns runs, int32_t row) except -1:
+    """Set the nominated pods of a row that go before the preemptor."""
+    cdef Py_ssize_t at
+    cdef list pods = runs.search.nominations.before(row, runs.search.search.shape.priority)
+    runs.nominated.reserve(len(pods))
+    for at, (_, pod_class) in enumerate(pods):
+        (<int32_t*>runs.nominated.data)[at] = pod_class
+    runs.c.nominated = <int32_t*>runs.nominated.data
+    runs.c.n_nominated = <int32_t>len(pods)
+    return 0

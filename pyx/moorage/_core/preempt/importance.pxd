@@ -1,11 +1,8 @@
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from moorage._core.base.buffers cimport Buffer
-from moorage._core.base.change_log cimport ChangeLog
+from moorage._core.base cimport Buffer, ChangeLog
 from moorage._core.csrc cimport mr_class_usage, mr_pod_entry, mr_pod_span
-from moorage._core.state.ledger cimport Ledger
-from moorage._core.state.node_table cimport NodeTable
-from moorage._core.state.pod_class cimport PodClasses
+from moorage._core.state cimport Ledger, NodeTable, PodClasses
 
 
 cdef class Importance:
@@ -20,13 +17,9 @@ cdef class Importance:
     cdef bint adds_up
 
     cdef int follow(self) except -1
-    cdef int _forget(self) except -1
-    cdef int _learn_classes(self) except -1
     cdef mr_pod_entry* pods_of(self, int32_t row, int32_t* n) except NULL
     cdef int32_t read_all(self, const int32_t* order, uint64_t bits) except -1
-    cdef int _make_room(self, int32_t row, int32_t pods) except -1
     cdef int _read(self, int32_t row) except -1
-    cdef int64_t _start_of(self, int32_t number) except? -1
 
     cdef inline mr_pod_span* spans_of(self) noexcept:
         """The pods of each row."""

@@ -12,12 +12,9 @@ from moorage.errors import InputError
 
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint64_t
 
-from moorage._core.base.buffers cimport Buffer, Journal
-from moorage._core.base.change_log cimport LOG_ORDER
+from moorage._core.base cimport LOG_ORDER, Buffer, Journal
 from moorage._core.csrc cimport MR_NOT_STARTED, mr_class_usage, mr_pod_entry, mr_sort_pod_entries, mr_pod_span
-from moorage._core.state.ledger cimport Ledger, PodRecord
-from moorage._core.state.node_table cimport NodeTable
-from moorage._core.state.pod_class cimport PodClasses, Shape
+from moorage._core.state cimport Ledger, NodeTable, PodClasses, PodRecord, Shape
 
 cdef int64_t SUMMAND = <int64_t>1 << 50  # thousands of these can be added without overflow
 
@@ -89,39 +86,16 @@ cdef class Importance:
         cdef int64_t at, last = self.log.capacity - 1
         cdef int32_t row
         if self.known < len(self.classes.keys):
-            self._learn_classes()
+            _learn_classes(self)
         self.spans.reserve(self.table.used)
         if self.log.lost(self.cursor):
-            self._forget()
+            _forget(self)
         else:
             for at in range(self.cursor, self.log.head):
                 row = self.log.id[at & last]
                 if self.log.kind[at & last] <= LOG_ORDER and row < self.spans.capacity:
                     self.spans_of()[row].is_read = False
         self.cursor = self.log.head
-        return 0
-
-    cdef int _forget(self) except -1:
-        """Mark all rows as changed, and compact their memory."""
-        cdef Py_ssize_t row
-        for row in range(self.spans.capacity):
-            self.spans_of()[row].room = self.spans_of()[row].is_read = 0
-        self.used = self.lost = 0
-        self.moves += 1
-        return 0
-
-    cdef int _learn_classes(self) except -1:
-        cdef Shape shape
-        cdef mr_class_usage* usage
-        cdef int32_t pod_class
-        self.usages.reserve(len(self.classes.keys))
-        for pod_class in range(self.known, <int32_t>len(self.classes.keys)):
-            shape = self.classes.shape(pod_class)
-            usage = <mr_class_usage*>self.usages.data + pod_class
-            usage.cpu, usage.memory, usage.priority = shape.c.cpu, shape.c.memory, shape.c.priority
-            usage.shape = &shape.c
-            self.adds_up &= 0 <= usage.cpu <= SUMMAND and 0 <= usage.memory <= SUMMAND
-            self.known = pod_class + 1
         return 0
 
     cdef mr_pod_entry* pods_of(self, int32_t row, int32_t* n) except NULL:
@@ -148,25 +122,12 @@ cdef class Importance:
                 left, moves = bits, self.moves
         return most
 
-    cdef int _make_room(self, int32_t row, int32_t pods) except -1:
-        cdef mr_pod_span* span = self.spans_of() + row
-        cdef int32_t room = pods + pods // 4 + 1
-        if pods <= span.room:
-            return 0
-        if self.used + room > self.entries.capacity and 2 * self.lost > self.used:
-            self._forget()
-        self.entries.reserve(self.used + room)
-        self.lost += span.room
-        span.first, span.room = <int32_t>self.used, room
-        self.used += room
-        return 0
-
     cdef int _read(self, int32_t row) except -1:
         cdef mr_pod_span* span = self.spans_of() + row
         cdef int32_t n = self.ledger.pods_on(row), at, number = 0
         cdef mr_pod_entry* pods
         cdef PodRecord* record
-        self._make_room(row, n)
+        _make_room(self, row, n)
         self.scratch.reserve(n)
         pods = <mr_pod_entry*>self.entries.data + span.first
         if n:
@@ -174,17 +135,57 @@ cdef class Importance:
         for at in range(n):
             record = self.ledger.record(number)
             pods[at].number, pods[at].pod_class = number, record.pod_class
-            pods[at].start = self._start_of(number) if record.start == INT64_MIN else record.start
+            pods[at].start = _start_of(self, number) if record.start == INT64_MIN else record.start
             number = record.after
         mr_sort_pod_entries(pods, n, <mr_pod_entry*>self.scratch.data, self.usages_of())
         span.count, span.is_read = n, True
         return 0
 
-    cdef int64_t _start_of(self, int32_t number) except? -1:
-        """When a pod was started, in microseconds since 1970; the pod's record caches it."""
-        cdef PodRecord* record = self.ledger.record(number)
-        pod = self.ledger.templates.entry(record.origin - 1).template if record.origin \
-            else self.ledger.objects[number]
-        self.ledger.pods.touch(number)  # a rollback restores records to the byte
-        record.start = start_time(pod)
-        return record.start
+
+cdef int _forget(Importance importance) except -1:
+    """Mark all rows as changed, and compact their memory."""
+    cdef Py_ssize_t row
+    for row in range(importance.spans.capacity):
+        importance.spans_of()[row].room = importance.spans_of()[row].is_read = 0
+    importance.used = importance.lost = 0
+    importance.moves += 1
+    return 0
+
+
+cdef int _learn_classes(Importance importance) except -1:
+    cdef Shape shape
+    cdef mr_class_usage* usage
+    cdef int32_t pod_class
+    importance.usages.reserve(len(importance.classes.keys))
+    for pod_class in range(importance.known, <int32_t>len(importance.classes.keys)):
+        shape = importance.classes.shape(pod_class)
+        usage = <mr_class_usage*>importance.usages.data + pod_class
+        usage.cpu, usage.memory, usage.priority = shape.c.cpu, shape.c.memory, shape.c.priority
+        usage.shape = &shape.c
+        importance.adds_up &= 0 <= usage.cpu <= SUMMAND and 0 <= usage.memory <= SUMMAND
+        importance.known = pod_class + 1
+    return 0
+
+
+cdef int _make_room(Importance importance, int32_t row, int32_t pods) except -1:
+    cdef mr_pod_span* span = importance.spans_of() + row
+    cdef int32_t room = pods + pods // 4 + 1
+    if pods <= span.room:
+        return 0
+    if importance.used + room > importance.entries.capacity and 2 * importance.lost > importance.used:
+        _forget(importance)
+    importance.entries.reserve(importance.used + room)
+    importance.lost += span.room
+    span.first, span.room = <int32_t>importance.used, room
+    importance.used += room
+    return 0
+
+
+cdef int64_t _start_of(Importance importance, int32_t number) except? -1:
+    """When a pod was started, in microseconds since 1970; the pod's record caches it."""
+    cdef PodRecord* record = importance.ledger.record(number)
+    pod = importance.ledger.templates.entry(record.origin - 1).template if record.origin \
+        else importance.ledger.objects[number]
+    importance.ledger.pods.touch(number)  # a rollback restores records to the byte
+    record.start = start_time(pod)
+    return record.start

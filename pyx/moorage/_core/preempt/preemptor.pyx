@@ -13,41 +13,14 @@ import numpy as np
 from libc.stdint cimport INT32_MAX, int8_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memset
 
-from moorage._core.base.buffers cimport Buffer, Journal
-from moorage._core.base.change_log cimport LOG_ORDER
+from moorage._core.base cimport LOG_ORDER, Buffer, Journal
+from moorage._core.decide.class_state cimport ClassState
 from moorage._core.decide.decider cimport FAILED, Decider
-from moorage._core.csrc cimport (
-    MR_BLOCK,
-    MR_CODE_UNSCHEDULABLE,
-    MR_CODE_UNRESOLVABLE,
-    MR_NOBODY,
-    MR_UNRESOLVABLE,
-    mr_eviction,
-    mr_local,
-    mr_local_read,
-    mr_outcomes,
-    mr_outcomes_begin,
-    mr_outcomes_forget,
-    mr_outcomes_note,
-    mr_outcomes_set_code,
-    mr_outcomes_try,
-    mr_pod_entry,
-    mr_search,
-    mr_status_block,
-    mr_status_by_columns,
-    mr_terms,
-    mr_verdict,
-    mr_walk,
-    mr_walk_begin,
-    mr_walk_on,
-)
+from moorage._core.csrc cimport *
 from moorage._core.preempt.dry_runs cimport DryRuns
-from moorage._core.state.ledger cimport ASSUMED, PodRecord
-from moorage._core.state.pod_class cimport Shape
+from moorage._core.state cimport ASSUMED, ClusterState, PodRecord, Replicas, Shape
 from moorage._core.state.pod_spec import bound
 from moorage._core.settings cimport within
-from moorage._core.state.cluster_state cimport ClusterState
-from moorage._core.state.templates cimport Replicas
 
 cdef extern from *:
     int ctz "__builtin_ctzll"(unsigned long long word) noexcept nogil
@@ -60,6 +33,13 @@ cdef enum:
 
 cdef class Outcomes:
     """The memory of `mr_outcomes`, and the versions of the inputs that the outcomes were computed from."""
+
+    cdef mr_outcomes c
+    cdef Buffer codes, results, bits, winners
+    cdef int64_t cursor, budgets, epoch
+    cdef Py_ssize_t nominated
+    cdef object terms
+    cdef bint is_made
 
     def __cinit__(self):
         cdef Journal journal = Journal()
@@ -95,7 +75,12 @@ cdef class Evictions:
     rows : (placed,) int32 array
         The row of each placed pod. Pods from the first one that fits nowhere on are not placed.
     """
+
+    cdef ClusterState state
     # places: for each pod its row, the symbol of the row's name, and the index of its first victim in `pods`
+    cdef int32_t[:, ::1] places
+    cdef int32_t placed
+    cdef list pods
 
     def __cinit__(self, ClusterState state not None, Py_ssize_t most):
         self.state = state
@@ -169,6 +154,16 @@ cdef class Preemptor(DryRuns):
     dry_runs : int
         The number of dry runs so far.
     """
+
+    cdef Decider decider
+    cdef dict cached
+    cdef int classes_limit
+    cdef readonly int64_t dry_runs
+    cdef int64_t moves
+    cdef int32_t first
+    cdef ClassState one
+    cdef Outcomes outcomes
+    cdef tuple target, budgets_set
 
     def __cinit__(self, Decider decider not None):
         self.decider = decider

@@ -25,5 +25,5 @@ cdef class PortSets:
     cdef readonly int32_t any_ip
 
     cpdef int32_t intern(self, frozenset ports) except -1
-    cdef int32_t _make(self, frozenset ports) except -1
+    cdef int _make(self, frozenset ports) except -1
     cdef int32_t moved(self, int32_t set_id, tuple ports, bint adding) except -1

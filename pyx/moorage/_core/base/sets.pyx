@@ -86,14 +86,13 @@ cdef class PortSets:
         if found is not None:
             return found
         with self.lock:
-            return self._make(ports)
+            if ports not in self.ids:  # another thread may have made it
+                self._make(ports)
+            return self.ids[ports]
 
-    cdef int32_t _make(self, frozenset ports) except -1:
+    cdef int _make(self, frozenset ports) except -1:
         cdef int32_t at = <int32_t>len(self.sets)
         cdef mr_port* port
-        found = self.ids.get(ports)  # another thread may have made it
-        if found is not None:
-            return found
         self.first.reserve(at + 1)
         self.count.reserve(at + 1)
         self.ports.reserve(self.used + len(ports))
@@ -105,7 +104,6 @@ cdef class PortSets:
             self.used += 1
         self.sets.append(ports)
         self.ids[ports] = at
-        return at
 
     cdef int32_t moved(self, int32_t set_id, tuple ports, bint adding) except -1:
         """The set after a pod with these ports came or went."""

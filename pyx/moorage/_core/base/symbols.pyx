@@ -32,13 +32,12 @@ cdef class Symbols:
         if found is not None:
             return found
         with self.lock:
-            return self._make(text)
+            if text not in self.ids:  # another thread may have made it
+                self._make(text)
+            return self.ids[text]
 
-    cdef int32_t _make(self, str text) except -1:
+    cdef int _make(self, str text) except -1:
         cdef int32_t symbol = <int32_t>len(self.names)
-        found = self.ids.get(text)  # another thread may have made it
-        if found is not None:
-            return found
         self.numbers.reserve(symbol + 1)
         self.are_numbers.reserve(symbol + 1)
         number = parse_int64(text)
@@ -47,7 +46,6 @@ cdef class Symbols:
             (<uint8_t*>self.are_numbers.data)[symbol] = 1
         self.names.append(text)
         self.ids[text] = symbol
-        return symbol
 
     cpdef int32_t find(self, str text) except -1:
         """The symbol of `text`, or 0."""

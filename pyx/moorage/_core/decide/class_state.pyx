@@ -19,7 +19,6 @@ cdef enum:
     BUILD = 2        # to look at a node when candidates are made
     BUILD_OF_TERMS = 40
 
-
 cdef enum:
     SOME_BUCKETS = 8  # that there is room for at first
     STATES_LIMIT = 1 << 14

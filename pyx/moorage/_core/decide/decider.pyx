@@ -235,12 +235,7 @@ cdef class Decider:
         cdef int64_t[::1] totals = np.empty(n + 1, dtype=np.int64)
         self.state.table.check_rows(rows)
         self.search._prepare(pod_class, node_name, pinned)
-        # Somebody may have named a node twice.
-        for buffer in (self.search.totals, self.search.rows, self.search.scratch):
-            (<Buffer>buffer).reserve(n)
-        self.search.found.totals = <int64_t*>self.search.totals.data
-        self.search.found.rows = <int32_t*>self.search.rows.data
-        self.search.found.scores = <int64_t*>self.search.scratch.data
+        self.search.reserve_found(n)  # somebody may have named a node twice
         for at in range(n):
             self.search.found.rows[at] = rows[at]
         self.search.found.feasible = n

@@ -44,17 +44,17 @@ cdef class Nominations:
             return 0
         _clear_rows(self)
         for row, pods in listed:
-            self._set(row, list(pods), True)
+            _set(self, row, list(pods), True)
 
     cdef int follow(self, source, pod) except -1:
         """Take over what has changed in a `PodNominator`; the next question is about `pod`, which does not
         count for itself."""
         cdef list changes = source.changes
         if not _is_current(self, source):
-            self._read_all(source)
+            _read_all(self, source)
         else:
             for at in range(self.cursor, len(changes)):
-                self._read(source, changes[at])
+                _read(self, source, changes[at])
         self.cursor = len(changes)
         if self.asking is not pod:
             for one in (self.asking, pod):
@@ -64,38 +64,41 @@ cdef class Nominations:
                     _note_change(self, row)
             self.asking = pod
 
-    cdef int _read_all(self, source) except -1:
-        self.source, self.source_epoch = source, source.epoch
-        self.state.ledger.watched, self.state.ledger.moved = source.nodes, source.changes
-        self.order_cursor = self.state.log.head
-        _clear_rows(self)
-        for name in source.nominated_nodes():
-            self._read(source, name)
 
-    cdef int _read(self, source, str name) except -1:
-        """The pods of a node, if a cycle sees it."""
-        row = self.state.table.find_row(name)
-        if row is not None and self.state.table.is_present(row):
-            self._set(row, source.nominated_pods_for_node(name), False)
+cdef int _read_all(Nominations nominations, source) except -1:
+    nominations.source, nominations.source_epoch = source, source.epoch
+    nominations.state.ledger.watched, nominations.state.ledger.moved = source.nodes, source.changes
+    nominations.order_cursor = nominations.state.log.head
+    _clear_rows(nominations)
+    for name in source.nominated_nodes():
+        _read(nominations, source, name)
 
-    cdef int _set(self, int32_t row, list pods, bint always) except -1:
-        """These are nominated to a row; `always`: they count for pods of any priority."""
-        cdef Shape shape
-        cdef int32_t pod_class
-        cdef list there = []
-        for pod in pods:
-            if self.state.has_pod(pod):
-                continue
-            pod_class = self.state.classes.intern(pod)  # its terms must be known when counters are chosen
-            shape = self.state.classes.shape(pod_class)
-            there.append((pod, pod_class, INT32_MAX if always else shape.c.priority))
-        if there:
-            self.rows[row] = there
-        else:
-            self.rows.pop(row, None)
-        self.has_pods.reserve(row + 1)
-        self.has_pods.data[row] = bool(there)
-        return _note_change(self, row)
+
+cdef int _read(Nominations nominations, source, str name) except -1:
+    """The pods of a node, if a cycle sees it."""
+    row = nominations.state.table.find_row(name)
+    if row is not None and nominations.state.table.is_present(row):
+        _set(nominations, row, source.nominated_pods_for_node(name), False)
+
+
+cdef int _set(Nominations nominations, int32_t row, list pods, bint always) except -1:
+    """These are nominated to a row; `always`: they count for pods of any priority."""
+    cdef Shape shape
+    cdef int32_t pod_class
+    cdef list there = []
+    for pod in pods:
+        if nominations.state.has_pod(pod):
+            continue
+        pod_class = nominations.state.classes.intern(pod)  # its terms must be known when counters are chosen
+        shape = nominations.state.classes.shape(pod_class)
+        there.append((pod, pod_class, INT32_MAX if always else shape.c.priority))
+    if there:
+        nominations.rows[row] = there
+    else:
+        nominations.rows.pop(row, None)
+    nominations.has_pods.reserve(row + 1)
+    nominations.has_pods.data[row] = bool(there)
+    return _note_change(nominations, row)
 
 
 cdef int _clear_rows(Nominations nominations) except -1:

@@ -6,10 +6,10 @@ from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport INT32_MAX, INT32_MIN, int64_t
 from libc.string cimport memcpy, memset
 
-from moorage._core.base cimport DELETION_TIMESTAMP, METADATA, NODE_NAME, SPEC, UID, Field, Journal
+from moorage._core.base cimport DELETION_TIMESTAMP, METADATA, NODE_NAME, SPEC, STATUS, UID, Field, Journal
 from moorage._core.state cimport ASSUMED, Shape, replicas_of, split_uid, uses_volumes
 
-cdef Field STATUS = Field("status"), NOMINATED_NODE_NAME = Field("nominated_node_name")
+cdef Field NOMINATED_NODE_NAME = Field("nominated_node_name")
 
 
 cdef class Routes:

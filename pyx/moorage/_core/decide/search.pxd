@@ -29,6 +29,7 @@ cdef class Search:
     cdef public object node_names, invalid_score, on_nominated, nominator
 
     cdef int _prepare(self, int32_t pod_class, int32_t node_name, int32_t pinned) except -1
+    cdef int reserve_found(self, Py_ssize_t nodes) except -1
     cdef Terms _terms_of(self, int32_t pod_class, int32_t pinned)
     cdef int32_t _follow(self, PodBatch batch, int32_t first, int32_t end) except -1
     cdef int32_t _place_of(self, int32_t row) noexcept

@@ -153,6 +153,16 @@ cdef class Search:
         elif shape.node_names is not None:
             _restrict(self, shape.node_names, 0)
 
+    cdef int reserve_found(self, Py_ssize_t nodes) except -1:
+        """Have the memory for what is found among so many nodes."""
+        for buffer in (self.positions, self.totals, self.rows, self.scratch, self.lanes):
+            (<Buffer>buffer).reserve(nodes)
+        self.found.positions = <int32_t*>self.positions.data
+        self.found.totals = <int64_t*>self.totals.data
+        self.found.rows = <int32_t*>self.rows.data
+        self.found.scores = <int64_t*>self.scratch.data
+        self.found.lanes = <int32_t*>self.lanes.data
+
     cdef Terms _terms_of(self, int32_t pod_class, int32_t pinned):
         cdef ClassState one = self.states.get(pod_class, 0, pinned)
         if one.terms is None or not one.terms.is_current():
@@ -353,16 +363,9 @@ cdef class Search:
 
 cdef int _point(Search search, Shape shape) except -1:
     """Take the addresses of everything that the search reads; the memory may have moved."""
-    cdef Py_ssize_t nodes = search.state.view.size + 1
     _fill_cluster(search)
     _hold(search, shape)
-    for buffer in (search.positions, search.totals, search.rows, search.scratch, search.lanes):
-        (<Buffer>buffer).reserve(nodes)
-    search.found.positions = <int32_t*>search.positions.data
-    search.found.totals = <int64_t*>search.totals.data
-    search.found.rows = <int32_t*>search.rows.data
-    search.found.scores = <int64_t*>search.scratch.data
-    search.found.lanes = <int32_t*>search.lanes.data
+    search.reserve_found(search.state.view.size + 1)
     search.search.threads = 1 if is_forked else search.wanted_threads
     search.search.plan = &search.plan.c
     search.search.cluster = &search.cluster

@@ -33,3 +33,6 @@ cdef class Field:
 
 METADATA, UID, DELETION_TIMESTAMP = Field("metadata"), Field("uid"), Field("deletion_timestamp")
 SPEC, NODE_NAME = Field("spec"), Field("node_name")
+NAMESPACE, ANNOTATIONS, STATUS = Field("namespace"), Field("annotations"), Field("status")
+RESOURCES, ALLOCATED_RESOURCES = Field("resources"), Field("allocated_resources")
+CONTAINER_STATUSES, INIT_CONTAINER_STATUSES = Field("container_statuses"), Field("init_container_statuses")

@@ -3,13 +3,10 @@
 from functools import partial
 
 from moorage._core.services.binder_store cimport BinderStore
-from moorage._core.base cimport METADATA, SPEC, UID, Field
+from moorage._core.base cimport ANNOTATIONS, METADATA, NAMESPACE, SPEC, UID, Field
 from moorage._core.state cimport ClusterState
 
-cdef Field ANNOTATIONS = Field("annotations")
-cdef Field NAME = Field("name")
-cdef Field NAMESPACE = Field("namespace")
-cdef Field SCHEDULING_GROUP = Field("scheduling_group")
+cdef Field NAME = Field("name"), SCHEDULING_GROUP = Field("scheduling_group")
 
 
 cdef class RunningPods(BinderStore):

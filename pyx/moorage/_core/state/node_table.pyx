@@ -536,16 +536,12 @@ cdef class NodeTable:
         """(allocatable, requested, non-zero requested) of a row, cpu (millicores) and memory (bytes) each;
         then pods and allowed pods."""
         cdef mr_ledger view
-        cdef int64_t[MR_FIELDS + 2] values
         cdef int field
         self.check_row(row)
         self.check_ledger(ledger)
         self.fill_ledger(ledger, &view)
-        for field in range(MR_FIELDS):
-            values[field] = mr_row_value(&view, row, field)
-        values[MR_FIELDS] = view.rows[row].pods
-        values[MR_FIELDS + 1] = view.rows[row].pods_max
-        return tuple([values[field] for field in range(MR_FIELDS + 2)])
+        amounts = [mr_row_value(&view, row, field) for field in range(MR_FIELDS)]
+        return (*amounts, view.rows[row].pods, view.rows[row].pods_max)
 
     def row_others(self, int32_t row, int32_t ledger=0):
         """Resource name to (allocatable, requested), for the other resources that a row has anything of."""

@@ -11,7 +11,10 @@ from collections import namedtuple
 
 from libc.stdint cimport INT32_MAX, int64_t
 
-from moorage._core.base cimport METADATA, MR_DEBUG_BUILD, SPEC, Field, allocate, debug_below
+from moorage._core.base cimport (
+    ALLOCATED_RESOURCES, ANNOTATIONS, CONTAINER_STATUSES, INIT_CONTAINER_STATUSES, METADATA, MR_DEBUG_BUILD,
+    NAMESPACE, RESOURCES, SPEC, STATUS, Field, allocate, debug_below,
+)
 from moorage._core.csrc cimport *
 from moorage._core.base.resources import NON_ZERO, ZERO, PodGates, is_counted, nonzero_requests, pod_requests
 from moorage._core.base.selectors import field_requirement_error, requirement_error, tolerates
@@ -37,10 +40,7 @@ cdef dict OPERATORS = {
     "Gt": MR_GT,
     "Lt": MR_LT,
 }
-cdef Field LABELS = Field("labels"), ANNOTATIONS = Field("annotations"), NAMESPACE = Field("namespace")
-cdef Field OWNER_REFERENCES = Field("owner_references"), STATUS = Field("status")
-cdef Field ALLOCATED = Field("allocated_resources"), RESOURCES = Field("resources")
-cdef Field STATUSES = Field("container_statuses"), INIT_STATUSES = Field("init_container_statuses")
+cdef Field LABELS = Field("labels"), OWNER_REFERENCES = Field("owner_references")
 
 
 Requirement = namedtuple("Requirement", "column op values number", module=__name__)
@@ -254,7 +254,8 @@ cdef tuple _parts(pod):
     """The fields that decide the class of a pod, besides its namespace. A status counts if it has requests.
     """
     meta, status = METADATA.of(pod), STATUS.of(pod)
-    if not (STATUSES.of(status) or INIT_STATUSES.of(status) or ALLOCATED.of(status) or RESOURCES.of(status)):
+    if not (CONTAINER_STATUSES.of(status) or INIT_CONTAINER_STATUSES.of(status)
+            or ALLOCATED_RESOURCES.of(status) or RESOURCES.of(status)):
         status = None
     return SPEC.of(pod), status, LABELS.of(meta), ANNOTATIONS.of(meta), OWNER_REFERENCES.of(meta)
 

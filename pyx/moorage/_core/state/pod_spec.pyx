@@ -2,7 +2,10 @@
 
 import msgspec
 
-from moorage._core.base cimport METADATA, NODE_NAME, SPEC, Field
+from moorage._core.base cimport (
+    ALLOCATED_RESOURCES, CONTAINER_STATUSES, INIT_CONTAINER_STATUSES, METADATA, NAMESPACE, NODE_NAME,
+    RESOURCES, SPEC, STATUS, Field,
+)
 
 NODE_NAME_FIELD = "metadata.name"
 cdef Field VOLUMES = Field("volumes")
@@ -13,11 +16,6 @@ cdef tuple VOLUME_SOURCES = tuple([
         "azure_disk", "cinder", "iscsi", "rbd", "csi",
     )
 ])
-
-cdef Field NAMESPACE = Field("namespace"), STATUS = Field("status")
-cdef Field RESOURCES = Field("resources"), ALLOCATED_RESOURCES = Field("allocated_resources")
-cdef Field CONTAINER_STATUSES = Field("container_statuses")
-cdef Field INIT_CONTAINER_STATUSES = Field("init_container_statuses")
 
 encode = msgspec.msgpack.Encoder().encode
 

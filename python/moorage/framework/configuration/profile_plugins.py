@@ -197,8 +197,8 @@ def _build(profile: types.KubeSchedulerProfile, args: dict[str, Any], registry: 
     needed = {*enabled, *(plugin.name for plugin in multi_point)} & registry.keys()
     if _FIT in needed:
         fit = args.get(_FIT, NodeResourcesFitArgs())
-        if errors := validate_node_resources_fit(fit):
-            raise _BuildError(f"initializing plugin {quote(_FIT)}: {aggregate(errors)}")
+        if wrong := aggregate(validate_node_resources_fit(fit)):
+            raise _BuildError(f"initializing plugin {quote(_FIT)}: {wrong}")
     lists = {point: _listed(point, sets[point], registry) for point in POINTS}
     for point in POINTS:
         lists[point] = _expanded(point, sets[point], lists[point], multi_point, registry)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from moorage._core.base.label_syntax import requirement_errors
@@ -14,6 +14,8 @@ from .field_errors import aggregate, duplicate, forbidden, go_json, invalid, quo
 from .go_structs import go_fields, write
 
 Gates = Mapping[str, bool]
+Errors = Iterator[str]
+"""The texts of errors, in upstream's order."""
 
 _REMOVED = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
 _NOT_CHECKED_FOR_REMOVED = ("multi_point", "placement_generate", "placement_score")
@@ -34,100 +36,91 @@ def validate(configuration: types.KubeSchedulerConfiguration, gates: Gates) -> s
         All errors as one text, "" for none. Errors about removed plugins at several extension points, for
         which upstream's order is that of a Go map, are in the order of the fields.
     """
-    config = configuration
-    errors = []
+    return aggregate(_configuration(configuration, gates))
+
+
+def _configuration(config: types.KubeSchedulerConfiguration, gates: Gates) -> Errors:
     if (burst := config.client_connection.burst) < 0:
-        errors.append(invalid("clientConnection.burst", burst, "must be non-negative"))
-    errors += _leader_election(config.leader_election)
+        yield invalid("clientConnection.burst", burst, "must be non-negative")
+    yield from _leader_election(config.leader_election)
     if (config.parallelism or 0) <= 0:
-        detail = "should be an integer value greater than zero"
-        errors.append(invalid("parallelism", config.parallelism, detail))
-    errors += _profiles(config.profiles or [], gates)
-    errors += _percentage(config.percentage_of_nodes_to_score, "percentageOfNodesToScore")
-    errors += _percentage(config.percentage_of_placements_to_score, "percentageOfPlacementsToScore")
+        yield invalid("parallelism", config.parallelism, "should be an integer value greater than zero")
+    yield from _profiles(config.profiles or [], gates)
+    yield from _percentage(config.percentage_of_nodes_to_score, "percentageOfNodesToScore")
+    yield from _percentage(config.percentage_of_placements_to_score, "percentageOfPlacementsToScore")
     initial, longest = config.pod_initial_backoff_seconds or 0, config.pod_max_backoff_seconds or 0
     if initial <= 0:
-        errors.append(invalid("podInitialBackoffSeconds", initial, "must be greater than 0"))
+        yield invalid("podInitialBackoffSeconds", initial, "must be greater than 0")
     if longest < initial:
         detail = "must be greater than or equal to PodInitialBackoffSeconds"
-        errors.append(invalid("podMaxBackoffSeconds", longest, detail))
-    return aggregate(errors + _extenders(config.extenders or []))
+        yield invalid("podMaxBackoffSeconds", longest, detail)
+    yield from _extenders(config.extenders or [])
 
 
-def _leader_election(election: types.LeaderElectionConfiguration) -> list[str]:
+def _leader_election(election: types.LeaderElectionConfiguration) -> Errors:
     if not election.leader_elect:
-        return []
-    errors = [
-        invalid(f"leaderElection.{name}", format_nanoseconds(duration), "must be greater than zero")
-        for name, duration in (
-            ("leaseDuration", election.lease_duration),
-            ("renewDeadline", election.renew_deadline),
-            ("retryPeriod", election.retry_period),
-        )
-        if duration <= 0
-    ]
+        return
+    for name, duration in (
+        ("leaseDuration", election.lease_duration),
+        ("renewDeadline", election.renew_deadline),
+        ("retryPeriod", election.retry_period),
+    ):
+        if duration <= 0:
+            yield invalid(f"leaderElection.{name}", format_nanoseconds(duration), "must be greater than zero")
     if election.lease_duration <= election.renew_deadline:
         shown = format_nanoseconds(election.renew_deadline)  # the other one of the two, as upstream does
-        errors.append(invalid("leaderElection.leaseDuration", shown, "must be greater than `RenewDeadline`"))
+        yield invalid("leaderElection.leaseDuration", shown, "must be greater than `RenewDeadline`")
     if election.resource_lock != "leases":
-        detail = 'resourceLock value must be "leases"'
-        errors.append(invalid("leaderElection.resourceLock", election.resource_lock, detail))
-    return errors
+        lock = election.resource_lock
+        yield invalid("leaderElection.resourceLock", lock, 'resourceLock value must be "leases"')
 
 
-def _percentage(percentage: int | None, path: str) -> list[str]:
-    if percentage is None or 0 <= percentage <= 100:
-        return []
-    return [invalid(path, percentage, "not in valid range [0-100]")]
+def _percentage(percentage: int | None, path: str) -> Errors:
+    if percentage is not None and not 0 <= percentage <= 100:
+        yield invalid(path, percentage, "not in valid range [0-100]")
 
 
-def _profiles(profiles: Sequence[types.KubeSchedulerProfile], gates: Gates) -> list[str]:
-    errors = []
+def _profiles(profiles: Sequence[types.KubeSchedulerProfile], gates: Gates) -> Errors:
     seen = set()
     for i, profile in enumerate(profiles):
         path = f"profiles[{i}]"
         name = profile.scheduler_name or ""
         if not name:
-            errors.append(required(f"{path}.schedulerName"))
-        errors += _percentage(profile.percentage_of_nodes_to_score, f"{path}.percentageOfNodesToScore")
-        errors += _removed_plugins(profile.plugins or types.Plugins(), f"{path}.plugins")
-        errors += _plugin_config(profile, f"{path}.pluginConfig", gates)
+            yield required(f"{path}.schedulerName")
+        yield from _percentage(profile.percentage_of_nodes_to_score, f"{path}.percentageOfNodesToScore")
+        yield from _removed_plugins(profile.plugins or types.Plugins(), f"{path}.plugins")
+        yield from _plugin_config(profile, f"{path}.pluginConfig", gates)
         if name in seen:
             # Upstream hands over the path of the first one, which prints as an empty object.
-            errors.append(f"{path}.schedulerName: Duplicate value: {{}}")
+            yield f"{path}.schedulerName: Duplicate value: {{}}"
         seen.add(name)
-    return errors + _common_queue_sort(profiles)
+    yield from _common_queue_sort(profiles)
 
 
-def _removed(name: str, path: str) -> list[str]:
-    if name not in _REMOVED:
-        return []
-    version = f"KubeSchedulerConfiguration is version {quote(types.API_VERSION)}"
-    return [invalid(path, name, f'was invalid in version "v1" ({version})')]
+def _removed(name: str, path: str) -> Errors:
+    if name in _REMOVED:
+        version = f"KubeSchedulerConfiguration is version {quote(types.API_VERSION)}"
+        yield invalid(path, name, f'was invalid in version "v1" ({version})')
 
 
-def _removed_plugins(plugins: types.Plugins, path: str) -> list[str]:
-    errors = []
+def _removed_plugins(plugins: types.Plugins, path: str) -> Errors:
     for point in go_fields(types.Plugins).values():
         if point.attribute in _NOT_CHECKED_FOR_REMOVED:
             continue
         for i, plugin in enumerate(getattr(plugins, point.attribute).enabled or ()):
-            errors += _removed(plugin.name, f"{path}.{point.wire}.enabled[{i}]")
-    return errors
+            yield from _removed(plugin.name, f"{path}.{point.wire}.enabled[{i}]")
 
 
-def _plugin_config(profile: types.KubeSchedulerProfile, path: str, gates: Gates) -> list[str]:
-    errors = []
+def _plugin_config(profile: types.KubeSchedulerProfile, path: str, gates: Gates) -> Errors:
     seen = set()
     for i, one in enumerate(profile.plugin_config or ()):
         where = f"{path}[{i}]"
         if one.name in seen:
-            errors.append(duplicate(where, one.name))
+            yield duplicate(where, one.name)
         seen.add(one.name)
-        errors += _removed(one.name, where)
+        yield from _removed(one.name, where)
         if isinstance(one.args, types.Typed) and not isinstance(one.args, plugin_args.NodeResourcesFitArgs):
-            errors += validate_args(one.args, f"{where}.args", gates)
-    return errors
+            yield from validate_args(one.args, f"{where}.args", gates)
 
 
 def _queue_sort(profile: types.KubeSchedulerProfile) -> types.PluginSet:
@@ -142,14 +135,13 @@ def _go_plugin_set(plugins: types.PluginSet) -> dict[str, Any]:
     }
 
 
-def _common_queue_sort(profiles: Sequence[types.KubeSchedulerProfile]) -> list[str]:
+def _common_queue_sort(profiles: Sequence[types.KubeSchedulerProfile]) -> Errors:
     """Errors where profiles have different QueueSort plugins or arguments."""
-    errors = []
     first = _queue_sort(profiles[0])
     enabled = first.enabled or []
     if len(enabled) > 1:
-        detail = "only one queue sort plugin can be enabled"
-        errors.append(invalid("profiles[0].plugins.queueSort.Enabled", len(enabled), detail))
+        path = "profiles[0].plugins.queueSort.Enabled"
+        yield invalid(path, len(enabled), "only one queue sort plugin can be enabled")
     name = enabled[0].name if enabled else ""
     args = None
     for one in profiles[0].plugin_config or ():
@@ -158,50 +150,45 @@ def _common_queue_sort(profiles: Sequence[types.KubeSchedulerProfile]) -> list[s
     for i, profile in enumerate(profiles[1:], 1):
         other = _go_plugin_set(_queue_sort(profile))
         if other != _go_plugin_set(first):
-            path = f"profiles[{i}].plugins.queueSort"
-            errors.append(invalid(path, other, "must be the same for all profiles"))
+            yield invalid(f"profiles[{i}].plugins.queueSort", other, "must be the same for all profiles")
         for one in profile.plugin_config or ():
             if one.name == name and one.args != args:
                 value = write(one.args) if isinstance(one.args, types.Typed) else one.args
                 text = f"Invalid value: {go_json(value)}: queueSort must be the same for all profiles"
-                errors.append(f"profiles[{i}].pluginConfig.args: {text}")
-    return errors
+                yield f"profiles[{i}].pluginConfig.args: {text}"
 
 
-def _extenders(extenders: Sequence[types.Extender]) -> list[str]:
-    errors = []
+def _extenders(extenders: Sequence[types.Extender]) -> Errors:
     managed = set()
     for i, extender in enumerate(extenders):
         path = f"extenders[{i}]"
         if extender.prioritize_verb and extender.weight <= 0:
-            detail = "must have a positive weight applied to it"
-            errors.append(invalid(f"{path}.weight", extender.weight, detail))
+            yield invalid(f"{path}.weight", extender.weight, "must have a positive weight applied to it")
         for j, resource in enumerate(extender.managed_resources or ()):
             where = f"{path}.managedResources[{j}].name"
-            errors += _extended_resource(resource.name, where)
+            yield from _extended_resource(resource.name, where)
             if resource.name in managed:
-                errors.append(invalid(where, resource.name, "duplicate extender managed resource name"))
+                yield invalid(where, resource.name, "duplicate extender managed resource name")
             managed.add(resource.name)
     binders = sum(bool(extender.bind_verb) for extender in extenders)
     if binders > 1:
         found = f"found {binders} extenders implementing bind"
-        errors.append(invalid("extenders", found, "only one extender can implement bind"))
-    return errors
+        yield invalid("extenders", found, "only one extender can implement bind")
 
 
-def _extended_resource(name: str, path: str) -> list[str]:
-    if errors := label_name_errors(name, path):
-        return errors
+def _extended_resource(name: str, path: str) -> Errors:
+    if wrong := label_name_errors(name, path):
+        yield from wrong
+        return
     native = "/" not in name or "kubernetes.io/" in name
     if native or name.startswith("requests.") or label_name_errors(f"requests.{name}", path):
-        return [invalid(path, name, "is an invalid extended resource name")]
-    return []
+        yield invalid(path, name, "is an invalid extended resource name")
 
 
 _MAX_CUSTOM_SCORE = 10
 
 
-def validate_args(args: types.Typed, path: str, gates: Gates) -> list[str]:
+def validate_args(args: types.Typed, path: str, gates: Gates) -> Errors:
     """Validate the arguments of a plugin.
 
     Those of NodeResourcesFit are not validated here: upstream does that when it builds the plugin
@@ -217,7 +204,7 @@ def validate_args(args: types.Typed, path: str, gates: Gates) -> list[str]:
 
     Returns
     -------
-    list of str
+    iterator of str
         The errors.
     """
     match args:
@@ -235,173 +222,156 @@ def validate_args(args: types.Typed, path: str, gates: Gates) -> list[str]:
             return _volume_binding(args, path, gates)
         case plugin_args.DynamicResourcesArgs():
             return _dynamic_resources(args, path, gates)
-    return []
+    return iter(())
 
 
-def _percent(value: int, path: str) -> list[str]:
-    return [] if 0 <= value <= 100 else [invalid(path, value, "not in valid range [0, 100]")]
+def _percent(value: int, path: str) -> Errors:
+    if not 0 <= value <= 100:
+        yield invalid(path, value, "not in valid range [0, 100]")
 
 
-def _default_preemption(args: plugin_args.DefaultPreemptionArgs, path: str) -> list[str]:
+def _default_preemption(args: plugin_args.DefaultPreemptionArgs, path: str) -> Errors:
     percentage, absolute = args.min_candidate_nodes_percentage or 0, args.min_candidate_nodes_absolute or 0
     names = "minCandidateNodesPercentage", "minCandidateNodesAbsolute"
-    errors = _percent(percentage, f"{path}.{names[0]}")
+    yield from _percent(percentage, f"{path}.{names[0]}")
     if absolute < 0:
-        errors.append(invalid(f"{path}.{names[1]}", absolute, "not in valid range [0, inf)"))
+        yield invalid(f"{path}.{names[1]}", absolute, "not in valid range [0, inf)")
     if percentage == 0 and absolute == 0:
         for name, other in (names, names[::-1]):
-            errors.append(invalid(f"{path}.{name}", 0, f"cannot be zero at the same time as {other}"))
-    return errors
+            yield invalid(f"{path}.{name}", 0, f"cannot be zero at the same time as {other}")
 
 
-def _node_affinity(args: plugin_args.NodeAffinityArgs, path: str) -> list[str]:
+def _node_affinity(args: plugin_args.NodeAffinityArgs, path: str) -> Errors:
     affinity = args.added_affinity
     if affinity is None:
-        return []
-    errors = []
+        return
     if affinity.required is not None:
         terms = f"{path}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
         for i, term in enumerate(affinity.required.node_selector_terms or ()):
-            errors += _term_errors(term, f"{terms}[{i}]")
+            yield from _term_errors(term, f"{terms}[{i}]")
     for i, preferred in enumerate(affinity.preferred or ()):
         if preferred.weight:
             where = f"{path}.preferredDuringSchedulingIgnoredDuringExecution[{i}]"
-            errors += _term_errors(preferred.preference, where)
-    return errors
+            yield from _term_errors(preferred.preference, where)
 
 
-def _balanced_allocation(args: plugin_args.NodeResourcesBalancedAllocationArgs, path: str) -> list[str]:
-    errors = []
+def _balanced_allocation(args: plugin_args.NodeResourcesBalancedAllocationArgs, path: str) -> Errors:
     seen = set()
     for i, resource in enumerate(args.resources or ()):
         if resource.name in seen:
-            errors.append(duplicate(f"{path}[{i}].name", resource.name))
+            yield duplicate(f"{path}[{i}].name", resource.name)
         seen.add(resource.name)
         if resource.weight != 1:
-            errors.append(invalid(f"{path}[{i}].weight", resource.weight, "must be 1"))
-    return errors
+            yield invalid(f"{path}[{i}].weight", resource.weight, "must be 1")
 
 
-def _pod_topology_spread(args: plugin_args.PodTopologySpreadArgs, path: str) -> list[str]:
+def _pod_topology_spread(args: plugin_args.PodTopologySpreadArgs, path: str) -> Errors:
     constraints = args.default_constraints or []
     type_path = f"{path}.defaultingType"
-    errors = []
     known = (plugin_args.SYSTEM_DEFAULTING, plugin_args.LIST_DEFAULTING)
     if args.defaulting_type not in known:
-        errors.append(unsupported(type_path, args.defaulting_type, known))
+        yield unsupported(type_path, args.defaulting_type, known)
     elif args.defaulting_type == plugin_args.SYSTEM_DEFAULTING and constraints:
-        errors.append(invalid(type_path, args.defaulting_type, "when .defaultConstraints are not empty"))
+        yield invalid(type_path, args.defaulting_type, "when .defaultConstraints are not empty")
     seen = set()
     for i, constraint in enumerate(constraints):
         where = f"{path}.defaultConstraints[{i}]"
-        errors += _constraint(constraint, where)
+        yield from _constraint(constraint, where)
         pair = constraint.topology_key, constraint.when_unsatisfiable
         if pair in seen:
-            errors.append(duplicate(where, f"{{{pair[0]}, {pair[1]}}}"))
+            yield duplicate(where, f"{{{pair[0]}, {pair[1]}}}")
         seen.add(pair)
-    return errors
 
 
-def _constraint(constraint: plugin_args.TopologySpreadConstraint, path: str) -> list[str]:
-    errors = []
+def _constraint(constraint: plugin_args.TopologySpreadConstraint, path: str) -> Errors:
     if constraint.max_skew <= 0:
-        errors.append(invalid(f"{path}.maxSkew", constraint.max_skew, "not in valid range (0, inf)"))
+        yield invalid(f"{path}.maxSkew", constraint.max_skew, "not in valid range (0, inf)")
     if constraint.topology_key:
-        errors += label_name_errors(constraint.topology_key, f"{path}.topologyKey")
+        yield from label_name_errors(constraint.topology_key, f"{path}.topologyKey")
     else:
-        errors.append(required(f"{path}.topologyKey", "can not be empty"))
+        yield required(f"{path}.topologyKey", "can not be empty")
     action, actions = constraint.when_unsatisfiable, ("DoNotSchedule", "ScheduleAnyway")
     if not action:
-        errors.append(required(f"{path}.whenUnsatisfiable", "can not be empty"))
+        yield required(f"{path}.whenUnsatisfiable", "can not be empty")
     elif action not in actions:
-        errors.append(unsupported(f"{path}.whenUnsatisfiable", action, actions))
+        yield unsupported(f"{path}.whenUnsatisfiable", action, actions)
     if constraint.label_selector is not None:
         detail = "constraint must not define a selector, as they deduced for each pod"
-        errors.append(forbidden(f"{path}.labelSelector", detail))
-    return errors
+        yield forbidden(f"{path}.labelSelector", detail)
 
 
-def _volume_binding(args: plugin_args.VolumeBindingArgs, path: str, gates: Gates) -> list[str]:
-    errors = []
+def _volume_binding(args: plugin_args.VolumeBindingArgs, path: str, gates: Gates) -> Errors:
     timeout = args.bind_timeout_seconds or 0
     if timeout < 0:
         detail = "invalid BindTimeoutSeconds, should not be a negative value"
-        errors.append(invalid(f"{path}.bindTimeoutSeconds", timeout, detail))
+        yield invalid(f"{path}.bindTimeoutSeconds", timeout, detail)
     if gates["StorageCapacityScoring"]:
-        errors += _shape(args.shape or [], f"{path}.shape")
+        yield from _shape(args.shape or [], f"{path}.shape")
     elif args.shape is not None:
         # Go prints the fields of its internal type.
         points = [{"Utilization": point.utilization, "Score": point.score} for point in args.shape]
         detail = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
-        errors.append(invalid(f"{path}.shape", points, detail))
-    return errors
+        yield invalid(f"{path}.shape", points, detail)
 
 
-def _shape(shape: Sequence[plugin_args.UtilizationShapePoint], path: str) -> list[str]:
+def _shape(shape: Sequence[plugin_args.UtilizationShapePoint], path: str) -> Errors:
     if not shape:
-        return [required(path, "at least one point must be specified")]
-    errors = []
+        yield required(path, "at least one point must be specified")
     for i in range(1, len(shape)):
         if shape[i - 1].utilization >= shape[i].utilization:
-            detail = "values must be sorted in increasing order"
-            errors.append(invalid(f"{path}[{i}].utilization", shape[i].utilization, detail))
+            where = f"{path}[{i}].utilization"
+            yield invalid(where, shape[i].utilization, "values must be sorted in increasing order")
             break
     for i, point in enumerate(shape):
-        errors += _percent(point.utilization, f"{path}[{i}].utilization")
+        yield from _percent(point.utilization, f"{path}[{i}].utilization")
         if not 0 <= point.score <= _MAX_CUSTOM_SCORE:
             detail = f"not in valid range [0, {_MAX_CUSTOM_SCORE}]"
-            errors.append(invalid(f"{path}[{i}].score", point.score, detail))
-    return errors
+            yield invalid(f"{path}[{i}].score", point.score, detail)
 
 
-def _dynamic_resources(args: plugin_args.DynamicResourcesArgs, path: str, gates: Gates) -> list[str]:
-    errors = []
+def _dynamic_resources(args: plugin_args.DynamicResourcesArgs, path: str, gates: Gates) -> Errors:
     filter_path, binding_path = f"{path}.filterTimeout", f"{path}.bindingTimeout"
     if args.filter_timeout is not None:
         if not gates["DRASchedulerFilterTimeout"]:
-            errors.append(forbidden(filter_path, "DRASchedulingFilterTimeout feature gate is disabled"))
+            yield forbidden(filter_path, "DRASchedulingFilterTimeout feature gate is disabled")
         elif args.filter_timeout < 0:
-            text = format_nanoseconds(args.filter_timeout)
-            errors.append(invalid(filter_path, text, "must be zero or positive"))
+            yield invalid(filter_path, format_nanoseconds(args.filter_timeout), "must be zero or positive")
     if args.binding_timeout is not None:
         if not (gates["DRADeviceBindingConditions"] and gates["DRAResourceClaimDeviceStatus"]):
             detail = "DRADeviceBindingConditions or DRAResourceClaimDeviceStatus feature gate is disabled"
-            errors.append(forbidden(binding_path, detail))
+            yield forbidden(binding_path, detail)
         elif args.binding_timeout < SECOND:
-            text = format_nanoseconds(args.binding_timeout)
-            errors.append(invalid(binding_path, text, "must be at least 1 second"))
-    return errors
+            yield invalid(binding_path, format_nanoseconds(args.binding_timeout), "must be at least 1 second")
 
 
-def validate_node_resources_fit(args: plugin_args.NodeResourcesFitArgs) -> list[str]:
+def validate_node_resources_fit(args: plugin_args.NodeResourcesFitArgs) -> Errors:
     """Validate the arguments of NodeResourcesFit; the errors have paths within the arguments."""
-    errors = []
     for i, name in enumerate(args.ignored_resources or ()):
-        errors += label_name_errors(name, f"ignoredResources[{i}]")
+        yield from label_name_errors(name, f"ignoredResources[{i}]")
     for i, group in enumerate(args.ignored_resource_groups or ()):
         where = f"ignoredResourceGroups[{i}]"
         if "/" in group:
-            errors.append(invalid(where, group, "resource group name can't contain '/'"))
-        errors += label_name_errors(group, where)
-    return errors + _strategy(args.scoring_strategy or plugin_args.ScoringStrategy())
+            yield invalid(where, group, "resource group name can't contain '/'")
+        yield from label_name_errors(group, where)
+    yield from _strategy(args.scoring_strategy or plugin_args.ScoringStrategy())
 
 
-def _strategy(strategy: plugin_args.ScoringStrategy) -> list[str]:
-    errors = []
+def _strategy(strategy: plugin_args.ScoringStrategy) -> Errors:
     if strategy.type not in plugin_args.STRATEGIES:
-        errors.append(unsupported("scoringStrategy.type", strategy.type, plugin_args.STRATEGIES))
+        yield unsupported("scoringStrategy.type", strategy.type, plugin_args.STRATEGIES)
     for i, resource in enumerate(strategy.resources or ()):
         if not 0 < resource.weight <= 100:
             detail = f"resource weight of {resource.name} not in valid range (0, 100]"
-            errors.append(invalid(f"scoringStrategy.resources[{i}].weight", resource.weight, detail))
+            yield invalid(f"scoringStrategy.resources[{i}].weight", resource.weight, detail)
     path = "scoringStrategy.requestedToCapacityRatio"
     ratio = strategy.requested_to_capacity_ratio
     if strategy.type != plugin_args.REQUESTED_TO_CAPACITY_RATIO:
-        detail = "must be nil when type is not RequestedToCapacityRatio"
-        return errors + ([] if ratio is None else [forbidden(path, detail)])
-    if ratio is None:
-        return [*errors, required(path, "must be specified when type is RequestedToCapacityRatio")]
-    return errors + _shape(ratio.shape or [], f"{path}.shape")
+        if ratio is not None:
+            yield forbidden(path, "must be nil when type is not RequestedToCapacityRatio")
+    elif ratio is None:
+        yield required(path, "must be specified when type is RequestedToCapacityRatio")
+    else:
+        yield from _shape(ratio.shape or [], f"{path}.shape")
 
 
 _LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
@@ -417,24 +387,21 @@ def label_name_errors(name: str, path: str) -> list[str]:
     ]
 
 
-def _term_errors(term: plugin_args.NodeSelectorTerm, path: str) -> list[str]:
-    errors = []
+def _term_errors(term: plugin_args.NodeSelectorTerm, path: str) -> Errors:
     for i, requirement in enumerate(term.match_expressions or ()):
-        errors += _requirement_errors(requirement, f"{path}.matchExpressions[{i}]")
+        yield from _requirement_errors(requirement, f"{path}.matchExpressions[{i}]")
     for i, requirement in enumerate(term.match_fields or ()):
         where, values = f"{path}.matchFields[{i}]", requirement.values
         if requirement.operator not in _FIELD_OPERATORS:
-            errors.append(unsupported(f"{where}.operator", requirement.operator, _FIELD_OPERATORS))
+            yield unsupported(f"{where}.operator", requirement.operator, _FIELD_OPERATORS)
         elif len(values or ()) != 1:
-            errors.append(invalid(f"{where}.values", values, "must have one element"))
-    return errors
+            yield invalid(f"{where}.values", values, "must have one element")
 
 
-def _requirement_errors(requirement: plugin_args.NodeSelectorRequirement, path: str) -> list[str]:
+def _requirement_errors(requirement: plugin_args.NodeSelectorRequirement, path: str) -> Errors:
     key, operator, values = requirement.key, requirement.operator, requirement.values
     if operator not in _LABEL_OPERATORS:
-        return [unsupported(f"{path}.operator", operator, _LABEL_OPERATORS)]
-    return [
-        invalid(f"{path}.{field}", values if field == "values" else value, detail)
-        for field, value, detail in requirement_errors(key, operator, tuple(values or ()))
-    ]
+        yield unsupported(f"{path}.operator", operator, _LABEL_OPERATORS)
+        return
+    for field, value, detail in requirement_errors(key, operator, tuple(values or ())):
+        yield invalid(f"{path}.{field}", values if field == "values" else value, detail)

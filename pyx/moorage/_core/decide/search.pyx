@@ -483,7 +483,7 @@ cdef uint64_t[::1] _verdicts(Search search, uint64_t asked):
 
 
 cdef tuple _scores(Search search, int32_t kernel, const int32_t[::1] rows):
-    """The same of a kernel, for the pod that the search is prepared for."""
+    """Raw and normalized scores of a kernel over rows, for the pod that the search is prepared for."""
     cdef int32_t n = <int32_t>rows.shape[0]
     cdef int64_t[::1] raw = np.empty(n + 1, dtype=np.int64)
     cdef int64_t[::1] normalized

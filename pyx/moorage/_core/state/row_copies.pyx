@@ -4,7 +4,7 @@ from fastrlock.rlock import FastRLock
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 
-from moorage._core.base cimport LOG_ROW, LOG_STATIC, Buffer, ChangeLog, Journal
+from moorage._core.base cimport LOG_STATIC, Buffer, ChangeLog, Journal
 from moorage._core.state.node_table cimport NodeTable
 from moorage._core.state.pod_spec import bound
 from moorage._core.state.cluster_state cimport ClusterState
@@ -60,16 +60,22 @@ cdef class RowCopies:
 
     def _follow(self):
         cdef ClusterState source = self.source
+        cdef ChangeLog log = source.log
+        cdef int64_t at, head = log.head
         cdef int32_t row
         self._prepare()
         self.view.refresh()
         if self.epoch != source.images.epoch:
             self.sizes.copy_from(source.images.sizes)
             self.epoch = source.images.epoch
-        rows = source.log.rows_since(self.cursor, LOG_ROW, LOG_STATIC)
-        for row in range(source.table.used) if rows is None else rows:
-            self._copy(row)
-        self.cursor = source.log.head
+        if log.lost(self.cursor):
+            for row in range(source.table.used):
+                self._copy(row)
+        else:
+            for at in range(self.cursor, head):
+                if log.kind[at & (log.capacity - 1)] <= LOG_STATIC:
+                    self._copy(log.id[at & (log.capacity - 1)])
+        self.cursor = head
 
     def _start(self, ClusterState source):
         cdef Journal journal = Journal()

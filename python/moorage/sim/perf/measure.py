@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import math
-import resource
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -172,8 +171,3 @@ def percentile(values: Sequence[float], percent: int) -> float | None:
     if not values:
         return None
     return sorted(values)[max(math.ceil(len(values) * percent / 100), 1) - 1]
-
-
-def peak_rss_bytes() -> int:
-    """Peak memory of this process in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

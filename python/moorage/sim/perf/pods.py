@@ -131,18 +131,15 @@ def runs_of(
         for start in range(0, count, size):
             yield run_of(_signed(pod, start, signature), min(size, count - start), names)
         return
-    run: PodRun | None = None
+    found: list[PodRun] = []
     for index in range(count):
         pod = _signed(template.pod(index, namespace), index, signature)
         following = run_of(pod, 1, names)
-        if run is not None and _continues(run, following):
-            run = PodRun(run.template, run.first, len(run) + 1)
-            continue
-        if run is not None:
-            yield run
-        run = following
-    if run is not None:
-        yield run
+        if found and _continues(found[-1], following):
+            found[-1] = PodRun(found[-1].template, found[-1].first, len(found[-1]) + 1)
+        else:
+            found.append(following)
+    yield from found
 
 
 def _continues(run: PodRun, following: PodRun) -> bool:

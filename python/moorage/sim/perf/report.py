@@ -6,12 +6,13 @@ for the same input. The garbage collector is off while metrics are collected (se
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
-from .measure import Meter, peak_rss_bytes, percentile
+from .measure import Meter, percentile
 from .scheduler_perf_file import Workload
 
 DONE = "done"
@@ -113,7 +114,7 @@ def make_report(workload: Workload, meter: Meter, status: str, **counts: Any) ->
         queue_ns_per_pod=_rounded(meter.queue_ns / meter.queued if meter.queued else None),
         threshold=workload.threshold,
         ratio=_rounded(per_second / workload.threshold if per_second and workload.threshold else None),
-        peak_rss_bytes=peak_rss_bytes(),
+        peak_rss_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         **counts,
     )
 

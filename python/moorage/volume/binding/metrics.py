@@ -93,10 +93,6 @@ class OperationHistogram(_Metric):
             counts[bisect_left(self.buckets, value)] += 1
             self._sums[labels] = self._sums.get(labels, 0.0) + value
 
-    def count(self, *labels: str) -> int:
-        """Number of observed values."""
-        return sum(self._counts.get(labels, ()))
-
     def sum(self, *labels: str) -> float:
         """Sum of the observed values."""
         return self._sums.get(labels, 0.0)

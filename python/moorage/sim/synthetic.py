@@ -67,10 +67,8 @@ def synthetic(nodes: int = 5000, zones: int = 3, pods: int = 0, seed: int = 0) -
 def _nodes(random: Random, count: int, zones: int) -> list[Node]:
     cores = random.choices(list(CORES), list(CORES.values()), k=count)
     ratios = random.choices(GIB_PER_CORE, k=count)
-    return [
-        _node(f"node-{index:05d}", index % zones, *size)
-        for index, size in enumerate(zip(cores, ratios, strict=True))
-    ]
+    sizes = zip(cores, ratios, strict=True)
+    return [_node(f"node-{index:05d}", index % zones, *size) for index, size in enumerate(sizes)]
 
 
 def _node(name: str, zone: int, cores: int, gib_per_core: int) -> Node:

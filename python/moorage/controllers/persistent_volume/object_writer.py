@@ -118,11 +118,8 @@ class ObjectWriter:
             reference = None
         elif reference is not None:
             reference = replace(reference, uid="")
-        new = replace(
-            volume,
-            metadata=replace(meta, annotations=annotations),
-            spec=replace(volume.spec, claim_ref=reference),
-        )
+        spec = replace(volume.spec, claim_ref=reference)
+        new = replace(volume, metadata=replace(meta, annotations=annotations), spec=spec)
         self.update_volume_phase(self.update(volume, new), "Available")
 
     # ---- phases ----

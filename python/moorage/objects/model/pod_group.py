@@ -102,10 +102,7 @@ class PodGroupSpec(Struct, frozen=True):
     schedule_timeout_seconds: Annotated[Int32 | None, between(0)] = None
 
 
-_PHASES = (
-    *("Pending", "PreScheduling", "Scheduled", "Running"),
-    *("Finished", "Failed", "Timeout", "Unknown"),
-)
+_PHASES = ("Pending", "PreScheduling", "Scheduled", "Running", "Finished", "Failed", "Timeout", "Unknown")
 
 
 class PodGroupStatus(Struct, frozen=True):

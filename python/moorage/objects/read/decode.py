@@ -22,11 +22,8 @@ _KINDS: dict[str, type[Object]] = {
     for struct in module.KINDS
 }
 _APPS = ("ReplicaSet", "Deployment", "StatefulSet", "DaemonSet")
-_OTHER_GROUPS = dict.fromkeys(_APPS, "extensions") | {"PodGroup": pod_group.GODEL}
-_GROUPS = {
-    kind: (struct().api_version.rpartition("/")[0], _OTHER_GROUPS.get(kind))
-    for kind, struct in _KINDS.items()
-}
+_ALIASES = dict.fromkeys(_APPS, "extensions") | {"PodGroup": pod_group.GODEL}
+_GROUPS = {kind: (one().api_version.rpartition("/")[0], _ALIASES.get(kind)) for kind, one in _KINDS.items()}
 """The API groups of a kind."""
 CLUSTER_SCOPED = frozenset(
     {

@@ -164,8 +164,6 @@ def _identity(document: Any, kind: str) -> tuple[str, str, str]:
     except (InputError, UnicodeDecodeError):
         found = _Identity()
     names = found.metadata if isinstance(found.metadata, dict) else {}
-    texts = [
-        item if isinstance(item, str) else ""
-        for item in (found.kind or kind, names.get("namespace"), names.get("name"))
-    ]
-    return texts[0], texts[1], texts[2]
+    texts = found.kind or kind, names.get("namespace"), names.get("name")
+    kind, namespace, name = (text if isinstance(text, str) else "" for text in texts)
+    return kind, namespace, name

@@ -215,11 +215,7 @@ def _priority(spec: PodSpec, classes: PriorityClasses, path: str) -> dict[str, A
     if found is None:
         return {"priority": 0}
     policy = found.preemption_policy if spec.preemption_policy is None else spec.preemption_policy
-    return {
-        "priority": found.value,
-        "priority_class_name": name or found.name,
-        "preemption_policy": policy,
-    }
+    return {"priority": found.value, "priority_class_name": name or found.name, "preemption_policy": policy}
 
 
 def _priority_class(name: str, classes: PriorityClasses, path: str) -> PriorityClass | None:

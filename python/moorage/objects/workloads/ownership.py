@@ -90,11 +90,8 @@ class PodIndex:
             return []
         key: tuple[str, ...] = (namespace, *next(iter(selector.match_labels.items()), ()))
         matcher = LabelSelectorMatcher(selector)
-        found = [
-            pod
-            for pod in self._orphans.get(key, ())
-            if pod.key not in self._adopted and matcher.matches(pod.metadata.labels)
-        ]
+        orphans = [pod for pod in self._orphans.get(key, ()) if pod.key not in self._adopted]
+        found = [pod for pod in orphans if matcher.matches(pod.metadata.labels)]
         self._adopted.update(pod.key for pod in found)
         return found
 

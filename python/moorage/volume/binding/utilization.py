@@ -66,11 +66,9 @@ def _sums(volumes: PodVolumes) -> dict[str, tuple[int, int]]:
     """
     sums: dict[str, tuple[int, int]] = {}
     for volume, claim in volumes.static_bindings or ():
-        requested, capacity = sums.get(volume.spec.storage_class_name, (0, 0))
-        sums[volume.spec.storage_class_name] = (
-            requested + requested_storage(claim),
-            capacity + storage_capacity(volume),
-        )
+        name = volume.spec.storage_class_name
+        requested, capacity = sums.get(name, (0, 0))
+        sums[name] = requested + requested_storage(claim), capacity + storage_capacity(volume)
     if sums:
         return sums
     for claim, node_capacity in volumes.dynamic_provisions or ():

@@ -20,12 +20,7 @@ from moorage.store.informers.indexer import KeyLog
 from moorage.volume.binding.claims import VolumeError, check_owner, claim_class
 from moorage.volume.binding.pod_volumes import claim_key
 
-from .migration import (
-    MIGRATED_PROVISIONERS,
-    UNCOUNTED_PROVISIONERS,
-    driver_and_handle,
-    inline_driver_and_handle,
-)
+from . import migration
 
 CSIVolume = tuple[str, str]
 """A volume as its driver knows it: the driver, and the volume's handle there."""
@@ -206,7 +201,7 @@ class AttachedVolumes:
         for volume in pod.spec.volumes:
             key = claim_key(pod, volume)
             if key is None:
-                inline = inline_driver_and_handle(volume)
+                inline = migration.inline_driver_and_handle(volume)
                 if inline[1]:
                     found.append(inline)
                 continue
@@ -240,12 +235,12 @@ class AttachedVolumes:
             self._claims_of.setdefault(name, set()).add(key)
             volume = self._volumes.get(name)
             if volume is not None:
-                driver, handle = driver_and_handle(volume)
+                driver, handle = migration.driver_and_handle(volume)
                 return (driver, handle) if driver and handle else None
         storage_class = self._classes.get(claim_class(claim))
-        if storage_class is None or storage_class.provisioner in UNCOUNTED_PROVISIONERS:
+        if storage_class is None or storage_class.provisioner in migration.UNCOUNTED_PROVISIONERS:
             return None
-        driver = MIGRATED_PROVISIONERS.get(storage_class.provisioner, storage_class.provisioner)
+        driver = migration.MIGRATED_PROVISIONERS.get(storage_class.provisioner, storage_class.provisioner)
         return (driver, UNBOUND + key) if driver else None
 
     # ---- updates -----------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from random import Random
 
 from moorage.errors import InputError
 from moorage.objects import Cluster, Container, Node, ObjectMeta, Pod, PodSpec, Resources
-from moorage.objects.model.node import NodeSpec, NodeStatus
+from moorage.objects.model.node import NodeStatus
 from moorage.objects.model.pod import ResourceRequirements
 
 # Cores of a node and how many in a hundred have them; memory per core comes in three ratios, equally often.
@@ -78,11 +78,8 @@ def _node(name: str, zone: int, cores: int, gib_per_core: int) -> Node:
         "topology.kubernetes.io/region": "region-0",
         "topology.kubernetes.io/zone": f"zone-{zone}",
     }
-    return Node(
-        metadata=ObjectMeta(name=name, uid=f"node/{name}", labels=labels),
-        spec=NodeSpec(),
-        status=NodeStatus(capacity=resources, allocatable=resources),
-    )
+    metadata = ObjectMeta(name=name, uid=f"node/{name}", labels=labels)
+    return Node(metadata=metadata, status=NodeStatus(capacity=resources, allocatable=resources))
 
 
 def _pods(random: Random, count: int) -> list[Pod]:

@@ -30,7 +30,7 @@ class Counted:
         self.before = self.all()
 
     def all(self) -> tuple[float, ...]:
-        return SECONDS.count(*self.labels), SECONDS.sum(*self.labels), ERRORS.value(*self.labels)
+        return sum(SECONDS.counts(*self.labels)), SECONDS.sum(*self.labels), ERRORS.value(*self.labels)
 
     def __call__(self) -> tuple[float, ...]:
         return tuple(now - was for now, was in zip(self.all(), self.before, strict=True))

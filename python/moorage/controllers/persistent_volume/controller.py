@@ -439,16 +439,14 @@ class PersistentVolumeController(VolumeHost):
             self._writer.update_volume_phase(volume, "Available")
             return
         claim = self._claim_of(volume, reference)
+        policy = volume.spec.persistent_volume_reclaim_policy
         if claim is None:
             self._release(volume)
         elif not claim.spec.volume_name:
             self._await_claim(volume, claim)
         elif claim.spec.volume_name == volume.name:
             self._writer.update_volume_phase(volume, "Bound")
-        elif (
-            PROVISIONED_BY in volume.metadata.annotations
-            and volume.spec.persistent_volume_reclaim_policy == "Delete"
-        ):
+        elif policy == "Delete" and PROVISIONED_BY in volume.metadata.annotations:
             self._release(volume)  # it was made for a claim that got another one
         else:
             self._writer.unbind(volume)
@@ -461,11 +459,8 @@ class PersistentVolumeController(VolumeHost):
         API server are asked before the volume is released.
         """
         claim = self._writer.claims.find(claim_key(reference))
-        if (
-            claim is None
-            and BOUND_BY_CONTROLLER in volume.metadata.annotations
-            and volume.status.phase not in _RECLAIMED
-        ):
+        is_ours = BOUND_BY_CONTROLLER in volume.metadata.annotations
+        if claim is None and is_ours and volume.status.phase not in _RECLAIMED:
             try:
                 claim = self._parameters.claim_informer.lister.get(claim_key(reference))
             except NotFoundError:

@@ -156,11 +156,9 @@ class VolumeOperations:
             return  # an earlier operation made it
         volume = self._provision_asset(claim, plugin, storage_class, name)
         volume, _ = get_bind_volume_to_claim(volume, claim)
-        volume = replace(
-            with_annotations(volume, {BOUND_BY_CONTROLLER: YES, PROVISIONED_BY: plugin.name}),
-            spec=replace(volume.spec, storage_class_name=claim_class(claim)),
-            status=replace(volume.status, phase="Bound"),
-        )
+        spec = replace(volume.spec, storage_class_name=claim_class(claim))
+        volume = replace(volume, spec=spec, status=replace(volume.status, phase="Bound"))
+        volume = with_annotations(volume, {BOUND_BY_CONTROLLER: YES, PROVISIONED_BY: plugin.name})
         error = yield from _attempts(lambda: self._create(volume))
         if error is None:
             message = f"Successfully provisioned volume {volume.name} using {plugin.name}"

@@ -72,16 +72,9 @@ def placeholder_key(pod: Pod) -> str:
 
 
 def _as_placeholder(pod: Pod, annotations: dict[str, str]) -> Pod:
-    meta = pod.metadata
-    return replace(
-        pod,
-        metadata=replace(
-            meta,
-            name=meta.name + SUFFIX,
-            uid=meta.uid + SUFFIX,
-            annotations=annotations | {PLACEHOLDER: "true"},
-        ),
-    )
+    meta, marked = pod.metadata, annotations | {PLACEHOLDER: "true"}
+    meta = replace(meta, name=meta.name + SUFFIX, uid=meta.uid + SUFFIX, annotations=marked)
+    return replace(pod, metadata=meta)
 
 
 def placeholder_pod(pod: Pod) -> Pod:
@@ -105,12 +98,9 @@ def reserved_pod(reservation: Reservation) -> Pod:
         Its template has the requests of the placeholder.
     """
     meta, spec = reservation.metadata, reservation.spec
-    pod = Pod(
-        metadata=ObjectMeta(
-            name=meta.name, namespace=meta.namespace, uid=meta.annotations.get(PLACEHOLDER_UID, "")
-        ),
-        spec=replace(spec.template.spec, node_name=spec.node_name),
-    )
+    uid = meta.annotations.get(PLACEHOLDER_UID, "")
+    named = ObjectMeta(name=meta.name, namespace=meta.namespace, uid=uid)
+    pod = Pod(metadata=named, spec=replace(spec.template.spec, node_name=spec.node_name))
     return _as_placeholder(pod, meta.annotations)
 
 

@@ -389,11 +389,9 @@ def _default_job(job: Job, classes: PriorityClasses) -> Job:
 
 def _default_storage_class(one: StorageClass, classes: PriorityClasses) -> StorageClass:
     """Volumes are bound at once, and deleted with their claims (v1.36, SetDefaults_StorageClass)."""
-    return replace(
-        one,
-        reclaim_policy="Delete" if one.reclaim_policy is None else one.reclaim_policy,
-        volume_binding_mode="Immediate" if one.volume_binding_mode is None else one.volume_binding_mode,
-    )
+    policy = "Delete" if one.reclaim_policy is None else one.reclaim_policy
+    mode = "Immediate" if one.volume_binding_mode is None else one.volume_binding_mode
+    return replace(one, reclaim_policy=policy, volume_binding_mode=mode)
 
 
 _DEFAULTS: dict[type[Object], Any] = {

@@ -56,11 +56,9 @@ def disruption_status(budget: PodDisruptionBudget, cluster: Cluster) -> PodDisru
         return PodDisruptionBudgetStatus()
     desired = _share(low or 0, expected) if high is None else max(0, expected - _share(high, expected))
     healthy = sum(map(_is_healthy, pods))
+    allowed = max(0, healthy - desired) if expected else 0
     return PodDisruptionBudgetStatus(
-        disruptions_allowed=max(0, healthy - desired) if expected else 0,
-        current_healthy=healthy,
-        desired_healthy=desired,
-        expected_pods=expected,
+        disruptions_allowed=allowed, current_healthy=healthy, desired_healthy=desired, expected_pods=expected
     )
 
 

@@ -55,11 +55,8 @@ class PodIndex:
             if controller is not None:
                 self._controlled[pod.namespace, controller.kind, controller.name].append(pod)
                 template = pod.metadata.labels.get(HASH_LABEL, "")
-                if (
-                    controller.kind == "ReplicaSet"
-                    and controller.name.endswith(f"-{template}")
-                    and is_active(pod)
-                ):
+                has_hash = controller.kind == "ReplicaSet" and controller.name.endswith(f"-{template}")
+                if has_hash and is_active(pod):
                     self._hashed[pod.namespace, controller.name.removesuffix(template)].append(pod)
             elif is_active(pod):
                 self._orphans[pod.namespace,].append(pod)

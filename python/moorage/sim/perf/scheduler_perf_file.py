@@ -175,11 +175,8 @@ def _gates(gates: dict[str, bool]) -> dict[str, bool]:
     """The feature gates of the scheduler. OpportunisticBatching is off by default. The files about pod groups
     are of v1.37, where GenericWorkload includes all gates of pod groups."""
     gangs = dict.fromkeys(OF_GROUPS, True) if gates.get("GenericWorkload") else {}
-    return (
-        {"OpportunisticBatching": False}
-        | gangs
-        | {name: value for name, value in gates.items() if name not in QUEUE_GATES | GATES_OF_V1_37}
-    )
+    others = {name: value for name, value in gates.items() if name not in QUEUE_GATES | GATES_OF_V1_37}
+    return {"OpportunisticBatching": False} | gangs | others
 
 
 def _check_runnable(workload: Workload) -> None:

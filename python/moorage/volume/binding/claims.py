@@ -230,11 +230,8 @@ def get_bind_volume_to_claim(
     """
     was_bound = is_volume_bound_to_claim(volume, claim)
     reference, meta, bound = volume.spec.claim_ref, claim.metadata, volume
-    if reference is None or (reference.name, reference.namespace, reference.uid) != (
-        meta.name,
-        meta.namespace,
-        meta.uid,
-    ):
+    identity = meta.name, meta.namespace, meta.uid
+    if reference is None or (reference.name, reference.namespace, reference.uid) != identity:
         reference = ObjectReference(
             kind=claim.kind,
             api_version=claim.api_version,

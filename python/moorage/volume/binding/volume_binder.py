@@ -517,9 +517,8 @@ class VolumeBinder:
         with prefixing(f'failed to get node "{running.node_name}"', NotFoundError):
             node = self.sources.node_lister.get(running.node_name)
         self.sources.require_pod(pod)
-        if all(self._is_bound(node, binding) for binding in bindings) and all(
-            self._is_provisioned(node, provision.pvc) for provision in provisions
-        ):
+        are_bound = all(self._is_bound(node, binding) for binding in bindings)
+        if are_bound and all(self._is_provisioned(node, one.pvc) for one in provisions):
             return True
         if self._clock() >= running.deadline:
             raise BindTimeoutError("timed out waiting for the condition")

@@ -52,11 +52,8 @@ def synthetic(nodes: int = 5000, zones: int = 3, pods: int = 0, seed: int = 0) -
     InputError
         For a number that is too small, more than a million nodes or zones, more than ten million pods.
     """
-    for name, value, least, most in (
-        ("nodes", nodes, 0, MOST_NODES),
-        ("zones", zones, 1, MOST_NODES),
-        ("pods", pods, 0, MOST_PODS),
-    ):
+    bounds = (("nodes", nodes, 0, MOST_NODES), ("zones", zones, 1, MOST_NODES), ("pods", pods, 0, MOST_PODS))
+    for name, value, least, most in bounds:
         if not least <= value <= most:
             bound = f"at least {least}" if value < least else f"at most {most}"
             raise InputError(f"must be {bound}, not {value}", obj="synthetic", path=name)

@@ -155,17 +155,13 @@ class PersistentVolumeController(VolumeHost):
             parameters.pod_informer.indexer.add_index(PODS_BY_CLAIM, _claims_of)
         self.node_lister: Lister[Node] = parameters.node_informer.lister
         self.node_lister_synced: Callable[[], bool] = parameters.node_informer.has_synced
-        self._writer = ObjectWriter(parameters.kube_client, recorder)
-        self._volume_operations = VolumeOperations(
-            parameters, self._writer, plugins, self._migrated_plugins, clock
-        )
-        self.counts = VolumeCounts(self._writer.volumes, self._writer.claims)
+        writer = self._writer = ObjectWriter(parameters.kube_client, recorder)
+        self._volume_operations = VolumeOperations(parameters, writer, plugins, self._migrated_plugins, clock)
+        self.counts = VolumeCounts(writer.volumes, writer.claims)
         volumes = _SyncLoop(
-            parameters.volume_informer, self._writer.volumes, self.sync_volume, self._volume_deleted
+            parameters.volume_informer, writer.volumes, self.sync_volume, self._volume_deleted
         )
-        claims = _SyncLoop(
-            parameters.claim_informer, self._writer.claims, self.sync_claim, self._claim_deleted
-        )
+        claims = _SyncLoop(parameters.claim_informer, writer.claims, self.sync_claim, self._claim_deleted)
         self._volume_queue, self._claim_queue = volumes.queue, claims.queue
         self._loops: tuple[_SyncLoop[Any], ...] = volumes, claims
 

@@ -425,9 +425,8 @@ def _should_run(spec: PodSpec, node: Node) -> bool:
 
 
 def _pinned_spec(spec: PodSpec, node: str) -> PodSpec:
-    term = NodeSelectorTerm(
-        match_fields=(NodeSelectorRequirement(key=_NAME_FIELD, operator="In", values=(node,)),)
-    )
+    requirement = NodeSelectorRequirement(key=_NAME_FIELD, operator="In", values=(node,))
+    term = NodeSelectorTerm(match_fields=(requirement,))
     affinity = spec.affinity or Affinity()
     node_affinity = affinity.node_affinity or NodeAffinity()
     required = NodeSelector(node_selector_terms=(term,))
@@ -473,9 +472,8 @@ def _expand_job(expansion: Expansion, job: Job) -> None:
     if any(item.type in _DONE and item.status == "True" for item in job.status.conditions):
         return
     owned = expansion.index.owned(job)
-    active = [pod for pod in owned if is_active(pod)] + expansion.index.adopt(
-        job.namespace, job.spec.selector
-    )
+    adopted = expansion.index.adopt(job.namespace, job.spec.selector)
+    active = [pod for pod in owned if is_active(pod)] + adopted
     succeeded = [pod for pod in owned if pod.status.phase == "Succeeded"]
     uid = job.metadata.uid
     labels = {
@@ -489,10 +487,8 @@ def _expand_job(expansion: Expansion, job: Job) -> None:
     if job.spec.completion_mode == "Indexed":
         indexes = list(islice(_pending_indexes(job, active, succeeded), max(missing, 0)))
         for i in expansion.count(job, len(indexes), "spec.parallelism"):
-            index = str(indexes[i])
-            maker.make(
-                base=f"{job.name}-{index}-", labels=labels | {_INDEX: index}, annotations={_INDEX: index}
-            )
+            mark = {_INDEX: str(indexes[i])}
+            maker.make(base=f"{job.name}-{indexes[i]}-", labels=labels | mark, annotations=mark)
         return
     missing = min(missing, _uncompleted(job, len(succeeded)) - len(active))
     for _ in expansion.count(job, missing, "spec.parallelism"):

@@ -146,9 +146,8 @@ class SimulatedCluster:
         with located(ApiError, obj=f"Pod {pod.key}"):
             held = self.store.get(Pod, pod.name, pod.namespace)
             spec = replace(pod.spec, node_name=held.spec.node_name)
-            self.store.update(
-                replace(pod, metadata=replace(pod.metadata, uid=""), spec=spec, status=held.status)
-            )
+            metadata = replace(pod.metadata, uid="")
+            self.store.update(replace(pod, metadata=metadata, spec=spec, status=held.status))
         self.scheduler.sync()
 
 

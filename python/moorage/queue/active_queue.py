@@ -161,10 +161,11 @@ class SortedHeap:
         self._heap.remove(info.pod.metadata.uid)
         self.size -= 1
 
-    def pop(self) -> QueuedPodInfo:
-        """Remove and return the first pod of a queue that is not empty."""
-        self.size -= 1
-        return self._heap.pop()
+    def pop_many(self, limit: int) -> list[QueuedPodInfo]:
+        """Remove and return the first pods, at most `limit`."""
+        n = min(limit, self.size)
+        self.size -= n
+        return [self._heap.pop() for _ in range(n)]
 
 
 class Lane:
@@ -216,9 +217,16 @@ class Lane:
             self._in_order = deque(entry for entry in self._in_order if entry[1] not in self._removed)
             self._removed.clear()
 
-    def pop(self) -> QueuedPodInfo:
-        """Remove and return the first pod of a lane that is not empty."""
-        self.size -= 1
+    def pop_many(self, limit: int) -> list[QueuedPodInfo]:
+        """Remove and return the first pods, at most `limit`."""
+        n = min(limit, self.size)
+        self.size -= n
+        if self._removed or self.out_of_order.entries:
+            return [self._pop() for _ in range(n)]
+        popleft = self._in_order.popleft
+        return [popleft()[2] for _ in range(n)]
+
+    def _pop(self) -> QueuedPodInfo:
         in_order, removed = self._in_order, self._removed
         while removed and in_order[0][1] in removed:
             removed.remove(in_order.popleft()[1])
@@ -276,13 +284,13 @@ class PriorityLanes:
             del self._lanes[priority]
             del self._priorities[bisect_left(self._priorities, priority)]
 
-    def pop(self) -> QueuedPodInfo:
-        """Remove and return the first pod of a queue that is not empty."""
-        priority = self._priorities[-1]
-        lane = self._lanes[priority]
-        info = lane.pop()
-        self.size -= 1
+    def pop_many(self, limit: int) -> list[QueuedPodInfo]:
+        """Remove and return the first pods, at most `limit`: those of the highest priority."""
+        if not self._priorities:
+            return []
+        lane = self._lanes[self._priorities[-1]]
+        infos = lane.pop_many(limit)
+        self.size -= len(infos)
         if not lane.size:
-            del self._lanes[priority]
-            self._priorities.pop()
-        return info
+            del self._lanes[self._priorities.pop()]
+        return infos

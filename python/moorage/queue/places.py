@@ -188,7 +188,7 @@ class Places:
         return self.active.size > 0 or bool(self.pop_from_backoff and self.backoff.rejected.entries)
 
     def pop_many(self, limit: int) -> tuple[list[QueuedPodInfo], Place]:
-        """Remove the next pods of one place.
+        """Remove the next pods of one place; of the active queue those of one priority, under PrioritySort.
 
         Parameters
         ----------
@@ -202,12 +202,10 @@ class Places:
         place : Place
             The place they were in.
         """
-        if self.active.size:
-            infos, place = [self.active.pop() for _ in range(min(limit, self.active.size))], ACTIVE
-        elif self.pop_from_backoff and self.backoff.rejected.entries:
-            infos, place = [self.backoff.rejected.pop()], Place.BACKOFF
-        else:
-            return [], ACTIVE
+        infos, place = self.active.pop_many(limit), ACTIVE
+        if not infos and self.pop_from_backoff:
+            rejected, place = self.backoff.rejected, Place.BACKOFF
+            infos = [rejected.pop() for _ in range(min(limit, len(rejected.entries)))]
         for info in infos:
             self._forget(info)
         return infos, place

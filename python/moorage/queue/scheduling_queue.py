@@ -304,8 +304,8 @@ class SchedulingQueue:
         Returns
         -------
         list of QueuedPodInfo
-            Where groups are ignored, the pods that `limit` calls of `pop` would return; else the next pod
-            with the others of its group.
+            Where groups are ignored, the pods that calls of `pop` would return, up to `limit` of them, and up
+            to a change of place or priority; else the next pod with the others of its group.
         """
         if self.groups_pods:
             return self.pop_unit(0)

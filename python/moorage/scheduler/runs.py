@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .scheduler import Scheduler
 
 TERMINATING = "terminating"
-GROWTH = 4
+GROWTH = 16
 ALL = 1 << 62
 
 logger = logging.getLogger("moorage.scheduler")
@@ -201,8 +201,8 @@ class Run:
                 self._deferred += popped
                 continue
             infos += popped
-            if unit is not None and infos:
-                break
+            if infos and (unit is not None or not self.queue.groups_pods):
+                break  # pods of lower priority would return to the queue, if these evict others
         return infos
 
     def _is_to_be_tried(self, pod: Pod) -> bool:

@@ -217,10 +217,12 @@ class SchedulingQueue:
         *pods : Pod
         """
         with self._lock:
-            infos = self._places.infos
+            infos, nominated = self._places.infos, self.nominator.nodes
             for pod in pods:
-                self.nominator.delete_nominated_pod_if_exists(pod)
-                info = infos.get(pod.metadata.uid)
+                uid = pod.metadata.uid
+                if uid in nominated:
+                    self.nominator.delete_nominated_pod_if_exists(pod)
+                info = infos.get(uid)
                 if info is not None:
                     self._places.leave(info)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from msgspec.structs import replace
@@ -58,6 +59,10 @@ def _with_pod_scheduled(conditions: tuple[Condition, ...], now: str) -> tuple[Co
     for index, condition in enumerate(conditions):
         if condition.type == "PodScheduled":
             time = condition.last_transition_time if condition.status == "True" else now
-            scheduled = Condition(type="PodScheduled", status="True", last_transition_time=time)
-            return (*conditions[:index], scheduled, *conditions[index + 1 :])
-    return (*conditions, Condition(type="PodScheduled", status="True", last_transition_time=now))
+            return (*conditions[:index], _pod_scheduled(time), *conditions[index + 1 :])
+    return (*conditions, _pod_scheduled(now))
+
+
+@lru_cache
+def _pod_scheduled(time: str | None) -> Condition:
+    return Condition(type="PodScheduled", status="True", last_transition_time=time)

@@ -287,6 +287,7 @@ class Attempts(SchedulerRun):
         self.preemptors = self.victims = 0
         self.placed: list[tuple[PodRun, int]] = []
         self.failure: Failure | None = None
+        self._known: list[tuple[PodRun, int]] = []  # the runs of the popped pods, and their numbers there
         run.scheduler.handle.on_eviction.append(self._evicted)
 
     def next_batch(self, limit: int) -> tuple[int, bool]:
@@ -296,8 +297,9 @@ class Attempts(SchedulerRun):
         for part in (result.placements, result.unschedulable, result.evicted, result.skipped):
             part.clear()
         infos, pods = self.take(limit), meter.pods
+        self._known = [self.run.known[info.pod.key] for info in infos]
         if meter.window is not None and infos:
-            runs = Counter(self.run.known[info.pod.key][0] for info in infos)
+            runs = Counter(one for one, _ in self._known)
             measured = sum(count for one, count in runs.items() if meter.measures(one))
             meter.queue_ns += (self.run.timer() - began) * measured // len(infos)
             meter.queued += measured
@@ -330,9 +332,9 @@ class Attempts(SchedulerRun):
 
     def _run_until(self, infos: Sequence[QueuedPodInfo], at: int, end: int) -> int:
         """The end of the pods from `at` on that are of one run and differ from its template."""
-        one, _ = self.run.known[infos[at].pod.key]
+        one, _ = self._known[at]
         stop = at + 1
-        while stop < end and self.run.known[infos[stop].pod.key][0] is one:
+        while stop < end and self._known[stop][0] is one:
             if one.is_fresh(infos[stop].pod):
                 break
             stop += 1
@@ -340,10 +342,10 @@ class Attempts(SchedulerRun):
 
     def _equal_until(self, infos: Sequence[QueuedPodInfo], at: int) -> int:
         """The end of the run of pods from `at` on that equal their template and have consecutive numbers."""
-        one, number = self.run.known[infos[at].pod.key]
+        one, number = self._known[at]
         stop = at
         while stop < len(infos) and one.is_fresh(infos[stop].pod):
-            if self.run.known[infos[stop].pod.key] != (one, number + stop - at):
+            if self._known[stop] != (one, number + stop - at):
                 break
             stop += 1
         return stop
@@ -369,7 +371,7 @@ class Attempts(SchedulerRun):
         self, way: Way, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
     ) -> int:
         """Try some pods of a batch, which are of one run; how many were tried."""
-        one, _ = self.run.known[infos[pods.start].pod.key]
+        one, _ = self._known[pods.start]
         before, began = len(self.placed), self.run.timer()
         tried = way(engine, result, infos, pods)
         self.run.meter.scheduled(one, len(self.placed) - before, began, self.run.timer())

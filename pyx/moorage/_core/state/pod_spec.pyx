@@ -3,7 +3,7 @@
 import msgspec
 
 from moorage._core.base cimport (
-    ALLOCATED_RESOURCES, CONTAINER_STATUSES, INIT_CONTAINER_STATUSES, METADATA, NAMESPACE, NODE_NAME,
+    ALLOCATED_RESOURCES, ANNOTATIONS, CONTAINER_STATUSES, INIT_CONTAINER_STATUSES, METADATA, NAMESPACE, NODE_NAME,
     RESOURCES, SPEC, STATUS, Field,
 )
 
@@ -17,6 +17,9 @@ cdef tuple VOLUME_SOURCES = tuple([
     )
 ])
 
+cdef tuple CLASS_METADATA = (NAMESPACE, Field("labels"), ANNOTATIONS, Field("owner_references"))
+
+replace = msgspec.structs.replace
 encode = msgspec.msgpack.Encoder().encode
 
 
@@ -40,9 +43,9 @@ def spec_key(pod):
     spec = SPEC.of(pod)
     if VOLUMES.of(spec):
         images = tuple([volume for volume in spec.volumes if volume.image is not None])
-        spec = msgspec.structs.replace(spec, node_name="", volumes=images)
+        spec = replace(spec, node_name="", volumes=images)
     elif NODE_NAME.of(spec):
-        spec = msgspec.structs.replace(spec, node_name="")
+        spec = replace(spec, node_name="")
     return encode((NAMESPACE.of(METADATA.of(pod)), spec, resized(pod)))
 
 
@@ -51,7 +54,7 @@ def bound(pod, str node_name not None):
     Its class is the same, and what is remembered of it."""
     if pod.spec.node_name == node_name:
         return pod
-    out = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node_name))
+    out = replace(pod, spec=replace(pod.spec, node_name=node_name))
     known = getattr(pod, "interned", None)
     if known is not None:
         msgspec.structs.force_setattr(out, "interned", known)
@@ -60,15 +63,14 @@ def bound(pod, str node_name not None):
 
 def is_only_bound(pod, reported):
     """True where a later state of a pod differs from it in nothing that its class depends on."""
-    meta, now = pod.metadata, reported.metadata
-    return (
-        msgspec.structs.replace(pod.spec, node_name=reported.spec.node_name) == reported.spec
-        and meta.namespace == now.namespace
-        and meta.labels == now.labels
-        and meta.annotations == now.annotations
-        and meta.owner_references == now.owner_references
-        and resized(pod) == resized(reported)
-    )
+    cdef Field field
+    meta, now, spec = METADATA.of(pod), METADATA.of(reported), SPEC.of(reported)
+    for field in CLASS_METADATA:
+        if field.of(meta) is not field.of(now) and field.of(meta) != field.of(now):
+            return False
+    if replace(SPEC.of(pod), node_name=NODE_NAME.of(spec)) != spec:
+        return False
+    return resized(pod) == resized(reported)
 
 
 def pinned_node(spec):

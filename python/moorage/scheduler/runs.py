@@ -298,14 +298,14 @@ class Run:
             pods.start, pods.stop, True
         )
         self.result.seconds += time.perf_counter() - began
-        tried = range(pods.start, end)
-        nodes = result.nodes_of(tried)
-        placed = [at for at, node in zip(tried, nodes, strict=True) if node is not None]
-        self._assumed([infos[at] for at in placed], [node for node in nodes if node is not None])
+        tried, failures = range(pods.start, end), result.failures
+        placed = [at for at in tried if at not in failures]
+        if placed:
+            self._assumed([infos[at] for at in placed], result.nodes_of(placed))
         if len(placed) < len(tried):
-            for at, node in zip(tried, nodes, strict=True):
-                if node is None:
-                    self._failed(infos[at], result.failures[at])
+            for at in tried:
+                if at in failures:
+                    self._failed(infos[at], failures[at])
         return len(tried)
 
     def _each(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
@@ -253,20 +253,20 @@ class ScheduleResult(Placements):
         """Why the first pod that fits nowhere does not; None where all were placed."""
         return self.failures[min(self.failures)] if self.failures else None
 
-    def nodes_of(self, pods: range) -> list[str | None]:
-        """Names of the nodes of some pods, as `nodes` has them of all.
+    def nodes_of(self, placed: Sequence[int]) -> list[str]:
+        """Return the names of the nodes of some pods.
 
         Parameters
         ----------
-        pods : range
-            Indexes of pods that follow one another.
+        placed : sequence of int
+            Indexes of pods that have a node.
 
         Returns
         -------
-        list of str or None
+        list of str
         """
         names = self.state.symbols.names
-        symbols = self.state.table.name_symbols(self.rows[pods.start : pods.stop])
+        symbols = self.state.table.name_symbols(self.rows[np.asarray(placed)])
         return [names[symbol] for symbol in symbols.tolist()]
 
     @cached_property

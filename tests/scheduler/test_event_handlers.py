@@ -289,12 +289,14 @@ def test_a_failed_pod_comes_back_as_it_is_now(one: Scheduler) -> None:
     assert one.queue.in_flight() == []
 
 
-@pytest.mark.parametrize("end", ["deleted", "bound", "replaced"])
+@pytest.mark.parametrize("end", ["deleted", "bound", "replaced", "finished"])
 def test_a_failed_pod_that_is_gone_does_not_come_back(one: Scheduler, end: str) -> None:
     info = flying(one)
     if end == "bound":
         write(one, node("n"))
         one.client.bind(info.pod, "n")
+    elif end == "finished":
+        one.client.update(with_status(one.client.get(Pod, "flying", "default"), phase="Succeeded"))
     else:
         one.client.delete(Pod, "flying", "default")
         if end == "replaced":

@@ -196,3 +196,16 @@ def test_a_batch_that_is_cut_into_many_pieces_has_one_result(monkeypatch: Any) -
     monkeypatch.setattr(runs, "ScheduleResult", Counted)
     assert len(one.run().placements) == len(pods)
     assert sizes == [0, len(pods)], "that of the run, and that of its batch"
+
+
+def test_equal_pods_fail_alike_while_a_pod_is_nominated_to_a_node_that_is_gone() -> None:
+    """Such a nomination changes nothing for others, so what is known of the first is known of the next."""
+    nominated = pod("p0", requests={"cpu": 1})
+    nominated = replace(nominated, status=replace(nominated.status, nominated_node_name="gone"))
+    one = Scheduler(Cluster(nodes=[], pods=[nominated, pod("p1", requests={"cpu": 1})]))
+    for _ in range(3):
+        failures = one.run().unschedulable
+        assert {key: failure.message for key, failure in failures.items()} == {
+            "default/p0": "no nodes available to schedule pods",
+            "default/p1": "no nodes available to schedule pods",
+        }

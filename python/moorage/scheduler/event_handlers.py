@@ -180,8 +180,12 @@ class PodHandler:
         return found | self.others
 
     def current(self, pod: Pod) -> Pod | None:
-        """Return the latest state of a pod, by namespace and name, or None."""
-        return self.indexer.get(pod.key)
+        """Return the latest state of a pod, by namespace and name; None for one that is deleted or finished.
+
+        Upstream's informer does not see finished pods.
+        """
+        latest = self.indexer.get(pod.key)
+        return None if latest is None or latest.status.phase in FINISHED else latest
 
     def unbound(self, pod: Pod) -> Pod | None:
         """Return the latest state of a pod, or None if it was deleted, replaced or bound."""

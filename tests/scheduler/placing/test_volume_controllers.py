@@ -154,7 +154,7 @@ def test_no_claims_no_controller(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*args: Any, **settings: Any) -> None:
         raise AssertionError("a controller is made")
 
-    monkeypatch.setattr(volume_controllers, "new_controller", never)
+    monkeypatch.setattr(volume_controllers, "PersistentVolumeController", never)
     one = scheduler([pod("p"), pod("q", volumes=(uses(csi="d"),))], AT_ONCE, disk("v"))
     assert set(one.run().placements) == {"default/p", "default/q"}
     assert one.client.get(PersistentVolume, "v").status.phase == "Available"

@@ -151,7 +151,8 @@ class Placing:
     def _why(self, target: Target, at: int) -> Failure | None:
         """Why a pod fits nowhere, as things are; None where PostFilter must be asked about it."""
         engine, head = self.engine, self.context.cache.state.log.head
-        known = None if self.context.nominator else engine.search.states.failure_of(target, head)
+        search = engine.search
+        known = None if search.has_nominated else search.states.failure_of(target, head)
         if known is not None:
             return cast(Failure, known)
         state = engine.framework.state_of(target)
@@ -162,8 +163,8 @@ class Placing:
             return None
         failure = Failure(engine.with_futile_messages(diagnosis)[0])
         # A search among named nodes moves the rotation even in vain.
-        if ran.node_names is None and not self.context.nominator:
-            engine.search.states.set_failure(target, failure, head)
+        if ran.node_names is None and not search.has_nominated:
+            search.states.set_failure(target, failure, head)
         return failure
 
     def _place_one(self, at: int) -> bool:

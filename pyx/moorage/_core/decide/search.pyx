@@ -123,6 +123,11 @@ cdef class Search:
         """How many nodes there are for a search, as the view was last brought up to date."""
         return self.listing.size
 
+    @property
+    def has_nominated(self):
+        """Whether pods are nominated to nodes of the view, as the nominator was last followed."""
+        return bool(self.nominations.rows)
+
     cdef int _prepare(self, int32_t pod_class, int32_t node_name, int32_t pinned) except -1:
         """Bring the view and the counters up to date and point the search at them."""
         cdef Shape shape

@@ -219,8 +219,9 @@ class Run:
     def _retry_groups(self) -> None:
         """Return the pods of failed groups to the queue, after an event that may help them."""
         self._failed_groups.clear()
-        deferred, self._deferred = self._deferred, []
-        self.queue.put_back(*deferred)
+        if self._deferred:
+            deferred, self._deferred = self._deferred, []
+            self.queue.put_back(*deferred)
 
     def _retry_preemptors(self) -> bool:
         """Activate the preemptors that no hint has moved since their victims left; whether there are any."""

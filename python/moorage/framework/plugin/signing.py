@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -45,11 +46,12 @@ class Signer:
 
     def __init__(self, profile: Profile) -> None:
         bases: tuple[type[Plugin], ...] = (PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin)
-        plugins = dict.fromkeys(plugin for base in bases for plugin in profile.at(base))
+        plugins = dict.fromkeys(chain.from_iterable(map(profile.at, bases)))
         found = [plugin for plugin in plugins if isinstance(plugin, SignPlugin) and plugin.can_sign]
         self.plugins = found if len(found) == len(plugins) else []
-        in_core = all(plugin.in_core for plugin in self.plugins)
-        self._signed: dict[Any, bytes | None] | None = {} if in_core else None
+        outside = [plugin for plugin in self.plugins if not plugin.in_core]
+        # By spec and labels: in-tree plugins read nothing else.
+        self._signed: dict[Any, bytes | None] | None = None if outside else {}
 
     def sign(self, pod: Pod) -> bytes | None:
         """The signature of a pod.

@@ -147,6 +147,11 @@ class SortedHeap:
         """Iterate in the order in which the pods would be popped."""
         return iter(self._heap)
 
+    @property
+    def priority(self) -> int | None:
+        """None: the order may have nothing to do with priorities."""
+        return None
+
     def rank(self, info: QueuedPodInfo) -> Any:
         """Return a unique key of the pod's position in the order; lower keys first."""
         return Rank(self._less, info)
@@ -259,6 +264,11 @@ class PriorityLanes:
     def __iter__(self) -> Iterator[QueuedPodInfo]:
         """Iterate in the order in which the pods would be popped."""
         return (info for priority in reversed(self._priorities) for info in self._lanes[priority])
+
+    @property
+    def priority(self) -> int | None:
+        """The priority of the next pod; None if there are no pods."""
+        return self._priorities[-1] if self._priorities else None
 
     def rank(self, info: QueuedPodInfo) -> Any:
         """Return a unique key of the pod's position in the order; lower keys first."""

@@ -145,6 +145,17 @@ class SchedulingQueue:
         """Whether an event can have an effect: some pod is unschedulable or in flight."""
         return bool(self._places.unschedulable.by_rejection) or bool(self._in_flight)
 
+    def next_priority(self) -> int | None:
+        """Return the priority of the next pod in the active queue.
+
+        Returns
+        -------
+        int or None
+            None if there is none, or if the queue is not in the order of PrioritySort.
+        """
+        with self._lock:
+            return self._places.active.priority
+
     # ---- adding, updating and deleting ---------------------------------------------------------------------
 
     def add(self, pod: Pod) -> None:

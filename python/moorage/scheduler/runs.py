@@ -63,8 +63,9 @@ class Run:
         self.queue = scheduler.queue
         self.result = ScheduleResult(scheduler.cache.state, 0)
         self._placed: dict[str, QueuedPodInfo] = {}  # assumed and not bound yet, by namespace/name
-        # How many pods to pop. Few after an eviction, since the next eviction puts the rest back.
-        self._limit = ALL
+        # How many pods of the priority of the last preemptor to pop: few after an eviction, since the next
+        # eviction puts the rest back.
+        self._limit, self._preemptor_priority = ALL, 0
         self._evicts = False
         self._has_bound = False  # pods one by one, whose events have not been received
         # Groups that have failed since the last event that may help them, and their popped pods.
@@ -190,7 +191,9 @@ class Run:
         list of QueuedPodInfo
             Pods without a group, or all pods of one group.
         """
-        infos, limit = list[QueuedPodInfo](), min(limit, self._limit)
+        infos = list[QueuedPodInfo]()
+        if self.queue.next_priority() in (None, self._preemptor_priority):
+            limit = min(limit, self._limit)
         while len(infos) < limit and (popped := self.queue.pop_batch(limit - len(infos))):
             unit = popped[0].unit
             if unit is not None and infos:
@@ -270,7 +273,10 @@ class Run:
         if self._evicts:
             self.scheduler.sync()
             self._retry_groups()
-        self._limit = 1 if self._evicts else min(self._limit * GROWTH, ALL)
+        if self._evicts:
+            self._limit, self._preemptor_priority = 1, infos[tried - 1].pod.spec.priority or 0
+        else:
+            self._limit = min(self._limit * GROWTH, ALL)
         return tried
 
     def place(

@@ -237,8 +237,9 @@ class Binder:
         return group_of(placement.pod) if self._has_units else None
 
     def resume(self) -> list[Outcome]:
-        """Bind the waiting pods whose victims are deleted, and reject those whose wait has timed out. Assumed
-        pods and marks of the cache expire.
+        """Bind the waiting pods whose victims are deleted, and reject those whose wait has timed out.
+
+        Assumed pods and marks of the cache expire.
 
         Returns
         -------
@@ -463,6 +464,7 @@ def watch(informers: InformerFactory, cache: BinderCache) -> None:
     Parameters
     ----------
     informers : InformerFactory
+        Informers of the cluster's objects.
     cache : BinderCache
     """
     informers.informer(Namespace).add_event_handler(event_handlers.namespace_handler(cache))
@@ -484,7 +486,13 @@ class BindingClient:
         self._name = name
 
     def bind(self, pod: Pod, node: str) -> None:
-        """Bind a pod; ConflictError with the reason where the binder rejects the placement."""
+        """Bind a pod; ConflictError with the reason where the binder rejects the placement.
+
+        Parameters
+        ----------
+        pod : Pod
+        node : str
+        """
         (outcome,) = self._binder.bind([Placement(pod, node, scheduler=self._name)])
         if outcome.status is not None:
             raise conflict("pods/binding", pod.name, outcome.reason)

@@ -80,5 +80,14 @@ def mark_partition(scheduler: int, node: Node, owner: int) -> Node:
 
 
 def tolerate_partitions(pod: Pod) -> Pod:
-    """The pod with a toleration of the nodes of other partitions."""
+    """The pod with a toleration of the nodes of other partitions.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    Pod
+    """
     return replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, ELSEWHERE)))

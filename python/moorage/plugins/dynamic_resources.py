@@ -37,7 +37,17 @@ class DynamicResources(
         return None, self.failure(state) or fwk.Status(fwk.Code.UNSCHEDULABLE, (NO_CLAIMS,), self.name)
 
     def failure(self, state: fwk.CycleState) -> fwk.Status | None:
-        """The Error where PreFilter ended before this plugin, so that it has written no state."""
+        """The Error where PreFilter ended before this plugin, so that it has written no state.
+
+        Parameters
+        ----------
+        state : CycleState
+            State of the scheduling cycle.
+
+        Returns
+        -------
+        Status or None
+        """
         if self.name in state.skip_filter_plugins:
             return None
         return fwk.Status(fwk.Code.ERROR, (NOT_FOUND,), self.name)
@@ -64,7 +74,21 @@ class DynamicResources(
 
     def after_claim_change(self, pod: Pod, old: ResourceClaim | None, new: ResourceClaim) -> fwk.QueueingHint:
         """Queue where the pod has all its claims, and one of them was added or updated, or any claim was
-        deallocated."""
+        deallocated.
+
+        Parameters
+        ----------
+        pod : Pod
+            The rejected pod.
+        old : ResourceClaim or None
+            The object before the event; None if it was added.
+        new : ResourceClaim
+            The object after the event.
+
+        Returns
+        -------
+        QueueingHint
+        """
         claims = self._claims(pod)
         if claims is None:
             return fwk.QUEUE_SKIP
@@ -75,7 +99,21 @@ class DynamicResources(
         return queue_if(old is None or old.status != new.status)
 
     def after_pod_change(self, pod: Pod, old: Pod, new: Pod) -> fwk.QueueingHint:
-        """Queue where the event is about the pod, and it has all its claims."""
+        """Queue where the event is about the pod, and it has all its claims.
+
+        Parameters
+        ----------
+        pod : Pod
+            The rejected pod.
+        old : Pod
+            The object before the event.
+        new : Pod
+            The object after the event.
+
+        Returns
+        -------
+        QueueingHint
+        """
         return queue_if(is_same_pod(pod, new) and self._claims(new) is not None)
 
     def _claims(self, pod: Pod) -> list[ResourceClaim] | None:

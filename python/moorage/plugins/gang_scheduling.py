@@ -26,7 +26,16 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
     feature_gate = "GangScheduling"
 
     def pre_enqueue(self, pod: Pod) -> fwk.Status | None:
-        """Reject the pod until its group exists and has minCount pods."""
+        """Reject the pod until its group exists and has minCount pods.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        Status or None
+        """
         key = group_of(pod)
         if key is None:
             return None
@@ -42,7 +51,21 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
 
     def permit(self, state: fwk.CycleState, pod: Pod, node_name: str) -> tuple[fwk.Status | None, float]:
         """Wait until minCount pods of the group have a node or are assumed; the last of them allows the
-        others that wait."""
+        others that wait.
+
+        Parameters
+        ----------
+        state : CycleState
+            State of the scheduling cycle.
+        pod : Pod
+            The pod that is being scheduled.
+        node_name : str
+            Name of the node.
+
+        Returns
+        -------
+        (Status or None, float)
+        """
         key = group_of(pod)
         if key is None:
             return None, 0.0
@@ -76,10 +99,38 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
         ]
 
     def after_pod_added(self, pod: Pod, old: None, new: Pod) -> fwk.QueueingHint:
-        """Queue where a pod of the same group was added."""
+        """Queue where a pod of the same group was added.
+
+        Parameters
+        ----------
+        pod : Pod
+            The rejected pod.
+        old : None
+            The object before the event.
+        new : Pod
+            The object after the event.
+
+        Returns
+        -------
+        QueueingHint
+        """
         key = group_of(pod)
         return queue_if(key is not None and group_of(new) == key)
 
     def after_group_added(self, pod: Pod, old: None, new: Object) -> fwk.QueueingHint:
-        """Queue where the pod's group was added."""
+        """Queue where the pod's group was added.
+
+        Parameters
+        ----------
+        pod : Pod
+            The rejected pod.
+        old : None
+            The object before the event.
+        new : Object
+            The object after the event.
+
+        Returns
+        -------
+        QueueingHint
+        """
         return queue_if((new.namespace, new.name) == group_of(pod))

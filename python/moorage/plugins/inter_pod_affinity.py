@@ -53,8 +53,19 @@ class InterPodAffinity(
         }
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any] | fwk.Status | None:
-        """The labels, which terms of other pods may match. As upstream, they are left out where preferred
-        terms of existing pods are ignored, though required terms may still match."""
+        """The labels, which terms of other pods may match.
+
+        As upstream, they are left out where preferred terms of existing pods are ignored, though required
+        terms may still match.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        mapping of str to object, Status or None
+        """
         affinity = pod.spec.affinity
         if affinity is not None and (affinity.pod_affinity, affinity.pod_anti_affinity) != (None, None):
             return UNSIGNED
@@ -69,7 +80,21 @@ class InterPodAffinity(
 
     def after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> fwk.QueueingHint:
         """Queue where a pod matches the affinity terms now, or the anti-affinity terms no longer: it was
-        added, deleted or got other labels."""
+        added, deleted or got other labels.
+
+        Parameters
+        ----------
+        pod : Pod
+            The rejected pod.
+        old : Pod or None
+            The object before the event; None if it was added.
+        new : Pod or None
+            The object after the event; None if it was deleted.
+
+        Returns
+        -------
+        QueueingHint
+        """
         if is_same_pod(pod, new):
             return fwk.QUEUE
         if any(other is not None and not is_live(other) for other in (old, new)):
@@ -86,7 +111,21 @@ class InterPodAffinity(
         return queue_if(attracted or (_all_match(anti_affinity, old) and not _all_match(anti_affinity, new)))
 
     def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> fwk.QueueingHint:
-        """Queue where a node has another value of a topology key, or for anti-affinity has lost the label."""
+        """Queue where a node has another value of a topology key, or for anti-affinity has lost the label.
+
+        Parameters
+        ----------
+        pod : Pod
+            The rejected pod.
+        old : Node or None
+            The object before the event; None if it was added.
+        new : Node
+            The object after the event.
+
+        Returns
+        -------
+        QueueingHint
+        """
         affinity, anti_affinity = self._required(pod)
         now = new.metadata.labels
         if old is None:

@@ -80,7 +80,21 @@ class NodeAffinity(InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.PreS
 
     def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> fwk.QueueingHint:
         """Queue where a node matches the pod and did not before. addedAffinity is matched against the new
-        node only."""
+        node only.
+
+        Parameters
+        ----------
+        pod : Pod
+            The rejected pod.
+        old : Node or None
+            The object before the event; None if it was added.
+        new : Node
+            The object after the event.
+
+        Returns
+        -------
+        QueueingHint
+        """
         added = None if self.added is None else self.added.required
         is_let_in = added is None or NodeSelectorMatcher(added).matches(new)
         return queue_if(is_let_in and _matches(pod, new) and not (old is not None and _matches(pod, old)))

@@ -20,18 +20,51 @@ class NodeDeclaredFeatures(UnbuiltPlugin):
     feature_gate = "NodeDeclaredFeatures"
 
     def sign_pod(self, pod: Pod) -> None:
-        """No part of a pod that is read here needs a declared feature."""
+        """No part of a pod that is read here needs a declared feature.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
 
     def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         nodes = ActionType.ADD | ActionType.UPDATE_NODE_DECLARED_FEATURE
         return [on(NODE, nodes, self.after_node_change), on(POD, ActionType.UPDATE, self.after_pod_change)]
 
     def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> fwk.QueueingHint:
-        """Queue where a node was added, or declares other features."""
+        """Queue where a node was added, or declares other features.
+
+        Parameters
+        ----------
+        pod : Pod
+            The rejected pod.
+        old : Node or None
+            The object before the event; None if it was added.
+        new : Node
+            The object after the event.
+
+        Returns
+        -------
+        QueueingHint
+        """
         return queue_if(old is None or old.status.declared_features != new.status.declared_features)
 
     def after_pod_change(self, pod: Pod, old: Pod, new: Pod) -> fwk.QueueingHint:
-        """Queue where the pod needs other features."""
+        """Queue where the pod needs other features.
+
+        Parameters
+        ----------
+        pod : Pod
+            The rejected pod.
+        old : Pod
+            The object before the event.
+        new : Pod
+            The object after the event.
+
+        Returns
+        -------
+        QueueingHint
+        """
         return queue_if(is_same_pod(pod, new) and _needs(old) != _needs(new))
 
 

@@ -22,7 +22,16 @@ class NodePorts(InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin):
         return None if state.shape.ports else fwk.SKIP
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
-        """The numbers of all host ports, with those of init containers."""
+        """The numbers of all host ports, with those of init containers.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        mapping of str to object
+        """
         containers = (*pod.spec.containers, *pod.spec.init_containers)
         return {"hostPorts": sorted({port.host_port for one in containers for port in one.ports} - {0})}
 
@@ -30,7 +39,21 @@ class NodePorts(InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin):
         return [on(POD, ActionType.DELETE, self.after_pod_deleted), on(NODE, ActionType.ADD)]
 
     def after_pod_deleted(self, pod: Pod, old: Pod, new: None) -> fwk.QueueingHint:
-        """Queue where the deleted pod had a port of the pod."""
+        """Queue where the deleted pod had a port of the pod.
+
+        Parameters
+        ----------
+        pod : Pod
+            The rejected pod.
+        old : Pod
+            The object before the event.
+        new : None
+            The object after the event.
+
+        Returns
+        -------
+        QueueingHint
+        """
         return queue_if(is_live(old) and self._conflicts(pod, old))
 
     def _conflicts(self, pod: Pod, other: Pod) -> bool:

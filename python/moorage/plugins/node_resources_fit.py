@@ -116,7 +116,21 @@ class NodeResourcesFit(
         ]
 
     def after_pod_change(self, pod: Pod, old: Pod, new: Pod | None) -> fwk.QueueingHint:
-        """Queue where a pod was deleted, or requests less of a resource that the pod requests."""
+        """Queue where a pod was deleted, or requests less of a resource that the pod requests.
+
+        Parameters
+        ----------
+        pod : Pod
+            The rejected pod.
+        old : Pod
+            The object before the event.
+        new : Pod or None
+            The object after the event; None if it was deleted.
+
+        Returns
+        -------
+        QueueingHint
+        """
         if new is None:
             return queue_if(is_live(old))
         return queue_if(is_same_pod(pod, new) or (new.spec.node_name and self._frees(pod, old, new)))
@@ -130,8 +144,23 @@ class NodeResourcesFit(
         )
 
     def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> fwk.QueueingHint:
-        """Queue where the pod fits the empty node, and the node has more of a resource than before. As
-        upstream, ignored resources count."""
+        """Queue where the pod fits the empty node, and the node has more of a resource than before.
+
+        As upstream, ignored resources count.
+
+        Parameters
+        ----------
+        pod : Pod
+            The rejected pod.
+        old : Node or None
+            The object before the event; None if it was added.
+        new : Node
+            The object after the event.
+
+        Returns
+        -------
+        QueueingHint
+        """
         wanted = _wanted(self.shape_of(pod))
         now = _allocatable(new, wanted)
         delegated = {name for name in wanted if not now[name] and self._is_delegated(name)}
@@ -152,7 +181,21 @@ class NodeResourcesFit(
     def after_device_class_change(
         self, pod: Pod, old: DeviceClass | None, new: DeviceClass
     ) -> fwk.QueueingHint:
-        """Queue where a device class has an extended resource that the pod requests."""
+        """Queue where a device class has an extended resource that the pod requests.
+
+        Parameters
+        ----------
+        pod : Pod
+            The rejected pod.
+        old : DeviceClass or None
+            The object before the event; None if it was added.
+        new : DeviceClass
+            The object after the event.
+
+        Returns
+        -------
+        QueueingHint
+        """
         if old is not None and old.spec.extended_resource_name == new.spec.extended_resource_name:
             return queue_if(False)
         names = _names(new) if old is None else {new.spec.extended_resource_name}

@@ -100,22 +100,78 @@ class NodeVolumeLimits(VolumePlugin):
         ]
 
     def after_csi_node_change(self, pod: Pod, old: CSINode | None, new: CSINode) -> fwk.QueueingHint:
-        """Queue where a CSINode was added, or the limit of any driver there is higher."""
+        """Queue where a CSINode was added, or the limit of any driver there is higher.
+
+        Parameters
+        ----------
+        pod : Pod
+            The rejected pod.
+        old : CSINode or None
+            The object before the event; None if it was added.
+        new : CSINode
+            The object after the event.
+
+        Returns
+        -------
+        QueueingHint
+        """
         if old is None:
             return queue_if(True)
         was = _limits(old)
         return queue_if(any(limit > was.get(driver, 0) for driver, limit in _limits(new).items()))
 
     def after_pod_deleted(self, pod: Pod, old: Pod, new: None) -> fwk.QueueingHint:
-        """Queue where a pod with volumes to attach was deleted."""
+        """Queue where a pod with volumes to attach was deleted.
+
+        Parameters
+        ----------
+        pod : Pod
+            The rejected pod.
+        old : Pod
+            The object before the event.
+        new : None
+            The object after the event.
+
+        Returns
+        -------
+        QueueingHint
+        """
         return queue_if(_counts(old) and is_live(old))
 
     def after_claim_added(self, pod: Pod, old: None, new: PersistentVolumeClaim) -> fwk.QueueingHint:
-        """Queue where a claim of the pod was added."""
+        """Queue where a claim of the pod was added.
+
+        Parameters
+        ----------
+        pod : Pod
+            The rejected pod.
+        old : None
+            The object before the event.
+        new : PersistentVolumeClaim
+            The object after the event.
+
+        Returns
+        -------
+        QueueingHint
+        """
         return queue_if(is_claim_of(pod, new))
 
     def after_detached(self, pod: Pod, old: VolumeAttachment, new: None) -> fwk.QueueingHint:
-        """Queue where a volume was detached whose driver the pod may use."""
+        """Queue where a volume was detached whose driver the pod may use.
+
+        Parameters
+        ----------
+        pod : Pod
+            The rejected pod.
+        old : VolumeAttachment
+            The object before the event.
+        new : None
+            The object after the event.
+
+        Returns
+        -------
+        QueueingHint
+        """
         volumes, driver = pod.spec.volumes, old.spec.attacher
         return queue_if(any(one.persistent_volume_claim or migrated_driver(one) == driver for one in volumes))
 

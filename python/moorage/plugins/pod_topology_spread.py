@@ -108,7 +108,21 @@ class PodTopologySpread(
         return [on(POD, pods, self.after_pod_change), on(NODE, nodes, self.after_node_change)]
 
     def after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> fwk.QueueingHint:
-        """Queue where the number of matching pods has changed, or the pod tolerates other taints."""
+        """Queue where the number of matching pods has changed, or the pod tolerates other taints.
+
+        Parameters
+        ----------
+        pod : Pod
+            The rejected pod.
+        old : Pod or None
+            The object before the event; None if it was added.
+        new : Pod or None
+            The object after the event; None if it was deleted.
+
+        Returns
+        -------
+        QueueingHint
+        """
         for other in (old, new):
             if other is not None and not (is_same_pod(pod, other) or _counts(pod, other)):
                 return fwk.QUEUE_SKIP
@@ -125,7 +139,21 @@ class PodTopologySpread(
         )
 
     def after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> fwk.QueueingHint:
-        """Queue where a node with all topology keys was added or deleted, or has other domains or taints."""
+        """Queue where a node with all topology keys was added or deleted, or has other domains or taints.
+
+        Parameters
+        ----------
+        pod : Pod
+            The rejected pod.
+        old : Node or None
+            The object before the event; None if it was added.
+        new : Node or None
+            The object after the event; None if it was deleted.
+
+        Returns
+        -------
+        QueueingHint
+        """
         keys = [one.topology_key for one in self._hard(pod)]
         was, now = (None if node is None else _domains(keys, node) for node in (old, new))
         if old is None or new is None:

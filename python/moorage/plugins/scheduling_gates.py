@@ -16,7 +16,16 @@ class SchedulingGates(fwk.PreEnqueuePlugin, fwk.EnqueueExtensions):
     in_core = True
 
     def pre_enqueue(self, pod: Pod) -> fwk.Status | None:
-        """Reject a pod with scheduling gates; the reason has their names."""
+        """Reject a pod with scheduling gates; the reason has their names.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        Status or None
+        """
         if not pod.spec.scheduling_gates:
             return None
         gates = " ".join(gate.name for gate in pod.spec.scheduling_gates)
@@ -27,5 +36,19 @@ class SchedulingGates(fwk.PreEnqueuePlugin, fwk.EnqueueExtensions):
         return [on(POD, ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, self.after_pod_change)]
 
     def after_pod_change(self, pod: Pod, old: Pod, new: Pod) -> fwk.QueueingHint:
-        """Queue where the gates of the pod were removed."""
+        """Queue where the gates of the pod were removed.
+
+        Parameters
+        ----------
+        pod : Pod
+            The rejected pod.
+        old : Pod
+            The object before the event.
+        new : Pod
+            The object after the event.
+
+        Returns
+        -------
+        QueueingHint
+        """
         return queue_if(is_same_pod(pod, new))

@@ -279,35 +279,115 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
         ]
 
     def after_class_change(self, pod: Pod, old: StorageClass | None, new: StorageClass) -> fwk.QueueingHint:
-        """Queue where a StorageClass was added, or has other allowed topologies."""
+        """Queue where a StorageClass was added, or has other allowed topologies.
+
+        Parameters
+        ----------
+        pod : Pod
+            The rejected pod.
+        old : StorageClass or None
+            The object before the event; None if it was added.
+        new : StorageClass
+            The object after the event.
+
+        Returns
+        -------
+        QueueingHint
+        """
         return queue_if(old is None or old.allowed_topologies != new.allowed_topologies)
 
     def after_claim_change(
         self, pod: Pod, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim
     ) -> fwk.QueueingHint:
-        """Queue where a claim of the pod was added or updated."""
+        """Queue where a claim of the pod was added or updated.
+
+        Parameters
+        ----------
+        pod : Pod
+            The rejected pod.
+        old : PersistentVolumeClaim or None
+            The object before the event; None if it was added.
+        new : PersistentVolumeClaim
+            The object after the event.
+
+        Returns
+        -------
+        QueueingHint
+        """
         return queue_if(is_claim_of(pod, new))
 
     def after_csi_node_change(self, pod: Pod, old: CSINode | None, new: CSINode) -> fwk.QueueingHint:
-        """Queue where a CSINode was added, or other plugins are migrated there."""
+        """Queue where a CSINode was added, or other plugins are migrated there.
+
+        Parameters
+        ----------
+        pod : Pod
+            The rejected pod.
+        old : CSINode or None
+            The object before the event; None if it was added.
+        new : CSINode
+            The object after the event.
+
+        Returns
+        -------
+        QueueingHint
+        """
         was, now = (one and one.metadata.annotations.get(MIGRATED_PLUGINS, "") for one in (old, new))
         return queue_if(old is None or was != now)
 
     def after_driver_change(self, pod: Pod, old: CSIDriver, new: CSIDriver) -> fwk.QueueingHint:
-        """Queue where a driver of the pod's inline volumes no longer reports storage capacity."""
+        """Queue where a driver of the pod's inline volumes no longer reports storage capacity.
+
+        Parameters
+        ----------
+        pod : Pod
+            The rejected pod.
+        old : CSIDriver
+            The object before the event.
+        new : CSIDriver
+            The object after the event.
+
+        Returns
+        -------
+        QueueingHint
+        """
         is_used = any(volume.csi is not None and volume.csi.driver == new.name for volume in pod.spec.volumes)
         return queue_if(is_used and old.spec.storage_capacity and not new.spec.storage_capacity)
 
     def after_capacity_change(
         self, pod: Pod, old: CSIStorageCapacity | None, new: CSIStorageCapacity
     ) -> fwk.QueueingHint:
-        """Queue where a CSIStorageCapacity was added, or reports more."""
+        """Queue where a CSIStorageCapacity was added, or reports more.
+
+        Parameters
+        ----------
+        pod : Pod
+            The rejected pod.
+        old : CSIStorageCapacity or None
+            The object before the event; None if it was added.
+        new : CSIStorageCapacity
+            The object after the event.
+
+        Returns
+        -------
+        QueueingHint
+        """
         was, now = (None if one is None else _limit(one) for one in (old, new))
         return queue_if(old is None or (now is not None and (was is None or was < now)))
 
 
 def sources_of(handle: fwk.FrameworkHandle) -> VolumeSources:
-    """What is known and assumed of volumes under a handle."""
+    """What is known and assumed of volumes under a handle.
+
+    Parameters
+    ----------
+    handle : FrameworkHandle
+        Handle of the scheduler's framework.
+
+    Returns
+    -------
+    VolumeSources
+    """
     return VolumeSources.over(cast(ObjectClient, handle.client), handle.informers)
 
 

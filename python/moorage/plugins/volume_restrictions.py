@@ -134,14 +134,44 @@ class VolumeRestrictions(VolumePlugin):
 
     def after_pod_deleted(self, pod: Pod, old: Pod, new: None) -> fwk.QueueingHint:
         """Queue where a pod of the same namespace was deleted, also one without a node, that used a disk or a
-        claim of the pod. As upstream, pods of other namespaces do not count."""
+        claim of the pod.
+
+        As upstream, pods of other namespaces do not count.
+
+        Parameters
+        ----------
+        pod : Pod
+            The rejected pod.
+        old : Pod
+            The object before the event.
+        new : None
+            The object after the event.
+
+        Returns
+        -------
+        QueueingHint
+        """
         if old.namespace != pod.namespace:
             return queue_if(False)
         pairs = [(mine, theirs) for mine in pod.spec.volumes for theirs in old.spec.volumes]
         return queue_if(claim_names(pod) & claim_names(old) or any(conflict(*pair) for pair in pairs))
 
     def after_claim_added(self, pod: Pod, old: None, new: PersistentVolumeClaim) -> fwk.QueueingHint:
-        """Queue where a claim was added that the pod names; claims of ephemeral volumes do not count."""
+        """Queue where a claim was added that the pod names; claims of ephemeral volumes do not count.
+
+        Parameters
+        ----------
+        pod : Pod
+            The rejected pod.
+        old : None
+            The object before the event.
+        new : PersistentVolumeClaim
+            The object after the event.
+
+        Returns
+        -------
+        QueueingHint
+        """
         return queue_if(new.namespace == pod.namespace and new.name in claim_names(pod))
 
 
@@ -150,7 +180,16 @@ def _missing_state(error: Exception) -> fwk.Status:
 
 
 def claim_names(pod: Pod) -> set[str]:
-    """The names of the claims of a pod, without those of ephemeral volumes."""
+    """The names of the claims of a pod, without those of ephemeral volumes.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    set of str
+    """
     claims = (volume.persistent_volume_claim for volume in pod.spec.volumes)
     return {claim.claim_name for claim in claims if claim is not None}
 

@@ -163,19 +163,61 @@ class VolumeZone(VolumePlugin):
         ]
 
     def after_class_added(self, pod: Pod, old: None, new: StorageClass) -> fwk.QueueingHint:
-        """Queue where a StorageClass was added whose volumes are bound with the first consumer."""
+        """Queue where a StorageClass was added whose volumes are bound with the first consumer.
+
+        Parameters
+        ----------
+        pod : Pod
+            The rejected pod.
+        old : None
+            The object before the event.
+        new : StorageClass
+            The object after the event.
+
+        Returns
+        -------
+        QueueingHint
+        """
         return queue_if(new.volume_binding_mode == "WaitForFirstConsumer")
 
     def after_claim_change(
         self, pod: Pod, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim
     ) -> fwk.QueueingHint:
-        """Queue where a claim that the pod names was added or updated."""
+        """Queue where a claim that the pod names was added or updated.
+
+        Parameters
+        ----------
+        pod : Pod
+            The rejected pod.
+        old : PersistentVolumeClaim or None
+            The object before the event; None if it was added.
+        new : PersistentVolumeClaim
+            The object after the event.
+
+        Returns
+        -------
+        QueueingHint
+        """
         return queue_if(new.namespace == pod.namespace and new.name in claim_names(pod))
 
     def after_volume_change(
         self, pod: Pod, old: PersistentVolume | None, new: PersistentVolume
     ) -> fwk.QueueingHint:
-        """Queue where a volume was added, or has other zones."""
+        """Queue where a volume was added, or has other zones.
+
+        Parameters
+        ----------
+        pod : Pod
+            The rejected pod.
+        old : PersistentVolume or None
+            The object before the event; None if it was added.
+        new : PersistentVolume
+            The object after the event.
+
+        Returns
+        -------
+        QueueingHint
+        """
         return queue_if(old is None or _topology(old) != _topology(new))
 
 

@@ -116,6 +116,7 @@ def simulate_optimistically(
     Parameters
     ----------
     cluster : Cluster
+        The objects of the cluster.
     schedulers : int
         Number of schedulers.
     partition : {"none", "zone", "hash"}

@@ -109,7 +109,16 @@ def summarize(cluster: Cluster, scheduler: Scheduler, result: ScheduleResult) ->
 
 
 def by_count(counts: Mapping[str, int]) -> dict[str, int]:
-    """Sort by descending count, equal counts by name."""
+    """Sort by descending count, equal counts by name.
+
+    Parameters
+    ----------
+    counts : mapping of str to int
+
+    Returns
+    -------
+    dict of str to int
+    """
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 

@@ -214,8 +214,10 @@ class PersistentVolumeController(VolumeHost):
         return min((time for time in times if time is not None), default=None)
 
     def save(self) -> object:
-        """The state of the controller, for `undo`. Requires an ObjectStore as client, no running threads, and
-        informers without another user."""
+        """The state of the controller, for `undo`.
+
+        Requires an ObjectStore as client, no running threads, and informers without another user.
+        """
         return self._next_resync, [(part, part.save()) for part in self._parts()]
 
     def undo(self, saved: object) -> None:
@@ -236,9 +238,10 @@ class PersistentVolumeController(VolumeHost):
         return (*self._informers, *queues, *caches, work.operations, work.times, self.get_event_recorder())
 
     def run(self, stop: Event) -> None:
-        """Process events, resyncs and operations until `stop` is set, every `SYNC_POLL` seconds. The caller
-        runs the informers in other threads. Operations run in threads of their own, so that a plugin that
-        blocks delays no other object.
+        """Process events, resyncs and operations until `stop` is set, every `SYNC_POLL` seconds.
+
+        The caller runs the informers in other threads. Operations run in threads of their own, so that a
+        plugin that blocks delays no other object.
 
         Parameters
         ----------
@@ -492,7 +495,8 @@ class WorkQueue:
     """A work queue of keys without duplicates (client-go, util/workqueue, with one worker).
 
     Keys are in order of insertion; a key that is queued already is not added again. All methods are
-    thread-safe."""
+    thread-safe.
+    """
 
     def __init__(self) -> None:
         self._keys: dict[str, None] = {}

@@ -128,8 +128,9 @@ class VolumeCounts:
             yield family
 
     def register(self) -> None:
-        """Register these counts and the metrics of operations in prometheus_client's default registry. The
-        counts of a second controller are not registered.
+        """Register these counts and the metrics of operations in prometheus_client's default registry.
+
+        The counts of a second controller are not registered.
 
         Raises
         ------

@@ -56,7 +56,12 @@ class InMemoryProvisioner:
         self._mount_options = mount_options
 
     def init(self, host: VolumeHost) -> None:
-        """Nothing to prepare."""
+        """Nothing to prepare.
+
+        Parameters
+        ----------
+        host : VolumeHost
+        """
 
     def can_support(self, volume: PersistentVolume) -> bool:
         """Whether the CSI driver or the provisioner of a volume is this plugin.
@@ -64,6 +69,10 @@ class InMemoryProvisioner:
         Parameters
         ----------
         volume : PersistentVolume
+
+        Returns
+        -------
+        bool
         """
         provisioner = volume.metadata.annotations.get(PROVISIONED_BY)
         csi = volume.spec.csi
@@ -79,6 +88,10 @@ class InMemoryProvisioner:
         Parameters
         ----------
         options : VolumeOptions
+
+        Returns
+        -------
+        InMemoryVolume
         """
         return InMemoryVolume(self, options.pv_name, options)
 
@@ -88,11 +101,22 @@ class InMemoryProvisioner:
         Parameters
         ----------
         volume : PersistentVolume
+
+        Returns
+        -------
+        InMemoryVolume
         """
         return InMemoryVolume(self, volume.name, None)
 
     def recycle(self, name: str, volume: PersistentVolume, recorder: RecycleEventRecorder) -> None:
-        """Nothing to scrub."""
+        """Nothing to scrub.
+
+        Parameters
+        ----------
+        name : str
+        volume : PersistentVolume
+        recorder : RecycleEventRecorder
+        """
 
     def make(
         self, options: VolumeOptions, node: Node | None, allowed: Sequence[storage.TopologySelectorTerm]
@@ -106,6 +130,10 @@ class InMemoryProvisioner:
             The selected node.
         allowed : sequence of TopologySelectorTerm
             The ``allowedTopologies`` of the class.
+
+        Returns
+        -------
+        PersistentVolume
 
         Raises
         ------

@@ -81,6 +81,10 @@ class ObjectWriter:
             States of one object.
         subresource : str
             ``status``, or "".
+
+        Returns
+        -------
+        T
         """
         if old == new:
             return old
@@ -92,8 +96,9 @@ class ObjectWriter:
     # ---- the four writes of a binding ----
 
     def bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
-        """Bind a volume to a claim in four writes. After a crash between two of them the next sync of either
-        object completes the binding.
+        """Bind a volume to a claim in four writes.
+
+        After a crash between two of them the next sync of either object completes the binding.
 
         Parameters
         ----------
@@ -134,6 +139,10 @@ class ObjectWriter:
         volume : PersistentVolume
         phase : str
         message : str
+
+        Returns
+        -------
+        PersistentVolume
         """
         if volume.status.phase == phase:
             return volume
@@ -158,7 +167,9 @@ class ObjectWriter:
         self, claim: PersistentVolumeClaim, phase: str, volume: PersistentVolume | None = None
     ) -> PersistentVolumeClaim:
         """Set the phase of a claim, with access modes of its volume, and its capacity if the phase changes
-        (the volume may have been resized since). Without a volume both are empty.
+        (the volume may have been resized since).
+
+        Without a volume both are empty.
 
         Parameters
         ----------
@@ -166,6 +177,10 @@ class ObjectWriter:
         phase : str
         volume : PersistentVolume, optional
             The volume to which the claim is bound.
+
+        Returns
+        -------
+        PersistentVolumeClaim
 
         Raises
         ------
@@ -199,6 +214,10 @@ def claim_key(reference: ObjectReference) -> str:
     ----------
     reference : ObjectReference
         The volume's ``claimRef``.
+
+    Returns
+    -------
+    str
     """
     return f"{reference.namespace}/{reference.name}"
 
@@ -233,10 +252,15 @@ def write(client: ObjectClient, old: T, new: T, subresource: str) -> T:
     Parameters
     ----------
     client : ObjectClient
+        Client of the object store or API server.
     old, new : Object
         States of one object; fields that the server has and these structs lack are unchanged.
     subresource : str
         ``status``, or "" for metadata and spec.
+
+    Returns
+    -------
+    T
     """
     before, after = plain(old), plain(new)
     parts = (subresource,) if subresource else ("metadata", "spec")

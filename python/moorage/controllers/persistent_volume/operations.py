@@ -91,6 +91,10 @@ class Operations:
         Parameters
         ----------
         name : str
+
+        Returns
+        -------
+        bool
         """
         return name in self._running
 
@@ -113,8 +117,10 @@ class Operations:
             return self._pauses.copy(), self._waiting.copy(), self._sequence
 
     def undo(self, saved: object) -> None:
-        """Restore the state of `save`, without threads. An operation that has continued since is dropped, as
-        its steps cannot be undone; its caller can start it again.
+        """Restore the state of `save`, without threads.
+
+        An operation that has continued since is dropped, as its steps cannot be undone; its caller can start
+        it again.
 
         Parameters
         ----------

@@ -90,7 +90,9 @@ class VolumeOperations:
 
     def provision_claim(self, claim: PersistentVolumeClaim) -> None:
         """Start to provision a volume for a claim, or request it from an external provisioner, unless that is
-        in progress. Errors are recorded as events, and the next sync tries again.
+        in progress.
+
+        Errors are recorded as events, and the next sync tries again.
 
         Parameters
         ----------
@@ -384,6 +386,10 @@ def pods_that_use(lister: Lister[Pod], claim: str) -> list[Pod]:
     lister : Lister of Pod
         With the index `PODS_BY_CLAIM`.
     claim : str
+
+    Returns
+    -------
+    list of Pod
     """
     pods = [pod for pod in lister.by_index(PODS_BY_CLAIM, claim) if pod.status.phase not in FINISHED]
     return sorted(pods, key=lambda pod: pod.name)

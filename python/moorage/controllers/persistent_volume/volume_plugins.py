@@ -89,8 +89,11 @@ class RecycleEventRecorder(Protocol):
 
 @runtime_checkable
 class VolumePlugin(Protocol):
-    """A kind of storage. Its capabilities are the protocols that it implements: `ProvisionableVolumePlugin`,
-    `DeletableVolumePlugin`, `RecyclableVolumePlugin`. The controller reports exceptions and tries again."""
+    """A kind of storage.
+
+    Its capabilities are the protocols that it implements: `ProvisionableVolumePlugin`,
+    `DeletableVolumePlugin`, `RecyclableVolumePlugin`. The controller reports exceptions and tries again.
+    """
 
     @property
     def name(self) -> str:
@@ -110,6 +113,10 @@ class VolumePlugin(Protocol):
         Parameters
         ----------
         volume : PersistentVolume
+
+        Returns
+        -------
+        bool
         """
 
     def supports_mount_option(self) -> bool:
@@ -126,6 +133,10 @@ class ProvisionableVolumePlugin(VolumePlugin, Protocol):
         Parameters
         ----------
         options : VolumeOptions
+
+        Returns
+        -------
+        Provisioner
         """
 
 
@@ -139,6 +150,10 @@ class DeletableVolumePlugin(VolumePlugin, Protocol):
         Parameters
         ----------
         volume : PersistentVolume
+
+        Returns
+        -------
+        Deleter
         """
 
 
@@ -191,6 +206,10 @@ class VolumePlugins:
         ----------
         name : str
 
+        Returns
+        -------
+        ProvisionableVolumePlugin
+
         Raises
         ------
         VolumeError
@@ -208,6 +227,10 @@ class VolumePlugins:
         ----------
         name : str
 
+        Returns
+        -------
+        DeletableVolumePlugin
+
         Raises
         ------
         VolumeError
@@ -222,6 +245,10 @@ class VolumePlugins:
         ----------
         volume : PersistentVolume
 
+        Returns
+        -------
+        DeletableVolumePlugin
+
         Raises
         ------
         VolumeError
@@ -235,6 +262,10 @@ class VolumePlugins:
         Parameters
         ----------
         volume : PersistentVolume
+
+        Returns
+        -------
+        RecyclableVolumePlugin
 
         Raises
         ------
@@ -277,6 +308,10 @@ class OSExecutor:
         command : str
         *arguments : str
 
+        Returns
+        -------
+        bytes
+
         Raises
         ------
         OSError
@@ -303,7 +338,16 @@ class VolumeHost:
         self._event_recorder = event_recorder
 
     def get_plugin_dir(self, plugin_name: str) -> str:
-        """Empty: there is no directory."""
+        """Empty: there is no directory.
+
+        Parameters
+        ----------
+        plugin_name : str
+
+        Returns
+        -------
+        str
+        """
         return ""
 
     get_volume_device_plugin_dir = get_plugin_dir
@@ -313,11 +357,32 @@ class VolumeHost:
         return ""
 
     def get_pod_volume_dir(self, pod_uid: str, plugin_name: str, volume_name: str) -> str:
-        """Empty: there is no directory."""
+        """Empty: there is no directory.
+
+        Parameters
+        ----------
+        pod_uid : str
+        plugin_name : str
+        volume_name : str
+
+        Returns
+        -------
+        str
+        """
         return ""
 
     def get_pod_plugin_dir(self, pod_uid: str, plugin_name: str) -> str:
-        """Empty: there is no directory."""
+        """Empty: there is no directory.
+
+        Parameters
+        ----------
+        pod_uid : str
+        plugin_name : str
+
+        Returns
+        -------
+        str
+        """
         return ""
 
     get_pod_volume_device_dir = get_pod_plugin_dir
@@ -337,13 +402,27 @@ class VolumeHost:
         return self._event_recorder
 
     def get_mounter(self, plugin_name: str) -> None:
-        """None: the controller mounts nothing."""
+        """None: the controller mounts nothing.
+
+        Parameters
+        ----------
+        plugin_name : str
+        """
 
     def get_subpather(self) -> None:
         """None: the controller mounts nothing."""
 
     def get_exec(self, plugin_name: str) -> OSExecutor:
-        """An executor of commands."""
+        """An executor of commands.
+
+        Parameters
+        ----------
+        plugin_name : str
+
+        Returns
+        -------
+        OSExecutor
+        """
         return OSExecutor()
 
     def get_node_allocatable(self) -> Resources:
@@ -359,11 +438,26 @@ class VolumeHost:
         raise VolumeError("GetNodeLabels() unsupported in PersistentVolumeController")
 
     def new_wrapper_mounter(self, vol_name: str, spec: Object, pod: Pod, opts: object = None) -> NoReturn:
-        """Raises `VolumeError`."""
+        """Raises `VolumeError`.
+
+        Parameters
+        ----------
+        vol_name : str
+        spec : Object
+        pod : Pod
+        opts : object, optional
+        """
         raise VolumeError("PersistentVolumeController.NewWrapperMounter is not implemented")
 
     def new_wrapper_unmounter(self, vol_name: str, spec: Object, pod_uid: str) -> NoReturn:
-        """Raises `VolumeError`; upstream's text names the mounter here as well."""
+        """Raises `VolumeError`; upstream's text names the mounter here as well.
+
+        Parameters
+        ----------
+        vol_name : str
+        spec : Object
+        pod_uid : str
+        """
         raise VolumeError("PersistentVolumeController.NewWrapperMounter is not implemented")
 
     def get_secret_func(self) -> Callable[[str, str], NoReturn]:

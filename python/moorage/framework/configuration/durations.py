@@ -96,7 +96,16 @@ def format_duration(seconds: float) -> str:
 
 
 def format_nanoseconds(nanoseconds: int) -> str:
-    """As `format_duration`, for a number of nanoseconds."""
+    """As `format_duration`, for a number of nanoseconds.
+
+    Parameters
+    ----------
+    nanoseconds : int
+
+    Returns
+    -------
+    str
+    """
     sign, left = ("-" if nanoseconds < 0 else ""), abs(nanoseconds)
     if left == 0:
         return "0s"

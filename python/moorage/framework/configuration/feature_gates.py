@@ -260,12 +260,32 @@ def _check(name: str, value: bool) -> None:
 
 
 def groups_pods(gates: Mapping[str, bool]) -> bool:
-    """Whether a gate for pod groups is on; else groups are ignored."""
+    """Whether a gate for pod groups is on; else groups are ignored.
+
+    Parameters
+    ----------
+    gates : mapping of str to bool
+        Feature gates by name.
+
+    Returns
+    -------
+    bool
+    """
     return gates["GenericWorkload"] or gates["GangScheduling"]
 
 
 def pod_gates(gates: Mapping[str, bool]) -> PodGates:
-    """The gates that requests and tolerations of pods depend on, as the core takes them."""
+    """The gates that requests and tolerations of pods depend on, as the core takes them.
+
+    Parameters
+    ----------
+    gates : mapping of str to bool
+        Feature gates by name.
+
+    Returns
+    -------
+    PodGates
+    """
     return PodGates(
         pod_level_resources=gates["PodLevelResources"],
         pod_level_resizing=gates["InPlacePodLevelResourcesVerticalScaling"],

@@ -108,7 +108,16 @@ def _annotated(base: type, meta: Meta, pointer: bool) -> GoType:
 
 @cache
 def go_fields(struct: type[Part]) -> dict[str, Field]:
-    """The fields of a struct by JSON name."""
+    """The fields of a struct by JSON name.
+
+    Parameters
+    ----------
+    struct : type of Part
+
+    Returns
+    -------
+    dict of str to Field
+    """
     hints = get_type_hints(struct, include_extras=True)
     return {
         info.encode_name: Field(info.name, info.encode_name, _go_type(hints[info.name]))
@@ -197,19 +206,46 @@ class JsonNumber(float):
 
 
 def members(value: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-    """The members of an object in Go's order: maps of YAML are sorted when they are converted to JSON."""
+    """The members of an object in Go's order: maps of YAML are sorted when they are converted to JSON.
+
+    Parameters
+    ----------
+    value : mapping of str to object
+
+    Returns
+    -------
+    iterable of (str, object)
+    """
     if isinstance(value, JsonObject):
         return value.members
     return sorted(((str(key), item) for key, item in value.items()), key=itemgetter(0))
 
 
 def without_surrogates(text: str) -> str:
-    """A JSON string as Go reads it: an unpaired surrogate, as in ``"\\ud800"``, is U+FFFD."""
+    """A JSON string as Go reads it: an unpaired surrogate, as in ``"\\ud800"``, is U+FFFD.
+
+    Parameters
+    ----------
+    text : str
+
+    Returns
+    -------
+    str
+    """
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 def kind_of(value: Any) -> str:
-    """Go's name of the type of a JSON value."""
+    """Go's name of the type of a JSON value.
+
+    Parameters
+    ----------
+    value : object
+
+    Returns
+    -------
+    str
+    """
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, str):
@@ -385,7 +421,19 @@ def decode(value: Any, struct: type[P]) -> tuple[P, list[str]]:
 
 def decode_leniently(value: Any, type_: GoType) -> Any:
     """Read a JSON value as Go's encoding/json: names of fields match in any case, unknown and duplicate ones
-    are ignored. DecodeError for a value of a wrong type."""
+    are ignored.
+
+    DecodeError for a value of a wrong type.
+
+    Parameters
+    ----------
+    value : object
+    type_ : GoType
+
+    Returns
+    -------
+    object
+    """
     return _decoded(_Decoder(folds=True), value, type_)
 
 
@@ -415,12 +463,30 @@ _DECODER = json.JSONDecoder(object_pairs_hook=JsonObject, parse_float=JsonNumber
 
 
 def parse(text: str) -> Any:
-    """The value of a JSON text (json.Unmarshal); DecodeError where it is malformed."""
+    """The value of a JSON text (json.Unmarshal); DecodeError where it is malformed.
+
+    Parameters
+    ----------
+    text : str
+
+    Returns
+    -------
+    object
+    """
     return _parsed(_DECODER.decode, text, "unexpected end of JSON input")
 
 
 def parse_first(text: str) -> Any:
-    """The first value of a text (json.Decoder), whatever follows it; DecodeError where it is malformed."""
+    """The first value of a text (json.Decoder), whatever follows it; DecodeError where it is malformed.
+
+    Parameters
+    ----------
+    text : str
+
+    Returns
+    -------
+    object
+    """
     text = text.lstrip(" \t\r\n")
     return _parsed(_DECODER.raw_decode, text, "unexpected EOF" if text else "EOF", 0)[0]
 

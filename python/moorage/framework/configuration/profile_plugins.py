@@ -86,6 +86,7 @@ def build_extenders(configuration: types.KubeSchedulerConfiguration) -> list[typ
     Parameters
     ----------
     configuration : KubeSchedulerConfiguration
+        The scheduler's configuration.
 
     Returns
     -------
@@ -153,6 +154,7 @@ def enabled_plugins(configuration: types.KubeSchedulerConfiguration) -> list[dic
     Parameters
     ----------
     configuration : KubeSchedulerConfiguration
+        The scheduler's configuration.
 
     Returns
     -------

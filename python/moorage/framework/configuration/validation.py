@@ -27,6 +27,7 @@ def validate(configuration: types.KubeSchedulerConfiguration, gates: Gates) -> s
     Parameters
     ----------
     configuration : KubeSchedulerConfiguration
+        The scheduler's configuration.
     gates : mapping of str to bool
         All feature gates.
 
@@ -345,7 +346,16 @@ def _dynamic_resources(args: plugin_args.DynamicResourcesArgs, path: str, gates:
 
 
 def validate_node_resources_fit(args: plugin_args.NodeResourcesFitArgs) -> Errors:
-    """Validate the arguments of NodeResourcesFit; the errors have paths within the arguments."""
+    """Validate the arguments of NodeResourcesFit; the errors have paths within the arguments.
+
+    Parameters
+    ----------
+    args : NodeResourcesFitArgs
+
+    Returns
+    -------
+    Errors
+    """
     for i, name in enumerate(args.ignored_resources or ()):
         yield from label_name_errors(name, f"ignoredResources[{i}]")
     for i, group in enumerate(args.ignored_resource_groups or ()):
@@ -379,7 +389,17 @@ _FIELD_OPERATORS = ("In", "NotIn")
 
 
 def label_name_errors(name: str, path: str) -> list[str]:
-    """The errors of a name that is no label key, one for each reason."""
+    """The errors of a name that is no label key, one for each reason.
+
+    Parameters
+    ----------
+    name : str
+    path : str
+
+    Returns
+    -------
+    list of str
+    """
     return [
         invalid(path, name, reason)
         for _, _, detail in requirement_errors(name, "Exists", ())

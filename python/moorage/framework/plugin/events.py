@@ -66,7 +66,16 @@ POD_GROUP = "scheduling.k8s.io/PodGroup"
 
 
 def event_resource(kind: type[Object]) -> str:
-    """The resource of a kind as plugins register it: ``Node``, ``storage.k8s.io/CSINode``."""
+    """The resource of a kind as plugins register it: ``Node``, ``storage.k8s.io/CSINode``.
+
+    Parameters
+    ----------
+    kind : type of Object
+
+    Returns
+    -------
+    str
+    """
     group = kind().api_version.rpartition("/")[0]
     return f"{group}/{kind.__name__}" if group else kind.__name__
 
@@ -157,6 +166,10 @@ def on(
     hint : Hint, optional
     of_unit : bool
         See `ClusterEventWithHint`.
+
+    Returns
+    -------
+    ClusterEventWithHint
     """
     return ClusterEventWithHint(_event(resource, action), hint, of_unit)
 
@@ -165,17 +178,45 @@ _event = cache(ClusterEvent)
 
 
 def queue_if(worth: object) -> QueueingHint:
-    """Queue where `worth` is true, else QueueSkip."""
+    """Queue where `worth` is true, else QueueSkip.
+
+    Parameters
+    ----------
+    worth : object
+
+    Returns
+    -------
+    QueueingHint
+    """
     return QUEUE if worth else QUEUE_SKIP
 
 
 def is_live(pod: Pod) -> bool:
-    """Whether a pod is on a node or nominated to one."""
+    """Whether a pod is on a node or nominated to one.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    bool
+    """
     return bool(pod.spec.node_name or pod.status.nominated_node_name)
 
 
 def is_same_pod(pod: Pod, other: Pod | None) -> bool:
-    """Whether an event is about the rejected pod itself."""
+    """Whether an event is about the rejected pod itself.
+
+    Parameters
+    ----------
+    pod : Pod
+    other : Pod or None
+
+    Returns
+    -------
+    bool
+    """
     return other is not None and other.metadata.uid == pod.metadata.uid
 
 
@@ -269,7 +310,17 @@ def pod_update_events(old: Pod, new: Pod) -> list[ClusterEvent]:
 
 
 def same_amounts(a: Resources, b: Resources) -> bool:
-    """Whether quantities are equal, for instance ``1`` and ``1000m``."""
+    """Whether quantities are equal, for instance ``1`` and ``1000m``.
+
+    Parameters
+    ----------
+    a : Resources
+    b : Resources
+
+    Returns
+    -------
+    bool
+    """
     return a == b or (
         a.keys() == b.keys() and all(Quantity(amount) == Quantity(b[name]) for name, amount in a.items())
     )

@@ -46,7 +46,8 @@ class Extender(Protocol):
     @property
     def returns_bare_nodes(self) -> bool:
         """Whether it receives and returns whole nodes, which are then scored as if they had neither pods nor
-        images (v1.34 to v1.36; kubernetes issue 141781)."""
+        images (v1.34 to v1.36; kubernetes issue 141781).
+        """
 
     @property
     def is_prioritizer(self) -> bool: ...
@@ -58,7 +59,16 @@ class Extender(Protocol):
     def supports_preemption(self) -> bool: ...
 
     def is_interested(self, pod: Pod) -> bool:
-        """Whether the extender is called for a pod: for all, or for one that requests a managed resource."""
+        """Whether the extender is called for a pod: for all, or for one that requests a managed resource.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        bool
+        """
 
     def filter(self, pod: Pod, nodes: Sequence[Node]) -> tuple[list[str], dict[str, str], dict[str, str]]:
         """Filter nodes.
@@ -79,10 +89,26 @@ class Extender(Protocol):
         """
 
     def prioritize(self, pod: Pod, nodes: Sequence[Node]) -> dict[str, int]:
-        """The scores of nodes before the weight, 0 to 10 by the protocol; 0 where it is no prioritizer."""
+        """The scores of nodes before the weight, 0 to 10 by the protocol; 0 where it is no prioritizer.
+
+        Parameters
+        ----------
+        pod : Pod
+        nodes : sequence of Node
+
+        Returns
+        -------
+        dict of str to int
+        """
 
     def bind(self, pod: Pod, node: str) -> None:
-        """Bind a pod."""
+        """Bind a pod.
+
+        Parameters
+        ----------
+        pod : Pod
+        node : str
+        """
 
     def process_preemption(self, pod: Pod, victims: Mapping[str, Victims]) -> dict[str, Victims]:
         """Filter the candidate nodes of a preemption.

@@ -37,7 +37,16 @@ class PodGroups:
         self._read = -1
 
     def get(self, key: UnitKey) -> PodGroup | None:
-        """The group with a namespace and name; None where there is none."""
+        """The group with a namespace and name; None where there is none.
+
+        Parameters
+        ----------
+        key : UnitKey
+
+        Returns
+        -------
+        PodGroup or None
+        """
         found: PodGroup | None = self._groups.get("/".join(key))
         return found
 
@@ -69,13 +78,31 @@ class PodGroups:
         self._lowest_of_whole = min(self._whole.values(), default=math.inf)
 
     def size(self, key: UnitKey) -> int:
-        """The number of pods of a group that have not finished."""
+        """The number of pods of a group that have not finished.
+
+        Parameters
+        ----------
+        key : UnitKey
+
+        Returns
+        -------
+        int
+        """
         count: int = self._pods.count(INDEX, "/".join(key))
         return count
 
     def pending(self, key: UnitKey) -> list[Pod]:
         """The pods of a group without a node that are not being deleted: by priority, then by age
-        (kube-scheduler v1.36: by priority and first attempt)."""
+        (kube-scheduler v1.36: by priority and first attempt).
+
+        Parameters
+        ----------
+        key : UnitKey
+
+        Returns
+        -------
+        list of Pod
+        """
         pods = [
             pod
             for pod in self.members(key)
@@ -86,10 +113,28 @@ class PodGroups:
         )
 
     def members(self, key: UnitKey) -> list[Pod]:
-        """The pods of a group that have not finished."""
+        """The pods of a group that have not finished.
+
+        Parameters
+        ----------
+        key : UnitKey
+
+        Returns
+        -------
+        list of Pod
+        """
         found: list[Pod] = self._pods.by_index(INDEX, "/".join(key))
         return found
 
     def scheduled(self, key: UnitKey) -> list[Pod]:
-        """The pods of a group that have a node or are assumed."""
+        """The pods of a group that have a node or are assumed.
+
+        Parameters
+        ----------
+        key : UnitKey
+
+        Returns
+        -------
+        list of Pod
+        """
         return [pod for pod in self.members(key) if self._cluster.has_pod(pod)]

@@ -70,7 +70,12 @@ class EventRecorder:
         return len(self.events)
 
     def undo(self, saved: int) -> None:
-        """Drop the events since `save`."""
+        """Drop the events since `save`.
+
+        Parameters
+        ----------
+        saved : int
+        """
         del self.events[saved:]
 
     def event(self, regarding: Object, type: str, reason: str, action: str, note: str) -> None:

@@ -94,7 +94,16 @@ class Signer:
 
 
 def tolerations(pod: Pod) -> dict[str, Any]:
-    """The tolerations of a pod, sorted by key and value."""
+    """The tolerations of a pod, sorted by key and value.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    dict of str to object
+    """
     return {"tolerations": sorted(pod.spec.tolerations, key=lambda one: (one.key, one.value))}
 
 
@@ -119,14 +128,33 @@ def requests(plugin: Plugin, pod: Pod) -> dict[str, Any]:
 
 
 def volumes(pod: Pod) -> dict[str, Any]:
-    """The sources of a pod's volumes, sorted; without config maps, secrets, and fields that are not read."""
+    """The sources of a pod's volumes, sorted; without config maps, secrets, and fields that are not read.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    dict of str to object
+    """
     sources = (msgspec.structs.replace(volume, name="") for volume in pod.spec.volumes)
     return {"volumes": sorted(_text(source) for source in sources if source != NO_SOURCE)}
 
 
 def node_affinity(pod: Pod) -> dict[str, Any]:
-    """nodeSelector and node affinity of a pod, with terms, requirements and values sorted. As upstream,
-    required affinity without terms is signed as none."""
+    """nodeSelector and node affinity of a pod, with terms, requirements and values sorted.
+
+    As upstream, required affinity without terms is signed as none.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    dict of str to object
+    """
     parts: dict[str, Any] = {"nodeSelector": pod.spec.node_selector, "nodeAffinity": None}
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
     if affinity is not None:

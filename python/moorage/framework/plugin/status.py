@@ -89,11 +89,29 @@ class Status:
         return self.err or PluginError(self.message())
 
     def with_plugin(self, plugin: str) -> Status:
-        """A copy with the name of the plugin that answered."""
+        """A copy with the name of the plugin that answered.
+
+        Parameters
+        ----------
+        plugin : str
+
+        Returns
+        -------
+        Status
+        """
         return self if self.plugin == plugin else replace(self, plugin=plugin)
 
     def append_reason(self, reason: str) -> Status:
-        """A copy with one more reason at the end."""
+        """A copy with one more reason at the end.
+
+        Parameters
+        ----------
+        reason : str
+
+        Returns
+        -------
+        Status
+        """
         return replace(self, texts=(*self.texts, reason))
 
     def __eq__(self, other: object) -> bool:
@@ -154,7 +172,16 @@ def error_status(text: str, status: Status, plugin: str = "") -> Status:
 
 
 def message_of(status: Status | None) -> str:
-    """The message; "" for None."""
+    """The message; "" for None.
+
+    Parameters
+    ----------
+    status : Status or None
+
+    Returns
+    -------
+    str
+    """
     return "" if status is None else status.message()
 
 

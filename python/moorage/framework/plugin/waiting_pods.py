@@ -206,25 +206,49 @@ class WaitingPods:
             return [(uid, waiting, waiting.save()) for uid, waiting in self._pods.items()]
 
     def undo(self, saved: Any) -> None:
-        """Restore the state of `save`."""
+        """Restore the state of `save`.
+
+        Parameters
+        ----------
+        saved : object
+        """
         with self._lock:
             self._pods = {uid: waiting for uid, waiting, _ in saved}
             for _, waiting, decided in saved:
                 waiting.undo(decided)
 
     def add(self, waiting: WaitingPod) -> None:
-        """Add a pod, in place of an earlier one of the same UID."""
+        """Add a pod, in place of an earlier one of the same UID.
+
+        Parameters
+        ----------
+        waiting : WaitingPod
+        """
         with self._lock:
             self._pods.pop(waiting.pod.metadata.uid, None)
             self._pods[waiting.pod.metadata.uid] = waiting
 
     def remove(self, uid: str) -> None:
-        """Remove a pod, if it is there."""
+        """Remove a pod, if it is there.
+
+        Parameters
+        ----------
+        uid : str
+        """
         with self._lock:
             self._pods.pop(uid, None)
 
     def get(self, uid: str) -> WaitingPod | None:
-        """The waiting pod of a UID, or None."""
+        """The waiting pod of a UID, or None.
+
+        Parameters
+        ----------
+        uid : str
+
+        Returns
+        -------
+        WaitingPod or None
+        """
         with self._lock:
             return self._pods.get(uid)
 

@@ -26,6 +26,7 @@ def make_profiles(
     Parameters
     ----------
     configuration : KubeSchedulerConfiguration
+        The scheduler's configuration.
     registry : Registry
         In-tree plugins and others; plugins are made in its order.
     handles : sequence of FrameworkHandle or None, optional

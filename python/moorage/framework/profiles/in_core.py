@@ -51,6 +51,7 @@ class NativePlugin(Plugin):
         Parameters
         ----------
         state : ClusterState
+            State of the cluster in the core.
 
         Returns
         -------
@@ -87,7 +88,16 @@ class NativePlugin(Plugin):
         return self._kernels().score(self, state, node_info)
 
     def shape_of(self, pod: Pod) -> Shape:
-        """The shape of a pod, for queueing hints."""
+        """The shape of a pod, for queueing hints.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        Shape
+        """
         classes = self.required_handle().cache.state.classes
         return classes.shape_of(classes.intern(pod))
 
@@ -97,6 +107,7 @@ class NativePlugin(Plugin):
         Parameters
         ----------
         state : CycleState
+            State of the scheduling cycle.
         rows : (n,) int32 array
             All feasible rows of the node table.
 
@@ -159,6 +170,7 @@ class CorePostFilter(interface.PostFilterPlugin):
         Parameters
         ----------
         shape : Shape
+            Requests and constraints of the pod's class.
         nodes, potential : int
             The number of all nodes, and of those as of `may_preempt`.
 
@@ -172,7 +184,17 @@ class CorePostFilter(interface.PostFilterPlugin):
         raise NotImplementedError
 
     def failure(self, state: CycleState) -> Status | None:
-        """The Error that `post_filter` returns whatever the statuses of nodes are; None for none."""
+        """The Error that `post_filter` returns whatever the statuses of nodes are; None for none.
+
+        Parameters
+        ----------
+        state : CycleState
+            State of the scheduling cycle.
+
+        Returns
+        -------
+        Status or None
+        """
         return None
 
 
@@ -180,7 +202,16 @@ class Lister(Protocol[T_co]):
     """The lister of an informer."""
 
     def get(self, name: str) -> T_co:
-        """The object of this key; NotFoundError of the store where there is none."""
+        """The object of this key; NotFoundError of the store where there is none.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        T_co
+        """
 
     def list(self) -> Sequence[T_co]:
         """All objects."""
@@ -228,6 +259,7 @@ class VolumePlugin(
         state : CycleState
             After PreFilter.
         pod : Pod
+            The pod that is being scheduled.
         nodes : NodesView
 
         Returns
@@ -238,14 +270,25 @@ class VolumePlugin(
         return False
 
     def lister(self, kind: type[T]) -> Lister[T]:
-        """The lister of a kind of objects."""
+        """The lister of a kind of objects.
+
+        Parameters
+        ----------
+        kind : type of T
+
+        Returns
+        -------
+        Lister of T
+        """
         lister: Lister[T] = self.required_handle().informers.lister(kind)
         return lister
 
 
 class UnitPlugin(Plugin):
     """A plugin that decides about pods of groups only: at Permit, where a pod of a group is scheduled alone.
-    All other pods are scheduled in the core."""
+
+    All other pods are scheduled in the core.
+    """
 
     in_core = True
 

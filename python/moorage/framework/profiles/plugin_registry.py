@@ -20,19 +20,35 @@ class Registry(dict[str, PluginFactory]):
     """Plugin factories by name."""
 
     def register(self, name: str, factory: PluginFactory) -> None:
-        """Add a factory; InputError where the name is taken."""
+        """Add a factory; InputError where the name is taken.
+
+        Parameters
+        ----------
+        name : str
+        factory : PluginFactory
+        """
         if name in self:
             raise InputError(f"a plugin named {name} already exists")
         self[name] = factory
 
     def unregister(self, name: str) -> None:
-        """Remove a factory; InputError where there is none."""
+        """Remove a factory; InputError where there is none.
+
+        Parameters
+        ----------
+        name : str
+        """
         if name not in self:
             raise InputError(f"no plugin named {name} exists")
         del self[name]
 
     def merge(self, other: Mapping[str, PluginFactory]) -> None:
-        """Register all factories of another registry; stops at the first name that is taken."""
+        """Register all factories of another registry; stops at the first name that is taken.
+
+        Parameters
+        ----------
+        other : mapping of str to PluginFactory
+        """
         for name, factory in other.items():
             self.register(name, factory)
 

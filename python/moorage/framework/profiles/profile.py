@@ -35,6 +35,13 @@ P = TypeVar("P", bound=Plugin)
 class Profile:
     """A scheduling profile.
 
+    Raises
+    ------
+    InputError
+        For a plugin without a name, one that is unknown at a point, does not extend it, or is listed twice.
+    ValueError
+        For an unknown `balanced_allocation`.
+
     Attributes
     ----------
     plugins : sequence of Plugin
@@ -57,13 +64,6 @@ class Profile:
     points : mapping of str to sequence of str, optional
         Extension point, as a configuration names it, to the names of its plugins in order; a point that is
         missing has none. By default each plugin is at all points that it extends, in the order of `plugins`.
-
-    Raises
-    ------
-    InputError
-        For a plugin without a name, one that is unknown at a point, does not extend it, or is listed twice.
-    ValueError
-        For an unknown `balanced_allocation`.
     """
 
     plugins: Sequence[Plugin]
@@ -146,7 +146,16 @@ class Profile:
         return replace(self, plugins=[p.enabled() if isinstance(p, VolumePlugin) else p for p in plugins])
 
     def without(self, name: str) -> Profile:
-        """The profile without one plugin, by name."""
+        """The profile without one plugin, by name.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        Profile
+        """
         points = self.points and {
             point: [one for one in names if one != name] for point, names in self.points.items()
         }
@@ -190,7 +199,8 @@ class Profile:
     @cached_property
     def missing_state_texts(self) -> dict[type[Plugin], dict[str, str]]:
         """For `FilterPlugin` and `ScorePlugin`, plugin name to upstream's error where the plugin is not
-        enabled at PreFilter or PreScore, which would have written its state."""
+        enabled at PreFilter or PreScore, which would have written its state.
+        """
         found: dict[type[Plugin], dict[str, str]] = {FilterPlugin: {}, ScorePlugin: {}}
         for base, before in ((FilterPlugin, PreFilterPlugin), (ScorePlugin, interface.PreScorePlugin)):
             for plugin in self.at(base):
@@ -205,11 +215,29 @@ class Profile:
         return all(plugin.in_core for plugin in self.at(FilterPlugin))
 
     def weight(self, plugin: Plugin) -> int:
-        """A score plugin's weight; 0 counts as 1."""
+        """A score plugin's weight; 0 counts as 1.
+
+        Parameters
+        ----------
+        plugin : Plugin
+
+        Returns
+        -------
+        int
+        """
         return self.weight_overrides.get(plugin.name, plugin.default_weight) or 1
 
     def placement_weight(self, plugin: Plugin) -> int:
-        """The weight of a plugin that scores placements; 0 counts as 1."""
+        """The weight of a plugin that scores placements; 0 counts as 1.
+
+        Parameters
+        ----------
+        plugin : Plugin
+
+        Returns
+        -------
+        int
+        """
         return self.placement_weights.get(plugin.name, plugin.default_weight) or 1
 
     @property
@@ -245,6 +273,7 @@ class Profile:
         Parameters
         ----------
         state : ClusterState
+            State of the cluster in the core.
         bridge : Bridge, optional
             Calls the plugins outside the core.
 

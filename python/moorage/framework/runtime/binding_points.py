@@ -41,8 +41,25 @@ def passed_on(text: str, name: str, status: Status) -> Status:
 def ask_permit(
     plugin: PermitPlugin, state: CycleState, pod: Pod, node_name: str
 ) -> tuple[Status | None, float]:
-    """Call Permit of a plugin: the status, and the seconds to wait. A Wait without a time is one of
-    `MAX_TIMEOUT`."""
+    """Call Permit of a plugin: the status, and the seconds to wait.
+
+    A Wait without a time is one of `MAX_TIMEOUT`.
+
+    Parameters
+    ----------
+    plugin : PermitPlugin
+        The plugin to call.
+    state : CycleState
+        State of the scheduling cycle.
+    pod : Pod
+        The pod that is being scheduled.
+    node_name : str
+        Name of the node.
+
+    Returns
+    -------
+    (Status or None, float)
+    """
     match answer := answer_of(plugin, pod, plugin.permit, state, pod, node_name):
         case (None | Status() as status, int() | float() as seconds):
             return status, seconds
@@ -75,7 +92,23 @@ def permitted(signal: Status) -> Status | None:
 def ask_pre_flight(
     plugin: PreBindPlugin, state: CycleState, pod: Pod, node_name: str
 ) -> tuple[PreBindPreFlightResult | None, Status | None]:
-    """Call PreBindPreFlight of a plugin; an exception, or an answer of another type, is an Error."""
+    """Call PreBindPreFlight of a plugin; an exception, or an answer of another type, is an Error.
+
+    Parameters
+    ----------
+    plugin : PreBindPlugin
+        The plugin to call.
+    state : CycleState
+        State of the scheduling cycle.
+    pod : Pod
+        The pod that is being scheduled.
+    node_name : str
+        Name of the node.
+
+    Returns
+    -------
+    (PreBindPreFlightResult or None, Status or None)
+    """
     match answer := answer_of(plugin, pod, plugin.pre_bind_pre_flight, state, pod, node_name):
         case (None | PreBindPreFlightResult() as result, None | Status() as status):
             return result, status
@@ -132,7 +165,12 @@ class PreBindGroup:
         self._waiting: dict[int, StatusSteps] = {}
 
     def begin(self, at: int) -> None:
-        """Call PreBind of a plugin, unless another one has failed."""
+        """Call PreBind of a plugin, unless another one has failed.
+
+        Parameters
+        ----------
+        at : int
+        """
         if self.failures:
             return
         plugin = self.plugins[at]
@@ -147,7 +185,16 @@ class PreBindGroup:
             self.failures.append(passed_on("running PreBind plugin", plugin.name, status))
 
     def steps(self, in_pre_bind: PodInPreBind | None) -> Steps[None]:
-        """Run the generators, each step when it is due, until one fails or `in_pre_bind` is cancelled."""
+        """Run the generators, each step when it is due, until one fails or `in_pre_bind` is cancelled.
+
+        Parameters
+        ----------
+        in_pre_bind : PodInPreBind or None
+
+        Returns
+        -------
+        generator
+        """
         passed, due = 0.0, dict.fromkeys(sorted(self._waiting), 0.0)
         has_begun = False
         while due and not self.failures:

@@ -60,6 +60,7 @@ class Bridge:
         state : CycleState
             The state that PreFilter has run with.
         pod : Pod
+            The pod that is being scheduled.
         """
         self._state, self._pod = state, pod
         self._alone = state, self._caches
@@ -310,6 +311,7 @@ class Bridge:
         Parameters
         ----------
         plugin : ScorePlugin
+            The plugin to call.
         rows : (n,) int32 array
 
         Returns

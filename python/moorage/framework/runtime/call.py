@@ -81,6 +81,7 @@ def ask(plugin: Plugin, pod: Pod, function: Callable[..., Any], *arguments: Any)
     Parameters
     ----------
     plugin : Plugin
+        The plugin to call.
     pod : Pod
         The pod that the call is about, for the log.
     function : callable
@@ -132,7 +133,19 @@ def note_exception(plugin: Plugin, about: str, error: Exception) -> str:
 
 
 def answer_of(plugin: Plugin, pod: Pod, function: Callable[..., Any], *arguments: Any) -> Any:
-    """As `ask`; where the function raises, the Error status is the answer."""
+    """As `ask`; where the function raises, the Error status is the answer.
+
+    Parameters
+    ----------
+    plugin : Plugin
+    pod : Pod
+    function : callable
+    *arguments : object
+
+    Returns
+    -------
+    object
+    """
     try:
         return function(*arguments)
     except Exception as error:  # as in `ask`
@@ -145,6 +158,7 @@ def ask_status(plugin: Plugin, pod: Pod, function: Callable[..., Any], *argument
     Parameters
     ----------
     plugin : Plugin
+        The plugin to call.
     pod : Pod
         The pod that the call is about, for the log.
     function : callable
@@ -159,13 +173,34 @@ def ask_status(plugin: Plugin, pod: Pod, function: Callable[..., Any], *argument
 
 
 def to_status(plugin: Plugin, answer: Any) -> Status | None:
-    """The answer of a plugin if it is a Status or None, else an Error."""
+    """The answer of a plugin if it is a Status or None, else an Error.
+
+    Parameters
+    ----------
+    plugin : Plugin
+    answer : object
+
+    Returns
+    -------
+    Status or None
+    """
     if answer is None or isinstance(answer, Status):
         return answer
     return wrong_answer(plugin, answer, "a Status")
 
 
 def wrong_answer(plugin: Plugin, answer: Any, wanted: str) -> Status:
-    """The Error about an answer of a wrong type; `wanted` is the text of the right one."""
+    """The Error about an answer of a wrong type; `wanted` is the text of the right one.
+
+    Parameters
+    ----------
+    plugin : Plugin
+    answer : object
+    wanted : str
+
+    Returns
+    -------
+    Status
+    """
     text = f'plugin "{plugin.name}" answered {type(answer).__name__}, not {wanted}'
     return Status(Code.ERROR, err=PluginError(text))

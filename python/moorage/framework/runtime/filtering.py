@@ -53,7 +53,22 @@ class PreFilterRun:
 def ask_pre_filter(
     plugin: interface.PreFilterPlugin, state: CycleState, pod: Pod, nodes: NodesView
 ) -> tuple[interface.PreFilterResult | None, Status | None]:
-    """Call PreFilter of a plugin; an exception, or an answer of another type, is an Error."""
+    """Call PreFilter of a plugin; an exception, or an answer of another type, is an Error.
+
+    Parameters
+    ----------
+    plugin : PreFilterPlugin
+        The plugin to call.
+    state : CycleState
+        State of the scheduling cycle.
+    pod : Pod
+        The pod that is being scheduled.
+    nodes : NodesView
+
+    Returns
+    -------
+    (PreFilterResult or None, Status or None)
+    """
     answer = answer_of(plugin, pod, plugin.pre_filter, state, pod, nodes)
     if isinstance(answer, interface.PreFilterResult):
         return answer, None
@@ -63,7 +78,16 @@ def ask_pre_filter(
 
 
 def nothing_left(plugins: Sequence[str]) -> Status:
-    """The rejection of a pod for which no node is in the sets of all these plugins."""
+    """The rejection of a pod for which no node is in the sets of all these plugins.
+
+    Parameters
+    ----------
+    plugins : sequence of str
+
+    Returns
+    -------
+    Status
+    """
     who = f"plugin {plugins[0]}" if len(plugins) == 1 else f"plugin(s) [{' '.join(plugins)}] simultaneously"
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (f"node(s) didn't satisfy {who}",))
 
@@ -91,7 +115,23 @@ def filter_status(plugin: interface.FilterPlugin, status: Status | None) -> Stat
 def ask_post_filter(
     plugin: interface.PostFilterPlugin, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
 ) -> tuple[interface.PostFilterResult | None, Status | None]:
-    """Call PostFilter of a plugin; an exception, or an answer of another type, is an Error."""
+    """Call PostFilter of a plugin; an exception, or an answer of another type, is an Error.
+
+    Parameters
+    ----------
+    plugin : PostFilterPlugin
+        The plugin to call.
+    state : CycleState
+        State of the scheduling cycle.
+    pod : Pod
+        The pod that is being scheduled.
+    statuses : mapping of str to Status
+        Rejected node to its status.
+
+    Returns
+    -------
+    (PostFilterResult or None, Status or None)
+    """
     try:
         answer = ask(plugin, pod, plugin.post_filter, state, pod, statuses)
     except StatusError as error:

@@ -57,6 +57,7 @@ class Kernels:
         ----------
         plugin : NativePlugin
         state : CycleState
+            State of the scheduling cycle.
         info : NodeInfo or NodeInfoClone
 
         Returns
@@ -75,6 +76,7 @@ class Kernels:
         asked : int
             One bit for each filter to run, by its index in the plan.
         state : CycleState
+            State of the scheduling cycle.
         info : NodeInfo or NodeInfoClone
             For a clone, the verdict counts the pods of the clone.
 
@@ -105,6 +107,7 @@ class Kernels:
         ----------
         plugin : NativePlugin
         state : CycleState
+            State of the scheduling cycle.
         info : NodeInfo or NodeInfoClone
 
         Returns
@@ -178,6 +181,7 @@ def rejection(plugin: NativePlugin, state: CycleState, verdict: int) -> Status:
     plugin : NativePlugin
         The plugin that the verdict is of.
     state : CycleState
+        State of the scheduling cycle.
     verdict : int
         As of `Kernels.verdict`, not 0.
 

@@ -27,6 +27,7 @@ def make_placements(
     Parameters
     ----------
     profile : Profile
+        The scheduling profile.
     group : PodGroup
     scheduled : sequence of Pod
         The pods of the group that have a node.
@@ -60,6 +61,7 @@ def score_placements(
     Parameters
     ----------
     profile : Profile
+        The scheduling profile.
     group : PodGroup
     found : sequence of Assignments
         One for each of n placements that the group fits.

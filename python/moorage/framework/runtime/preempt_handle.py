@@ -44,7 +44,8 @@ class PluginToStatus(dict[str, Status]):
 
     def merge(self) -> Status | None:
         """One status of all: the reasons of each, and the gravest code (Error, then
-        UnschedulableAndUnresolvable, then Unschedulable, else the last); None of none."""
+        UnschedulableAndUnresolvable, then Unschedulable, else the last); None of none.
+        """
         if not self:
             return None
         statuses = list(self.values())
@@ -99,12 +100,24 @@ class PreemptHandle:
                 nominator.put(pod, node)
 
     def delete_nominated_pod_if_exists(self, pod: Pod) -> None:
-        """End a nomination, if there is one."""
+        """End a nomination, if there is one.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
         self.handle.nominator.delete_nominated_pod_if_exists(pod)
 
     def update_nominated_pod(self, old: Pod, new: Pod) -> None:
-        """Follow a change of a pod, which moves to the end of its node's list. A nomination that neither
-        status has stays; else the new status decides."""
+        """Follow a change of a pod, which moves to the end of its node's list.
+
+        A nomination that neither status has stays; else the new status decides.
+
+        Parameters
+        ----------
+        old : Pod
+        new : Pod
+        """
         with self.handle.nominator.lock:
             node = ""
             if not old.status.nominated_node_name and not new.status.nominated_node_name:
@@ -113,7 +126,17 @@ class PreemptHandle:
             self.add_nominated_pod(new, node)
 
     def nominated_pods_for_node(self, node_name: str) -> list[Pod]:
-        """The pods nominated to a node, in the order of their nominations."""
+        """The pods nominated to a node, in the order of their nominations.
+
+        Parameters
+        ----------
+        node_name : str
+            Name of the node.
+
+        Returns
+        -------
+        list of Pod
+        """
         return self.handle.nominator.nominated_pods_for_node(node_name)
 
     # ---- PluginsRunner -------------------------------------------------------------------------------------
@@ -131,7 +154,9 @@ class PreemptHandle:
         Parameters
         ----------
         state : CycleState
+            State of the scheduling cycle.
         pod : Pod
+            The pod that is being scheduled.
         nodes : sequence of Node
 
         Returns
@@ -154,7 +179,9 @@ class PreemptHandle:
         Parameters
         ----------
         state : CycleState
+            State of the scheduling cycle.
         pod : Pod
+            The pod that is being scheduled.
         nodes : sequence of Node
 
         Returns
@@ -183,8 +210,11 @@ class PreemptHandle:
         Parameters
         ----------
         state : CycleState
+            State of the scheduling cycle.
         pod : Pod
+            The pod that is being scheduled.
         node_info : NodeInfo or NodeInfoClone
+            The node and its pods.
 
         Returns
         -------
@@ -210,19 +240,61 @@ class PreemptHandle:
     def run_filter_plugins_with_nominated_pods(
         self, state: CycleState, pod: Pod, node_info: NodeInfo | NodeInfoClone
     ) -> Status | None:
-        """As `Framework.run_filter_plugins_with_nominated_pods`."""
+        """As `Framework.run_filter_plugins_with_nominated_pods`.
+
+        Parameters
+        ----------
+        state : CycleState
+            State of the scheduling cycle.
+        pod : Pod
+            The pod that is being scheduled.
+        node_info : NodeInfo or NodeInfoClone
+            The node and its pods.
+
+        Returns
+        -------
+        Status or None
+        """
         return self.framework.run_filter_plugins_with_nominated_pods(state, pod, node_info)
 
     def run_pre_filter_extension_add_pod(
         self, state: CycleState, pod_to_schedule: Pod, pod_to_add: Pod, node_info: AnyNodeInfo
     ) -> Status | None:
-        """As `Framework.run_pre_filter_extension_add_pod`; `node_info` has the pod already."""
+        """As `Framework.run_pre_filter_extension_add_pod`; `node_info` has the pod already.
+
+        Parameters
+        ----------
+        state : CycleState
+            State of the scheduling cycle.
+        pod_to_schedule : Pod
+        pod_to_add : Pod
+        node_info : AnyNodeInfo
+            The node and its pods.
+
+        Returns
+        -------
+        Status or None
+        """
         return self.framework.run_pre_filter_extension_add_pod(state, pod_to_schedule, pod_to_add, node_info)
 
     def run_pre_filter_extension_remove_pod(
         self, state: CycleState, pod_to_schedule: Pod, pod_to_remove: Pod, node_info: AnyNodeInfo
     ) -> Status | None:
-        """As `Framework.run_pre_filter_extension_remove_pod`; `node_info` has no longer the pod."""
+        """As `Framework.run_pre_filter_extension_remove_pod`; `node_info` has no longer the pod.
+
+        Parameters
+        ----------
+        state : CycleState
+            State of the scheduling cycle.
+        pod_to_schedule : Pod
+        pod_to_remove : Pod
+        node_info : AnyNodeInfo
+            The node and its pods.
+
+        Returns
+        -------
+        Status or None
+        """
         return self.framework.run_pre_filter_extension_remove_pod(
             state, pod_to_schedule, pod_to_remove, node_info
         )
@@ -237,7 +309,17 @@ class PreemptHandle:
 
 
 def budgets_of(handle: FrameworkHandle) -> Sequence[PodDisruptionBudget]:
-    """The PodDisruptionBudgets of the informers of a handle; none without informers."""
+    """The PodDisruptionBudgets of the informers of a handle; none without informers.
+
+    Parameters
+    ----------
+    handle : FrameworkHandle
+        Handle of the scheduler's framework.
+
+    Returns
+    -------
+    sequence of PodDisruptionBudget
+    """
     if handle.informers is None:
         return ()
     return tuple(handle.informers.lister(PodDisruptionBudget).list())

@@ -30,8 +30,11 @@ def raw_scores(plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: NodesVie
     Parameters
     ----------
     plugin : ScorePlugin
+        The plugin to call.
     state : CycleState
+        State of the scheduling cycle.
     pod : Pod
+        The pod that is being scheduled.
     nodes : NodesView
         n nodes.
 
@@ -61,8 +64,11 @@ def normalized_scores(
     Parameters
     ----------
     plugin : ScorePlugin
+        The plugin to call.
     state : CycleState
+        State of the scheduling cycle.
     pod : Pod
+        The pod that is being scheduled.
     nodes : NodesView
         n nodes.
     raw : (n,) int64 array
@@ -88,7 +94,17 @@ def normalized_scores(
 
 
 def out_of_range(plugin: str, score: int) -> StatusError:
-    """The exception for a plugin's score that is not 0 to 100."""
+    """The exception for a plugin's score that is not 0 to 100.
+
+    Parameters
+    ----------
+    plugin : str
+    score : int
+
+    Returns
+    -------
+    StatusError
+    """
     return StatusError(Status(Code.ERROR, err=PluginError(invalid_score(plugin, score))))
 
 
@@ -116,7 +132,17 @@ def check_range(columns: Mapping[str, Scores]) -> None:
 
 
 def invalid_score(plugin: str, score: int) -> str:
-    """The text of the error about a plugin's score that is not 0 to 100."""
+    """The text of the error about a plugin's score that is not 0 to 100.
+
+    Parameters
+    ----------
+    plugin : str
+    score : int
+
+    Returns
+    -------
+    str
+    """
     text = f'plugin "{plugin}" returns an invalid score {score}, it should in the range of'
     return f"{WEIGHTS}: {text} [0, {MAX_NODE_SCORE}] after normalizing"
 

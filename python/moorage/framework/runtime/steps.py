@@ -23,7 +23,16 @@ class Ended(Generic[T]):
 
 
 def take_step(steps: Steps[T]) -> float | Ended[T]:
-    """Run the next step: the seconds until the one after it, or the result."""
+    """Run the next step: the seconds until the one after it, or the result.
+
+    Parameters
+    ----------
+    steps : generator
+
+    Returns
+    -------
+    float or Ended
+    """
     try:
         return next(steps)
     except StopIteration as ended:

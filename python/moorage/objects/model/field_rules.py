@@ -50,6 +50,10 @@ def one_of(*allowed: str, required: bool = False) -> Rule:
     *allowed : str
     required : bool
         Whether empty values and None are refused.
+
+    Returns
+    -------
+    Rule
     """
 
     def rule(value: str | None) -> None:
@@ -67,6 +71,10 @@ def between(low: int, high: int | None = None) -> Rule:
     low : int
     high : int, optional
         Without it there is no upper bound.
+
+    Returns
+    -------
+    Rule
     """
     bounds = f"at least {low}" if high is None else f"between {low} and {high}"
 
@@ -83,6 +91,10 @@ def each(rule: Rule) -> Rule:
     Parameters
     ----------
     rule : Rule
+
+    Returns
+    -------
+    Rule
     """
 
     def of_all(items: tuple[Any, ...] | dict[str, Any]) -> None:

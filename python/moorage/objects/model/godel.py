@@ -69,6 +69,10 @@ def node_name_of(pod: Pod) -> str:
     Parameters
     ----------
     pod : Pod
+
+    Returns
+    -------
+    str
     """
     name = pod.spec.node_name
     if name:

@@ -93,8 +93,9 @@ class Condition(Struct, frozen=True):
 
 
 def with_condition(conditions: tuple[Condition, ...], new: Condition) -> tuple[Condition, ...]:
-    """Replace or append the condition of one type. The transition time is unchanged if the status is;
-    there is no clock to set a new one.
+    """Replace or append the condition of one type.
+
+    The transition time is unchanged if the status is; there is no clock to set a new one.
 
     Parameters
     ----------
@@ -102,6 +103,10 @@ def with_condition(conditions: tuple[Condition, ...], new: Condition) -> tuple[C
         Those of an object's status.
     new : Condition
         Replaces the condition of its type.
+
+    Returns
+    -------
+    tuple of Condition
     """
     current = next((one for one in conditions if one.type == new.type), None)
     if current is None:

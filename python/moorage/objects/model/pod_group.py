@@ -162,6 +162,10 @@ def unit_of(obj: object) -> UnitKey | None:
     ----------
     obj : object
         Of any kind.
+
+    Returns
+    -------
+    UnitKey or None
     """
     if isinstance(obj, Pod):
         return group_of(obj)
@@ -174,6 +178,10 @@ def group_of(pod: Pod) -> UnitKey | None:
     Parameters
     ----------
     pod : Pod
+
+    Returns
+    -------
+    UnitKey or None
     """
     group, meta = pod.spec.scheduling_group, pod.metadata
     name = meta.annotations.get(GROUP_ANNOTATION, "") if group is None else group.pod_group_name

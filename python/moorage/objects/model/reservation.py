@@ -33,12 +33,25 @@ def wants_reservation(obj: Object) -> bool:
     Parameters
     ----------
     obj : Pod or Deployment
+
+    Returns
+    -------
+    bool
     """
     return any(obj.metadata.annotations.get(key) == "true" for key in _REQUIREMENTS)
 
 
 def deployment_of(pod: Pod) -> str:
-    """``namespace/name`` of the Deployment that controls a pod by a ReplicaSet; "" for other pods."""
+    """``namespace/name`` of the Deployment that controls a pod by a ReplicaSet; "" for other pods.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    str
+    """
     owner = pod.metadata.controller()
     name = owner.name.rpartition("-")[0] if owner is not None and owner.kind == "ReplicaSet" else ""
     return name and f"{pod.namespace}/{name}"
@@ -51,6 +64,10 @@ def placeholder_of(pod: Pod) -> str:
     Parameters
     ----------
     pod : Pod
+
+    Returns
+    -------
+    str
     """
     index = pod.metadata.annotations.get(RESERVATION_INDEX, "")
     if index:
@@ -62,12 +79,30 @@ def placeholder_of(pod: Pod) -> str:
 
 
 def is_placeholder(pod: Pod) -> bool:
-    """Whether a pod is a placeholder of a deleted pod."""
+    """Whether a pod is a placeholder of a deleted pod.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    bool
+    """
     return pod.metadata.annotations.get(PLACEHOLDER) == "true"
 
 
 def placeholder_key(pod: Pod) -> str:
-    """``namespace/name`` of the placeholder pod that a pod is or replaces; "" for others."""
+    """``namespace/name`` of the placeholder pod that a pod is or replaces; "" for others.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    str
+    """
     return pod.key if is_placeholder(pod) else pod.metadata.annotations.get(MATCHED_PLACEHOLDER, "")
 
 
@@ -84,6 +119,10 @@ def placeholder_pod(pod: Pod) -> Pod:
     ----------
     pod : Pod
         With a node; the placeholder occupies the same node.
+
+    Returns
+    -------
+    Pod
     """
     inherited = {key: value for key, value in pod.metadata.annotations.items() if key not in _NOT_INHERITED}
     return _as_placeholder(pod, inherited | {POD_STATE: "assumed", ASSUMED_NODE: pod.spec.node_name})
@@ -96,6 +135,10 @@ def reserved_pod(reservation: Reservation) -> Pod:
     ----------
     reservation : Reservation
         Its template has the requests of the placeholder.
+
+    Returns
+    -------
+    Pod
     """
     meta, spec = reservation.metadata, reservation.spec
     uid = meta.annotations.get(PLACEHOLDER_UID, "")
@@ -110,5 +153,9 @@ def occupies(reservation: Reservation) -> bool:
     Parameters
     ----------
     reservation : Reservation
+
+    Returns
+    -------
+    bool
     """
     return bool(reservation.spec.node_name) and reservation.status.phase not in _OVER

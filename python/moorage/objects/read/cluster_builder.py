@@ -70,6 +70,10 @@ def build_cluster(
     skipped : mapping, optional
         Number of objects that the reader left out, by kind.
 
+    Returns
+    -------
+    Cluster
+
     Raises
     ------
     InputError

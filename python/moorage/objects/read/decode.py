@@ -63,6 +63,10 @@ def is_known(kind: str, api_version: str) -> bool:
     kind : str
     api_version : str
         ``group/version``; the version is not checked.
+
+    Returns
+    -------
+    bool
     """
     groups = _GROUPS.get(kind)
     return groups is not None and (not api_version or api_version.rpartition("/")[0] in groups)
@@ -77,6 +81,10 @@ def decode_object(document: Document) -> Object:
     ----------
     document : dict or bytes
         The object as a JSON value, or its JSON text.
+
+    Returns
+    -------
+    Object
 
     Raises
     ------
@@ -100,6 +108,10 @@ def decode_kind(document: Document, kind: str) -> Object:
         As for `decode_object`.
     kind : str
         One for which `is_known` is true.
+
+    Returns
+    -------
+    Object
     """
     return decode(document, _KINDS[kind])
 
@@ -113,6 +125,10 @@ def decode(document: Document, type_: type[T]) -> T:
         The value as a JSON value, or its JSON text.
     type_ : type
         What to decode into.
+
+    Returns
+    -------
+    T
 
     Raises
     ------
@@ -128,7 +144,16 @@ def decode(document: Document, type_: type[T]) -> T:
 
 
 def is_json(document: object) -> TypeGuard[bytes | msgspec.Raw]:
-    """Whether a document is JSON text, not a decoded value."""
+    """Whether a document is JSON text, not a decoded value.
+
+    Parameters
+    ----------
+    document : object
+
+    Returns
+    -------
+    bool
+    """
     return isinstance(document, bytes | msgspec.Raw)
 
 

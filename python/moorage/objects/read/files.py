@@ -70,6 +70,10 @@ def has_suffix(name: str, suffixes: tuple[str, ...]) -> bool:
     name : str
     suffixes : tuple of str
         Each with its dot.
+
+    Returns
+    -------
+    bool
     """
     return name.removesuffix(".gz").endswith(suffixes)
 
@@ -81,6 +85,10 @@ def source_name(file: str) -> str:
     ----------
     file : str
         A path, or ``-``.
+
+    Returns
+    -------
+    str
     """
     return "stdin" if file == STDIN else shorten(file)
 

@@ -38,6 +38,10 @@ def load(*paths: str | Path) -> Cluster:
     *paths : str or Path
         Files and directories, read in this order; ``"-"`` is standard input.
 
+    Returns
+    -------
+    Cluster
+
     Raises
     ------
     InputError

@@ -60,6 +60,10 @@ def priority_classes(objects: Iterable[Object]) -> dict[str, PriorityClass]:
     ----------
     objects : iterable of Object
         Of any kinds.
+
+    Returns
+    -------
+    dict of str to PriorityClass
     """
     listed = {obj.name: obj for obj in objects if isinstance(obj, PriorityClass)}
     return BUILT_IN_CLASSES | listed
@@ -132,6 +136,10 @@ def default_namespace(obj: Object) -> str:
     Parameters
     ----------
     obj : Object
+
+    Returns
+    -------
+    str
     """
     return "" if obj.kind in CLUSTER_SCOPED else obj.namespace or "default"
 

@@ -49,6 +49,10 @@ def plain(value: Any) -> Any:
     ----------
     value : object
         A struct, a tuple of structs, or a JSON value.
+
+    Returns
+    -------
+    object
     """
     if isinstance(value, Struct):
         return {
@@ -119,6 +123,10 @@ def dump(objects: Iterable[Object], format: Literal["json", "yaml"] = "json") ->
         Written in this order.
     format : {"json", "yaml"}
         JSON: a single object as it is, otherwise a ``List`` with one item per line. YAML: one document each.
+
+    Returns
+    -------
+    str
     """
     return b"".join(_FORMATS[format](objects)).decode()
 
@@ -159,6 +167,7 @@ def write_cluster(path: str | Path, cluster: Cluster) -> None:
     path : str or Path
         As for `write`.
     cluster : Cluster
+        The objects of the cluster.
     """
     write(path, chain(cluster.namespaces, cluster.nodes, cluster.others, cluster.pods, cluster.finished))
 

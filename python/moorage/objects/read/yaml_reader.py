@@ -84,6 +84,10 @@ def is_text(plain: str) -> bool:
     Parameters
     ----------
     plain : str
+
+    Returns
+    -------
+    bool
     """
     try:
         return bool(resolve_plain(plain) == plain)

@@ -39,6 +39,10 @@ def disruption_status(budget: PodDisruptionBudget, cluster: Cluster) -> PodDisru
         Valid; a status that it has is not looked at.
     cluster : Cluster
         Its pods, those that have finished included, and its workloads among the `others`.
+
+    Returns
+    -------
+    PodDisruptionBudgetStatus
     """
     matcher = LabelSelectorMatcher(budget.spec.selector)
     pods = [
@@ -69,6 +73,10 @@ def with_statuses(cluster: Cluster) -> list[Object]:
     ----------
     cluster : Cluster
         Complete: workloads are expanded.
+
+    Returns
+    -------
+    list of Object
     """
     return [
         replace(obj, status=disruption_status(obj, cluster))

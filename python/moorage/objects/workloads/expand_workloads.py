@@ -135,6 +135,10 @@ def controller_reference(owner: Object) -> tuple[OwnerReference, ...]:
     ----------
     owner : Object
         The controller.
+
+    Returns
+    -------
+    tuple of OwnerReference
     """
     reference = OwnerReference(
         api_version=owner.api_version,
@@ -405,6 +409,10 @@ def daemon_tolerations(spec: PodSpec) -> tuple[Toleration, ...]:
     ----------
     spec : PodSpec
         The template's.
+
+    Returns
+    -------
+    tuple of Toleration
     """
     added = [Toleration(key=key, operator="Exists", effect="NoExecute") for key in (NOT_READY, UNREACHABLE)]
     keys = (*_PRESSURES, _NETWORK) if spec.host_network else _PRESSURES

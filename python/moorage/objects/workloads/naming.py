@@ -71,6 +71,10 @@ def generated_names(base: str, seed: str) -> Iterator[str]:
     ----------
     base : str
     seed : str
+
+    Returns
+    -------
+    iterator of str
     """
     number = _hash(seed.encode())
     while True:
@@ -92,6 +96,10 @@ class Names:
         Parameters
         ----------
         kind, namespace, name : str
+
+        Returns
+        -------
+        bool
         """
         entry = (kind, namespace, name)
         if entry in self._taken:
@@ -107,6 +115,10 @@ class Names:
         kind, namespace : str
         base : str
             As in ``generateName``.
+
+        Returns
+        -------
+        str
         """
         key = (kind, namespace, base[:_MAX_BASE])
         if key not in self._generated:

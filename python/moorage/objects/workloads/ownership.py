@@ -22,6 +22,10 @@ def is_active(pod: Pod) -> bool:
     Parameters
     ----------
     pod : Pod
+
+    Returns
+    -------
+    bool
     """
     return pod.status.phase not in FINISHED and pod.metadata.deletion_timestamp is None
 
@@ -35,6 +39,10 @@ def refers_to(reference: OwnerReference | None, obj: Object) -> bool:
     ----------
     reference : OwnerReference or None
     obj : Object
+
+    Returns
+    -------
+    bool
     """
     if reference is None or (reference.kind, reference.name) != (obj.kind, obj.name):
         return False
@@ -70,6 +78,10 @@ class PodIndex:
         ----------
         obj : Object
             The controller.
+
+        Returns
+        -------
+        list of Pod
         """
         pods = self._controlled.get((obj.namespace, obj.kind, obj.name), ())
         return [pod for pod in pods if refers_to(pod.metadata.controller(), obj)]
@@ -80,8 +92,13 @@ class PodIndex:
         Parameters
         ----------
         namespace : str
+            Namespace of the object.
         selector : LabelSelector or None
             None adopts no pods.
+
+        Returns
+        -------
+        list of Pod
         """
         if selector is None:
             return []
@@ -98,7 +115,12 @@ class PodIndex:
         Parameters
         ----------
         namespace : str
+            Namespace of the object.
         deployment : str
             Name of the Deployment.
+
+        Returns
+        -------
+        list of Pod
         """
         return self._hashed.get((namespace, f"{deployment}-"), [])

@@ -67,6 +67,10 @@ class GoTemplate:
         arguments : mapping
             The value of the dot.
 
+        Returns
+        -------
+        str
+
         Raises
         ------
         InputError
@@ -77,6 +81,15 @@ class GoTemplate:
 
 def parse(text: str, source: str) -> GoTemplate:
     """Parse a template.
+
+    Parameters
+    ----------
+    text : str
+    source : str
+
+    Returns
+    -------
+    GoTemplate
 
     Raises
     ------
@@ -317,7 +330,16 @@ class TemplateError(Exception):
 
 
 def show(value: Any) -> str:
-    """Format a value as Go does."""
+    """Format a value as Go does.
+
+    Parameters
+    ----------
+    value : object
+
+    Returns
+    -------
+    str
+    """
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
@@ -453,6 +475,15 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 
 def call(name: str, arguments: list[Any]) -> Any:
     """Call a function.
+
+    Parameters
+    ----------
+    name : str
+    arguments : list of object
+
+    Returns
+    -------
+    object
 
     Raises
     ------

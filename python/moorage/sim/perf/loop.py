@@ -116,6 +116,10 @@ class Run:
         count : int
             Number of objects that are made of it.
 
+        Returns
+        -------
+        ObjectTemplate
+
         Raises
         ------
         InputError
@@ -291,7 +295,16 @@ class Attempts(SchedulerRun):
         run.scheduler.handle.on_eviction.append(self._evicted)
 
     def next_batch(self, limit: int) -> tuple[int, bool]:
-        """Pop and try up to `limit` pods; returns the number of attempts, and whether any pod was popped."""
+        """Pop and try up to `limit` pods; returns the number of attempts, and whether any pod was popped.
+
+        Parameters
+        ----------
+        limit : int
+
+        Returns
+        -------
+        (int, bool)
+        """
         meter, began, measured = self.run.meter, self.run.timer(), 0
         self.placed, result = [], self.result
         for part in (result.placements, result.unschedulable, result.evicted, result.skipped):

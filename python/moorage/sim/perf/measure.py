@@ -71,6 +71,10 @@ class Meter:
     def open(self, window: Window) -> None:
         """Begin a window.
 
+        Parameters
+        ----------
+        window : Window
+
         Raises
         ------
         InputError

@@ -58,12 +58,17 @@ class ObjectTemplate:
 
         Parameters
         ----------
+        index : int
         kind : str, optional
             What it must be; by default what it says itself.
         namespace : str, optional
             Where it goes, if its kind has namespaces.
         name : str, optional
             What it is called, whatever the file says.
+
+        Returns
+        -------
+        Object
 
         Raises
         ------
@@ -95,8 +100,20 @@ class ObjectTemplate:
         return obj
 
     def pod(self, index: int, namespace: str) -> Pod:
-        """The pod of an index with the API server's defaults. It has no name and no UID if the template has
-        only ``generateName``."""
+        """The pod of an index with the API server's defaults.
+
+        It has no name and no UID if the template has only ``generateName``.
+
+        Parameters
+        ----------
+        index : int
+        namespace : str
+            Namespace of the object.
+
+        Returns
+        -------
+        Pod
+        """
         obj = self.make(index, "Pod", namespace)
         filled = default_object(obj, CLASSES, Names())
         assert isinstance(filled, Pod)
@@ -113,6 +130,14 @@ def _refuse_unbuilt(obj: Object) -> None:
 
 def read_template(path: Path) -> GoTemplate:
     """Read and parse a template file.
+
+    Parameters
+    ----------
+    path : Path
+
+    Returns
+    -------
+    GoTemplate
 
     Raises
     ------
@@ -131,6 +156,10 @@ def read_text(file: str, source: str) -> str:
         Path of the file.
     source : str
         Its name in errors.
+
+    Returns
+    -------
+    str
 
     Raises
     ------
@@ -152,6 +181,15 @@ def fold_case(value: Any, type_: Any) -> Any:
 
     scheduler_perf reads its files through encoding/json (sigs.k8s.io/yaml, UnmarshalStrict), and some of them
     count on its tolerance.
+
+    Parameters
+    ----------
+    value : object
+    type_ : object
+
+    Returns
+    -------
+    object
     """
     options = get_args(type_)
     if isinstance(value, list) and get_origin(type_) in (tuple, list):

@@ -36,8 +36,11 @@ class WorkloadFailedError(Exception):
 
 
 class Op(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """An operation. A field ``xParam`` contains the name of the workload's parameter, after a dollar sign,
-    that is the value of x."""
+    """An operation.
+
+    A field ``xParam`` contains the name of the workload's parameter, after a dollar sign, that is the value
+    of x.
+    """
 
     opcode: str
 
@@ -96,7 +99,17 @@ class TemplateOp(CountedOp, frozen=True, kw_only=True):
     template_params: dict[str, Any] = {}
 
     def template(self, run: Run, path: str) -> ObjectTemplate:
-        """A template file with the parameters of the operation."""
+        """A template file with the parameters of the operation.
+
+        Parameters
+        ----------
+        run : Run
+        path : str
+
+        Returns
+        -------
+        ObjectTemplate
+        """
         return run.template(path, self.template_params, self.count)
 
 

@@ -60,7 +60,16 @@ class PodRun:
             yield pod
 
     def is_fresh(self, pod: Pod) -> bool:
-        """Whether a pod of this run equals its template, so that it can be placed by the template."""
+        """Whether a pod of this run equals its template, so that it can be placed by the template.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        bool
+        """
         meta = pod.metadata
         return (
             pod.spec is self.template.spec
@@ -69,7 +78,16 @@ class PodRun:
         )
 
     def matches(self, labels: dict[str, str]) -> bool:
-        """Whether the pods have all these labels."""
+        """Whether the pods have all these labels.
+
+        Parameters
+        ----------
+        labels : dict of str to str
+
+        Returns
+        -------
+        bool
+        """
         return labels.items() <= self.template.metadata.labels.items()
 
     def count(self, *states: int) -> int:
@@ -84,6 +102,18 @@ class PodNames:
 
     def reserve(self, namespace: str, prefix: str, count: int, first: int | None = None) -> int:
         """Reserve `count` numbers, from `first` on for given names; returns the first one.
+
+        Parameters
+        ----------
+        namespace : str
+            Namespace of the object.
+        prefix : str
+        count : int
+        first : int, optional
+
+        Returns
+        -------
+        int
 
         Raises
         ------
@@ -112,10 +142,15 @@ def runs_of(
     count : int
         Number of pods.
     namespace : str
+        Namespace of the object.
     names : PodNames
         Reserves the numbers of the pods.
     signature : int, optional
         Number of consecutive pods with one value of the label ``signature``; 0: there is no such label.
+
+    Returns
+    -------
+    iterator of PodRun
 
     Raises
     ------
@@ -165,6 +200,10 @@ def run_of(pod: Pod, count: int, names: PodNames) -> PodRun:
         Number of pods.
     names : PodNames
         Reserves the numbers of the pods.
+
+    Returns
+    -------
+    PodRun
 
     Raises
     ------
@@ -227,12 +266,30 @@ def bound_volumes(
 
 
 def claim_name(index: int) -> str:
-    """The claim of pod number `index` of an operation."""
+    """The claim of pod number `index` of an operation.
+
+    Parameters
+    ----------
+    index : int
+
+    Returns
+    -------
+    str
+    """
     return f"pvc-{index}"
 
 
 def with_claims(runs: Iterable[PodRun]) -> Iterator[PodRun]:
-    """Replace the volumes of each pod by one claim of its own."""
+    """Replace the volumes of each pod by one claim of its own.
+
+    Parameters
+    ----------
+    runs : iterable of PodRun
+
+    Returns
+    -------
+    iterator of PodRun
+    """
     numbers = count_from(0)
     for run in runs:
         for at in range(len(run)):

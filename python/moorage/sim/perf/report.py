@@ -95,7 +95,19 @@ class WorkloadReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_report(workload: Workload, meter: Meter, status: str, **counts: Any) -> WorkloadReport:
-    """Make the report of a workload; `counts` are the fields that are not measured."""
+    """Make the report of a workload; `counts` are the fields that are not measured.
+
+    Parameters
+    ----------
+    workload : Workload
+    meter : Meter
+    status : str
+    **counts : object
+
+    Returns
+    -------
+    WorkloadReport
+    """
     per_second = meter.pods * 1e9 / meter.all_ns if meter.all_ns else None
     return WorkloadReport(
         case=workload.case,
@@ -153,5 +165,14 @@ COLUMNS: dict[str, Callable[[WorkloadReport], str]] = {
 
 
 def table(reports: Sequence[WorkloadReport]) -> list[list[str]]:
-    """The rows under the headings of `COLUMNS`, one per workload."""
+    """The rows under the headings of `COLUMNS`, one per workload.
+
+    Parameters
+    ----------
+    reports : sequence of WorkloadReport
+
+    Returns
+    -------
+    list of list of str
+    """
     return [[text(one) for text in COLUMNS.values()] for one in reports]

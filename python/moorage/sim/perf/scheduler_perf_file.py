@@ -85,7 +85,16 @@ class Workload:
         return f"{self.case}/{self.name}"
 
     def path(self, relative: str) -> Path:
-        """Resolve a path relative to the file."""
+        """Resolve a path relative to the file.
+
+        Parameters
+        ----------
+        relative : str
+
+        Returns
+        -------
+        Path
+        """
         return Path(self.source).parent / relative
 
 
@@ -98,6 +107,10 @@ def read_workloads(file: str, only: str = "") -> list[Workload]:
         Path of the YAML file.
     only : str, optional
         ``CASE`` or ``CASE/WORKLOAD``; what is left out is not checked beyond its shape.
+
+    Returns
+    -------
+    list of Workload
 
     Raises
     ------

@@ -57,11 +57,25 @@ class VirtualTime:
         self.at(start + interval, tick)
 
     def attempted(self, count: int) -> None:
-        """Advance the time by a number of attempts."""
+        """Advance the time by a number of attempts.
+
+        Parameters
+        ----------
+        count : int
+        """
         self.now += count / self.rate
 
     def attempts_until(self, when: Fraction | None) -> int:
-        """Number of attempts that begin before a time, at least 1 for a future time."""
+        """Number of attempts that begin before a time, at least 1 for a future time.
+
+        Parameters
+        ----------
+        when : Fraction or None
+
+        Returns
+        -------
+        int
+        """
         return FAR if when is None else math.ceil((when - self.now) * self.rate)
 
     def next_event(self) -> Fraction | None:

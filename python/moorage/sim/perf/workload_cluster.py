@@ -44,6 +44,14 @@ class SimulatedCluster:
     def create(self, obj: Object) -> Object:
         """Create an object that is not a pod; without a name it gets a generated one.
 
+        Parameters
+        ----------
+        obj : Object
+
+        Returns
+        -------
+        Object
+
         Raises
         ------
         InputError
@@ -56,6 +64,10 @@ class SimulatedCluster:
 
     def create_many(self, objects: Iterable[Object]) -> None:
         """Create objects with names and defaults.
+
+        Parameters
+        ----------
+        objects : iterable of Object
 
         Raises
         ------
@@ -71,12 +83,21 @@ class SimulatedCluster:
             self.store.create(obj)
 
     def delete(self, obj: Object) -> None:
-        """Delete an object that is not a pod."""
+        """Delete an object that is not a pod.
+
+        Parameters
+        ----------
+        obj : Object
+        """
         self.store.delete(type(obj), obj.name, obj.namespace)
         self.scheduler.sync()
 
     def update(self, obj: Object) -> None:
         """Replace an object that is not a pod.
+
+        Parameters
+        ----------
+        obj : Object
 
         Raises
         ------
@@ -89,7 +110,14 @@ class SimulatedCluster:
         self.scheduler.sync()
 
     def namespace(self, name: str, template: ObjectTemplate | None = None, index: int = 0) -> None:
-        """Create a namespace if it does not exist."""
+        """Create a namespace if it does not exist.
+
+        Parameters
+        ----------
+        name : str
+        template : ObjectTemplate, optional
+        index : int, optional
+        """
         try:
             self.store.get(Namespace, name)
         except NotFoundError:
@@ -100,7 +128,13 @@ class SimulatedCluster:
 
     def create_nodes(self, op: CreateNodes, template: ObjectTemplate | None) -> None:
         """Create the nodes of an operation, then apply its strategy in the order of their names: the
-        scheduler observes each node first without, then with its labels."""
+        scheduler observes each node first without, then with its labels.
+
+        Parameters
+        ----------
+        op : CreateNodes
+        template : ObjectTemplate or None
+        """
         made: list[Node] = []
         is_constant = template is None or not template.by_index
         for index in range(op.count):
@@ -126,7 +160,13 @@ class SimulatedCluster:
     # ---- pods ----------------------------------------------------------------------------------------------
 
     def delete_pod(self, run: PodRun, number: int) -> None:
-        """Delete a pod. A pod with finalizers stays on its node, terminating."""
+        """Delete a pod. A pod with finalizers stays on its node, terminating.
+
+        Parameters
+        ----------
+        run : PodRun
+        number : int
+        """
         try:
             deleted = self.store.delete(Pod, run.name(number), run.template.metadata.namespace)
         except NotFoundError:
@@ -137,6 +177,10 @@ class SimulatedCluster:
 
     def update_pod(self, pod: Pod) -> None:
         """Replace a pod, keeping its node.
+
+        Parameters
+        ----------
+        pod : Pod
 
         Raises
         ------

@@ -78,20 +78,39 @@ class AssumeCache(Generic[T]):
     # ---- events of the informer --------------------------------------------------------------------------
 
     def on_add(self, obj: T, is_in_initial_list: bool) -> None:
-        """Store an object, as `add`."""
+        """Store an object, as `add`.
+
+        Parameters
+        ----------
+        obj : T
+        is_in_initial_list : bool
+        """
         self.add(obj)
 
     def on_update(self, old: T, new: T) -> None:
-        """Store the new state of an object, as `add`."""
+        """Store the new state of an object, as `add`.
+
+        Parameters
+        ----------
+        old : T
+        new : T
+        """
         self.add(new)
 
     def on_delete(self, obj: T | DeletedFinalStateUnknown[T]) -> None:
-        """Remove an object and its assumed state."""
+        """Remove an object and its assumed state.
+
+        Parameters
+        ----------
+        obj : T or DeletedFinalStateUnknown
+        """
         self.remove(obj.key)
 
     def add(self, obj: T) -> None:
-        """Store an object of the informer and end its assumed state. Ignored if the stored state, assumed or
-        not, has the same or a higher resource version, or if a resource version is not a number.
+        """Store an object of the informer and end its assumed state.
+
+        Ignored if the stored state, assumed or not, has the same or a higher resource version, or if a
+        resource version is not a number.
 
         Parameters
         ----------
@@ -169,6 +188,10 @@ class AssumeCache(Generic[T]):
         ----------
         key : str
             ``namespace/name``, or the name without a namespace.
+
+        Returns
+        -------
+        T or None
         """
         with self._lock:
             return self._assumed.get(key, self._objects.get(key))
@@ -180,6 +203,10 @@ class AssumeCache(Generic[T]):
         ----------
         key : str
             ``namespace/name``, or the name without a namespace.
+
+        Returns
+        -------
+        T
 
         Raises
         ------
@@ -194,6 +221,10 @@ class AssumeCache(Generic[T]):
         ----------
         key : str
             ``namespace/name``, or the name without a namespace.
+
+        Returns
+        -------
+        T
 
         Raises
         ------
@@ -213,6 +244,10 @@ class AssumeCache(Generic[T]):
         ----------
         index_obj : Object
             Need not be in the cache.
+
+        Returns
+        -------
+        tuple of T or None
         """
         try:
             values = tuple(self._index_func(index_obj))
@@ -229,6 +264,10 @@ class AssumeCache(Generic[T]):
         ----------
         value : str
             An index value.
+
+        Returns
+        -------
+        tuple of T
         """
         with self._lock:
             found = self._objects.items_by_index(self._index_name, value)
@@ -290,11 +329,29 @@ class PVAssumeCache(AssumeCache[PersistentVolume]):
         super().__init__(informer, "v1.PersistentVolume", "storageclass", _by_class)
 
     def get_pv(self, name: str) -> PersistentVolume:
-        """The latest state of a volume; raises as `get`, and WrongTypeError."""
+        """The latest state of a volume; raises as `get`, and WrongTypeError.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        PersistentVolume
+        """
         return _of_type(PersistentVolume, self.description, self.get(name))
 
     def get_api_pv(self, name: str) -> PersistentVolume:
-        """The informer's state of a volume; raises as `get_pv`."""
+        """The informer's state of a volume; raises as `get_pv`.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        PersistentVolume
+        """
         return _of_type(PersistentVolume, self.description, self.get_api_obj(name))
 
     def list_pvs(self, class_name: str) -> tuple[PersistentVolume, ...]:
@@ -304,6 +361,10 @@ class PVAssumeCache(AssumeCache[PersistentVolume]):
         ----------
         class_name : str
             "" for volumes without a class.
+
+        Returns
+        -------
+        tuple of PersistentVolume
         """
         return self.list_value(class_name)
 
@@ -321,11 +382,29 @@ class PVCAssumeCache(AssumeCache[PersistentVolumeClaim]):
         super().__init__(informer, "v1.PersistentVolumeClaim", "namespace", by_namespace)
 
     def get_pvc(self, key: str) -> PersistentVolumeClaim:
-        """The latest state of a claim (``namespace/name``); raises as `get`, and WrongTypeError."""
+        """The latest state of a claim (``namespace/name``); raises as `get`, and WrongTypeError.
+
+        Parameters
+        ----------
+        key : str
+
+        Returns
+        -------
+        PersistentVolumeClaim
+        """
         return _of_type(PersistentVolumeClaim, self.description, self.get(key))
 
     def get_api_pvc(self, key: str) -> PersistentVolumeClaim:
-        """The informer's state of a claim; raises as `get_pvc`."""
+        """The informer's state of a claim; raises as `get_pvc`.
+
+        Parameters
+        ----------
+        key : str
+
+        Returns
+        -------
+        PersistentVolumeClaim
+        """
         return _of_type(PersistentVolumeClaim, self.description, self.get_api_obj(key))
 
 
@@ -335,6 +414,10 @@ def parse_int64(text: str) -> int:
     Parameters
     ----------
     text : str
+
+    Returns
+    -------
+    int
 
     Raises
     ------

@@ -70,6 +70,10 @@ def claim_class(claim: PersistentVolumeClaim) -> str:
     Parameters
     ----------
     claim : PersistentVolumeClaim
+
+    Returns
+    -------
+    str
     """
     annotated = claim.metadata.annotations.get(BETA_STORAGE_CLASS)
     return (claim.spec.storage_class_name or "") if annotated is None else annotated
@@ -81,6 +85,10 @@ def volume_class(volume: PersistentVolume) -> str:
     Parameters
     ----------
     volume : PersistentVolume
+
+    Returns
+    -------
+    str
     """
     return volume.metadata.annotations.get(BETA_STORAGE_CLASS, volume.spec.storage_class_name)
 
@@ -91,6 +99,10 @@ def requested_storage(claim: PersistentVolumeClaim) -> int:
     Parameters
     ----------
     claim : PersistentVolumeClaim
+
+    Returns
+    -------
+    int
     """
     return parse_bytes(claim.spec.resources.requests.get("storage", 0))
 
@@ -101,6 +113,10 @@ def storage_capacity(volume: PersistentVolume) -> int:
     Parameters
     ----------
     volume : PersistentVolume
+
+    Returns
+    -------
+    int
     """
     return parse_bytes(volume.spec.capacity.get("storage", 0))
 
@@ -113,6 +129,10 @@ def parse_bytes(quantity: QuantityLike) -> int:
     ----------
     quantity : str, int or float
         As in a manifest.
+
+    Returns
+    -------
+    int
     """
     return parse_value(quantity)
 
@@ -123,6 +143,10 @@ def is_fully_bound(claim: PersistentVolumeClaim) -> bool:
     Parameters
     ----------
     claim : PersistentVolumeClaim
+
+    Returns
+    -------
+    bool
     """
     return bool(claim.spec.volume_name) and BIND_COMPLETED in claim.metadata.annotations
 
@@ -135,6 +159,10 @@ def is_volume_bound_to_claim(volume: PersistentVolume, claim: PersistentVolumeCl
     ----------
     volume : PersistentVolume
     claim : PersistentVolumeClaim
+
+    Returns
+    -------
+    bool
     """
     reference = volume.spec.claim_ref
     if reference is None or (reference.name, reference.namespace) != (claim.name, claim.namespace):
@@ -171,6 +199,10 @@ def is_delay_binding_mode(claim: PersistentVolumeClaim, class_lister: ClassListe
     class_lister : ClassLister
         Storage classes by name.
 
+    Returns
+    -------
+    bool
+
     Raises
     ------
     VolumeError
@@ -195,6 +227,10 @@ def have_equal_modes(volume: PersistentVolume, claim: PersistentVolumeClaim) -> 
     ----------
     volume : PersistentVolume
     claim : PersistentVolumeClaim
+
+    Returns
+    -------
+    bool
     """
     return (volume.spec.volume_mode or FILESYSTEM) == (claim.spec.volume_mode or FILESYSTEM)
 
@@ -206,6 +242,10 @@ def has_access_modes(volume: PersistentVolume, claim: PersistentVolumeClaim) -> 
     ----------
     volume : PersistentVolume
     claim : PersistentVolumeClaim
+
+    Returns
+    -------
+    bool
     """
     return set(claim.spec.access_modes) <= set(volume.spec.access_modes)
 
@@ -214,6 +254,9 @@ def get_bind_volume_to_claim(
     volume: PersistentVolume, claim: PersistentVolumeClaim
 ) -> tuple[PersistentVolume, bool]:
     """The volume with its binding to a claim, and whether it differs from before.
+
+    A volume that the user bound beforehand, by name alone, gets the claim's UID, but is not marked as bound
+    by the controller.
 
     Parameters
     ----------
@@ -224,9 +267,6 @@ def get_bind_volume_to_claim(
     -------
     volume : PersistentVolume
     is_new : bool
-
-    A volume that the user bound beforehand, by name alone, gets the claim's UID, but is not marked as bound
-    by the controller.
     """
     was_bound = is_volume_bound_to_claim(volume, claim)
     reference, meta, bound = volume.spec.claim_ref, claim.metadata, volume
@@ -254,6 +294,10 @@ def with_annotations(obj: T, changes: dict[str, str]) -> T:
     obj : Object
     changes : dict of str to str
         Other annotations are unchanged.
+
+    Returns
+    -------
+    T
     """
     return replace(obj, metadata=replace(obj.metadata, annotations=obj.metadata.annotations | changes))
 
@@ -269,6 +313,10 @@ def reaches_node(volume: PersistentVolume, labels: dict[str, str]) -> bool:
     volume : PersistentVolume
     labels : dict of str to str
         The node's.
+
+    Returns
+    -------
+    bool
     """
     affinity = volume.spec.node_affinity
     if affinity is None or affinity.required is None:
@@ -284,6 +332,10 @@ def matches_labels(selector: NodeSelector, labels: dict[str, str]) -> bool:
     selector : NodeSelector
     labels : dict of str to str
         The node's.
+
+    Returns
+    -------
+    bool
     """
     return _matcher(selector).matches(Node(metadata=ObjectMeta(labels=labels)))
 
@@ -295,13 +347,19 @@ def _matcher(selector: NodeSelector) -> NodeSelectorMatcher:
 
 def allows_topology(terms: Sequence[TopologySelectorTerm], labels: dict[str, str]) -> bool:
     """Whether some term of a class's ``allowedTopologies`` matches a node's labels; without terms, every node
-    does. A term without expressions matches nothing.
+    does.
+
+    A term without expressions matches nothing.
 
     Parameters
     ----------
     terms : sequence of TopologySelectorTerm
     labels : dict of str to str
         The node's.
+
+    Returns
+    -------
+    bool
     """
     return not terms or any(
         bool(term.match_label_expressions)

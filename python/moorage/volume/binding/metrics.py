@@ -44,12 +44,26 @@ class OperationCounter(_Metric):
         self._values: dict[tuple[str, ...], int] = {}
 
     def inc(self, *labels: str) -> None:
-        """Increment the counter of these label values."""
+        """Increment the counter of these label values.
+
+        Parameters
+        ----------
+        *labels : str
+        """
         with self._lock:
             self._values[labels] = self._values.get(labels, 0) + 1
 
     def value(self, *labels: str) -> int:
-        """The counter of these label values."""
+        """The counter of these label values.
+
+        Parameters
+        ----------
+        *labels : str
+
+        Returns
+        -------
+        int
+        """
         return self._values.get(labels, 0)
 
     def collect(self) -> Iterator[Any]:
@@ -94,11 +108,29 @@ class OperationHistogram(_Metric):
             self._sums[labels] = self._sums.get(labels, 0.0) + value
 
     def sum(self, *labels: str) -> float:
-        """Sum of the observed values."""
+        """Sum of the observed values.
+
+        Parameters
+        ----------
+        *labels : str
+
+        Returns
+        -------
+        float
+        """
         return self._sums.get(labels, 0.0)
 
     def counts(self, *labels: str) -> tuple[int, ...]:
-        """Number of values in each bucket, not cumulative; the last bucket is unbounded."""
+        """Number of values in each bucket, not cumulative; the last bucket is unbounded.
+
+        Parameters
+        ----------
+        *labels : str
+
+        Returns
+        -------
+        tuple of int
+        """
         return tuple(self._counts.get(labels, [0] * (len(self.buckets) + 1)))
 
     def collect(self) -> Iterator[Any]:

@@ -25,7 +25,8 @@ class BindingInfo(NamedTuple):
 
 class DynamicProvision(NamedTuple):
     """A claim whose volume will be provisioned, and the storage capacity found for it, if it had to be
-    checked."""
+    checked.
+    """
 
     pvc: PersistentVolumeClaim
     node_capacity: CSIStorageCapacity | None = None
@@ -33,8 +34,10 @@ class DynamicProvision(NamedTuple):
 
 @dataclass(slots=True)
 class PodVolumes:
-    """Bindings and provisions of a pod on one node. None is "not decided", which cannot be bound; an empty
-    list is "nothing to do"."""
+    """Bindings and provisions of a pod on one node.
+
+    None is "not decided", which cannot be bound; an empty list is "nothing to do".
+    """
 
     static_bindings: list[BindingInfo] | None = None
     dynamic_provisions: list[DynamicProvision] | None = None
@@ -82,6 +85,10 @@ def claim_key(pod: Pod, volume: Volume) -> str | None:
     pod : Pod
     volume : Volume
         One of the pod's.
+
+    Returns
+    -------
+    str or None
     """
     if volume.persistent_volume_claim is not None:
         return f"{pod.namespace}/{volume.persistent_volume_claim.claim_name}"

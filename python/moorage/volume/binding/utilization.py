@@ -31,6 +31,10 @@ class Utilization:
         Parameters
         ----------
         volumes : PodVolumes
+
+        Returns
+        -------
+        int
         """
         scores = [self._of_class(requested, capacity) for requested, capacity in _sums(volumes).values()]
         if not scores:

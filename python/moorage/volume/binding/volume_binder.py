@@ -108,6 +108,10 @@ class VolumeSources:
             Where bindings are written.
         informers : InformerFactory
             The caller runs them.
+
+        Returns
+        -------
+        VolumeSources
         """
         return cls(
             client,
@@ -127,6 +131,10 @@ def listed_pods(lister: Lister[Pod]) -> RequirePod:
     Parameters
     ----------
     lister : Lister of Pod
+
+    Returns
+    -------
+    RequirePod
     """
 
     def require(pod: Pod) -> None:
@@ -212,6 +220,10 @@ class VolumeBinder:
         ----------
         pod : Pod
 
+        Returns
+        -------
+        PodVolumeClaims
+
         Raises
         ------
         VolumeError
@@ -285,12 +297,17 @@ class VolumeBinder:
         self, claims: Sequence[PersistentVolumeClaim], node: Node
     ) -> ObjectNotFoundError | bool:
         """Whether the volumes of bound claims are accessible from a node; the error if one does not exist.
+
         The first negative result is returned.
 
         Parameters
         ----------
         claims : sequence of PersistentVolumeClaim
         node : Node
+
+        Returns
+        -------
+        ObjectNotFoundError or bool
         """
         for claim in claims:
             try:
@@ -309,6 +326,10 @@ class VolumeBinder:
         ----------
         claims : PodVolumeClaims
         node : Node
+
+        Returns
+        -------
+        Unbound
 
         Raises
         ------
@@ -385,6 +406,7 @@ class VolumeBinder:
         ----------
         pod : Pod
         node_name : str
+            Name of the node.
         pod_volumes : PodVolumes
             As `find_pod_volumes` returned it. Afterwards it has the assumed objects, with empty lists for
             None.
@@ -445,8 +467,9 @@ class VolumeBinder:
     # ---- binding -------------------------------------------------------------------------------------------
 
     def begin(self, pod: Pod, pod_volumes: PodVolumes, node_name: str | None = None) -> RunningBinding:
-        """Write the assumed bindings, the volumes before the claims. The caller then calls `check` each
-        `POLL_INTERVAL`.
+        """Write the assumed bindings, the volumes before the claims.
+
+        The caller then calls `check` each `POLL_INTERVAL`.
 
         Parameters
         ----------
@@ -455,6 +478,10 @@ class VolumeBinder:
             As `assume_pod_volumes` left it. Afterwards it has the written objects.
         node_name : str, optional
             The node on which the pod will run; the one in its spec by default.
+
+        Returns
+        -------
+        RunningBinding
 
         Raises
         ------
@@ -486,6 +513,10 @@ class VolumeBinder:
         running : RunningBinding
             As returned by `begin`.
 
+        Returns
+        -------
+        bool
+
         Raises
         ------
         VolumeError
@@ -506,6 +537,10 @@ class VolumeBinder:
         Parameters
         ----------
         running : RunningBinding
+
+        Returns
+        -------
+        bool
 
         Raises
         ------
@@ -534,6 +569,10 @@ class VolumeBinder:
             As for `begin`.
         node_name : str, optional
             As for `begin`.
+
+        Returns
+        -------
+        generator
 
         Raises
         ------

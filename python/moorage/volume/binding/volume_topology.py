@@ -31,7 +31,17 @@ class VolumeTopology:
 
     @classmethod
     def of(cls, handle: FrameworkHandle) -> VolumeTopology:
-        """Make one for the nodes of a handle's cache."""
+        """Make one for the nodes of a handle's cache.
+
+        Parameters
+        ----------
+        handle : FrameworkHandle
+            Handle of the scheduler's framework.
+
+        Returns
+        -------
+        VolumeTopology
+        """
         return cls(handle.cache.state)
 
     def mask(self, volume: PersistentVolume) -> Mask | None:
@@ -83,6 +93,10 @@ def is_readable(term: NodeSelectorTerm) -> bool:
     Parameters
     ----------
     term : NodeSelectorTerm
+
+    Returns
+    -------
+    bool
     """
     if any(requirement_error(r.key, r.operator, r.values, node=True) for r in term.match_expressions):
         return False

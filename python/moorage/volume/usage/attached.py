@@ -96,6 +96,10 @@ class AttachedVolumes:
         ----------
         pod : Pod
 
+        Returns
+        -------
+        frozenset of CSIVolume
+
         Raises
         ------
         MissingClaimError
@@ -166,6 +170,10 @@ class AttachedVolumes:
         added : iterable of CSIVolume
             The volumes of one more pod.
 
+        Returns
+        -------
+        bool
+
         Raises
         ------
         VolumeError
@@ -185,6 +193,11 @@ class AttachedVolumes:
         Parameters
         ----------
         node_name : str
+            Name of the node.
+
+        Returns
+        -------
+        dict of str to int
         """
         node = self._nodes.get(node_name)
         return {

@@ -55,7 +55,17 @@ class VolumesInUse:
 
     @classmethod
     def of(cls, handle: FrameworkHandle) -> VolumesInUse:
-        """Make the one of a handle's cluster; plugins use it through `FrameworkHandle.shared`."""
+        """Make the one of a handle's cluster; plugins use it through `FrameworkHandle.shared`.
+
+        Parameters
+        ----------
+        handle : FrameworkHandle
+            Handle of the scheduler's framework.
+
+        Returns
+        -------
+        VolumesInUse
+        """
         return cls(handle.cache.state, handle.informers)
 
     def _clear(self) -> None:
@@ -145,11 +155,17 @@ def _has_equal_volumes(pod: Pod, other: Pod | None) -> bool:
 
 def disk_of(volume: Volume) -> Disk | None:
     """The identity of an inline volume that may be mounted only once, or once for writing; of RBD images, two
-    of one identity may have no monitor in common. None for all other volumes.
+    of one identity may have no monitor in common.
+
+    None for all other volumes.
 
     Parameters
     ----------
     volume : Volume
+
+    Returns
+    -------
+    Disk or None
     """
     disk: DiskVolumeSource | None
     if (disk := volume.gce_persistent_disk) is not None:

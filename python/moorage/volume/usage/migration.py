@@ -37,6 +37,10 @@ def migrated_driver(volume: Volume) -> str | None:
     Parameters
     ----------
     volume : Volume
+
+    Returns
+    -------
+    str or None
     """
     return inline_driver_and_handle(volume)[0] or None
 

@@ -84,7 +84,7 @@ class ObjectWriter:
 
         Returns
         -------
-        T
+        Object
         """
         if old == new:
             return old
@@ -260,7 +260,7 @@ def write(client: ObjectClient, old: T, new: T, subresource: str) -> T:
 
     Returns
     -------
-    T
+    Object
     """
     before, after = plain(old), plain(new)
     parts = (subresource,) if subresource else ("metadata", "spec")

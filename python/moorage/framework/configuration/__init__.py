@@ -1,8 +1,8 @@
 """``KubeSchedulerConfiguration`` (``kubescheduler.config.k8s.io/v1``) as kube-scheduler v1.36 reads it.
 
-`load_configuration` decodes strictly, sets defaults and validates. `build_profiles` lists, for a registry of
-plugins, the plugins of each extension point with weights and arguments; `effective` is the same as one JSON
-value. Errors have upstream's texts, and the stage in which upstream raises them.
+`load_configuration` decodes strictly, sets defaults and validates. `build_profiles` lists the plugins of each
+extension point with weights and arguments, for a registry of plugins; `effective` returns the effective
+configuration as a JSON value. Errors have upstream's messages, and the stage in which upstream raises them.
 """
 
 from moorage.errors import ConfigurationError as ConfigurationError

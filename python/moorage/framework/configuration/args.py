@@ -1,4 +1,4 @@
-"""The arguments of the in-tree plugins that take any (``kubescheduler.config.k8s.io/v1``, ``…Args``)."""
+"""The arguments of in-tree plugins (``kubescheduler.config.k8s.io/v1``, ``…Args``)."""
 
 from __future__ import annotations
 
@@ -32,17 +32,23 @@ class Args(Typed, kw_only=True):
 
 
 class DefaultPreemptionArgs(Args, kw_only=True):
+    """Arguments of DefaultPreemption: minimum number and percentage of candidate nodes."""
+
     min_candidate_nodes_percentage: Int32 | None = None
     min_candidate_nodes_absolute: Int32 | None = None
 
 
 class InterPodAffinityArgs(Args, kw_only=True):
+    """Arguments of InterPodAffinity."""
+
     always = ("ignore_preferred_terms_of_existing_pods",)
     hard_pod_affinity_weight: Int32 | None = None
     ignore_preferred_terms_of_existing_pods: bool = False
 
 
 class ResourceSpec(Part, kw_only=True):
+    """A resource and its weight in a score."""
+
     always = ("name",)
     name: str = ""
     weight: Int64 = 0
@@ -57,26 +63,36 @@ class UtilizationShapePoint(Part, kw_only=True):
 
 
 class RequestedToCapacityRatioParam(Part, kw_only=True):
+    """The piecewise linear function of the strategy RequestedToCapacityRatio."""
+
     shape: list[UtilizationShapePoint] | None = None
 
 
 class ScoringStrategy(Part, kw_only=True):
+    """The scoring strategy of NodeResourcesFit, with its resources."""
+
     type: ScoringStrategyType = ""
     resources: list[ResourceSpec] | None = None
     requested_to_capacity_ratio: RequestedToCapacityRatioParam | None = None
 
 
 class NodeResourcesFitArgs(Args, kw_only=True):
+    """Arguments of NodeResourcesFit."""
+
     ignored_resources: list[str] | None = None
     ignored_resource_groups: list[str] | None = None
     scoring_strategy: ScoringStrategy | None = None
 
 
 class NodeResourcesBalancedAllocationArgs(Args, kw_only=True):
+    """Arguments of NodeResourcesBalancedAllocation."""
+
     resources: list[ResourceSpec] | None = None
 
 
 class LabelSelectorRequirement(Part, kw_only=True):
+    """A requirement on a label (meta/v1)."""
+
     always = ("key", "operator")
     key: str = ""
     operator: LabelSelectorOperator = ""
@@ -84,11 +100,15 @@ class LabelSelectorRequirement(Part, kw_only=True):
 
 
 class LabelSelector(Part, kw_only=True):
+    """A label selector (meta/v1)."""
+
     match_labels: dict[str, str] | None = None
     match_expressions: list[LabelSelectorRequirement] | None = None
 
 
 class TopologySpreadConstraint(Part, kw_only=True):
+    """A topology spread constraint (core/v1)."""
+
     always = ("max_skew", "topology_key", "when_unsatisfiable")
     max_skew: Int32 = 0
     topology_key: str = ""
@@ -101,16 +121,22 @@ class TopologySpreadConstraint(Part, kw_only=True):
 
 
 class PodTopologySpreadArgs(Args, kw_only=True):
+    """Arguments of PodTopologySpread."""
+
     default_constraints: list[TopologySpreadConstraint] | None = None
     defaulting_type: PodTopologySpreadConstraintsDefaulting = ""
 
 
 class VolumeBindingArgs(Args, kw_only=True):
+    """Arguments of VolumeBinding; the timeout is in seconds."""
+
     bind_timeout_seconds: Int64 | None = None
     shape: list[UtilizationShapePoint] | None = None
 
 
 class NodeSelectorRequirement(Part, kw_only=True):
+    """A requirement on a label or field of a node (core/v1)."""
+
     always = ("key", "operator")
     key: str = ""
     operator: NodeSelectorOperator = ""
@@ -118,22 +144,30 @@ class NodeSelectorRequirement(Part, kw_only=True):
 
 
 class NodeSelectorTerm(Part, kw_only=True):
+    """Requirements of which a node must meet all (core/v1)."""
+
     match_expressions: list[NodeSelectorRequirement] | None = None
     match_fields: list[NodeSelectorRequirement] | None = None
 
 
 class NodeSelector(Part, kw_only=True):
+    """Terms of which a node must match one (core/v1)."""
+
     always = ("node_selector_terms",)
     node_selector_terms: list[NodeSelectorTerm] | None = None
 
 
 class PreferredSchedulingTerm(Part, kw_only=True):
+    """A node selector term with a weight (core/v1)."""
+
     always = ("weight", "preference")
     weight: Int32 = 0
     preference: NodeSelectorTerm = field(default_factory=NodeSelectorTerm)
 
 
 class NodeAffinity(Part, kw_only=True):
+    """Required and preferred node affinity (core/v1)."""
+
     required: NodeSelector | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
     preferred: list[PreferredSchedulingTerm] | None = field(
         default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
@@ -141,10 +175,14 @@ class NodeAffinity(Part, kw_only=True):
 
 
 class NodeAffinityArgs(Args, kw_only=True):
+    """Arguments of NodeAffinity."""
+
     added_affinity: NodeAffinity | None = None
 
 
 class DynamicResourcesArgs(Args, kw_only=True):
+    """Arguments of DynamicResources."""
+
     always = ("filter_timeout",)
     filter_timeout: Duration | None = None
     binding_timeout: Duration | None = None

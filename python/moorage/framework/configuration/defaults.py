@@ -23,10 +23,10 @@ def set_defaults(
     Parameters
     ----------
     configuration : KubeSchedulerConfiguration
-        As decoded.
-    in_tree : sequence
+        The decoded configuration.
+    in_tree : sequence of type
         The in-tree plugins, in the order of the default MultiPoint list.
-    gates : mapping
+    gates : mapping of str to bool
         All feature gates.
     """
     config = configuration
@@ -67,7 +67,7 @@ def _client_connection(connection: types.ClientConnectionConfiguration) -> None:
 
 
 def _profile(profile: types.KubeSchedulerProfile, in_tree: Sequence[type[Plugin]], gates: Gates) -> None:
-    """Merge the plugin sets with the defaults, and add arguments of all enabled plugins that have some."""
+    """Merge the plugin sets with the defaults, and add the arguments of enabled plugins."""
     defaults = [
         types.Plugin(name=plugin.name, weight=plugin.default_weight)
         for plugin in in_tree
@@ -89,11 +89,12 @@ def _profile(profile: types.KubeSchedulerProfile, in_tree: Sequence[type[Plugin]
 
 
 def default_args(name: str, gates: Gates) -> types.Typed | None:
-    """The default arguments of an in-tree plugin.
+    """Return the default arguments of an in-tree plugin.
 
     Parameters
     ----------
     name : str
+        Name of the plugin.
     gates : mapping of str to bool
         All feature gates.
 
@@ -110,10 +111,11 @@ def default_args(name: str, gates: Gates) -> types.Typed | None:
 
 
 def _merge(defaults: list[types.Plugin], custom: types.PluginSet) -> types.PluginSet:
-    """The default list without disabled plugins, then the custom plugins that replace none of it, in order.
+    """Merge a custom plugin set into the default list.
 
-    Of a plugin that is enabled twice the last replaces the default, and the first is appended, so that
-    building the profile raises an error.
+    Disabled plugins are removed; the custom plugins that replace no default follow in order. Of a plugin that
+    is enabled twice the last entry replaces the default and the first one is appended, so that building the
+    profile raises an error.
     """
     disabled = [types.Plugin(name=plugin.name) for plugin in custom.disabled or ()]
     off = {plugin.name for plugin in disabled}

@@ -1,4 +1,4 @@
-"""Durations as Go reads and prints them: ``1h30m``, ``1.5s``, ``300ms``; as numbers, nanoseconds."""
+"""Durations in Go's notation: ``1h30m``, ``1.5s``, ``300ms``; as numbers, nanoseconds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def parse_duration(text: str) -> int:
     Parameters
     ----------
     text : str
-        For instance ``1h30m``.
+        The duration, for example ``1h30m``.
 
     Returns
     -------
@@ -37,7 +37,7 @@ def parse_duration(text: str) -> int:
     Raises
     ------
     ValueError
-        With Go's text.
+        The text is malformed; the message is Go's.
     """
     invalid = ValueError(f"time: invalid duration {quote(text)}")
     negative = text.startswith("-")
@@ -66,7 +66,10 @@ def parse_duration(text: str) -> int:
 
 
 def _nanoseconds(whole: str, fraction: str, unit: int) -> int:
-    """Go counts the whole part in integers and the fraction in doubles; digits beyond 2^63 are dropped."""
+    """Convert to nanoseconds as Go does, with an integer whole part and a fraction in float64.
+
+    Digits beyond 2⁶³ are dropped.
+    """
     value = int(whole[:40]) * unit
     digits = fraction
     while digits and int(digits) >= _LIMIT:
@@ -96,11 +99,12 @@ def format_duration(seconds: float) -> str:
 
 
 def format_nanoseconds(nanoseconds: int) -> str:
-    """As `format_duration`, for a number of nanoseconds.
+    """Format nanoseconds as Go's ``time.Duration``; see `format_duration`.
 
     Parameters
     ----------
     nanoseconds : int
+        The duration.
 
     Returns
     -------
@@ -119,6 +123,6 @@ def format_nanoseconds(nanoseconds: int) -> str:
 
 
 def _decimal(amount: int, unit: int) -> str:
-    """`amount` in units of `unit`, a power of ten, without trailing zeros."""
+    """Format `amount` in units of `unit`, a power of ten, without trailing zeros."""
     whole, rest = divmod(amount, unit)
     return f"{whole}.{rest:0{len(str(unit)) - 1}}".rstrip("0") if rest else str(whole)

@@ -21,12 +21,13 @@ _BLOCK = re.compile(rb"^-----BEGIN ([^\n-]*)-----[ \t\r]*\n(.*?)^-----END \1----
 
 
 def tls_context(extender: Extender) -> ssl.SSLContext:
-    """The TLS context of connections to an extender.
+    """Return the TLS context of connections to an extender.
 
     Parameters
     ----------
     extender : Extender
-        With `enable_https` and without a certificate authority the certificate is not verified, as upstream.
+        Configuration of the extender. With `enable_https` and no certificate authority the certificate is not
+        verified, as upstream.
 
     Returns
     -------
@@ -35,7 +36,7 @@ def tls_context(extender: Extender) -> ssl.SSLContext:
     Raises
     ------
     ExtenderError
-        For files that cannot be read, and for data without certificates or key.
+        A file cannot be read, or contains no certificate or key.
     """
     config = extender.tls_config or ExtenderTLSConfig()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -68,7 +69,7 @@ def _read(path: str) -> bytes:
 
 
 def _blocks(data: bytes) -> list[str]:
-    """The types of the PEM blocks in data, such as ``CERTIFICATE``; text between blocks is ignored."""
+    """The types of the PEM blocks in data, such as ``CERTIFICATE``; other text is ignored."""
     found = []
     for kind, body in _BLOCK.findall(data):
         try:

@@ -1,7 +1,7 @@
-"""Every feature gate of kube-scheduler v1.36.2, and its effect in this version.
+"""The feature gates of kube-scheduler v1.36.2, and their effect in this version.
 
-The alpha and beta gates are those that ``kube-scheduler --help`` lists; of GA gates, which it does not list,
-those that the scheduler reads.
+Included are all alpha and beta gates, which ``kube-scheduler --help`` lists, and the GA gates that the
+scheduler reads.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class Gate:
     default : bool
         The default in v1.36.2.
     effect : Effect
-        Built: decisions depend on it. No effect: it is accepted, as no decision depends on it. Not built: any
-        value but the default is refused.
+        Built: decisions depend on the gate. No effect: the gate is accepted, because no decision depends on
+        it. Not built: any value but the default is refused.
     reason : str
-        Its effect, or why it has none.
+        The effect of the gate, or why it has none.
     is_locked : bool
-        Upstream, too, refuses any value but the default.
+        Whether upstream refuses any value but the default.
     """
 
     name: str
@@ -215,22 +215,23 @@ ALL = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 
 
 def feature_gates(changes: Mapping[str, bool] | None = None) -> dict[str, bool]:
-    """All feature gates.
+    """Return the values of all feature gates.
 
     Parameters
     ----------
     changes : mapping of str to bool, optional
-        Gates that differ from the defaults of v1.36; ``AllAlpha`` and ``AllBeta`` are possible.
+        Gates that differ from the defaults of v1.36; ``AllAlpha`` and ``AllBeta`` are accepted.
 
     Returns
     -------
     dict of str to bool
+        Value by gate.
 
     Raises
     ------
     ValueError
-        For a gate that is unknown or locked, or a value that is no boolean, with upstream's text; for a value
-        that is not built.
+        A gate is unknown or locked, or a value is not a boolean (with upstream's message); or a value is not
+        built.
     """
     gates = dict(DEFAULT_GATES)
     if not changes:
@@ -260,12 +261,12 @@ def _check(name: str, value: bool) -> None:
 
 
 def groups_pods(gates: Mapping[str, bool]) -> bool:
-    """Whether a gate for pod groups is on; else groups are ignored.
+    """Whether a gate for pod groups is on; otherwise groups are ignored.
 
     Parameters
     ----------
     gates : mapping of str to bool
-        Feature gates by name.
+        Value by feature gate.
 
     Returns
     -------
@@ -275,16 +276,17 @@ def groups_pods(gates: Mapping[str, bool]) -> bool:
 
 
 def pod_gates(gates: Mapping[str, bool]) -> PodGates:
-    """The gates that requests and tolerations of pods depend on, as the core takes them.
+    """Return the gates on which requests and tolerations of pods depend.
 
     Parameters
     ----------
     gates : mapping of str to bool
-        Feature gates by name.
+        Value by feature gate.
 
     Returns
     -------
     PodGates
+        The gates in the form of the core.
     """
     return PodGates(
         pod_level_resources=gates["PodLevelResources"],

@@ -1,8 +1,4 @@
-"""The texts of validation errors (apimachinery v0.36, ``util/validation/field`` and ``util/errors``).
-
-`path` is that of the field (``profiles[0].schedulerName``), `value` its value, and `detail` the explanation
-at the end of the text.
-"""
+"""Messages of validation errors (apimachinery v0.36, ``util/validation/field`` and ``util/errors``)."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ _HTML = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
 def quote(text: str) -> str:
-    """A string as Go's ``%q`` prints it.
+    """Quote a string as Go's ``%q``.
 
     Parameters
     ----------
@@ -38,11 +34,12 @@ def _escape(char: str) -> str:
 
 
 def go_json(value: Any) -> str:
-    """A value as Go's ``encoding/json`` writes it.
+    """Format a value as Go's ``encoding/json``.
 
     Parameters
     ----------
     value : object
+        A JSON value.
 
     Returns
     -------
@@ -52,13 +49,16 @@ def go_json(value: Any) -> str:
 
 
 def invalid(path: str, value: Any, detail: str) -> str:
-    """``Invalid value``: strings are quoted, other values are JSON.
+    """Return the message ``Invalid value``; strings are quoted, other values are JSON.
 
     Parameters
     ----------
     path : str
+        Path of the field, for example ``profiles[0].schedulerName``.
     value : object
+        Value of the field.
     detail : str
+        Explanation at the end of the message.
 
     Returns
     -------
@@ -68,13 +68,16 @@ def invalid(path: str, value: Any, detail: str) -> str:
 
 
 def unsupported(path: str, value: str, supported: Sequence[str]) -> str:
-    """``Unsupported value``, with the supported ones.
+    """Return the message ``Unsupported value`` with the supported values.
 
     Parameters
     ----------
     path : str
+        Path of the field.
     value : str
+        Value of the field.
     supported : sequence of str
+        The supported values.
 
     Returns
     -------
@@ -85,12 +88,14 @@ def unsupported(path: str, value: str, supported: Sequence[str]) -> str:
 
 
 def required(path: str, detail: str = "") -> str:
-    """``Required value``.
+    """Return the message ``Required value``.
 
     Parameters
     ----------
     path : str
+        Path of the field.
     detail : str, optional
+        Explanation at the end of the message.
 
     Returns
     -------
@@ -100,12 +105,14 @@ def required(path: str, detail: str = "") -> str:
 
 
 def forbidden(path: str, detail: str) -> str:
-    """``Forbidden``.
+    """Return the message ``Forbidden``.
 
     Parameters
     ----------
     path : str
+        Path of the field.
     detail : str
+        Explanation at the end of the message.
 
     Returns
     -------
@@ -115,12 +122,14 @@ def forbidden(path: str, detail: str) -> str:
 
 
 def duplicate(path: str, value: str) -> str:
-    """``Duplicate value``.
+    """Return the message ``Duplicate value``.
 
     Parameters
     ----------
     path : str
+        Path of the field.
     value : str
+        Value of the field.
 
     Returns
     -------
@@ -130,11 +139,12 @@ def duplicate(path: str, value: str) -> str:
 
 
 def aggregate(errors: Iterable[str]) -> str:
-    """Join the distinct errors to one text; "" for none.
+    """Join the distinct messages to one; "" for none.
 
     Parameters
     ----------
     errors : iterable of str
+        The messages.
 
     Returns
     -------

@@ -1,8 +1,8 @@
-"""JSON and structs as Go reads and writes them, with its error texts.
+"""Decodes and encodes structs from JSON as Go does, with Go's error messages.
 
-Structs are read as Kubernetes' strict decoder does (sigs.k8s.io/json, UnmarshalStrict): fields are told apart
-by case, unknown and duplicate fields are gathered, of the values with a wrong type the first is the error,
-and a malformed duration ends the reading.
+Structs are decoded as by the strict decoder of Kubernetes (sigs.k8s.io/json, UnmarshalStrict). Field names
+are case-sensitive. Unknown and duplicate fields are collected. Of several values with a wrong type the first
+is the error. A malformed duration ends the decoding.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ class GoType:
     Attributes
     ----------
     name : str
-        Its name in error texts.
+        Name in error messages.
     kind : str
-        How it is read.
+        How values are decoded.
     zero : object
         The zero value.
     pointer : bool
-        Whether it is a pointer; None is nil.
+        Whether the type is a pointer; None is nil.
     bits : int
-        Size of an integer.
+        Size of an integer type.
     item : GoType or None
         Element type of a list.
     struct : type or None
-        The struct class.
+        Class of a struct type.
     """
 
     name: str
@@ -108,11 +108,12 @@ def _annotated(base: type, meta: Meta, pointer: bool) -> GoType:
 
 @cache
 def go_fields(struct: type[Part]) -> dict[str, Field]:
-    """The fields of a struct by JSON name.
+    """Return the fields of a struct by JSON name.
 
     Parameters
     ----------
     struct : type of Part
+        Class of the struct.
 
     Returns
     -------
@@ -126,15 +127,17 @@ def go_fields(struct: type[Part]) -> dict[str, Field]:
 
 
 def write(part: Part) -> dict[str, Any]:
-    """The JSON value that Go writes for a struct.
+    """Return the JSON value that Go encodes for a struct.
 
     Parameters
     ----------
     part : Part
+        The struct.
 
     Returns
     -------
     dict
+        JSON object.
     """
     value = {}
     for one in go_fields(type(part)).values():
@@ -173,12 +176,12 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class DecodeError(Exception):
-    """A JSON text that is malformed, or a value of a wrong type; the text is Go's.
+    """A JSON text is malformed, or a value has a wrong type; the message is Go's.
 
     Attributes
     ----------
     path : str
-        The field, where the text does not have its name.
+        Path of the field, where the message does not name it.
     """
 
     def __init__(self, message: str, path: str = "") -> None:
@@ -187,7 +190,7 @@ class DecodeError(Exception):
 
 
 class JsonObject(dict[str, Any]):
-    """A JSON object with all members in order, also duplicate ones."""
+    """A JSON object with all members in order, duplicate ones included."""
 
     def __init__(self, members: list[tuple[str, Any]]) -> None:
         self.members = members
@@ -195,7 +198,7 @@ class JsonObject(dict[str, Any]):
 
 
 class JsonNumber(float):
-    """A JSON number that is not written as an integer, with its text."""
+    """A JSON number with a fraction or exponent, and its text."""
 
     text: str
 
@@ -206,15 +209,19 @@ class JsonNumber(float):
 
 
 def members(value: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-    """The members of an object in Go's order: maps of YAML are sorted when they are converted to JSON.
+    """Return the members of an object in Go's order.
+
+    Maps from YAML are sorted, as by the conversion to JSON.
 
     Parameters
     ----------
     value : mapping of str to object
+        The object.
 
     Returns
     -------
     iterable of (str, object)
+        Name and value of each member.
     """
     if isinstance(value, JsonObject):
         return value.members
@@ -222,11 +229,12 @@ def members(value: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
 
 
 def without_surrogates(text: str) -> str:
-    """A JSON string as Go reads it: an unpaired surrogate, as in ``"\\ud800"``, is U+FFFD.
+    """Decode a JSON string as Go: an unpaired surrogate such as ``"\ud800"`` becomes U+FFFD.
 
     Parameters
     ----------
     text : str
+        Content of the string.
 
     Returns
     -------
@@ -236,11 +244,12 @@ def without_surrogates(text: str) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """Go's name of the type of a JSON value.
+    """Return Go's name of the type of a JSON value.
 
     Parameters
     ----------
     value : object
+        A JSON value.
 
     Returns
     -------
@@ -269,7 +278,7 @@ def _number_text(value: float) -> str:
 
 
 class _Decoder:
-    """Decodes one value; with `folds`, names of fields match in any case."""
+    """Decodes one value; `folds` makes field names case-insensitive."""
 
     def __init__(self, folds: bool = False) -> None:
         self.folds = folds
@@ -396,12 +405,14 @@ class _Decoder:
 
 
 def decode(value: Any, struct: type[P]) -> tuple[P, list[str]]:
-    """Read a JSON value into a struct.
+    """Decode a JSON value into a struct.
 
     Parameters
     ----------
     value : object
+        A JSON value.
     struct : type of Part
+        Class of the struct.
 
     Returns
     -------
@@ -412,7 +423,7 @@ def decode(value: Any, struct: type[P]) -> tuple[P, list[str]]:
     Raises
     ------
     DecodeError
-        For a value of a wrong type.
+        A value has a wrong type.
     """
     decoder = _Decoder()
     part = _decoded(decoder, value, GoType(f"v1.{struct.__name__}", "struct", struct=struct))
@@ -420,19 +431,26 @@ def decode(value: Any, struct: type[P]) -> tuple[P, list[str]]:
 
 
 def decode_leniently(value: Any, type_: GoType) -> Any:
-    """Read a JSON value as Go's encoding/json: names of fields match in any case, unknown and duplicate ones
-    are ignored.
+    """Decode a JSON value as Go's encoding/json.
 
-    DecodeError for a value of a wrong type.
+    Field names are case-insensitive; unknown and duplicate fields are ignored.
 
     Parameters
     ----------
     value : object
+        A JSON value.
     type_ : GoType
+        The Go type to decode into.
 
     Returns
     -------
     object
+        The decoded value.
+
+    Raises
+    ------
+    DecodeError
+        A value has a wrong type.
     """
     return _decoded(_Decoder(folds=True), value, type_)
 
@@ -463,29 +481,43 @@ _DECODER = json.JSONDecoder(object_pairs_hook=JsonObject, parse_float=JsonNumber
 
 
 def parse(text: str) -> Any:
-    """The value of a JSON text (json.Unmarshal); DecodeError where it is malformed.
+    """Parse a JSON text (json.Unmarshal).
 
     Parameters
     ----------
     text : str
+        One JSON value.
 
     Returns
     -------
     object
+        The JSON value.
+
+    Raises
+    ------
+    DecodeError
+        The text is malformed.
     """
     return _parsed(_DECODER.decode, text, "unexpected end of JSON input")
 
 
 def parse_first(text: str) -> Any:
-    """The first value of a text (json.Decoder), whatever follows it; DecodeError where it is malformed.
+    """Parse the first JSON value of a text, whatever follows it (json.Decoder).
 
     Parameters
     ----------
     text : str
+        A text that starts with a JSON value.
 
     Returns
     -------
     object
+        The JSON value.
+
+    Raises
+    ------
+    DecodeError
+        The text is malformed.
     """
     text = text.lstrip(" \t\r\n")
     return _parsed(_DECODER.raw_decode, text, "unexpected EOF" if text else "EOF", 0)[0]
@@ -501,7 +533,7 @@ def _parsed(decode: Callable[..., Any], text: str, at_end: str, *arguments: int)
 
 
 def _syntax(error: Exception, at_end: str) -> str:
-    """Go's text for a syntax error; in lists, too, it is that for objects."""
+    """Go's message for a syntax error; in lists it is the one for objects, too."""
     if isinstance(error, RecursionError):
         return "exceeded max depth"
     if not isinstance(error, json.JSONDecodeError):

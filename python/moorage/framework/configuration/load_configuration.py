@@ -1,6 +1,6 @@
-"""From a text to a configuration: decoded, defaulted and validated.
+"""Reads a configuration: decodes it, sets defaults, and validates it.
 
-Decoding and its errors are those of apimachinery v0.36, ``runtime/serializer``.
+Decoding and its errors follow apimachinery v0.36, ``runtime/serializer``.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ def load_configuration(
     Parameters
     ----------
     source : str, path, bytes or mapping
-        A file's path (``"-"`` is standard input), a text as bytes (YAML, or JSON if it starts with a brace),
-        or a JSON value. Of several YAML documents the first counts.
+        Path of a file (``"-"`` is standard input), a text as bytes (YAML, or JSON if it starts with a brace),
+        or a JSON value. Of several YAML documents the first one is read.
     in_tree : sequence
         The in-tree plugins in the order of the default MultiPoint list (`moorage.plugins.registry.IN_TREE`).
     feature_gates : mapping, optional
-        Gate name to whether it is on, on top of the defaults of v1.36.
+        Value by gate, on top of the defaults of v1.36.
     name : str, optional
-        The name of the source in errors; its path by default.
+        Name of the source in errors; its path by default.
 
     Returns
     -------
     KubeSchedulerConfiguration
-        With upstream's defaults, and valid. `build_profiles` and `effective` take it with a registry.
+        A valid configuration with upstream's defaults, for `build_profiles` and `effective`.
 
     Raises
     ------
     ConfigurationError
-        Of stage load or validate, with upstream's text.
+        With stage load or validate and upstream's message.
     InputError
-        For a file that cannot be read, or an unknown feature gate.
+        A file cannot be read, or a feature gate is unknown.
     """
     with located(ValueError, path="featureGates"):
         gates = all_gates(feature_gates)
@@ -81,6 +81,8 @@ _KINDS = {struct.__name__: struct for struct in _STRUCTS}
 
 
 class _Header(Typed, kw_only=True):
+    """Kind and apiVersion of a JSON object."""
+
     pass
 
 
@@ -109,8 +111,10 @@ class _Kind(NamedTuple):
 
 
 def _read(source: str | Mapping[str, Any], gates: Mapping[str, bool]) -> KubeSchedulerConfiguration:
-    """Decode YAML or JSON text, or a JSON value. percentageOfPlacementsToScore, which v1.36 does not know, is
-    a field where its feature is on."""
+    """Decode YAML or JSON text, or a JSON value.
+
+    The field percentageOfPlacementsToScore, which v1.36 does not have, is accepted if its feature gate is on.
+    """
     value, strict = _parse(source) if isinstance(source, str) else (source, [])
     text = source if isinstance(source, str) else None
     obj, kind, more = _decode(value, text, _Kind("", "", ""))
@@ -141,7 +145,7 @@ def _strict(errors: list[str]) -> str:
 
 
 def _parse(text: str) -> tuple[Any, list[str]]:
-    """The JSON value of a text, and errors for duplicate keys; a text that starts with a brace is JSON."""
+    """The JSON value of a text and its duplicate keys; a text that starts with a brace is JSON."""
     if text.lstrip().startswith("{"):
         try:
             return parse(text), []
@@ -160,7 +164,7 @@ def _parse(text: str) -> tuple[Any, list[str]]:
 
 
 def _decode(value: Any, text: str | None, default: _Kind) -> tuple[Typed, _Kind, list[str]]:
-    """Decode an object by its kind; missing parts of the kind are those of `default`."""
+    """Decode an object by its kind; missing parts of the kind are taken from `default`."""
     kind = _with_defaults(_header(value), default)
     if not kind.kind or not kind.version:
         what = "apiVersion" if kind.kind else "Kind"
@@ -182,7 +186,7 @@ def _with_defaults(kind: _Kind, default: _Kind) -> _Kind:
 
 
 def _header(value: Any) -> _Kind:
-    """Kind and apiVersion, whose names match in any case, as those of no other field."""
+    """Kind and apiVersion; only these two field names are case-insensitive."""
     try:
         header: Typed = decode_leniently(value, _HEADER)
     except DecodeError as error:
@@ -200,7 +204,7 @@ def _group_version(text: str) -> tuple[str, str]:
 
 
 def _decode_args(plugin_config: PluginConfig) -> list[str]:
-    """Decode the arguments of a plugin that has an args struct, in place; returns the strict errors."""
+    """Decode the arguments of a plugin with an args struct, in place; returns the strict errors."""
     name = plugin_config.name
     if name not in ARGS:
         return []

@@ -55,18 +55,18 @@ class ProfilePlugins:
     Attributes
     ----------
     scheduler_name : str
+        Value of ``spec.schedulerName`` of the pods that use the profile.
     percentage_of_nodes_to_score : int or None
-        In percent; 0 is adaptive, None takes the scheduler's own.
-    plugins : dict
-        Extension point (as `POINTS` spells it) to the names of its plugins, in running order; every point has
-        an entry.
-    weights : dict
-        ``score`` and ``placementScore`` to the weight of each plugin, never 0. As upstream's, they also have
-        the plugins that MultiPoint enables and the point disables.
-    args : dict
-        Plugin name to its arguments after defaulting: an args struct for plugins that have one
-        (`moorage.framework.configuration.args`), the JSON value as given for others, no entry where there is
-        none. Of all plugins that take part at some point.
+        Percent; 0 is adaptive, None uses the setting of the scheduler.
+    plugins : dict of str to list of str
+        Names of the plugins by extension point (see `POINTS`), in running order; every point has an entry.
+    weights : dict of str to dict of str to int
+        Weight by plugin, never 0, for ``score`` and ``placementScore``. As upstream, plugins that MultiPoint
+        enables and the point disables are included.
+    args : dict of str to object
+        Arguments by plugin after defaulting, for all plugins that take part at some point: an args struct for
+        plugins that have one (`moorage.framework.configuration.args`), the unchanged JSON value for others.
+        Plugins without arguments have no entry.
     """
 
     scheduler_name: str
@@ -77,11 +77,11 @@ class ProfilePlugins:
 
 
 class _BuildError(Exception):
-    """Upstream's text, without the prefix for the profile."""
+    """An error with upstream's message, without the prefix for the profile."""
 
 
 def build_extenders(configuration: types.KubeSchedulerConfiguration) -> list[types.Extender]:
-    """The extenders of a configuration, with a timeout of 5 s where it is 0.
+    """Return the extenders of a configuration; a timeout of 0 becomes 5 s.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def build_extenders(configuration: types.KubeSchedulerConfiguration) -> list[typ
     Raises
     ------
     ConfigurationError
-        Of stage new, for certificates and keys that cannot be read, or a certificate authority beside
+        With stage new: a certificate or key cannot be read, or a certificate authority is combined with
         ``insecure``.
     """
     extenders = []
@@ -112,14 +112,14 @@ def build_extenders(configuration: types.KubeSchedulerConfiguration) -> list[typ
 def build_profiles(
     configuration: types.KubeSchedulerConfiguration, registry: Registry
 ) -> list[ProfilePlugins]:
-    """The plugins of each profile: their extension points, order, weights and arguments.
+    """Return the plugins of each profile: extension points, order, weights and arguments.
 
     Parameters
     ----------
     configuration : KubeSchedulerConfiguration
-        From `load_configuration`.
+        A result of `load_configuration`.
     registry : mapping
-        Plugin name to plugin or its class.
+        Plugin or plugin class by name.
 
     Returns
     -------
@@ -128,9 +128,9 @@ def build_profiles(
     Raises
     ------
     ConfigurationError
-        Of stage new, with upstream's text: for unknown plugins, plugins at points that they do not extend or
-        twice at one, none or two at queueSort, none at bind, two at placementGenerate, weights that overflow,
-        and arguments of NodeResourcesFit.
+        With stage new and upstream's message, for unknown plugins, plugins at points that they do not extend
+        or twice at one, none or two at queueSort, none at bind, two at placementGenerate, weights that
+        overflow, and arguments of NodeResourcesFit.
     """
     build_extenders(configuration)
     profiles = []
@@ -149,7 +149,7 @@ def build_profiles(
 
 
 def enabled_plugins(configuration: types.KubeSchedulerConfiguration) -> list[dict[str, Any]]:
-    """The plugins of each profile that a scheduler has to make before `build_profiles`.
+    """Return the plugins of each profile that a scheduler has to create before `build_profiles`.
 
     Parameters
     ----------
@@ -158,8 +158,8 @@ def enabled_plugins(configuration: types.KubeSchedulerConfiguration) -> list[dic
 
     Returns
     -------
-    list of dict
-        For each profile, the plugins that are enabled somewhere, with their arguments or None.
+    list of dict of str to object
+        For each profile, the plugins enabled at some point, with their arguments or None.
     """
     found = []
     for profile, args in zip(configuration.profiles or (), _all_args(configuration), strict=True):
@@ -171,7 +171,7 @@ def enabled_plugins(configuration: types.KubeSchedulerConfiguration) -> list[dic
 
 
 def _all_args(configuration: types.KubeSchedulerConfiguration) -> list[dict[str, Any]]:
-    """Arguments by plugin, for each profile; those of NodeResourcesFit ignore resources of extenders."""
+    """Arguments by plugin, for each profile; NodeResourcesFit ignores resources of extenders."""
     ignored = [
         resource.name
         for extender in configuration.extenders or ()
@@ -226,20 +226,21 @@ def _plugin_set(plugins: types.Plugins, point: str) -> types.PluginSet:
 def extension_error(
     plugin: Plugin | type[Plugin] | None, name: str, point: str, listed: Sequence[str]
 ) -> str:
-    """Why a plugin cannot be listed at an extension point (framework.go updatePluginList).
+    """Return why a plugin cannot be listed at an extension point (framework.go, updatePluginList).
 
     Parameters
     ----------
     plugin : Plugin, type of Plugin or None
-        None where there is none of this name.
+        The plugin; None if there is none of this name.
     name, point : str
+        Name of the plugin and of the extension point.
     listed : sequence of str
-        The names that the point has already.
+        Names of the plugins already listed at the point.
 
     Returns
     -------
     str
-        "" where it can.
+        "" if the plugin can be listed.
     """
     interface = f"{point[0].upper()}{point[1:]}Plugin"
     if plugin is None:
@@ -266,7 +267,7 @@ def _expanded(
     multi_point: Sequence[types.Plugin],
     registry: Registry,
 ) -> list[str]:
-    """The plugins of a point in order: those of both sets, those of MultiPoint, those of the point."""
+    """The plugins of a point in order: those of both sets, of MultiPoint, and of the point."""
     disabled = {plugin.name for plugin in plugins.disabled or ()}
     if "*" in disabled:
         return listed
@@ -298,9 +299,10 @@ def _check_lists(scheduler_name: str | None, lists: Mapping[str, Sequence[str]])
 
 
 def _weights(point: str, plugins: Sequence[types.Plugin], registry: Registry, what: str) -> dict[str, int]:
-    """The weights of the plugins that can score; of several the first counts, and 0 is 1.
+    """The weights of the plugins that can score.
 
-    The sum is checked as upstream, in wrapping 64-bit integers: a negative sum counts as an overflow.
+    Of several weights the first counts, and 0 counts as 1. As upstream, the sum is checked in wrapping 64-bit
+    integers, so that a negative sum is an overflow.
     """
     weights: dict[str, int] = {}
     total = 0
@@ -321,18 +323,19 @@ def _wrapped(value: int) -> int:
 
 
 def queue_sort_error(profile: str, sorter: tuple[str, object], first: tuple[str, object]) -> str:
-    """Why a profile cannot share the queue of the first one; "" where it can.
+    """Return why a profile cannot share the queue of the first profile; "" if it can.
 
     Parameters
     ----------
     profile : str
-        Scheduler name.
+        Scheduler name of the profile.
     sorter, first : (str, object)
-        Name and arguments of the QueueSort plugin, of this profile and of the first.
+        Name and arguments of the QueueSort plugin, of the profile and of the first one.
 
     Returns
     -------
     str
+        Upstream's message.
     """
     if sorter[0] != first[0]:
         text = f"different queue sort plugins for profile {quote(profile)}"
@@ -341,26 +344,27 @@ def queue_sort_error(profile: str, sorter: tuple[str, object], first: tuple[str,
 
 
 def effective(configuration: types.KubeSchedulerConfiguration, registry: Registry) -> dict[str, Any]:
-    """The effective configuration as a JSON value, in the form of the conformance vectors.
+    """Return the effective configuration as a JSON value, in the form of the conformance vectors.
 
-    Each profile has the plugins of every extension point in order, for ``score`` and ``placementScore`` with
-    weights, and the arguments of plugins that have an args struct.
+    Each profile lists the plugins of every extension point in order, for ``score`` and ``placementScore``
+    with weights, and the arguments of plugins that have an args struct.
 
     Parameters
     ----------
     configuration : KubeSchedulerConfiguration
-        From `load_configuration`.
+        A result of `load_configuration`.
     registry : mapping
-        As of `build_profiles`.
+        Plugin or plugin class by name.
 
     Returns
     -------
     dict
+        JSON object.
 
     Raises
     ------
     ConfigurationError
-        As `build_extenders` and `build_profiles`.
+        The extenders or profiles cannot be built; see `build_extenders` and `build_profiles`.
     """
     extenders = [write(extender) for extender in build_extenders(configuration)]
     profiles = build_profiles(configuration, registry)

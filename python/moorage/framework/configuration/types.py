@@ -1,7 +1,7 @@
-"""The structs of ``kubescheduler.config.k8s.io/v1``, as Go declares them.
+"""The structs of ``kubescheduler.config.k8s.io/v1``.
 
-An attribute that may be None is a pointer (or a list, which is a slice): absent and zero differ there. Type
-names of Go that error texts print stand in the `title` of an annotation. Durations are nanoseconds.
+An attribute that may be None is a pointer in Go, or a slice if it is a list; absent and zero differ for it.
+The `title` of an annotation is the Go type name that error messages print. Durations are nanoseconds.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ class Typed(Part, kw_only=True):
 
 
 class LeaderElectionConfiguration(Part, kw_only=True):
+    """Settings of leader election; decoded and validated, without effect here."""
+
     go_package = "v1alpha1"
     leader_elect: bool | None = None
     lease_duration: Duration = 0
@@ -51,6 +53,8 @@ class LeaderElectionConfiguration(Part, kw_only=True):
 
 
 class ClientConnectionConfiguration(Part, kw_only=True):
+    """Settings of the connection to the API server; decoded and validated, without effect here."""
+
     go_package = "v1alpha1"
     kubeconfig: str = ""
     accept_content_types: str = ""
@@ -60,17 +64,21 @@ class ClientConnectionConfiguration(Part, kw_only=True):
 
 
 class Plugin(Part, kw_only=True):
+    """A plugin's name and weight."""
+
     name: str = ""
     weight: Int32 | None = None
 
 
 class PluginSet(Part, kw_only=True):
+    """Plugins enabled and disabled at an extension point."""
+
     enabled: list[Plugin] | None = None
     disabled: list[Plugin] | None = None
 
 
 class Plugins(Part, kw_only=True):
-    """Plugin sets by extension point; the attributes are the snake_case names of the points."""
+    """Plugin sets by extension point; attributes are the snake_case names of the points."""
 
     pre_enqueue: PluginSet = field(default_factory=PluginSet)
     queue_sort: PluginSet = field(default_factory=PluginSet)
@@ -95,8 +103,8 @@ class PluginConfig(Part, kw_only=True):
     Attributes
     ----------
     args : Typed, JSON value or None
-        An args struct (`moorage.framework.configuration.args`) for a plugin that has one, the JSON value as
-        it stands for any other.
+        An args struct (`moorage.framework.configuration.args`) if the plugin has one, else the unchanged JSON
+        value.
     """
 
     name: str = ""
@@ -104,6 +112,8 @@ class PluginConfig(Part, kw_only=True):
 
 
 class KubeSchedulerProfile(Part, kw_only=True):
+    """A scheduling profile: its scheduler name, plugins and their arguments."""
+
     scheduler_name: str | None = None
     percentage_of_nodes_to_score: Int32 | None = None
     plugins: Plugins | None = None
@@ -111,12 +121,16 @@ class KubeSchedulerProfile(Part, kw_only=True):
 
 
 class ExtenderManagedResource(Part, kw_only=True):
+    """An extended resource that an extender manages."""
+
     always = ("name",)
     name: str = ""
     ignored_by_scheduler: bool = False
 
 
 class ExtenderTLSConfig(Part, kw_only=True):
+    """TLS settings of the connection to an extender."""
+
     insecure: bool = False
     server_name: str = ""
     cert_file: str = ""
@@ -128,7 +142,7 @@ class ExtenderTLSConfig(Part, kw_only=True):
 
 
 class Extender(Part, kw_only=True):
-    """An HTTP extender; a timeout of 0 is 5 s."""
+    """An HTTP extender; a timeout of 0 stands for 5 s."""
 
     always = ("url_prefix", "http_timeout")
     url_prefix: str = ""
@@ -146,7 +160,7 @@ class Extender(Part, kw_only=True):
 
 
 class KubeSchedulerConfiguration(Typed, kw_only=True):
-    """A scheduler's configuration, with upstream's defaults after `load_configuration`."""
+    """The configuration of a scheduler, with upstream's defaults after `load_configuration`."""
 
     embedded = dict.fromkeys(("enable_profiling", "enable_contention_profiling"), "DebuggingConfiguration")
     parallelism: Int32 | None = None

@@ -1,4 +1,4 @@
-"""Validation of a configuration (kube-scheduler v1.36, ``apis/config/validation``, with its texts)."""
+"""Validates a configuration (kube-scheduler v1.36, ``apis/config/validation``, with its messages)."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def validate(configuration: types.KubeSchedulerConfiguration, gates: Gates) -> s
     Returns
     -------
     str
-        All errors as one text, "" for none. Errors about removed plugins at several extension points, for
-        which upstream's order is that of a Go map, are in the order of the fields.
+        All errors as one message, "" for none. Errors about removed plugins at several extension points,
+        which upstream lists in the order of a Go map, are in the order of the fields.
     """
     return aggregate(_configuration(configuration, gates))
 
@@ -192,21 +192,22 @@ _MAX_CUSTOM_SCORE = 10
 def validate_args(args: types.Typed, path: str, gates: Gates) -> Errors:
     """Validate the arguments of a plugin.
 
-    Those of NodeResourcesFit are not validated here: upstream does that when it builds the plugin
+    Arguments of NodeResourcesFit are not validated here: upstream validates them when it builds the plugin
     (`validate_node_resources_fit`).
 
     Parameters
     ----------
     args : Typed
+        The args struct.
     path : str
-        The field that has the arguments.
+        Path of the field with the arguments.
     gates : mapping of str to bool
         All feature gates.
 
     Returns
     -------
     iterator of str
-        The errors.
+        The error messages.
     """
     match args:
         case plugin_args.DefaultPreemptionArgs():
@@ -346,15 +347,17 @@ def _dynamic_resources(args: plugin_args.DynamicResourcesArgs, path: str, gates:
 
 
 def validate_node_resources_fit(args: plugin_args.NodeResourcesFitArgs) -> Errors:
-    """Validate the arguments of NodeResourcesFit; the errors have paths within the arguments.
+    """Validate the arguments of NodeResourcesFit.
 
     Parameters
     ----------
     args : NodeResourcesFitArgs
+        The args struct.
 
     Returns
     -------
-    Errors
+    iterator of str
+        The error messages, with paths within the arguments.
     """
     for i, name in enumerate(args.ignored_resources or ()):
         yield from label_name_errors(name, f"ignoredResources[{i}]")
@@ -389,16 +392,19 @@ _FIELD_OPERATORS = ("In", "NotIn")
 
 
 def label_name_errors(name: str, path: str) -> list[str]:
-    """The errors of a name that is no label key, one for each reason.
+    """Return the errors of a label key.
 
     Parameters
     ----------
     name : str
+        The key.
     path : str
+        Path of the field.
 
     Returns
     -------
     list of str
+        One message for each reason; empty for a valid key.
     """
     return [
         invalid(path, name, reason)

@@ -1,7 +1,8 @@
-"""The extension points: a base class for each, with the methods that plugins implement.
+"""Base classes of plugins: one for each extension point (kube-scheduler v1.36, framework/interface.go).
 
-kube-scheduler v1.36, framework/interface.go. A plugin takes part at the points whose base classes it extends.
-Filter and Score have a vectorised form, which is used where a plugin has it.
+Methods receive `state`, the state of the scheduling cycle; `pod`, the pod that is being scheduled; and
+`node_info`, a node with its pods, or `node_name`. A plugin takes part at the extension points whose base
+classes it extends. Filter and Score have a vectorised form, which is used if a plugin implements it.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ BASES: dict[type[Plugin], str] = {}
 class Plugin:
     """A plugin: its name, default weight and arguments.
 
-    A class of plugins is its own factory.
+    A plugin class is its own factory.
 
     Parameters
     ----------
@@ -50,11 +51,11 @@ class Plugin:
     Attributes
     ----------
     extension_points : tuple of str
-        From the base classes; a class may name them itself.
+        Names of the extension points; derived from the base classes, or set by the class.
     in_core : bool
-        The core does the work of this plugin, for many pods at once.
+        Whether the core does the work of this plugin, for many pods at once.
     feature_gate : str
-        The gate that enables the plugin by default; "" where it always is.
+        The gate that enables the plugin by default; "" if it is always enabled.
     """
 
     name: ClassVar[str] = ""
@@ -77,7 +78,7 @@ class Plugin:
         Parameters
         ----------
         point : str, optional
-            The extension point, as a configuration names it, whose base class this is.
+            Name in a configuration of the extension point whose base class this is.
         """
         super().__init_subclass__(**rest)
         if point:
@@ -89,39 +90,26 @@ class Plugin:
         )
 
     def another(self) -> Self:
-        """A plugin of the same class and arguments, without a handle."""
+        """Return a plugin of the same class and arguments, without a handle."""
         return type(self)(self.args)
 
     def required_handle(self) -> FrameworkHandle:
-        """The handle of a plugin that works for a scheduler.
-
-        Returns
-        -------
-        FrameworkHandle
-
-        Raises
-        ------
-        RuntimeError
-            The plugin belongs to no scheduler.
-        """
+        """Return the handle; RuntimeError if the plugin belongs to no scheduler."""
         if self.handle is None:
             raise RuntimeError(f'plugin "{self.name}" is not part of a scheduler')
         return self.handle
 
     def close(self) -> None:
-        """Called when the framework is closed."""
-
-
-# ---- the queue ---------------------------------------------------------------------------------------------
+        """Release resources when the framework is closed."""
 
 
 class QueuedPod(Protocol):
-    """A pod in the queue.
+    """A pod in the scheduling queue.
 
     Attributes
     ----------
     timestamp : float
-        Seconds; the time of its entry into the queue.
+        Time in seconds at which the pod entered the queue.
     """
 
     @property
@@ -132,10 +120,13 @@ class QueuedPod(Protocol):
 
 
 class EnqueueExtensions(Plugin):
-    """A plugin that registers events. One that rejects pods without it is registered for `ANY_EVENT`."""
+    """A plugin that registers cluster events.
+
+    A plugin that rejects pods and does not extend this class is registered for `ANY_EVENT`.
+    """
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """The events that may make a pod schedulable that this plugin has rejected.
+        """Return the events that may make a pod schedulable that this plugin has rejected.
 
         Returns
         -------
@@ -145,14 +136,15 @@ class EnqueueExtensions(Plugin):
 
 
 class SignPlugin(Plugin):
-    """A plugin that signs pods: those with equal signatures get equal answers, so that one search can serve
-    several (opportunistic batching, KEP-5598). A pod is signed where every plugin at PreFilter, Filter,
-    PreScore and Score signs it.
+    """A plugin that signs pods (opportunistic batching, KEP-5598).
+
+    Pods with equal signatures get equal results, so that one search serves several of them. A pod is signed
+    if every plugin at PreFilter, Filter, PreScore and Score signs it.
 
     Attributes
     ----------
     can_sign : bool
-        False where `sign_pod` refuses all pods.
+        False if `sign_pod` refuses all pods.
     """
 
     @property
@@ -160,7 +152,7 @@ class SignPlugin(Plugin):
         return True
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any] | Status | None:
-        """The parts of a pod that this plugin's answers depend on.
+        """Return the parts of a pod on which this plugin's results depend.
 
         Parameters
         ----------
@@ -169,19 +161,22 @@ class SignPlugin(Plugin):
         Returns
         -------
         mapping of str to object, None or Status
-            Parts by name, of what JSON can hold; None where there are none. A Status that is no Success
-            refuses to sign, for example where answers depend on the places of other pods.
+            Parts by name, as values that JSON can represent; None if there are none. A Status other than
+            Success refuses to sign, for example where results depend on the nodes of other pods.
         """
         raise NotImplementedError
 
 
 class PreEnqueuePlugin(Plugin, point="preEnqueue"):
+    """A plugin that can keep pods out of the active queue."""
+
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Decide whether a pod enters the active queue.
 
         Parameters
         ----------
         pod : Pod
+            The pod to enqueue.
 
         Returns
         -------
@@ -192,8 +187,10 @@ class PreEnqueuePlugin(Plugin, point="preEnqueue"):
 
 
 class QueueSortPlugin(Plugin, point="queueSort"):
+    """The plugin that orders the active queue."""
+
     def less(self, a: QueuedPod, b: QueuedPod) -> bool:
-        """Order two queued pods.
+        """Compare two queued pods.
 
         Parameters
         ----------
@@ -202,12 +199,9 @@ class QueueSortPlugin(Plugin, point="queueSort"):
         Returns
         -------
         bool
-            True where `a` is tried before `b`.
+            Whether `a` is scheduled before `b`.
         """
         raise NotImplementedError
-
-
-# ---- filtering ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,20 +211,20 @@ class PreFilterResult:
     node_names: frozenset[str] | None = None
 
     def all_nodes(self) -> bool:
-        """Whether no node is left out."""
+        """Whether all nodes are searched."""
         return self.node_names is None
 
     def merge(self, other: PreFilterResult | None) -> PreFilterResult | None:
-        """The nodes in both results.
+        """Return the nodes that are in both results.
 
         Parameters
         ----------
         other : PreFilterResult or None
+            Another result; None stands for all nodes.
 
         Returns
         -------
         PreFilterResult or None
-            None for all nodes.
         """
         if other is None or other.node_names is None:
             return None if self.node_names is None else self
@@ -240,7 +234,7 @@ class PreFilterResult:
 
 
 class PreFilterExtensions(Protocol):
-    """Updates what PreFilter has computed when a pod is added to or removed from a node in a dry run."""
+    """Updates the state of PreFilter when a dry run adds a pod to a node or removes one."""
 
     def add_pod(
         self, state: CycleState, pod: Pod, pod_to_add: Pod, node_info: AnyNodeInfo
@@ -252,8 +246,10 @@ class PreFilterExtensions(Protocol):
 
 
 class PreFilterPlugin(Plugin, point="preFilter"):
+    """A plugin that examines a pod before nodes are filtered."""
+
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> PreFilterResult | Status | None:
-        """Look at a pod and all nodes once per cycle.
+        """Examine a pod and all nodes, once per cycle.
 
         Parameters
         ----------
@@ -265,27 +261,22 @@ class PreFilterPlugin(Plugin, point="preFilter"):
         Returns
         -------
         PreFilterResult, Status or None
-            The only nodes to search; Skip, to pass Filter over; or a rejection, which holds for all nodes.
+            The only nodes to search; Skip, which skips Filter; or a rejection on all nodes.
         """
         raise NotImplementedError
 
     def pre_filter_extensions(self) -> PreFilterExtensions | None:
-        """The extensions of a plugin whose Filter depends on what PreFilter has seen of other pods.
-
-        Returns
-        -------
-        PreFilterExtensions or None
-        """
+        """Return the extensions of a plugin whose Filter depends on other pods, else None."""
         return None
 
 
 class FilterPlugin(Plugin, point="filter"):
-    """Extend `filter`, or `filter_all`.
+    """A plugin that filters nodes; it implements `filter` or `filter_all`.
 
     Attributes
     ----------
     filter_reason : str
-        The reason of nodes that `filter_all` rejects without a status of its own.
+        Reason of nodes that `filter_all` rejects without a status of its own.
     """
 
     filter_reason: ClassVar[str] = ""
@@ -302,31 +293,31 @@ class FilterPlugin(Plugin, point="filter"):
         Returns
         -------
         Status or None
-            None where the pod fits; a rejection; any other status fails the cycle.
+            None if the pod fits; a rejection; any other status fails the cycle.
         """
         answer = self.filter_all(state, pod, InfoNodes([node_info]))
         found = read_answers(self.name, answer, 1, self.verdict)
         return found.statuses[int(found.numbers[0])]
 
     def filter_all(self, state: CycleState, pod: Pod, nodes: NodesView) -> npt.ArrayLike | Answers:
-        """Check a pod against several nodes: a block of those of a search.
+        """Check a pod against several nodes of a search.
 
         Parameters
         ----------
         state : CycleState
         pod : Pod
         nodes : NodesView
-            n nodes.
+            A block of n nodes.
 
         Returns
         -------
         (n,) array of bool or int, or Answers
-            True where the pod fits; or `Code` values, 0 for Success; or places in a list of statuses.
+            True where the pod fits; or `Code` values, 0 for Success; or indices in a list of statuses.
         """
         raise NotImplementedError
 
     def verdict(self, code: int) -> Status | None:
-        """The status of a code from `filter_all`.
+        """Return the status of a code returned by `filter_all`.
 
         Parameters
         ----------
@@ -350,7 +341,7 @@ class NominatingInfo:
     nominated_node_name : str
         The new node; "" removes the nomination.
     noop : bool
-        No change: the node of the pod's own status stays.
+        Whether the nomination is unchanged: the node of the pod's own status.
     """
 
     nominated_node_name: str = ""
@@ -361,34 +352,35 @@ PostFilterResult = NominatingInfo
 
 
 class PostFilterPlugin(Plugin, point="postFilter"):
+    """A plugin that is called if no node fits, for example to preempt pods."""
+
     def post_filter(
         self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
     ) -> tuple[PostFilterResult | None, Status | None]:
-        """Called where no node fits.
+        """Try to make a pod schedulable that no node fits.
 
         Parameters
         ----------
         state : CycleState
         pod : Pod
         statuses : mapping of str to Status
-            Every node that was looked at, in that order.
+            Status by node, of every node that was examined, in that order.
 
         Returns
         -------
         PostFilterResult or None
-            What becomes of the pod's nomination.
+            The change of the pod's nomination.
         Status or None
-            Success where the pod may be scheduled later for what was done; Unschedulable where nothing helps.
+            Success if the pod may become schedulable by what was done; Unschedulable if nothing helps.
         """
         raise NotImplementedError
 
 
-# ---- scoring -----------------------------------------------------------------------------------------------
-
-
 class PreScorePlugin(Plugin, point="preScore"):
+    """A plugin that examines the feasible nodes before they are scored."""
+
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
-        """Look at all feasible nodes once per cycle.
+        """Examine all feasible nodes, once per cycle.
 
         Parameters
         ----------
@@ -399,13 +391,13 @@ class PreScorePlugin(Plugin, point="preScore"):
         Returns
         -------
         Status or None
-            Skip passes Score over; anything else but Success is an error.
+            Skip skips Score; anything else but Success is an error.
         """
         raise NotImplementedError
 
 
 class ScorePlugin(Plugin, point="score"):
-    """Extend `score`, or `score_all`."""
+    """A plugin that scores nodes; it implements `score` or `score_all`."""
 
     def score(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> int | Status:
         """Score one node.
@@ -419,7 +411,7 @@ class ScorePlugin(Plugin, point="score"):
         Returns
         -------
         int or Status
-            0 to 100, or any integer where `normalize_score` is extended; a Status fails the cycle.
+            0 to 100, or any integer if `normalize_score` is implemented; a Status fails the cycle.
         """
         return int(np.asarray(self.score_all(state, pod, InfoNodes([node_info])))[0])
 
@@ -442,7 +434,7 @@ class ScorePlugin(Plugin, point="score"):
     def normalize_score(
         self, state: CycleState, pod: Pod, scores: npt.NDArray[np.int64]
     ) -> npt.ArrayLike | Status:
-        """Bring the scores of all feasible nodes to 0 to 100.
+        """Map the scores of all feasible nodes to 0 to 100.
 
         Parameters
         ----------
@@ -453,27 +445,24 @@ class ScorePlugin(Plugin, point="score"):
         Returns
         -------
         (n,) array of int, or Status
-            A Status fails the cycle.
+            Scores from 0 to 100; a Status fails the cycle.
         """
         return scores
 
 
-# ---- binding -----------------------------------------------------------------------------------------------
-
-
 class ReservePlugin(Plugin, point="reserve"):
-    """A plugin with state of its own about pods on their way to a node.
+    """A plugin with state of its own about pods between their decision and their binding.
 
     Attributes
     ----------
     unreserves_in_order : bool
-        `unreserve` is called in the order of `reserve` among plugins that set this, after all others.
+        Call `unreserve` in the order of `reserve` among plugins that set this, after all others.
     """
 
     unreserves_in_order: ClassVar[bool] = False
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Called when the pod has been assumed on the node.
+        """Reserve resources for a pod that has been assumed on a node.
 
         Parameters
         ----------
@@ -489,7 +478,7 @@ class ReservePlugin(Plugin, point="reserve"):
         return None
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Called when the pod will not be bound after all, also where `reserve` failed or was not reached.
+        """Release the resources of a pod that will not be bound, even if `reserve` failed or was not called.
 
         Parameters
         ----------
@@ -500,10 +489,12 @@ class ReservePlugin(Plugin, point="reserve"):
 
 
 class PermitPlugin(Plugin, point="permit"):
+    """A plugin that can delay or prevent the binding of a pod."""
+
     def permit(
         self, state: CycleState, pod: Pod, node_name: str
     ) -> tuple[Status | None, float] | Status | None:
-        """Let the pod be bound, reject it, or let it wait.
+        """Allow the binding of a pod, reject it, or make it wait.
 
         Parameters
         ----------
@@ -514,27 +505,29 @@ class PermitPlugin(Plugin, point="permit"):
         Returns
         -------
         Status or None
-            Wait lets the pod wait, until `WaitingPod.allow` or `WaitingPod.reject`.
+            Wait makes the pod wait until `WaitingPod.allow` or `WaitingPod.reject`.
         float
-            Seconds to wait at most, 900 by default and at most.
+            Seconds to wait, 900 by default and at most.
         """
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
 class PreBindPreFlightResult:
-    """What PreBindPreFlight returns with its status.
+    """The result of PreBindPreFlight beside its status.
 
     Attributes
     ----------
     allow_parallel : bool
-        PreBind may run at the same time as that of its neighbours in the profile.
+        Whether PreBind may run at the same time as that of its neighbours in the profile.
     """
 
     allow_parallel: bool = False
 
 
 class PreBindPlugin(Plugin, point="preBind"):
+    """A plugin that prepares the binding of a pod."""
+
     def pre_bind_pre_flight(
         self, state: CycleState, pod: Pod, node_name: str
     ) -> tuple[PreBindPreFlightResult | None, Status | None] | Status | None:
@@ -548,14 +541,13 @@ class PreBindPlugin(Plugin, point="preBind"):
 
         Returns
         -------
-        PreBindPreFlightResult or None
         Status or None
-            Skip where `pre_bind` has nothing to do for the pod; any code but that and Success is an Error.
+            Skip if `pre_bind` has nothing to do for the pod; any code but that and Success is an Error.
         """
         return None
 
     def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | StatusSteps | None:
-        """Prepare the binding of a pod, for instance by binding its volumes.
+        """Prepare the binding of a pod, for example by binding its volumes.
 
         Parameters
         ----------
@@ -566,14 +558,16 @@ class PreBindPlugin(Plugin, point="preBind"):
         Returns
         -------
         Status, None or generator
-            A generator yields the seconds until its next step, and returns the status. Meanwhile other pods
-            are scheduled, without a thread for each pod that waits. It is closed where it is not needed any
-            more.
+            A generator yields the seconds until its next step, and returns the status. Other pods are
+            scheduled between the steps, without a thread for each waiting pod. The generator is closed if it
+            is no longer needed.
         """
         raise NotImplementedError
 
 
 class BindPlugin(Plugin, point="bind"):
+    """A plugin that binds pods."""
+
     def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Bind a pod.
 
@@ -592,8 +586,10 @@ class BindPlugin(Plugin, point="bind"):
 
 
 class PostBindPlugin(Plugin, point="postBind"):
+    """A plugin that is notified of bound pods."""
+
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Called when a pod is bound.
+        """Handle the binding of a pod.
 
         Parameters
         ----------
@@ -602,9 +598,6 @@ class PostBindPlugin(Plugin, point="postBind"):
         node_name : str
         """
         raise NotImplementedError
-
-
-# ---- pod groups --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -624,16 +617,16 @@ class Placement:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assignments:
-    """The nodes that the pods of a group would have in a placement.
+    """The nodes that the pods of a group would get in a placement.
 
     Attributes
     ----------
     pods : sequence of Pod
         The pods to place.
     rows : (pods,) int32 array
-        The row of the node of each pod, -1 for none.
+        Row of the node of each pod, -1 for none.
     scheduled : int
-        The number of pods of the group that have a node already.
+        Number of pods of the group that have a node already.
     """
 
     placement: Placement
@@ -643,23 +636,25 @@ class Assignments:
 
     @property
     def placed(self) -> int:
-        """How many of the pods have a row."""
+        """Number of pods with a row."""
         return int(np.count_nonzero(self.rows >= 0))
 
 
 class PlacementGeneratePlugin(Plugin, point="placementGenerate"):
+    """A plugin that proposes placements for a pod group."""
+
     def generate_placements(
         self, group: PodGroup, scheduled: Sequence[Pod], parent: Placement
     ) -> Sequence[Placement]:
-        """The placements to try for a pod group. An exception fails the group.
+        """Return the placements to try for a pod group; an exception fails the group.
 
         Parameters
         ----------
         group : PodGroup
         scheduled : sequence of Pod
-            The pods of the group that have a node.
+            Pods of the group that have a node.
         parent : Placement
-            All nodes.
+            The placement of all nodes.
 
         Returns
         -------
@@ -670,6 +665,8 @@ class PlacementGeneratePlugin(Plugin, point="placementGenerate"):
 
 
 class PlacementScorePlugin(Plugin, point="placementScore"):
+    """A plugin that scores the placements that a pod group fits."""
+
     def score_placement(self, group: PodGroup, assignments: Assignments) -> int:
         """Score a placement that the group fits.
 
@@ -677,17 +674,17 @@ class PlacementScorePlugin(Plugin, point="placementScore"):
         ----------
         group : PodGroup
         assignments : Assignments
-            The pods and their nodes, which do not hold them yet.
+            The pods and their nodes, to which they have not been added yet.
 
         Returns
         -------
         int
-            0 to 100, or any integer where `normalize_placement_scores` is extended.
+            0 to 100, or any integer if `normalize_placement_scores` is implemented.
         """
         raise NotImplementedError
 
     def normalize_placement_scores(self, scores: npt.NDArray[np.int64]) -> npt.ArrayLike:
-        """Bring the scores of all placements that the group fits to 0 to 100.
+        """Map the scores of all placements that the group fits to 0 to 100.
 
         Parameters
         ----------
@@ -696,5 +693,6 @@ class PlacementScorePlugin(Plugin, point="placementScore"):
         Returns
         -------
         (n,) array of int
+            Scores from 0 to 100.
         """
         return scores

@@ -1,4 +1,4 @@
-"""Profiles of a configuration: makes the plugins, and lists them at their extension points."""
+"""Creates the plugins of a configuration and lists them by extension point."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ def make_profiles(
     registry: Registry,
     handles: Sequence[FrameworkHandle | None] = (),
 ) -> list[Profile]:
-    """Make the profiles of a configuration, each with plugins of its own.
+    """Create the profiles of a configuration, each with plugins of its own.
 
     Parameters
     ----------
     configuration : KubeSchedulerConfiguration
         The scheduler's configuration.
     registry : Registry
-        In-tree plugins and others; plugins are made in its order.
+        Factories of in-tree and other plugins; plugins are created in its order.
     handles : sequence of FrameworkHandle or None, optional
-        The handle of the plugins of each profile.
+        Handle of the plugins of each profile.
 
     Returns
     -------
@@ -39,7 +39,7 @@ def make_profiles(
     Raises
     ------
     ConfigurationError
-        Of stage new, with the texts of kube-scheduler v1.36 (runtime/framework.go NewFramework).
+        With stage new and the messages of kube-scheduler v1.36 (runtime/framework.go, NewFramework).
     """
     named = profile_plugins.enabled_plugins(configuration)
     all_of = zip(configuration.profiles or (), named, handles or [None] * len(named), strict=True)
@@ -52,7 +52,7 @@ def make_profiles(
 def _make(
     registry: Registry, args: Mapping[str, Any], scheduler_name: str, handle: FrameworkHandle | None
 ) -> dict[str, Plugin]:
-    """The plugins that a profile needs, by the names that they are registered under."""
+    """The plugins that a profile needs, by registered name."""
     made = {}
     for name, factory in registry.items():
         if name not in args:
@@ -83,21 +83,24 @@ def _profile(plugins: profile_plugins.ProfilePlugins, made: Mapping[str, Plugin]
 
 
 def check_profiles(profiles: Sequence[Profile]) -> list[Profile]:
-    """Check that profiles can share a scheduler: different names, and one way to sort the queue.
+    """Check that profiles can share a scheduler.
+
+    Their scheduler names must differ, and their QueueSort plugins must be equal.
 
     Parameters
     ----------
     profiles : sequence of Profile
+        The profiles.
 
     Returns
     -------
     list of Profile
-        The same.
+        The profiles, unchanged.
 
     Raises
     ------
     InputError
-        With upstream's text (kube-scheduler v1.36, profile/profile.go).
+        With upstream's message (kube-scheduler v1.36, profile/profile.go).
     """
     if not profiles:
         raise InputError("at least one profile is required")
@@ -118,6 +121,6 @@ def check_profiles(profiles: Sequence[Profile]) -> list[Profile]:
 
 
 def _sorter(profile: Profile) -> tuple[str, object]:
-    """The names of the QueueSort plugins of a profile, of which there should be one, and their arguments."""
+    """The names of a profile's QueueSort plugins, of which there must be one, and their arguments."""
     plugins = profile.at(QueueSortPlugin)
     return " ".join(plugin.name for plugin in plugins), [plugin.args for plugin in plugins]

@@ -1,4 +1,4 @@
-"""Base classes of in-tree plugins: those with kernels in the core, and those that few pods need."""
+"""Base classes of in-tree plugins: plugins with kernels in the core, and plugins that few pods need."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class NativePlugin(Plugin):
-    """A plugin whose verdicts and scores are kernels of the compiled core.
+    """A plugin whose verdicts and scores are computed by kernels of the compiled core.
 
-    Its PreFilter and PreScore read nothing but `CycleState.shape`, `CycleState.terms` and the node that the
-    pod is pinned to: the framework keeps the answers with the terms.
+    Its PreFilter and PreScore read only `CycleState.shape`, `CycleState.terms` and the node to which the pod
+    is pinned, so that the framework can cache their results with the terms.
 
     Attributes
     ----------
     reason_texts : tuple of str
-        Upstream's texts for the reason bits of a verdict, from the lowest bit.
+        Upstream's messages for the reason bits of a verdict, from the lowest bit.
     missing_state_text : mapping of type to str
-        `FilterPlugin` or `ScorePlugin` to the begin of upstream's error where the plugin is not enabled at
+        `FilterPlugin` or `ScorePlugin` to the start of upstream's error for a plugin that is not enabled at
         PreFilter or PreScore.
     """
 
@@ -46,7 +46,7 @@ class NativePlugin(Plugin):
     missing_state_text: ClassVar[Mapping[type[Plugin], str]] = {}
 
     def plan_arguments(self, state: ClusterState) -> dict[str, Any]:
-        """The keyword arguments of `moorage._core.decide.plan.Plan` that come from this plugin's arguments.
+        """Return keyword arguments of `moorage._core.decide.plan.Plan` for the plugin's arguments.
 
         Parameters
         ----------
@@ -60,14 +60,14 @@ class NativePlugin(Plugin):
         return {}
 
     def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
-        """Upstream's texts for the reason bits of a verdict.
+        """Return upstream's messages for the reason bits of a verdict.
 
         Parameters
         ----------
         bits : int
-            As the kernel sets them.
+            Reason bits as set by the kernel.
         shape : Shape
-            The shape of the rejected pod.
+            Requests and constraints of the rejected pod.
 
         Returns
         -------
@@ -88,7 +88,7 @@ class NativePlugin(Plugin):
         return self._kernels().score(self, state, node_info)
 
     def shape_of(self, pod: Pod) -> Shape:
-        """The shape of a pod, for queueing hints.
+        """Return the shape of a pod, for queueing hints.
 
         Parameters
         ----------
@@ -102,7 +102,7 @@ class NativePlugin(Plugin):
         return classes.shape_of(classes.intern(pod))
 
     def normalized_scores(self, state: CycleState, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-        """The normalized scores of the feasible nodes.
+        """Return the normalized scores of the feasible nodes.
 
         Parameters
         ----------
@@ -114,7 +114,7 @@ class NativePlugin(Plugin):
         Returns
         -------
         (n,) int64 array
-            0 to 100.
+            Scores from 0 to 100.
         """
         return self._kernels().search.scores(self.name, rows, *state.target)[1]
 
@@ -132,16 +132,16 @@ class NativePlugin(Plugin):
 
 
 class InTreePlugin(NativePlugin, interface.EnqueueExtensions, interface.SignPlugin):
-    """A plugin of the tree with kernels: it registers events, and signs pods."""
+    """An in-tree plugin with kernels, which registers cluster events and signs pods."""
 
 
 class CorePostFilter(interface.PostFilterPlugin):
-    """A PostFilter plugin that is not called for pods that it certainly cannot help.
+    """A PostFilter plugin that is not called for pods for which it certainly has no effect.
 
     Attributes
     ----------
     reason_against : str
-        In a pod group cycle: why the plugin evicts no pod; "" where it may.
+        In a pod group cycle, why the plugin evicts no pod; "" where it may.
     """
 
     in_core = True
@@ -153,9 +153,9 @@ class CorePostFilter(interface.PostFilterPlugin):
         Parameters
         ----------
         shape : Shape
-            The shape of a pod without nomination.
+            Requests and constraints of a pod without nomination.
         potential : int
-            The number of nodes that reject it, but not as UnschedulableAndUnresolvable.
+            Number of nodes that reject the pod with a code other than UnschedulableAndUnresolvable.
 
         Returns
         -------
@@ -165,26 +165,27 @@ class CorePostFilter(interface.PostFilterPlugin):
         raise NotImplementedError
 
     def futile_message(self, shape: Shape, nodes: int, potential: int) -> tuple[str, bool]:
-        """The outcome of `post_filter` where `may_preempt` is False.
+        """Return the outcome of `post_filter` where `may_preempt` is False.
 
         Parameters
         ----------
         shape : Shape
             Requests and constraints of the pod's class.
         nodes, potential : int
-            The number of all nodes, and of those as of `may_preempt`.
+            Number of all nodes, and of those that reject the pod with a code other than
+            UnschedulableAndUnresolvable.
 
         Returns
         -------
-        str
-            The reason of its status.
-        bool
-            Whether it ends a nomination.
+        reason : str
+            Reason of the status.
+        clears_nomination : bool
+            Whether the nomination of the pod is removed.
         """
         raise NotImplementedError
 
     def failure(self, state: CycleState) -> Status | None:
-        """The Error that `post_filter` returns whatever the statuses of nodes are; None for none.
+        """Return the Error that `post_filter` returns for any statuses of the nodes.
 
         Parameters
         ----------
@@ -194,6 +195,7 @@ class CorePostFilter(interface.PostFilterPlugin):
         Returns
         -------
         Status or None
+            None where it depends on the statuses.
         """
         return None
 
@@ -202,29 +204,36 @@ class Lister(Protocol[T_co]):
     """The lister of an informer."""
 
     def get(self, name: str) -> T_co:
-        """The object of this key; NotFoundError of the store where there is none.
+        """Return the object with a key.
 
         Parameters
         ----------
         name : str
+            ``namespace/name``, or the name of a cluster-scoped object.
 
         Returns
         -------
-        T_co
+        Object
+            The latest state known to the informer.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such object.
         """
 
     def list(self) -> Sequence[T_co]:
-        """All objects."""
+        """Return all objects."""
 
 
 class VolumePlugin(
     interface.PreFilterPlugin, interface.FilterPlugin, interface.EnqueueExtensions, interface.SignPlugin
 ):
-    """A plugin that decides about pods with volumes only.
+    """A plugin that applies only to pods with volumes.
 
-    In a profile it is idle: it is `in_core`, and stands for Skip without a call. Pods with volumes are
-    scheduled by the profile `Profile.with_volumes`, where a copy (`enabled`) decides in Python. Queueing
-    hints and signatures are those of the idle one.
+    In a profile it is idle: it is `in_core`, and counts as Skip without a call. Pods with volumes are
+    scheduled by `Profile.with_volumes`, in which a copy (`enabled`) decides in Python. Queueing hints and
+    signatures are those of the idle plugin.
     """
 
     in_core = True
@@ -233,17 +242,20 @@ class VolumePlugin(
         return volumes(pod)
 
     def enabled(self) -> Self:
-        """A copy of the same arguments that decides in Python."""
+        """Return a copy with the same arguments that decides in Python."""
         out = self.another()
         out.in_core = False
         return out
 
     def skips(self, method: str) -> bool:
-        """Whether the plugin answers Skip for each pod without volumes; else Filter passes, and scores are 0.
+        """Whether the plugin returns Skip for every pod without volumes.
+
+        Where it does not, Filter passes, and scores are 0.
 
         Parameters
         ----------
         method : {"pre_filter", "pre_score"}
+            The extension point.
 
         Returns
         -------
@@ -252,15 +264,16 @@ class VolumePlugin(
         return True
 
     def fits_everywhere(self, state: CycleState, pod: Pod, nodes: NodesView) -> bool:
-        """Whether Filter passes on each of some nodes, whatever pods they hold.
+        """Whether Filter passes on every given node, for any pods on them.
 
         Parameters
         ----------
         state : CycleState
-            After PreFilter.
+            State of the cycle after PreFilter.
         pod : Pod
             The pod that is being scheduled.
         nodes : NodesView
+            The nodes.
 
         Returns
         -------
@@ -270,24 +283,26 @@ class VolumePlugin(
         return False
 
     def lister(self, kind: type[T]) -> Lister[T]:
-        """The lister of a kind of objects.
+        """Return the lister of a kind of objects.
 
         Parameters
         ----------
-        kind : type of T
+        kind : type
+            Class of the objects.
 
         Returns
         -------
-        Lister of T
+        Lister
+            Lister of the informer.
         """
         lister: Lister[T] = self.required_handle().informers.lister(kind)
         return lister
 
 
 class UnitPlugin(Plugin):
-    """A plugin that decides about pods of groups only: at Permit, where a pod of a group is scheduled alone.
+    """A plugin that applies only to pods of pod groups, at Permit.
 
-    All other pods are scheduled in the core.
+    Permit runs where a pod of a group is scheduled alone. All other pods are scheduled in the core.
     """
 
     in_core = True
@@ -296,10 +311,10 @@ class UnitPlugin(Plugin):
 class UnbuiltPlugin(
     interface.PreFilterPlugin, interface.FilterPlugin, interface.EnqueueExtensions, interface.SignPlugin
 ):
-    """A plugin whose decisions this version leaves out.
+    """A plugin whose decisions are not implemented in this version.
 
-    It has upstream's name, place, weight and arguments, and answers Skip, as upstream's does for a pod that
-    does not use the feature.
+    It has upstream's name, position, weight and arguments, and returns Skip, as upstream does for pods that
+    do not use the feature.
     """
 
     in_core = True
@@ -315,12 +330,14 @@ class UnbuiltPlugin(
 
 
 def always_skips(plugin: Plugin, method: str) -> bool:
-    """Whether a plugin answers Skip for every pod.
+    """Whether a plugin returns Skip for every pod.
 
     Parameters
     ----------
     plugin : Plugin
+        The plugin.
     method : {"pre_filter", "pre_score"}
+        The extension point.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Plugins in C, or in what can make C functions and structs: see moorage/plugin.h in `include_dir()`."""
+"""Plugins behind the C interface of moorage/plugin.h, which is in `include_dir()`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ SYMBOL = "moorage_plugin"
 
 
 class LoadedPlugin(NativePlugin):
-    """A plugin behind the C ABI. Each one has a class of its own, which extends Filter, Score or both.
+    """A plugin behind the C interface.
+
+    Each plugin has a class of its own, which extends FilterPlugin, ScorePlugin or both.
 
     Attributes
     ----------
     external : NativeExternal
-        What a plan calls.
+        The object that a plan calls.
     """
 
     external: NativeExternal
@@ -35,19 +37,19 @@ class LoadedPlugin(NativePlugin):
 
 
 def include_dir() -> Path:
-    """The directory that a C compiler is to search for ``moorage/plugin.h``."""
+    """Return the include directory with ``moorage/plugin.h``."""
     return Path(__file__).parents[2] / "include"
 
 
 def load_native_plugin(path: str | PathLike[str], symbol: str = SYMBOL) -> Plugin:
-    """The plugin in a shared library.
+    """Load the plugin in a shared library.
 
     Parameters
     ----------
     path : path
-        Of the library. One plugin belongs to one scheduler: load it again for another.
+        Path of the library. A plugin belongs to one scheduler; load it again for another one.
     symbol : str
-        The global ``struct moorage_plugin`` in it.
+        Name of the global ``struct moorage_plugin``.
 
     Returns
     -------
@@ -56,7 +58,7 @@ def load_native_plugin(path: str | PathLike[str], symbol: str = SYMBOL) -> Plugi
     Raises
     ------
     InputError
-        No such path or file, or it is no shared library, or has no plugin of this ABI at the symbol.
+        There is no such file, it is not a shared library, or it has no plugin of this ABI at the symbol.
     """
     source = printable(str(path) or "''")
     try:
@@ -79,12 +81,13 @@ def load_native_plugin(path: str | PathLike[str], symbol: str = SYMBOL) -> Plugi
 
 
 def from_capsule(capsule: object) -> Plugin:
-    """The plugin in a PyCapsule.
+    """Make a plugin of a PyCapsule.
 
     Parameters
     ----------
     capsule : PyCapsule
-        Named ``moorage_plugin``, of a ``struct moorage_plugin``. The plugin holds a reference to it.
+        A capsule named ``moorage_plugin`` with a ``struct moorage_plugin``. The plugin holds a reference to
+        it.
 
     Returns
     -------
@@ -93,22 +96,22 @@ def from_capsule(capsule: object) -> Plugin:
     Raises
     ------
     InputError
-        As `load_native_plugin`.
+        There is no valid plugin of this ABI.
     """
     source = "plugin in a capsule"
     return _plugin(capsule_address(capsule, source), source, capsule)
 
 
 def from_address(address: int, keep: object = None) -> Plugin:
-    """The plugin at an address, as ctypes, cffi, numba or Cython give it.
+    """Make a plugin of a struct at an address, as ctypes, cffi, numba or Cython provide it.
 
     Parameters
     ----------
     address : int
-        Of a ``struct moorage_plugin``; a wrong address is undefined behaviour. The struct is copied; the
-        functions, strings and lists that it points to must live as long as the plugin.
+        Address of a ``struct moorage_plugin``; a wrong address is undefined behaviour. The struct is copied;
+        the functions, strings and lists that it points to must live as long as the plugin.
     keep : object, optional
-        The plugin holds a reference to it.
+        An object to which the plugin holds a reference.
 
     Returns
     -------
@@ -117,7 +120,7 @@ def from_address(address: int, keep: object = None) -> Plugin:
     Raises
     ------
     InputError
-        As `load_native_plugin`.
+        There is no valid plugin of this ABI.
     """
     return _plugin(address, "plugin at an address", keep)
 
@@ -138,19 +141,22 @@ def _plugin(address: int, source: str, keep: object) -> Plugin:
 
 
 def explain_failure(name: str, what: str, text: str, node: str, value: int) -> StatusError:
-    """The Error of a cycle in which a plugin failed (kube-scheduler v1.36, runtime/framework.go).
+    """Return the Error of a cycle in which a native plugin failed.
+
+    The messages are those of kube-scheduler v1.36, runtime/framework.go.
 
     Parameters
     ----------
     name : str
-        The plugin's.
+        Name of the plugin.
     what : {"filter", "code", "score", "normalize", "range"}
-        The function that failed; or "code" or "range" for a value that it must not answer.
+        The function that failed; "code" or "range" for a return value that is not allowed.
     text : str
-        The plugin's own words; "" for none.
+        The plugin's own message; "" for none.
     node : str
+        Name of the node.
     value : int
-        What the function returned.
+        Return value of the function.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Registry: from the name of a plugin to what makes it (kube-scheduler v1.36, runtime/registry.go)."""
+"""Registry: plugin factories by name (kube-scheduler v1.36, runtime/registry.go)."""
 
 from __future__ import annotations
 
@@ -20,46 +20,65 @@ class Registry(dict[str, PluginFactory]):
     """Plugin factories by name."""
 
     def register(self, name: str, factory: PluginFactory) -> None:
-        """Add a factory; InputError where the name is taken.
+        """Add a factory.
 
         Parameters
         ----------
         name : str
+            Name of the plugin.
         factory : PluginFactory
+            Creates the plugin from arguments and handle.
+
+        Raises
+        ------
+        InputError
+            The name is taken.
         """
         if name in self:
             raise InputError(f"a plugin named {name} already exists")
         self[name] = factory
 
     def unregister(self, name: str) -> None:
-        """Remove a factory; InputError where there is none.
+        """Remove a factory.
 
         Parameters
         ----------
         name : str
+            Name of the plugin.
+
+        Raises
+        ------
+        InputError
+            There is no factory of this name.
         """
         if name not in self:
             raise InputError(f"no plugin named {name} exists")
         del self[name]
 
     def merge(self, other: Mapping[str, PluginFactory]) -> None:
-        """Register all factories of another registry; stops at the first name that is taken.
+        """Register all factories of another registry.
 
         Parameters
         ----------
         other : mapping of str to PluginFactory
+            The factories to add.
+
+        Raises
+        ------
+        InputError
+            A name is taken; factories before it have been added.
         """
         for name, factory in other.items():
             self.register(name, factory)
 
 
 def installed_plugins(found: Iterable[EntryPoint] | None = None) -> Registry:
-    """The plugins of installed packages: entry points of the group ``moorage.plugins``.
+    """Return the plugins of installed packages: entry points of the group ``moorage.plugins``.
 
     Parameters
     ----------
     found : iterable of EntryPoint, optional
-        By default those that are installed. Each is a plugin class, or another factory.
+        Entry points, each a plugin class or another factory; those that are installed by default.
 
     Returns
     -------
@@ -68,7 +87,7 @@ def installed_plugins(found: Iterable[EntryPoint] | None = None) -> Registry:
     Raises
     ------
     InputError
-        An entry point cannot be loaded, is not callable, or its name is taken.
+        An entry point cannot be loaded or is not callable, or its name is taken.
     """
     registry = Registry()
     for entry in sorted(entry_points(group=ENTRY_POINTS) if found is None else found, key=lambda e: e.name):

@@ -1,4 +1,4 @@
-"""Profile: which plugins run, in which order, with which weights and arguments."""
+"""Profile: the plugins that run, their order, weights and arguments."""
 
 from __future__ import annotations
 
@@ -38,32 +38,33 @@ class Profile:
     Raises
     ------
     InputError
-        For a plugin without a name, one that is unknown at a point, does not extend it, or is listed twice.
+        A plugin has no name, is unknown at a point, does not extend it, or is listed twice.
     ValueError
-        For an unknown `balanced_allocation`.
+        `balanced_allocation` is unknown.
 
     Attributes
     ----------
     plugins : sequence of Plugin
-        In order; a plugin takes part at the extension points that it extends. A plugin that keeps state
-        belongs to one scheduler; of others a second scheduler takes copies.
+        Plugins in order; each takes part at the extension points that it extends. A plugin with state belongs
+        to one scheduler; a second scheduler makes copies of the others.
     scheduler_name : str
-        The profile is for pods with this ``spec.schedulerName``.
+        Value of ``spec.schedulerName`` of the pods that use the profile.
     weight_overrides : dict of str to int
-        Score plugin to weight, where it is not the plugin's default.
+        Weight by Score plugin, where it differs from the plugin's default.
     placement_weights : dict of str to int
-        PlacementScore plugin to weight, where it is not the plugin's default.
+        Weight by PlacementScore plugin, where it differs from the plugin's default.
     percentage_of_nodes_to_score : int or None
-        Percent; 0 is adaptive, None takes the scheduler's own.
+        Percent; 0 is adaptive, None uses the setting of the scheduler.
     balanced_allocation : {"1.36", "1.35"}
-        Formula of NodeResourcesBalancedAllocation: the change of the balance by the pod, or (up to 1.35) the
+        Formula of NodeResourcesBalancedAllocation: the change of the balance by the pod, or (up to v1.35) the
         balance with the pod.
     fit_unresolvable : bool
-        NodeResourcesFit answers UnschedulableAndUnresolvable where a request exceeds a node's allocatable
-        (since 1.34).
+        Whether NodeResourcesFit returns UnschedulableAndUnresolvable where a request exceeds a node's
+        allocatable (since v1.34).
     points : mapping of str to sequence of str, optional
-        Extension point, as a configuration names it, to the names of its plugins in order; a point that is
-        missing has none. By default each plugin is at all points that it extends, in the order of `plugins`.
+        Names of the plugins by extension point, in order, as a configuration names the points; a point that
+        is missing has no plugins. By default each plugin is at all points that it extends, in the order of
+        `plugins`.
     """
 
     plugins: Sequence[Plugin]
@@ -106,12 +107,12 @@ class Profile:
         return lists
 
     def at(self, base: type[P]) -> list[P]:
-        """The plugins at an extension point, in the order in which they run.
+        """Return the plugins at an extension point, in the order in which they run.
 
         Parameters
         ----------
         base : type of Plugin
-            The point's base class, for instance `FilterPlugin`.
+            Base class of the point, for example `FilterPlugin`.
 
         Returns
         -------
@@ -120,12 +121,12 @@ class Profile:
         return cast(list[P], self._lists[BASES[base]])
 
     def active(self, base: type[P]) -> list[P]:
-        """The plugins at an extension point without those whose work there the core does.
+        """Return the plugins at an extension point whose work is not done by the core.
 
         Parameters
         ----------
         base : type of Plugin
-            The point's base class, for instance `ReservePlugin`.
+            Base class of the point, for example `ReservePlugin`.
 
         Returns
         -------
@@ -141,16 +142,17 @@ class Profile:
         }
 
     def with_volumes(self) -> Profile:
-        """The profile for pods with volumes: its volume plugins are copies that decide."""
+        """Return the profile for pods with volumes, whose volume plugins decide in Python."""
         plugins = self.plugins
         return replace(self, plugins=[p.enabled() if isinstance(p, VolumePlugin) else p for p in plugins])
 
     def without(self, name: str) -> Profile:
-        """The profile without one plugin, by name.
+        """Return the profile without one plugin.
 
         Parameters
         ----------
         name : str
+            Name of the plugin.
 
         Returns
         -------
@@ -173,19 +175,19 @@ class Profile:
 
     @cached_property
     def core_post_filters(self) -> tuple[CorePostFilter, ...] | None:
-        """The PostFilter plugins, where all of them are `CorePostFilter`; else None."""
+        """The PostFilter plugins if all of them are `CorePostFilter`, else None."""
         plugins = self.at(interface.PostFilterPlugin)
         found = tuple(p for p in plugins if isinstance(p, CorePostFilter))
         return found if len(found) == len(plugins) else None
 
     @cached_property
     def has_units(self) -> bool:
-        """Whether a plugin lets pods of a group wait for one another on Permit."""
+        """Whether a plugin makes pods of a group wait for one another at Permit."""
         return bool([plugin for plugin in self.at(interface.PermitPlugin) if isinstance(plugin, UnitPlugin)])
 
     @cached_property
     def is_in_core(self) -> bool:
-        """Whether the core runs whole cycles, of many pods in one call."""
+        """Whether the core runs whole scheduling cycles, of many pods in one call."""
         if [plugin for point in CYCLE_POINTS for plugin in self._lists[point] if not plugin.in_core]:
             return False
         return not (self.missing_state_texts[FilterPlugin] or self.missing_state_texts[ScorePlugin])
@@ -198,8 +200,10 @@ class Profile:
 
     @cached_property
     def missing_state_texts(self) -> dict[type[Plugin], dict[str, str]]:
-        """For `FilterPlugin` and `ScorePlugin`, plugin name to upstream's error where the plugin is not
-        enabled at PreFilter or PreScore, which would have written its state.
+        """Upstream's errors for plugins whose state is missing.
+
+        Keys are `FilterPlugin` and `ScorePlugin`; values map a plugin that is not enabled at PreFilter or
+        PreScore to its error.
         """
         found: dict[type[Plugin], dict[str, str]] = {FilterPlugin: {}, ScorePlugin: {}}
         for base, before in ((FilterPlugin, PreFilterPlugin), (ScorePlugin, interface.PreScorePlugin)):
@@ -215,11 +219,12 @@ class Profile:
         return all(plugin.in_core for plugin in self.at(FilterPlugin))
 
     def weight(self, plugin: Plugin) -> int:
-        """A score plugin's weight; 0 counts as 1.
+        """Return the weight of a Score plugin; 0 counts as 1.
 
         Parameters
         ----------
         plugin : Plugin
+            The plugin.
 
         Returns
         -------
@@ -228,11 +233,12 @@ class Profile:
         return self.weight_overrides.get(plugin.name, plugin.default_weight) or 1
 
     def placement_weight(self, plugin: Plugin) -> int:
-        """The weight of a plugin that scores placements; 0 counts as 1.
+        """Return the weight of a PlacementScore plugin; 0 counts as 1.
 
         Parameters
         ----------
         plugin : Plugin
+            The plugin.
 
         Returns
         -------
@@ -246,7 +252,9 @@ class Profile:
         return {plugin.name: self.weight(plugin) for plugin in self.at(ScorePlugin)}
 
     def planned(self, base: type[P]) -> list[P]:
-        """The plugins of the plan's list for Filter or Score, in order: its indices count these.
+        """Return the plugins of the plan's list for Filter or Score, in order.
+
+        The indices of a plan refer to this list.
 
         Parameters
         ----------
@@ -299,8 +307,7 @@ class Profile:
 
 
 def _kernel(plugin: Plugin, bridge: Bridge | None, error: str = "") -> Any:
-    """The entry of a plugin in a plan: the name of a kernel, functions in C, or an object that the bridge
-    makes; with `error`, one that fails."""
+    """The entry of a plugin in a plan: a kernel's name, C functions, or an object of the bridge."""
     if error and bridge is not None:
         return bridge.failing(plugin, error)
     if isinstance(plugin, LoadedPlugin):

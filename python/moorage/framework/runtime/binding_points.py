@@ -1,4 +1,4 @@
-"""Answers of Permit, PreBindPreFlight and PreBind (kube-scheduler v1.36, runtime/framework.go)."""
+"""Results of Permit, PreBindPreFlight and PreBind plugins (kube-scheduler v1.36, runtime/framework.go)."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ PRE_FLIGHT = "It is supposed to return Success, Skip, or Error status"
 
 
 def passed_on(text: str, name: str, status: Status) -> Status:
-    """The status that the runtime makes of a plugin's failure.
+    """Return the status with which the runtime reports the failure of a plugin.
 
     Parameters
     ----------
     text : str
-        The begin of the Error's text.
+        Start of the message of an Error.
     name : str
-        The plugin's.
+        Name of the plugin.
     status : Status
+        The status that the plugin returned.
 
     Returns
     -------
     Status
-        A rejection with the plugin's name; an Error for any other code.
+        The rejection with the plugin's name; an Error for any other code.
     """
     if status.is_rejected:
         return status.with_plugin(name)
@@ -41,9 +42,7 @@ def passed_on(text: str, name: str, status: Status) -> Status:
 def ask_permit(
     plugin: PermitPlugin, state: CycleState, pod: Pod, node_name: str
 ) -> tuple[Status | None, float]:
-    """Call Permit of a plugin: the status, and the seconds to wait.
-
-    A Wait without a time is one of `MAX_TIMEOUT`.
+    """Call Permit of a plugin.
 
     Parameters
     ----------
@@ -58,7 +57,10 @@ def ask_permit(
 
     Returns
     -------
-    (Status or None, float)
+    status : Status or None
+        An Error where the plugin raised or returned another type.
+    timeout : float
+        Seconds to wait; `MAX_TIMEOUT` where the plugin names no time.
     """
     match answer := answer_of(plugin, pod, plugin.permit, state, pod, node_name):
         case (None | Status() as status, int() | float() as seconds):
@@ -70,12 +72,12 @@ def ask_permit(
 
 
 def permitted(signal: Status) -> Status | None:
-    """The status that Permit ends with for a pod that has waited.
+    """Return the status of Permit for a pod that has waited.
 
     Parameters
     ----------
     signal : Status
-        As of `WaitingPod.wait`.
+        Result of `WaitingPod.wait`.
 
     Returns
     -------
@@ -92,7 +94,7 @@ def permitted(signal: Status) -> Status | None:
 def ask_pre_flight(
     plugin: PreBindPlugin, state: CycleState, pod: Pod, node_name: str
 ) -> tuple[PreBindPreFlightResult | None, Status | None]:
-    """Call PreBindPreFlight of a plugin; an exception, or an answer of another type, is an Error.
+    """Call PreBindPreFlight of a plugin.
 
     Parameters
     ----------
@@ -107,7 +109,10 @@ def ask_pre_flight(
 
     Returns
     -------
-    (PreBindPreFlightResult or None, Status or None)
+    result : PreBindPreFlightResult or None
+        What the plugin returned beside the status.
+    status : Status or None
+        An Error where the plugin raised or returned another type.
     """
     match answer := answer_of(plugin, pod, plugin.pre_bind_pre_flight, state, pod, node_name):
         case (None | PreBindPreFlightResult() as result, None | Status() as status):
@@ -121,21 +126,22 @@ def ask_pre_flight(
 
 
 def pre_bind_groups(plugins: Sequence[PreBindPlugin], state: CycleState) -> list[list[PreBindPlugin]]:
-    """The groups of PreBind plugins that run at the same time.
+    """Group the PreBind plugins that run at the same time.
 
-    Neighbours that allow it are a group. A plugin that does not runs alone, and separates its neighbours even
-    where it is skipped.
+    Consecutive plugins that allow parallel execution form a group. Any other plugin runs alone and separates
+    its neighbours, even where it is skipped.
 
     Parameters
     ----------
     plugins : sequence of PreBindPlugin
         In profile order.
     state : CycleState
-        After PreBindPreFlight.
+        State of the cycle after PreBindPreFlight.
 
     Returns
     -------
     list of list of PreBindPlugin
+        Groups in profile order.
     """
     groups: list[list[PreBindPlugin]] = [[]]
     for plugin in plugins:
@@ -151,12 +157,12 @@ def pre_bind_groups(plugins: Sequence[PreBindPlugin], state: CycleState) -> list
 class PreBindGroup:
     """PreBind plugins that run at the same time for a pod.
 
-    After a failure no other plugin of the group begins, and its generators are closed.
+    After a failure no other plugin of the group is started, and the running generators are closed.
 
     Attributes
     ----------
     failures : list of Status
-        The first failure is that of the group.
+        Failures in order of occurrence; the first one is the result of the group.
     """
 
     def __init__(self, plugins: Sequence[PreBindPlugin], state: CycleState, pod: Pod, node_name: str) -> None:
@@ -165,11 +171,12 @@ class PreBindGroup:
         self._waiting: dict[int, StatusSteps] = {}
 
     def begin(self, at: int) -> None:
-        """Call PreBind of a plugin, unless another one has failed.
+        """Call PreBind of a plugin, unless a plugin of the group has failed.
 
         Parameters
         ----------
         at : int
+            Index of the plugin in the group.
         """
         if self.failures:
             return
@@ -185,15 +192,17 @@ class PreBindGroup:
             self.failures.append(passed_on("running PreBind plugin", plugin.name, status))
 
     def steps(self, in_pre_bind: PodInPreBind | None) -> Steps[None]:
-        """Run the generators, each step when it is due, until one fails or `in_pre_bind` is cancelled.
+        """Run the generators of the group until one fails or the pod is cancelled.
 
         Parameters
         ----------
         in_pre_bind : PodInPreBind or None
+            The pod's entry in the map of pods in PreBind; its cancellation ends the group.
 
-        Returns
-        -------
-        generator
+        Yields
+        ------
+        float
+            Seconds until the next step is due.
         """
         passed, due = 0.0, dict.fromkeys(sorted(self._waiting), 0.0)
         has_begun = False
@@ -215,7 +224,7 @@ class PreBindGroup:
             steps.close()
 
     def _step(self, plugin: PreBindPlugin, steps: StatusSteps) -> float | Ended[Status | None]:
-        """One step of a plugin; whatever it raises or wrongly yields ends it with an Error."""
+        """Run one step of a plugin; an exception or a value of another type becomes an Error."""
         try:
             step = ask(plugin, self.pod, take_step, steps)
         except StatusError as error:

@@ -1,4 +1,4 @@
-"""From the search of the core to Filter and Score plugins that are not in it."""
+"""Calls of Filter and Score plugins outside the core, for the core's search."""
 
 from __future__ import annotations
 
@@ -31,12 +31,13 @@ NO_INDICES = np.zeros(0, dtype=np.intp)
 class Bridge:
     """Calls the plugins outside the core for one search, and caches their statuses by row.
 
-    Between two calls of `begin` a plugin is called once for each row at most: the diagnosis reads the cache.
-    An Error of a plugin is raised as `StatusError`, through the search.
+    Between two calls of `begin` a plugin is called at most once for each row; the diagnosis reads the cache.
+    An Error of a plugin is raised as `StatusError` through the search.
 
     Parameters
     ----------
     framework : Framework
+        The framework of the profile.
     """
 
     def __init__(self, framework: Framework) -> None:
@@ -58,7 +59,7 @@ class Bridge:
         Parameters
         ----------
         state : CycleState
-            The state that PreFilter has run with.
+            State of the cycle after PreFilter.
         pod : Pod
             The pod that is being scheduled.
         """
@@ -71,16 +72,17 @@ class Bridge:
         self._scoring = False
 
     def set_nominated_pods(self, row: int, pods: Sequence[Pod] | None) -> None:
-        """Add nominated pods to a row for the calls that follow, or remove them.
+        """Add nominated pods to a row for the following calls, or remove them.
 
-        PreFilter extensions get AddPod with a copy of the cycle's state: those of out-of-tree plugins now,
-        those of in-tree plugins, which cannot fail, before the first call of a plugin for the row.
+        PreFilter extensions receive AddPod with a copy of the cycle's state. Out-of-tree plugins are called
+        at once; in-tree plugins, which cannot fail, before the first call of a plugin for the row.
 
         Parameters
         ----------
         row : int
+            Row of the node table.
         pods : sequence of Pod or None
-            None removes the pods.
+            Pods to add; None removes the pods added before.
 
         Raises
         ------
@@ -117,15 +119,17 @@ class Bridge:
                 raise StatusError(failed)
 
     def external(self, plugin: Plugin) -> PythonExternal:
-        """The object that the core's plan calls for a plugin, one for Filter and Score.
+        """Return the object that the core's plan calls for a plugin.
 
         Parameters
         ----------
         plugin : Plugin
+            A Filter or Score plugin outside the core.
 
         Returns
         -------
         PythonExternal
+            The same object for Filter and Score.
         """
         if plugin.name in self._externals:
             return self._externals[plugin.name]
@@ -135,13 +139,14 @@ class Bridge:
         return made
 
     def failing(self, plugin: Plugin, text: str) -> PythonExternal:
-        """A filter that fails on every node.
+        """Return a filter that fails on every node.
 
         Parameters
         ----------
         plugin : Plugin
+            The plugin that fails.
         text : str
-            Text of the Error.
+            Message of the Error.
 
         Returns
         -------
@@ -157,18 +162,20 @@ class Bridge:
         return PythonExternal(plugin.name, filter=fail)
 
     def status(self, plugin: str, row: int) -> Status | None:
-        """A plugin's status of a row in this search.
+        """Return a plugin's status for a row in this search.
 
         Parameters
         ----------
         plugin : str
+            Name of the plugin.
         row : int
+            Row of the node table.
 
         Returns
         -------
         Status or None
-            The rejection with nominated pods, where there is one, else the status without them; None where
-            the pod fits, or the plugin was not called.
+            The rejection with nominated pods, if there is one, else the status without them; None where the
+            pod fits or the plugin was not called.
         """
         with_nominated = self._rejected_with_nominated.get((plugin, row))
         if with_nominated is not None or plugin not in self._caches:
@@ -176,17 +183,20 @@ class Bridge:
         return self._caches[plugin].status(row)
 
     def number_statuses(self, rows: Rows, verdicts: npt.NDArray[np.uint64]) -> tuple[Status, ...]:
-        """The distinct statuses of plugins outside the core.
+        """Return the distinct statuses of plugins outside the core, and number them in the verdicts.
 
         Parameters
         ----------
         rows : (n,) int32 array
+            Rows of the node table.
         verdicts : (n,) uint64 array
-            In verdicts of these plugins the index of the status replaces the reason bits, in place.
+            Verdicts of the rows, changed in place: in those of plugins outside the core the index of the
+            status replaces the reason bits.
 
         Returns
         -------
         tuple of Status
+            The statuses by index.
         """
         numbers: dict[Status, int] = {}
         places = verdicts >> VERDICT_SHIFT
@@ -215,12 +225,14 @@ class Bridge:
     # ---- Filter --------------------------------------------------------------------------------------------
 
     def filter(self, plugin: FilterPlugin, rows: Rows) -> npt.NDArray[np.uint8]:
-        """Run Filter of a plugin on the rows that it has not been called for.
+        """Run Filter of a plugin on the rows for which it has not been called yet.
 
         Parameters
         ----------
         plugin : FilterPlugin
+            The plugin to call.
         rows : (n,) int32 array
+            Rows of the node table.
 
         Returns
         -------
@@ -275,7 +287,7 @@ class Bridge:
         Parameters
         ----------
         rows : (n,) int32 array, or callable
-            The feasible rows, or what computes them.
+            The feasible rows, or a function that computes them.
 
         Raises
         ------
@@ -289,30 +301,33 @@ class Bridge:
                 raise StatusError(failed)
 
     def score(self, plugin: ScorePlugin, rows: Rows) -> npt.NDArray[np.int64]:
-        """The normalized scores of the feasible rows.
-
-        Parameters
-        ----------
-        plugin : ScorePlugin
-        rows : (n,) int32 array
-
-        Returns
-        -------
-        (n,) int64 array
-            0 to 100.
-        """
-        return self.raw_and_normalized(plugin, rows)[1]
-
-    def raw_and_normalized(
-        self, plugin: ScorePlugin, rows: Rows
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """The scores of the feasible rows before and after normalizing.
+        """Return the normalized scores of the feasible rows.
 
         Parameters
         ----------
         plugin : ScorePlugin
             The plugin to call.
         rows : (n,) int32 array
+            The feasible rows.
+
+        Returns
+        -------
+        (n,) int64 array
+            Scores from 0 to 100.
+        """
+        return self.raw_and_normalized(plugin, rows)[1]
+
+    def raw_and_normalized(
+        self, plugin: ScorePlugin, rows: Rows
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return the scores of the feasible rows before and after normalization.
+
+        Parameters
+        ----------
+        plugin : ScorePlugin
+            The plugin to call.
+        rows : (n,) int32 array
+            The feasible rows.
 
         Returns
         -------
@@ -322,7 +337,7 @@ class Bridge:
         Raises
         ------
         StatusError
-            The plugin failed, or left the range of 0 to 100.
+            The plugin failed, or a normalized score is not in 0 to 100.
         """
         self.pre_score(rows)
         if plugin.name in self._state.skip_score_plugins:
@@ -334,20 +349,23 @@ class Bridge:
 
 
 class StatusCache:
-    """The statuses of one plugin in one search: the distinct ones, and the index of one for each row.
+    """The statuses of one plugin in one search.
+
+    Distinct statuses are stored once; each row has the index of its status.
 
     Parameters
     ----------
     plugin : FilterPlugin
+        The plugin whose statuses are stored.
     rows : int
-        The number of rows of the node table.
+        Number of rows of the node table.
 
     Attributes
     ----------
     is_vectorised : bool
-        The plugin implements `filter_all`.
+        Whether the plugin implements `filter_all`.
     numbers : (rows,) int32 array
-        Indices of statuses; NOT_ASKED for rows that the plugin has not been called for.
+        Index of the status by row; NOT_ASKED for rows for which the plugin has not been called.
     """
 
     def __init__(self, plugin: FilterPlugin, rows: int) -> None:
@@ -365,28 +383,30 @@ class StatusCache:
         self._read: dict[int, tuple[Sequence[Status | None], tuple[Status | None, ...], Rows, list[int]]] = {}
 
     def begin(self) -> None:
-        """Begin a search; statuses keep their indices while there are few."""
+        """Begin a search; statuses keep their indices until there are too many."""
         self.numbers.fill(NOT_ASKED)
         if len(self._places) >= MANY or len(self._read) >= MANY:
             self._drop_statuses()
 
     def record(self, rows: Rows, answers: Answers) -> Codes:
-        """Record the plugin's answers about rows.
+        """Record the plugin's statuses for rows.
 
         Parameters
         ----------
         rows : (n,) int32 array
+            Rows of the node table.
         answers : Answers
+            Statuses of the rows.
 
         Returns
         -------
         (n,) uint8 array
-            Codes, 0 where the pod fits.
+            Status codes, 0 where the pod fits.
 
         Raises
         ------
         StatusError
-            The plugin answered neither Success nor a rejection for a row.
+            A status is neither Success nor a rejection.
         """
         statuses = tuple(answers.statuses)
         known = self._read.get(id(answers.statuses))
@@ -401,7 +421,7 @@ class StatusCache:
         return self._codes.take(numbers)
 
     def _numbered(self, statuses: tuple[Status | None, ...]) -> tuple[Rows, list[int]]:
-        """The index of each status, and the places of those that are failures."""
+        """The index of each status, and the positions of the failures."""
         known, places = len(self._places), self._places
         read = [filter_status(self.plugin, status) for status in statuses]
         failures = [at for at, status in enumerate(read) if status and not status.is_rejected]
@@ -413,11 +433,12 @@ class StatusCache:
         return np.array(numbers, dtype=np.int32), failures
 
     def codes(self, rows: Rows) -> Codes:
-        """The codes of rows that the plugin was called for.
+        """Return the status codes of rows for which the plugin was called.
 
         Parameters
         ----------
         rows : (n,) int32 array
+            Rows of the node table.
 
         Returns
         -------
@@ -427,17 +448,19 @@ class StatusCache:
         return self._codes.take(self.numbers.take(rows))
 
     def by_status(self, rows: Rows) -> Iterator[tuple[Status, npt.NDArray[np.intp]]]:
-        """The distinct rejections of some rows.
+        """Iterate over the distinct rejections of rows.
 
         Parameters
         ----------
         rows : (n,) int32 array
+            Rows of the node table.
 
         Yields
         ------
-        Status
-        (k,) intp array
-            Indices into `rows`.
+        status : Status
+            A rejection.
+        at : (k,) intp array
+            Indices into `rows` of the rows with this status.
         """
         numbers = self.numbers.take(rows)
         for number in np.unique(numbers[numbers > 0]).tolist():
@@ -446,11 +469,12 @@ class StatusCache:
                 yield status, np.flatnonzero(numbers == number)
 
     def status(self, row: int) -> Status | None:
-        """The plugin's status of a row.
+        """Return the plugin's status for a row.
 
         Parameters
         ----------
         row : int
+            Row of the node table.
 
         Returns
         -------

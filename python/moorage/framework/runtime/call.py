@@ -1,4 +1,4 @@
-"""Calls of plugins: an exception, or an answer of a wrong type, becomes an Error status."""
+"""Calls of plugins: an exception or a result of a wrong type becomes an Error status."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ Kind = tuple[str, str]
 
 
 class PluginErrors:
-    """Logs and counts the exceptions of the plugins of a scheduler.
+    """Logs and counts the exceptions that plugins of a scheduler raise.
 
     Parameters
     ----------
     fail_fast : bool
-        Raise an exception again, instead of failing the pod that the plugin was asked about.
+        Re-raise an exception instead of failing the pod in question.
 
     Attributes
     ----------
     counts : Counter
-        How often, by plugin and type of the exception.
+        Number of exceptions by plugin and exception type.
     """
 
     def __init__(self, fail_fast: bool = False) -> None:
@@ -38,16 +38,18 @@ class PluginErrors:
         self._silent: Counter[Kind] = Counter()
 
     def note(self, plugin: str, about: str, text: str, error: Exception) -> None:
-        """Log the first exception of a plugin and type, with its traceback, and count the others.
+        """Log the first exception of each plugin and type with its traceback, and count the others.
 
         Parameters
         ----------
         plugin : str
+            Name of the plugin.
         about : str
-            What the call was about: ``pod default/p``.
+            The object of the call, for example ``pod default/p``.
         text : str
             The message to log.
         error : Exception
+            The exception.
         """
         kind = plugin, type(error).__name__
         self.counts[kind] += 1
@@ -68,7 +70,7 @@ class PluginErrors:
 
 
 class StatusError(MoorageError):
-    """Carries the Error status that ends a cycle out of a search."""
+    """Carries an Error status through a search, which it ends."""
 
     def __init__(self, status: Status) -> None:
         self.status = status
@@ -81,23 +83,25 @@ def ask(plugin: Plugin, pod: Pod, function: Callable[..., Any], *arguments: Any)
     Parameters
     ----------
     plugin : Plugin
-        The plugin to call.
+        The plugin.
     pod : Pod
-        The pod that the call is about, for the log.
+        The pod of the call, for the log.
     function : callable
+        The bound method.
     *arguments : object
+        Its arguments.
 
     Returns
     -------
     object
-        What the function returns.
+        The result of the method.
 
     Raises
     ------
     StatusError
-        The function raised: ``plugin "X" raised ValueError: …``.
+        The method raised: ``plugin "X" raised ValueError: …``.
     Exception
-        That exception itself, where the scheduler fails fast.
+        The exception itself, where the scheduler fails fast.
     """
     try:
         return function(*arguments)
@@ -117,14 +121,16 @@ def note_exception(plugin: Plugin, about: str, error: Exception) -> str:
     Parameters
     ----------
     plugin : Plugin
+        The plugin.
     about : str
-        What the call was about: ``pod default/p``.
+        The object of the call, for example ``pod default/p``.
     error : Exception
+        The exception.
 
     Returns
     -------
     str
-        The text of the Error: ``plugin "X" raised ValueError: …``.
+        Message of the Error: ``plugin "X" raised ValueError: …``.
     """
     text = f'plugin "{plugin.name}" raised {type(error).__name__}: {error}'
     errors = PluginErrors() if plugin.handle is None else plugin.handle.plugin_errors
@@ -133,18 +139,23 @@ def note_exception(plugin: Plugin, about: str, error: Exception) -> str:
 
 
 def answer_of(plugin: Plugin, pod: Pod, function: Callable[..., Any], *arguments: Any) -> Any:
-    """As `ask`; where the function raises, the Error status is the answer.
+    """Call a method of a plugin, and return an Error status in place of an exception.
 
     Parameters
     ----------
     plugin : Plugin
+        The plugin.
     pod : Pod
+        The pod of the call, for the log.
     function : callable
+        The bound method.
     *arguments : object
+        Its arguments.
 
     Returns
     -------
     object
+        The result of the method, or the Error.
     """
     try:
         return function(*arguments)
@@ -158,27 +169,31 @@ def ask_status(plugin: Plugin, pod: Pod, function: Callable[..., Any], *argument
     Parameters
     ----------
     plugin : Plugin
-        The plugin to call.
+        The plugin.
     pod : Pod
-        The pod that the call is about, for the log.
+        The pod of the call, for the log.
     function : callable
+        The bound method.
     *arguments : object
+        Its arguments.
 
     Returns
     -------
     Status or None
-        An Error where the function raised, or returned anything else.
+        An Error where the method raised or returned another type.
     """
     return to_status(plugin, answer_of(plugin, pod, function, *arguments))
 
 
 def to_status(plugin: Plugin, answer: Any) -> Status | None:
-    """The answer of a plugin if it is a Status or None, else an Error.
+    """Return the result of a plugin if it is a Status or None, else an Error.
 
     Parameters
     ----------
     plugin : Plugin
+        The plugin.
     answer : object
+        The result of a method of the plugin.
 
     Returns
     -------
@@ -190,13 +205,16 @@ def to_status(plugin: Plugin, answer: Any) -> Status | None:
 
 
 def wrong_answer(plugin: Plugin, answer: Any, wanted: str) -> Status:
-    """The Error about an answer of a wrong type; `wanted` is the text of the right one.
+    """Return the Error for a plugin's result of a wrong type.
 
     Parameters
     ----------
     plugin : Plugin
+        The plugin.
     answer : object
+        The result.
     wanted : str
+        Description of the expected type.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Answers of PreFilter, Filter and PostFilter (kube-scheduler v1.36, framework/runtime/framework.go)."""
+"""Results of PreFilter, Filter and PostFilter plugins (kube-scheduler v1.36, runtime/framework.go)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class PreFilterRun:
     Attributes
     ----------
     rejection : Status or None
-        A rejection, which holds for all nodes, or an Error.
+        A rejection on all nodes, or an Error.
     node_names : frozenset of str or None
         The only nodes to search; None for all.
     plugins : tuple of str
-        The plugins that `node_names` is from, sorted.
+        The plugins that restricted `node_names`, sorted.
     skipped : frozenset of str
-        The plugins that answered Skip.
+        The plugins that returned Skip.
     """
 
     rejection: Status | None = None
@@ -45,7 +45,7 @@ class PreFilterRun:
 
     @property
     def error(self) -> str:
-        """Text of the Error that fails the cycle, or ""."""
+        """Message of the Error that fails the cycle, or ""."""
         failed = self.rejection is not None and not self.rejection.is_rejected
         return self.rejection.message() if failed and self.rejection is not None else ""
 
@@ -53,7 +53,7 @@ class PreFilterRun:
 def ask_pre_filter(
     plugin: interface.PreFilterPlugin, state: CycleState, pod: Pod, nodes: NodesView
 ) -> tuple[interface.PreFilterResult | None, Status | None]:
-    """Call PreFilter of a plugin; an exception, or an answer of another type, is an Error.
+    """Call PreFilter of a plugin.
 
     Parameters
     ----------
@@ -64,10 +64,14 @@ def ask_pre_filter(
     pod : Pod
         The pod that is being scheduled.
     nodes : NodesView
+        All nodes of the snapshot.
 
     Returns
     -------
-    (PreFilterResult or None, Status or None)
+    result : PreFilterResult or None
+        The only nodes to search; None for all.
+    status : Status or None
+        An Error where the plugin raised or returned another type.
     """
     answer = answer_of(plugin, pod, plugin.pre_filter, state, pod, nodes)
     if isinstance(answer, interface.PreFilterResult):
@@ -78,11 +82,12 @@ def ask_pre_filter(
 
 
 def nothing_left(plugins: Sequence[str]) -> Status:
-    """The rejection of a pod for which no node is in the sets of all these plugins.
+    """Return the rejection of a pod whose PreFilter results have no node in common.
 
     Parameters
     ----------
     plugins : sequence of str
+        Names of the plugins that returned a set of nodes.
 
     Returns
     -------
@@ -93,12 +98,14 @@ def nothing_left(plugins: Sequence[str]) -> Status:
 
 
 def filter_status(plugin: interface.FilterPlugin, status: Status | None) -> Status | None:
-    """The status that the runtime makes of a Filter plugin's answer.
+    """Return the status with which the runtime reports the result of a Filter plugin.
 
     Parameters
     ----------
     plugin : FilterPlugin
+        The plugin.
     status : Status or None
+        The status that the plugin returned.
 
     Returns
     -------
@@ -115,7 +122,7 @@ def filter_status(plugin: interface.FilterPlugin, status: Status | None) -> Stat
 def ask_post_filter(
     plugin: interface.PostFilterPlugin, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
 ) -> tuple[interface.PostFilterResult | None, Status | None]:
-    """Call PostFilter of a plugin; an exception, or an answer of another type, is an Error.
+    """Call PostFilter of a plugin.
 
     Parameters
     ----------
@@ -130,7 +137,10 @@ def ask_post_filter(
 
     Returns
     -------
-    (PostFilterResult or None, Status or None)
+    result : PostFilterResult or None
+        The change of the pod's nomination.
+    status : Status or None
+        An Error where the plugin raised or returned another type.
     """
     try:
         answer = ask(plugin, pod, plugin.post_filter, state, pod, statuses)

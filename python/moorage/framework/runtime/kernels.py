@@ -1,4 +1,4 @@
-"""A native plugin's verdict and score on one node, through the kernels of the search."""
+"""Verdicts and scores of native plugins on single nodes."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 
 
 class Kernels:
-    """Runs the kernels of native plugins for single nodes.
+    """Runs the kernels of native plugins on single nodes.
 
     Parameters
     ----------
     cache : SchedulerCache
     plan : Plan
-        The plan of the profile.
+        The compiled plan of the profile.
 
     Attributes
     ----------
     search : Search
-        A search of its own, since the search of the scheduling cycle may be running.
+        A search separate from that of the scheduling cycle, which may be running.
     dry_runs : DryRuns
         The dry runs of preemption.
     searching : bool
-        True while the search of the cycle runs. A clone of a NodeInfo is refused then, since its verdict
-        needs a change of the node.
+        Whether the search of the cycle is running. A NodeInfoClone is refused then, because its verdict needs
+        a change of the node's row.
     """
 
     def __init__(self, cache: SchedulerCache, plan: Plan) -> None:
@@ -56,9 +56,11 @@ class Kernels:
         Parameters
         ----------
         plugin : NativePlugin
+            The plugin whose kernel runs.
         state : CycleState
             State of the scheduling cycle.
         info : NodeInfo or NodeInfoClone
+            The node and its pods.
 
         Returns
         -------
@@ -68,22 +70,23 @@ class Kernels:
         verdict = self.verdict(1 << self.search.plan.filters.index(plugin.name), state, info)
         return rejection(plugin, state, verdict) if verdict else None
 
-    def verdict(self, asked: int, state: CycleState, info: AnyNodeInfo) -> int:
+    def verdict(self, filters: int, state: CycleState, info: AnyNodeInfo) -> int:
         """Run some Filter kernels on one node.
 
         Parameters
         ----------
-        asked : int
-            One bit for each filter to run, by its index in the plan.
+        filters : int
+            Bit mask of the filters to run, by index in the plan.
         state : CycleState
             State of the scheduling cycle.
         info : NodeInfo or NodeInfoClone
-            For a clone, the verdict counts the pods of the clone.
+            The node; the verdict of a clone counts the pods of the clone.
 
         Returns
         -------
         int
-            The verdict of the first filter that rejects, as of `Search.verdicts`; 0 where the pod fits.
+            The verdict of the first filter that rejects, encoded as in `Search.verdicts`; 0 where the pod
+            fits.
 
         Raises
         ------
@@ -92,32 +95,35 @@ class Kernels:
         """
         row = self._row(info)
         if isinstance(info, NodeInfo):
-            return self.search.verdict_after(row, [], [], asked, None, *state.target)
+            return self.search.verdict_after(row, [], [], filters, None, *state.target)
         removed, added = self._changes(row, info)
         classes = self.cache.state.classes
         has_ports = any(classes.shape_of(classes.intern(pod)).ports for pod in (*removed, *added))
         ports = info.used_ports if has_ports else None
         elsewhere = self._by_row(state.removed_pods.values())
-        return self.search.verdict_after(row, removed, added, asked, ports, *state.target, elsewhere)
+        return self.search.verdict_after(row, removed, added, filters, ports, *state.target, elsewhere)
 
     def score(self, plugin: NativePlugin, state: CycleState, info: AnyNodeInfo) -> int:
-        """The raw score of one node, as if it were the only feasible one.
+        """Return the raw score of one node, as if it were the only feasible one.
 
         Parameters
         ----------
         plugin : NativePlugin
+            The plugin whose kernel runs.
         state : CycleState
             State of the scheduling cycle.
         info : NodeInfo or NodeInfoClone
+            The node and its pods.
 
         Returns
         -------
         int
+            Raw score, before normalization.
 
         Raises
         ------
         MoorageError
-            As `verdict`.
+            The node is not in the cache; or it is a clone and a search is running.
         """
         with self._with_pods_of(info, state.target[0]) as row:
             raw, _ = self.search.scores(plugin.name, np.array([row], dtype=np.int32), *state.target)
@@ -132,7 +138,7 @@ class Kernels:
         return row
 
     def _changes(self, row: int, info: AnyNodeInfo) -> tuple[list[Pod], list[Pod]]:
-        """The pods that are on a row and not in `info`, and those that are only there."""
+        """The pods that are on a row and not in `info`, and those only in `info`."""
         there = {pod.metadata.uid: pod for pod in self.cache.state.pods_of(row)}
         removed, added = there.copy(), []
         for pod in info.pods:
@@ -141,7 +147,7 @@ class Kernels:
         return list(removed.values()), added
 
     def _by_row(self, pods: Iterable[Pod]) -> Iterator[tuple[int, list[Pod]]]:
-        """The rows of pods in the cache, each with its pods; computed when the generator is read."""
+        """The rows of pods in the cache, each with its pods; evaluated lazily."""
         found: dict[str, list[Pod]] = {}
         for pod in pods:
             found.setdefault(pod.spec.node_name, []).append(pod)
@@ -152,7 +158,7 @@ class Kernels:
 
     @contextmanager
     def _with_pods_of(self, info: AnyNodeInfo, pod_class: int) -> Iterator[int]:
-        """The row of a node, which holds the pods of `info` inside the context; rolled back at its end."""
+        """Give the row of a node the pods of `info` inside the context, and roll back at its end."""
         row = self._row(info)
         if isinstance(info, NodeInfo):
             yield row
@@ -174,16 +180,16 @@ class Kernels:
 
 
 def rejection(plugin: NativePlugin, state: CycleState, verdict: int) -> Status:
-    """The status of a verdict that rejects.
+    """Return the status of a verdict that rejects.
 
     Parameters
     ----------
     plugin : NativePlugin
-        The plugin that the verdict is of.
+        The plugin that rejects.
     state : CycleState
         State of the scheduling cycle.
     verdict : int
-        As of `Kernels.verdict`, not 0.
+        A verdict of `Kernels.verdict`, not 0.
 
     Returns
     -------
@@ -194,11 +200,12 @@ def rejection(plugin: NativePlugin, state: CycleState, verdict: int) -> Status:
 
 
 def place_of(verdict: int) -> int:
-    """The index in the plan of the filter that rejects.
+    """Return the index in the plan of the filter that rejects.
 
     Parameters
     ----------
     verdict : int
+        A verdict of `Kernels.verdict`.
 
     Returns
     -------

@@ -1,6 +1,7 @@
-"""The placements of a pod group, sets of nodes of which one takes all pods of the group, and their scores.
+"""Placements of a pod group and their scores.
 
-kube-scheduler v1.36, framework/runtime/framework.go RunPlacementGeneratePlugins and RunPlacementScorePlugins.
+A placement is a set of nodes; all pods of a group go to one placement (kube-scheduler v1.36,
+framework/runtime/framework.go, RunPlacementGeneratePlugins and RunPlacementScorePlugins).
 """
 
 from __future__ import annotations
@@ -29,15 +30,16 @@ def make_placements(
     profile : Profile
         The scheduling profile.
     group : PodGroup
+        The pod group.
     scheduled : sequence of Pod
-        The pods of the group that have a node.
+        Pods of the group that have a node.
     parent : Placement
-        All nodes.
+        The placement of all nodes.
 
     Returns
     -------
     sequence of Placement
-        `parent` alone, where the profile has no such plugin.
+        `parent` alone where the profile has no such plugin.
 
     Raises
     ------
@@ -63,8 +65,9 @@ def score_placements(
     profile : Profile
         The scheduling profile.
     group : PodGroup
+        The pod group.
     found : sequence of Assignments
-        One for each of n placements that the group fits.
+        One entry for each of n placements that the group fits.
 
     Returns
     -------
@@ -94,19 +97,20 @@ def _failure(plugin: interface.Plugin, group: PodGroup, error: Exception) -> Sta
 
 
 def placements_to_find(percentage: int | None, placements: int, nodes: int) -> int:
-    """How many placements that the group fits are searched for (KEP-5732).
+    """Return the number of feasible placements at which the search stops (KEP-5732).
 
     Parameters
     ----------
     percentage : int or None
-        Percent of all placements. None is all of them, as in v1.36; 0 is adaptive: 100 % for few nodes, 10 %
-        for 5,000, and 5 % at least.
+        Percent of all placements. None means all of them, as in v1.36. 0 is adaptive: 100 % for few nodes, 10
+        % for 5,000 nodes, and at least 5 %.
     placements, nodes : int
-        The number of all placements, and of the nodes in them.
+        Number of all placements, and of the nodes in them.
 
     Returns
     -------
     int
+        Number of placements.
     """
     if percentage is None:
         return placements

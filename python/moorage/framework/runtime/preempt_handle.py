@@ -1,7 +1,8 @@
-"""PreemptHandle: what preemption works with (kube-scheduler v1.19 and v1.20, framework/interface.go).
+"""PreemptHandle: the interface of preemption plugins (kube-scheduler v1.19 and v1.20,
+framework/interface.go).
 
-A preemption plugin, DefaultPreemption as any other, gets nominator, plugins and extenders of the scheduler
-from it. Answers have the form of framework/runtime/framework.go of v1.20.
+A preemption plugin obtains the nominator, the plugins and the extenders of the scheduler from it. Results
+have the form of framework/runtime/framework.go of v1.20.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from .runtime import Framework
 
 @dataclass(frozen=True, slots=True)
 class NodeScore:
-    """The weighted score of a node from one plugin."""
+    """A node and its weighted score from one plugin."""
 
     name: str
     score: int
@@ -40,11 +41,16 @@ GRAVEST = (Code.ERROR, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.UNSCHEDULABLE)
 
 
 class PluginToStatus(dict[str, Status]):
-    """Plugin to its rejection, in the order in which they ran; empty where the pod fits."""
+    """Rejections by plugin, in the order in which the plugins ran; empty where the pod fits."""
 
     def merge(self) -> Status | None:
-        """One status of all: the reasons of each, and the gravest code (Error, then
-        UnschedulableAndUnresolvable, then Unschedulable, else the last); None of none.
+        """Merge the statuses into one.
+
+        Returns
+        -------
+        Status or None
+            The reasons of all statuses with the most severe code: Error, then UnschedulableAndUnresolvable,
+            then Unschedulable, else the last one. None if there are no statuses.
         """
         if not self:
             return None
@@ -59,7 +65,7 @@ class PluginToStatus(dict[str, Status]):
 class PreemptHandle:
     """Nominator (PodNominator), plugins of the profile (PluginsRunner) and extenders.
 
-    What v1.20 had in functions beside the handle is here too: filters with nominated pods
+    Functions that v1.20 has beside the handle are methods here: filters with nominated pods
     (PodPassesFiltersOnNode), and the lister of PodDisruptionBudgets.
 
     Parameters
@@ -84,13 +90,16 @@ class PreemptHandle:
     # ---- PodNominator --------------------------------------------------------------------------------------
 
     def add_nominated_pod(self, pod: Pod, node_name: str) -> None:
-        """Nominate a pod, whether it exists or is bound; an earlier nomination ends in any case.
+        """Nominate a pod to a node in place of an earlier nomination.
+
+        It is not checked whether the pod exists or is bound.
 
         Parameters
         ----------
         pod : Pod
+            The pod to nominate.
         node_name : str
-            "" is the node of the pod's own status, if it has one.
+            Name of the node; "" stands for the node of the pod's own status, if it has one.
         """
         node = node_name or pod.status.nominated_node_name
         nominator = self.handle.nominator
@@ -100,23 +109,25 @@ class PreemptHandle:
                 nominator.put(pod, node)
 
     def delete_nominated_pod_if_exists(self, pod: Pod) -> None:
-        """End a nomination, if there is one.
+        """Delete the nomination of a pod, if there is one.
 
         Parameters
         ----------
         pod : Pod
+            The nominated pod.
         """
         self.handle.nominator.delete_nominated_pod_if_exists(pod)
 
     def update_nominated_pod(self, old: Pod, new: Pod) -> None:
-        """Follow a change of a pod, which moves to the end of its node's list.
+        """Update the nomination of a pod that has changed.
 
-        A nomination that neither status has stays; else the new status decides.
+        The pod moves to the end of its node's list. If neither state has a nominated node in its status, the
+        nomination stays; otherwise the new status decides.
 
         Parameters
         ----------
-        old : Pod
-        new : Pod
+        old, new : Pod
+            The pod before and after the change.
         """
         with self.handle.nominator.lock:
             node = ""
@@ -126,7 +137,7 @@ class PreemptHandle:
             self.add_nominated_pod(new, node)
 
     def nominated_pods_for_node(self, node_name: str) -> list[Pod]:
-        """The pods nominated to a node, in the order of their nominations.
+        """Return the pods nominated to a node.
 
         Parameters
         ----------
@@ -136,6 +147,7 @@ class PreemptHandle:
         Returns
         -------
         list of Pod
+            In the order of their nominations.
         """
         return self.handle.nominator.nominated_pods_for_node(node_name)
 
@@ -143,13 +155,19 @@ class PreemptHandle:
 
     @property
     def framework(self) -> Framework:
-        """The framework; MoorageError while its plugins are being made."""
+        """The framework of the profile.
+
+        Raises
+        ------
+        MoorageError
+            The plugins of the framework are still being created.
+        """
         if self.handle.framework is None:
             raise MoorageError("the framework of this handle is not complete")
         return self.handle.framework
 
     def run_pre_score_plugins(self, state: CycleState, pod: Pod, nodes: Sequence[Node]) -> Status | None:
-        """Run PreScore.
+        """Run the PreScore plugins.
 
         Parameters
         ----------
@@ -158,11 +176,12 @@ class PreemptHandle:
         pod : Pod
             The pod that is being scheduled.
         nodes : sequence of Node
+            The feasible nodes.
 
         Returns
         -------
         Status or None
-            An Error with the first failure. Plugins may answer Skip, which v1.20 did not have.
+            An Error with the first failure. Skip, which v1.20 does not have, counts as Success.
 
         Raises
         ------
@@ -174,7 +193,7 @@ class PreemptHandle:
     def run_score_plugins(
         self, state: CycleState, pod: Pod, nodes: Sequence[Node]
     ) -> tuple[PluginToNodeScores | None, Status | None]:
-        """Run Score and NormalizeScore.
+        """Run the Score plugins and normalize their scores.
 
         Parameters
         ----------
@@ -183,12 +202,14 @@ class PreemptHandle:
         pod : Pod
             The pod that is being scheduled.
         nodes : sequence of Node
+            The feasible nodes.
 
         Returns
         -------
-        dict of str to list of NodeScore, or None
-            The weighted scores of each plugin, in the order of the nodes; None with an Error.
-        Status or None
+        scores : dict of str to list of NodeScore, or None
+            Weighted scores by plugin, in the order of the nodes; None with an Error.
+        status : Status or None
+            The Error of the first plugin that failed.
 
         Raises
         ------
@@ -205,7 +226,7 @@ class PreemptHandle:
         return {plugin: its for plugin, its in scores.items() if its}, None
 
     def run_filter_plugins(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> PluginToStatus:
-        """Run Filter on one node.
+        """Run the Filter plugins on one node.
 
         Parameters
         ----------
@@ -219,7 +240,7 @@ class PreemptHandle:
         Returns
         -------
         PluginToStatus
-            The first rejection, or with `run_all_filters` all of them; empty where the pod fits; the Error
+            The first rejection, or all of them with `run_all_filters`; empty where the pod fits; the Error
             alone where a plugin fails.
         """
         rejections = PluginToStatus()
@@ -240,7 +261,7 @@ class PreemptHandle:
     def run_filter_plugins_with_nominated_pods(
         self, state: CycleState, pod: Pod, node_info: NodeInfo | NodeInfoClone
     ) -> Status | None:
-        """As `Framework.run_filter_plugins_with_nominated_pods`.
+        """Run the Filter plugins on one node, with and without the pods nominated to it.
 
         Parameters
         ----------
@@ -254,46 +275,53 @@ class PreemptHandle:
         Returns
         -------
         Status or None
+            The result of `Framework.run_filter_plugins_with_nominated_pods`.
         """
         return self.framework.run_filter_plugins_with_nominated_pods(state, pod, node_info)
 
     def run_pre_filter_extension_add_pod(
         self, state: CycleState, pod_to_schedule: Pod, pod_to_add: Pod, node_info: AnyNodeInfo
     ) -> Status | None:
-        """As `Framework.run_pre_filter_extension_add_pod`; `node_info` has the pod already.
+        """Notify the PreFilter extensions that a dry run added a pod to a node.
 
         Parameters
         ----------
         state : CycleState
             State of the scheduling cycle.
         pod_to_schedule : Pod
+            The pod that is being scheduled.
         pod_to_add : Pod
+            The added pod.
         node_info : AnyNodeInfo
-            The node and its pods.
+            The node, which contains the pod already.
 
         Returns
         -------
         Status or None
+            An Error where an extension fails.
         """
         return self.framework.run_pre_filter_extension_add_pod(state, pod_to_schedule, pod_to_add, node_info)
 
     def run_pre_filter_extension_remove_pod(
         self, state: CycleState, pod_to_schedule: Pod, pod_to_remove: Pod, node_info: AnyNodeInfo
     ) -> Status | None:
-        """As `Framework.run_pre_filter_extension_remove_pod`; `node_info` has no longer the pod.
+        """Notify the PreFilter extensions that a dry run removed a pod from a node.
 
         Parameters
         ----------
         state : CycleState
             State of the scheduling cycle.
         pod_to_schedule : Pod
+            The pod that is being scheduled.
         pod_to_remove : Pod
+            The removed pod.
         node_info : AnyNodeInfo
-            The node and its pods.
+            The node, which no longer contains the pod.
 
         Returns
         -------
         Status or None
+            An Error where an extension fails.
         """
         return self.framework.run_pre_filter_extension_remove_pod(
             state, pod_to_schedule, pod_to_remove, node_info
@@ -309,7 +337,7 @@ class PreemptHandle:
 
 
 def budgets_of(handle: FrameworkHandle) -> Sequence[PodDisruptionBudget]:
-    """The PodDisruptionBudgets of the informers of a handle; none without informers.
+    """Return the PodDisruptionBudgets known to a handle's informers.
 
     Parameters
     ----------
@@ -319,6 +347,7 @@ def budgets_of(handle: FrameworkHandle) -> Sequence[PodDisruptionBudget]:
     Returns
     -------
     sequence of PodDisruptionBudget
+        Empty where the handle has no informers.
     """
     if handle.informers is None:
         return ()

@@ -40,18 +40,19 @@ Target = tuple[int, int, int]
 
 
 def target_of(cache: SchedulerCache, pod: Pod) -> Target:
-    """What decisions about a pod are kept by.
+    """Return the key under which decisions about a pod are cached.
 
     Parameters
     ----------
     cache : SchedulerCache
+        The scheduler's cache of nodes and pods.
     pod : Pod
 
     Returns
     -------
     (int, int, int)
-        The pod's class; the symbols of the node that it names and of the node that it is pinned to, 0 for
-        none.
+        The pod's class, and the symbols of the node that the pod names and of the node to which it is pinned;
+        0 for none.
     """
     state = cache.state
     pod_class = state.classes.intern(pod)
@@ -62,25 +63,26 @@ def target_of(cache: SchedulerCache, pod: Pod) -> Target:
 class Framework:
     """Runs the plugins of one profile.
 
-    A method `run_…_plugins` runs one extension point in profile order. It takes the state of the cycle, the
-    pod, and the node by its name or as NodeInfo, and returns a Status, or None for Success. An exception of a
-    plugin becomes an Error.
+    Each method `run_…_plugins` runs one extension point in profile order. Its parameters are the state of the
+    scheduling cycle, the pod that is being scheduled, and the node, by name or as NodeInfo. It returns a
+    Status, or None for Success. An exception of a plugin becomes an Error.
 
     Parameters
     ----------
     profile : Profile
     handle : FrameworkHandle
-        The handle of the plugins that have none yet.
+        Handle of the plugins that have none yet.
 
     Attributes
     ----------
     decider : Decider or None
         The decider of the engine.
     kernels : Kernels or None
-        Native plugins for single nodes, once there is a decider.
+        Runs native plugins on single nodes; None without a decider.
     without_volumes : Framework or None
-        Where volume plugins decide in this framework: that of the same profile where they are idle.
+        If volume plugins decide in this framework, the framework of the same profile in which they are idle.
     columns : CycleColumns
+        Columns of the node table, for vectorised plugins.
     """
 
     def __init__(self, profile: Profile, handle: FrameworkHandle) -> None:
@@ -95,10 +97,10 @@ class Framework:
         self.without_volumes: Framework | None = None
         self.columns = CycleColumns(handle.cache.state)
 
-        # PreFilter and PreScore: the plugins that are asked, and the names of those that always answer Skip;
-        # in PreFilter with the number of the former before each of the latter.
-        self._pre_filters, self._skipping = _asked(profile.at(PreFilterPlugin), "pre_filter")
-        self._pre_scores, not_scoring = _asked(profile.at(PreScorePlugin), "pre_score")
+        # PreFilter and PreScore: the plugins to call, and the names of those that always return Skip, for
+        # PreFilter with the number of called plugins before each of them.
+        self._pre_filters, self._skipping = _split_skipping(profile.at(PreFilterPlugin), "pre_filter")
+        self._pre_scores, not_scoring = _split_skipping(profile.at(PreScorePlugin), "pre_score")
         self._not_scoring = {name for _, name in not_scoring}
         self._native_pre_filters = all(isinstance(plugin, NativePlugin) for plugin in self._pre_filters)
         self._native_pre_scores = all(isinstance(plugin, NativePlugin) for plugin in self._pre_scores)
@@ -121,18 +123,16 @@ class Framework:
         return Preemptor(self.decider)
 
     def searching(self, now: bool) -> None:
-        """Note that a search of the engine begins (`now`), or has ended."""
+        """Record that a search of the engine begins (`now`) or has ended."""
         if self.kernels is not None:
             self.kernels.searching = now
 
-    # ---- a cycle's state -----------------------------------------------------------------------------------
-
     def new_state(self, pod: Pod) -> CycleState:
-        """The state of a new cycle for a pod."""
+        """Return the state of a new cycle for a pod."""
         return self.state_of(target_of(self.handle.cache, pod))
 
     def state_of(self, target: Target) -> CycleState:
-        """The state of a new cycle for a pod of which `target_of` is known."""
+        """Return the state of a new cycle for a pod with this key (`target_of`)."""
         state = CycleState()
         state.target = target
         state.shape = self.shape_of(target)
@@ -141,20 +141,20 @@ class Framework:
         return state
 
     def shape_of(self, target: Target) -> Shape:
-        """The shape of the pod class of a target."""
+        """Return the shape of the pod class of a key (`target_of`)."""
         return self.handle.cache.state.classes.shape_of(target[0])
 
     def all_nodes(self) -> NodesView:
-        """The nodes of the view, in list order."""
+        """Return the nodes of the view, in list order."""
         return self.nodes(self._rows)
 
     def nodes(self, rows: npt.NDArray[np.int32] | Callable[[], npt.NDArray[np.int32]]) -> NodesView:
-        """Rows of the node table, as plugins see them.
+        """Return rows of the node table as plugins see them.
 
         Parameters
         ----------
         rows : (n,) int32 array, or callable
-            What makes the array, where it may not be needed.
+            Rows, or a function that computes them when they are needed.
 
         Returns
         -------
@@ -167,8 +167,6 @@ class Framework:
         view.refresh()
         return view.rows()
 
-    # ---- the queue -----------------------------------------------------------------------------------------
-
     def run_pre_enqueue_plugins(self, pod: Pod) -> Status | None:
         """Run PreEnqueue until a plugin keeps the pod out of the active queue."""
         for plugin in self.pre_enqueues:
@@ -179,18 +177,16 @@ class Framework:
 
     @cached_property
     def pre_enqueues(self) -> list[interface.PreEnqueuePlugin]:
-        """The PreEnqueue plugins, without those that this version leaves out."""
+        """The PreEnqueue plugins, without those that this version does not implement."""
         plugins = self.profile.at(interface.PreEnqueuePlugin)
         return [plugin for plugin in plugins if not isinstance(plugin, UnbuiltPlugin)]
 
     def queue_sort_func(self) -> Callable[[interface.QueuedPod, interface.QueuedPod], bool]:
-        """The method `less` of the QueueSort plugin; MoorageError where there is none."""
+        """Return the method `less` of the QueueSort plugin; MoorageError without one."""
         sorters = self.profile.at(interface.QueueSortPlugin)
         if not sorters:
             raise MoorageError("No QueueSort plugin is registered in the frameworkImpl.")
         return sorters[0].less
-
-    # ---- signatures ----------------------------------------------------------------------------------------
 
     @cached_property
     def signer(self) -> Signer:
@@ -198,10 +194,8 @@ class Framework:
         return Signer(self.profile)
 
     def sign_pod(self, pod: Pod) -> bytes | None:
-        """The signature of a pod, which pods share that get equal answers; None where it has none."""
+        """Return the signature of a pod, or None; pods with equal signatures get equal results."""
         return self.signer.sign(pod)
-
-    # ---- filtering -----------------------------------------------------------------------------------------
 
     @cached_property
     def filters(self) -> list[FilterPlugin]:
@@ -213,16 +207,18 @@ class Framework:
     ) -> PreFilterRun:
         """Run PreFilter in profile order.
 
-        UnschedulableAndUnresolvable and errors end it; after Unschedulable the other plugins run too, and the
-        last rejection stands. Where no node is left in the sets of several plugins, no plugin is named.
-        Fills `CycleState.skip_filter_plugins`.
+        UnschedulableAndUnresolvable and errors end the run. After Unschedulable the other plugins run too,
+        and the last rejection is returned. A rejection because the sets of several plugins have no node in
+        common names no plugin. Fills `CycleState.skip_filter_plugins`.
 
         Parameters
         ----------
         state : CycleState
+            State of the scheduling cycle.
         pod : Pod
+            The pod that is being scheduled.
         nodes : NodesView, optional
-            All nodes, by default those of the view.
+            All nodes; by default those of the view.
 
         Returns
         -------
@@ -273,7 +269,7 @@ class Framework:
     def run_pre_filter_extension_add_pod(
         self, state: CycleState, pod: Pod, pod_to_add: Pod, node_info: AnyNodeInfo
     ) -> Status | None:
-        """Notify the PreFilter extensions of a pod that a dry run adds to a node.
+        """Notify the PreFilter extensions that a dry run added a pod to a node.
 
         Parameters
         ----------
@@ -282,19 +278,21 @@ class Framework:
         pod : Pod
             The pod of the cycle.
         pod_to_add : Pod
+            The added pod.
         node_info : NodeInfo or NodeInfoClone
+            The node and its pods.
 
         Returns
         -------
         Status or None
-            An Error where an extension answers anything but Success.
+            An Error where an extension returns anything but Success.
         """
         return self._notify(state, pod, pod_to_add, node_info, "AddPod")
 
     def run_pre_filter_extension_remove_pod(
         self, state: CycleState, pod: Pod, pod_to_remove: Pod, node_info: AnyNodeInfo
     ) -> Status | None:
-        """As `run_pre_filter_extension_add_pod`, of a pod that a dry run removes from a node."""
+        """Notify the PreFilter extensions that a dry run removed a pod from a node."""
         return self._notify(state, pod, pod_to_remove, node_info, "RemovePod")
 
     def _notify(
@@ -313,13 +311,16 @@ class Framework:
         return None
 
     def run_filter_plugins(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> Status | None:
-        """Run Filter on one node. All native plugins run in one call, at the place of the first.
+        """Run Filter on one node; all native plugins run in one call, in place of the first.
 
         Parameters
         ----------
         state : CycleState
+            State of the scheduling cycle.
         pod : Pod
+            The pod that is being scheduled.
         node_info : NodeInfo or NodeInfoClone
+            The node and its pods.
 
         Returns
         -------
@@ -345,7 +346,7 @@ class Framework:
         return None
 
     def _natives(self, state: CycleState) -> int:
-        """The native plugins that PreFilter did not pass over, as bits by their place."""
+        """The native plugins that did not return Skip at PreFilter, as a bit mask by index."""
         asked = 0
         for at, plugin in enumerate(self.filters):
             if isinstance(plugin, NativePlugin) and plugin.name not in state.skip_filter_plugins:
@@ -355,19 +356,23 @@ class Framework:
     def run_filter_plugins_with_nominated_pods(
         self, state: CycleState, pod: Pod, node_info: NodeInfo | NodeInfoClone
     ) -> Status | None:
-        """Run Filter on one node: with the pods of at least this priority that are nominated there, then
-        without. The second pass is left out where there are none, or where the first one fails.
+        """Run Filter on one node with, then without the nominated pods of at least the pod's priority.
+
+        The second pass is skipped where there are no such pods, or where the first pass fails.
 
         Parameters
         ----------
         state : CycleState
+            State of the scheduling cycle.
         pod : Pod
+            The pod that is being scheduled.
         node_info : NodeInfo or NodeInfoClone
+            The node and its pods.
 
         Returns
         -------
         Status or None
-            As of `run_filter_plugins`; or an Error of a PreFilter extension.
+            The result of `run_filter_plugins`, or an Error of a PreFilter extension.
         """
         nominated = going_before(pod, self.handle.nominator.nominated_pods_for_node(node_info.name))
         if nominated:
@@ -385,19 +390,21 @@ class Framework:
     def run_post_filter_plugins(
         self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
     ) -> tuple[interface.PostFilterResult | None, Status | None]:
-        """Run PostFilter in profile order, until one succeeds, fails, or answers code 3.
+        """Run PostFilter until a plugin succeeds, fails or returns UnschedulableAndUnresolvable.
 
         Parameters
         ----------
         state : CycleState
+            State of the scheduling cycle.
         pod : Pod
+            The pod that is being scheduled.
         statuses : mapping of str to Status
-            Why the pod does not fit, by node.
+            Rejection by node.
 
         Returns
         -------
         PostFilterResult or None
-            What becomes of the pod's nomination.
+            The change of the pod's nomination.
         Status or None
             The status that ended the run; else Unschedulable with the reasons of all plugins.
         """
@@ -421,28 +428,28 @@ class Framework:
             rejector = rejector or plugin.name
         return last, Status(Code.UNSCHEDULABLE, tuple(reasons), rejector)
 
-    # ---- scoring -------------------------------------------------------------------------------------------
-
     @cached_property
     def scorers(self) -> list[tuple[ScorePlugin, int]]:
-        """The Score plugins that can differ, with their weights."""
+        """The Score plugins whose scores can differ between nodes, with their weights."""
         return [(plugin, self.profile.weight(plugin)) for plugin in self.profile.planned(ScorePlugin)]
 
     def run_pre_score_plugins(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
-        """Run PreScore in profile order. Fills `CycleState.skip_score_plugins`.
+        """Run PreScore in profile order; fills `CycleState.skip_score_plugins`.
 
         Parameters
         ----------
         state : CycleState
+            State of the scheduling cycle.
         pod : Pod
+            The pod that is being scheduled.
         nodes : NodesView
             The feasible nodes.
 
         Returns
         -------
         Status or None
-            An Error where a plugin answers neither Success nor Skip, or where a Score plugin misses what its
-            PreScore, which is not enabled, would have written.
+            An Error where a plugin returns neither Success nor Skip, or a Score plugin lacks the state that
+            its PreScore, which is not enabled, would have written.
         """
         is_native = self._native_pre_scores and hasattr(state, "terms")
         key = "pre_score", is_native and state.terms.affinity_scores
@@ -463,7 +470,7 @@ class Framework:
 
     @cached_property
     def _missing_state(self) -> Status | None:
-        """The Error of the first Score plugin that misses what its PreScore would have written."""
+        """The Error of the first Score plugin that lacks the state of its PreScore."""
         for plugin, text in self.profile.missing_state_texts[ScorePlugin].items():
             return error_status(SCORE_ERROR.format(plugin), Status(Code.ERROR, (text,)))
         return None
@@ -503,8 +510,7 @@ class Framework:
         return found, None
 
     def _normalized_scores(self, state: CycleState, pod: Pod, nodes: NodesView) -> dict[str, Scores]:
-        """The normalized scores by plugin. All plugins in Python score before the first one normalizes; a
-        kernel does both in one call, for rows of the node table."""
+        """The normalized scores by plugin; all Python plugins score before the first one normalizes."""
         plugins = [plugin for plugin, _ in self.scorers if plugin.name not in state.skip_score_plugins]
         are_rows = bool((nodes.rows >= 0).all())
         raw = {
@@ -521,8 +527,6 @@ class Framework:
         check_range(found)
         return found
 
-    # ---- from a node to a binding --------------------------------------------------------------------------
-
     def run_reserve_plugins_reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Run Reserve until a plugin fails: a rejection with the plugin's name, or an Error."""
         state.reserved = False
@@ -534,8 +538,7 @@ class Framework:
         return None
 
     def run_reserve_plugins_unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Run Unreserve of all Reserve plugins in reverse order, whether Reserve reached them or not; those
-        with `unreserves_in_order` come last, in order."""
+        """Run Unreserve of all Reserve plugins in reverse order, those with `unreserves_in_order` last."""
         plugins = self.profile.active(interface.ReservePlugin)
         in_order = [plugin for plugin in plugins if getattr(plugin, "unreserves_in_order", False)]
         others = [plugin for plugin in plugins if plugin not in in_order]
@@ -551,9 +554,9 @@ class Framework:
         Returns
         -------
         Status or None
-            The rejection or Error; else Wait where a plugin waits.
+            The rejection or Error; else Wait if a plugin waits.
         dict of str to float
-            Seconds that each plugin waits at most; empty with a rejection or an Error.
+            Timeout of each waiting plugin in seconds; empty with a rejection or an Error.
         """
         timeouts: dict[str, float] = {}
         last: Status | None = None
@@ -569,14 +572,13 @@ class Framework:
         return (None if last is None else last.append_reason(binding_points.WAITING)), timeouts
 
     def add_waiting_pod(self, pod: Pod, timeouts: Mapping[str, float], now: float) -> WaitingPod:
-        """Let a pod wait on Permit; `timeouts` as of `run_permit_plugins`, `now` in seconds."""
+        """Add a pod to the waiting pods; `timeouts` by plugin and the time `now` are in seconds."""
         waiting = WaitingPod(pod, timeouts, now)
         self.handle.waiting_pods.add(waiting)
         return waiting
 
     def wait_on_permit(self, pod: Pod, clock: Callable[[], float] | None = None) -> Status | None:
-        """Block until a waiting pod is allowed (None) or rejected; None at once for a pod that does not wait.
-        `clock` as of `WaitingPod.wait`."""
+        """Block until a waiting pod is allowed (None) or rejected; see `WaitingPod.wait` for `clock`."""
         waiting = self.handle.waiting_pods.get(pod.metadata.uid)
         if waiting is None:
             return None
@@ -585,8 +587,10 @@ class Framework:
         return binding_points.permitted(signal)
 
     def run_pre_bind_pre_flights(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Run PreBindPreFlight: Success where PreBind of some plugin has work, Skip where none has. Fills
-        `CycleState.skip_pre_bind_plugins` and `parallel_pre_bind_plugins`."""
+        """Run PreBindPreFlight: Success if some plugin has work in PreBind, else Skip.
+
+        Fills `CycleState.skip_pre_bind_plugins` and `CycleState.parallel_pre_bind_plugins`.
+        """
         overall: Status | None = SKIP
         for plugin in self.profile.active(interface.PreBindPlugin):
             result, status = binding_points.ask_pre_flight(plugin, state, pod, node_name)
@@ -610,25 +614,29 @@ class Framework:
     def pre_bind_steps(
         self, state: CycleState, pod: Pod, node_name: str, in_pre_bind: PodInPreBind | None = None
     ) -> StatusSteps:
-        """Run PreBind group by group, until a plugin fails.
+        """Run PreBind group by group until a plugin fails.
 
         Parameters
         ----------
         state : CycleState
+            State of the scheduling cycle.
         pod : Pod
+            The pod that is being scheduled.
         node_name : str
+            Name of the node.
         in_pre_bind : PodInPreBind, optional
-            Where it is cancelled, PreBind fails at the next step.
-
-        Yields
-        ------
-        float
-            Seconds until the next step.
+            Entry of the pod in the map of pods in PreBind; PreBind fails at the next step after its
+            cancellation.
 
         Returns
         -------
         Status or None
             The first failure.
+
+        Yields
+        ------
+        float
+            Seconds until the next step.
         """
         for plugins in binding_points.pre_bind_groups(self.profile.active(interface.PreBindPlugin), state):
             group = binding_points.PreBindGroup(plugins, state, pod, node_name)
@@ -639,7 +647,7 @@ class Framework:
         return None
 
     def run_bind_plugins(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Run Bind until a plugin answers anything but Skip; Skip where all do."""
+        """Run Bind until a plugin returns anything but Skip; Skip if all do."""
         status: Status | None = Status(Code.SKIP, ("",))
         for plugin in self.profile.at(interface.BindPlugin):
             status = ask_status(plugin, pod, plugin.bind, state, pod, node_name)
@@ -655,10 +663,8 @@ class Framework:
         for plugin in self.profile.active(interface.PostBindPlugin):
             ask_status(plugin, pod, plugin.post_bind, state, pod, node_name)
 
-    # ---- the end -------------------------------------------------------------------------------------------
-
     def close(self) -> None:
-        """Close all plugins; MoorageError with the texts of those that fail."""
+        """Close all plugins; MoorageError with the messages of those that fail."""
         failures = []
         for plugin in self.profile.plugins:
             try:
@@ -669,17 +675,19 @@ class Framework:
             raise MoorageError("\n".join(failures))
 
 
-def _asked(plugins: Sequence[P], method: str) -> tuple[list[P], list[tuple[int, str]]]:
-    """The plugins that look at a pod in PreFilter or PreScore; and those that always answer Skip, each with
-    the number of the former before it."""
+def _split_skipping(plugins: Sequence[P], method: str) -> tuple[list[P], list[tuple[int, str]]]:
+    """Split plugins into those to call and those that always return Skip at `method`.
+
+    Each of the latter comes with the number of called plugins before it.
+    """
     nothing = getattr(NativePlugin, method)
-    asked: list[P] = []
+    called: list[P] = []
     skipping: list[tuple[int, str]] = []
     for plugin in plugins:
         if always_skips(plugin, method):
-            skipping.append((len(asked), plugin.name))
+            skipping.append((len(called), plugin.name))
         elif isinstance(plugin, VolumePlugin) and plugin.in_core:
             continue
         elif getattr(type(plugin), method) is not nothing:
-            asked.append(plugin)
-    return asked, skipping
+            called.append(plugin)
+    return called, skipping

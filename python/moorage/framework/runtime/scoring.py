@@ -1,4 +1,4 @@
-"""Running PreScore and Score (kube-scheduler v1.36, framework/runtime/framework.go)."""
+"""Runs of PreScore and Score plugins (kube-scheduler v1.36, framework/runtime/framework.go)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NORMALIZE_ERROR = 'running Normalize on Score plugins: plugin "{}" failed with'
 
 
 def raw_scores(plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: NodesView) -> Scores:
-    """Run Score of a plugin.
+    """Run Score of a plugin on nodes.
 
     Parameters
     ----------
@@ -36,11 +36,12 @@ def raw_scores(plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: NodesVie
     pod : Pod
         The pod that is being scheduled.
     nodes : NodesView
-        n nodes.
+        The n feasible nodes.
 
     Returns
     -------
     (n,) int64 array
+        Scores before normalization.
 
     Raises
     ------
@@ -70,19 +71,19 @@ def normalized_scores(
     pod : Pod
         The pod that is being scheduled.
     nodes : NodesView
-        n nodes.
+        The n feasible nodes.
     raw : (n,) int64 array
-        As of `raw_scores`.
+        The result of `raw_scores`.
 
     Returns
     -------
     (n,) int64 array
-        0 to 100.
+        Scores from 0 to 100.
 
     Raises
     ------
     StatusError
-        The plugin failed, or left the range.
+        The plugin failed, or a score is not in 0 to 100.
     """
     scores = raw
     if type(plugin).normalize_score is not ScorePlugin.normalize_score:
@@ -94,12 +95,14 @@ def normalized_scores(
 
 
 def out_of_range(plugin: str, score: int) -> StatusError:
-    """The exception for a plugin's score that is not 0 to 100.
+    """Return the exception for a plugin's score that is not in 0 to 100.
 
     Parameters
     ----------
     plugin : str
+        Name of the plugin.
     score : int
+        The score.
 
     Returns
     -------
@@ -109,7 +112,7 @@ def out_of_range(plugin: str, score: int) -> StatusError:
 
 
 def check_range(columns: Mapping[str, Scores]) -> None:
-    """Check that scores are 0 to 100.
+    """Check that scores are in 0 to 100.
 
     Parameters
     ----------
@@ -119,7 +122,7 @@ def check_range(columns: Mapping[str, Scores]) -> None:
     Raises
     ------
     StatusError
-        For the first node with another score, and the first such plugin there.
+        Names the first node with a score out of range, and the first such plugin there.
     """
     firsts = {
         name: int(np.flatnonzero((column < 0) | (column > MAX_NODE_SCORE))[0])
@@ -132,12 +135,14 @@ def check_range(columns: Mapping[str, Scores]) -> None:
 
 
 def invalid_score(plugin: str, score: int) -> str:
-    """The text of the error about a plugin's score that is not 0 to 100.
+    """Return upstream's message for a plugin's score that is not in 0 to 100.
 
     Parameters
     ----------
     plugin : str
+        Name of the plugin.
     score : int
+        The score.
 
     Returns
     -------
@@ -154,10 +159,11 @@ class NodePluginScores:
     Attributes
     ----------
     name : str
-        The node.
+        Name of the node.
     scores : tuple of (str, int)
         Plugin and weighted score, in profile order.
     total_score : int
+        Sum of the weighted scores.
     """
 
     name: str
@@ -166,7 +172,7 @@ class NodePluginScores:
 
 
 def _ask(text: str, plugin: ScorePlugin, pod: Pod, function: Callable[..., Any], *arguments: Any) -> Any:
-    """The answer of a plugin; StatusError where it fails."""
+    """The result of a plugin's method; StatusError where it fails."""
     answer = answer_of(plugin, pod, function, *arguments)
     if isinstance(answer, Status):
         raise StatusError(error_status(text, answer))
@@ -174,7 +180,7 @@ def _ask(text: str, plugin: ScorePlugin, pod: Pod, function: Callable[..., Any],
 
 
 def _integers(answer: Any, wanted: int, text: str) -> Scores:
-    """The answer as int64, one per node; floats only where all of them are integers."""
+    """The result as one int64 per node; floats are accepted only where all are integers."""
 
     def fail(why: str) -> StatusError:
         return StatusError(Status(Code.ERROR, err=PluginError(f"{text}: {why}")))

@@ -1,4 +1,4 @@
-"""Work as generators: they yield while they wait, so that one thread can run several."""
+"""Work as generators that yield while they wait, so that one thread can interleave several."""
 
 from __future__ import annotations
 
@@ -17,21 +17,23 @@ StatusSteps: TypeAlias = Steps[Status | None]
 
 @dataclass(frozen=True, slots=True)
 class Ended(Generic[T]):
-    """The result of work that has ended."""
+    """The result of a generator that has ended."""
 
     result: T
 
 
 def take_step(steps: Steps[T]) -> float | Ended[T]:
-    """Run the next step: the seconds until the one after it, or the result.
+    """Run the next step of a generator.
 
     Parameters
     ----------
     steps : generator
+        The work.
 
     Returns
     -------
     float or Ended
+        Seconds until the step after it is due, or the result.
     """
     try:
         return next(steps)
@@ -40,11 +42,12 @@ def take_step(steps: Steps[T]) -> float | Ended[T]:
 
 
 def take_all(steps: Steps[T], wait: Callable[[float], object]) -> T:
-    """Run all steps.
+    """Run all steps of a generator.
 
     Parameters
     ----------
     steps : generator
+        The work.
     wait : callable
         Called with the seconds to wait between two steps.
 

@@ -128,7 +128,7 @@ def decode(document: Document, type_: type[T]) -> T:
 
     Returns
     -------
-    T
+    object
 
     Raises
     ------

@@ -82,7 +82,7 @@ class AssumeCache(Generic[T]):
 
         Parameters
         ----------
-        obj : T
+        obj : Object
         is_in_initial_list : bool
         """
         self.add(obj)
@@ -92,8 +92,8 @@ class AssumeCache(Generic[T]):
 
         Parameters
         ----------
-        old : T
-        new : T
+        old : Object
+        new : Object
         """
         self.add(new)
 
@@ -191,7 +191,7 @@ class AssumeCache(Generic[T]):
 
         Returns
         -------
-        T or None
+        Object or None
         """
         with self._lock:
             return self._assumed.get(key, self._objects.get(key))
@@ -206,7 +206,7 @@ class AssumeCache(Generic[T]):
 
         Returns
         -------
-        T
+        Object
 
         Raises
         ------
@@ -224,7 +224,7 @@ class AssumeCache(Generic[T]):
 
         Returns
         -------
-        T
+        Object
 
         Raises
         ------
@@ -267,7 +267,7 @@ class AssumeCache(Generic[T]):
 
         Returns
         -------
-        tuple of T
+        tuple of Object
         """
         with self._lock:
             found = self._objects.items_by_index(self._index_name, value)

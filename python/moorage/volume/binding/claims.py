@@ -297,7 +297,7 @@ def with_annotations(obj: T, changes: dict[str, str]) -> T:
 
     Returns
     -------
-    T
+    Object
     """
     return replace(obj, metadata=replace(obj.metadata, annotations=obj.metadata.annotations | changes))
 

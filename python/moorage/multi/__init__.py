@@ -1,4 +1,4 @@
-"""Several schedulers on one cluster with optimistic concurrency; a binder resolves their conflicts."""
+"""Several schedulers on one cluster with optimistic concurrency, and the binder that resolves conflicts."""
 
 from .binder import Binder as Binder
 from .binder import Outcome as Outcome

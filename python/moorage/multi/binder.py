@@ -1,8 +1,8 @@
-"""Binder: binds the placements that several schedulers propose, each checked against one cache.
+"""Binder: checks and binds the placements that several schedulers propose.
 
-Schedulers decide at the same time with optimistic concurrency (as in Gödel). The binder checks their
-placements one after the other. Its cache has every pod that it has admitted, so that a conflict is a
-rejection with its own reason: too few resources, a port in use, a skew, a victim of another pod.
+Schedulers decide concurrently with optimistic concurrency control, as in Gödel. The binder checks their
+placements one after the other against one cache, which contains every pod that it has admitted. A conflict is
+a rejection with its own reason: too few resources, a port in use, a skew, or a victim claimed by another pod.
 """
 
 from __future__ import annotations
@@ -47,11 +47,13 @@ class Placement:
     Attributes
     ----------
     pod : Pod
+        The pod to bind.
     node : str
+        Name of the node.
     victims : tuple of Pod
-        Pods on that node to evict for the pod.
+        Pods on the node to evict for the pod.
     violations : int
-        How many of the victims a PodDisruptionBudget protected when the scheduler chose them.
+        Number of victims that a PodDisruptionBudget protected when the scheduler chose them.
     scheduler : str
         Name of the scheduler.
     """
@@ -65,15 +67,16 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The decision of the binder about a placement: bound, waiting for its victims, or rejected.
+    """The binder's decision about a placement: bound, waiting for victims, or rejected.
 
     Attributes
     ----------
     placement : Placement
+        The placement.
     status : Status or None
-        The rejection; None for a placement that was not rejected.
+        The rejection; None if the placement was not rejected.
     waiting : bool
-        The pod is assumed until its victims are deleted.
+        Whether the pod is assumed until its victims are deleted.
     """
 
     placement: Placement
@@ -82,11 +85,12 @@ class Outcome:
 
     @property
     def is_bound(self) -> bool:
+        """Whether the pod was bound."""
         return self.status is None and not self.waiting
 
     @property
     def reason(self) -> str:
-        """The text of the rejection, or ""."""
+        """The message of the rejection, or ""."""
         return "" if self.status is None else self.status.message()
 
 
@@ -108,14 +112,15 @@ class Admitted:
     Attributes
     ----------
     placement : Placement
+        The placement.
     engine : Engine
         The engine that has checked it.
     state : CycleState or None
-        None where no plugin has written anything.
+        State of the cycle; None if no plugin has written any.
     assumed : Pod
         The pod with its node.
     deadline : float
-        Seconds on the binder's clock, when the wait for victims ends.
+        Time in seconds on the binder's clock at which the wait for victims ends.
     """
 
     placement: Placement
@@ -126,22 +131,22 @@ class Admitted:
 
 
 class Binder:
-    """Checks placements, binds those that hold, and rejects the others with the reason.
+    """Checks placements, binds those that pass, and rejects the others with a reason.
 
     Parameters
     ----------
     client : ObjectClient
-        Where pods are bound and victims deleted. The binder follows it through informers of its own; see
-        `sync`.
+        Binds pods and deletes victims. The binder follows it through informers of its own; see `sync`.
     profile, profiles, config, feature_gates, registry
-        As those of `Scheduler`: a pod is checked by the PreFilter and Filter plugins of its profile, and
-        bound by the Reserve, PreBind, Bind and PostBind plugins. Pod groups count with a gate for them.
+        Arguments of `Scheduler`. A pod is checked by the PreFilter and Filter plugins of its profile, and
+        bound by the Reserve, PreBind, Bind and PostBind plugins. Pod groups are respected if a gate for them
+        is on.
     cache : BinderCache, optional
-        An empty cache; by default one with Gödel's times.
+        An empty cache; by default one with Gödel's expiry times.
     clock : callable
-        Returns seconds, for the wait for victims.
+        Returns the time in seconds, for the wait for victims.
     wait : callable
-        Called with seconds to wait while the volumes of a pod are being bound.
+        Called with the seconds to wait while the volumes of a pod are being bound.
     """
 
     def __init__(
@@ -179,17 +184,17 @@ class Binder:
         self.sync()
 
     def sync(self) -> bool:
-        """Apply all pending events of the store; True where there were any."""
+        """Apply all pending events of the store; True if there were any."""
         any_events = False
         while self.informers.run_once():
             any_events = True
         return any_events
 
     def client_for(self, name: str = "") -> ObjectClient:
-        """A client for one of several schedulers: ``Scheduler(binder.client_for("one"))``.
+        """Return a client for one of several schedulers: ``Scheduler(binder.client_for("one"))``.
 
-        The schedulers follow the same store, and may run in threads. A rejected placement raises
-        ConflictError with the reason in the scheduler, which forgets the pod and retries it.
+        The schedulers follow the same store and may run in threads. A rejected placement raises ConflictError
+        with the reason in the scheduler, which forgets the pod and retries it.
 
         Parameters
         ----------
@@ -205,12 +210,13 @@ class Binder:
     # ---- placements ----------------------------------------------------------------------------------------
 
     def bind(self, placements: Sequence[Placement]) -> list[Outcome]:
-        """Check placements one after the other, and bind those that hold.
+        """Check placements one after the other, and bind those that pass.
 
         Parameters
         ----------
         placements : sequence of Placement
-            Consecutive pods of a pod group are a unit: at least its minimum is bound, or none.
+            Placements in order. Consecutive pods of a pod group are a unit: at least its minimum is bound, or
+            none.
 
         Returns
         -------
@@ -239,12 +245,12 @@ class Binder:
     def resume(self) -> list[Outcome]:
         """Bind the waiting pods whose victims are deleted, and reject those whose wait has timed out.
 
-        Assumed pods and marks of the cache expire.
+        Assumed pods and marks of the cache expire, too.
 
         Returns
         -------
         list of Outcome
-            Of the pods that wait no longer.
+            Outcomes of the pods that no longer wait.
         """
         with self._lock:
             self.sync()
@@ -262,7 +268,7 @@ class Binder:
             return [self._reject(one, status) for one in late] + self._bind_all(ready)
 
     def _admit(self, placement: Placement) -> Admitted | Outcome:
-        """Check one placement; if it holds, mark its victims and assume its pod."""
+        """Check one placement; if it passes, mark its victims and assume its pod."""
         pod = placement.pod
         ledger = ledger_of(pod)
         engine = self._engine(pod, ledger)
@@ -287,8 +293,10 @@ class Binder:
         return Admitted(placement, engine, checked, assumed, self.clock() + VICTIMS_TIMEOUT)
 
     def _engine(self, pod: Pod, ledger: int) -> Engine:
-        """The engine that checks a pod; for a best-effort pod one without NodeResourcesFit, which counts the
-        guaranteed ledger only."""
+        """The engine that checks a pod.
+
+        A best-effort pod gets one without NodeResourcesFit, which counts the guaranteed ledger only.
+        """
         engine = self._by_name.get(pod.spec.scheduler_name, self._engines[0])
         if ledger:
             name = engine.profile.scheduler_name
@@ -308,8 +316,11 @@ class Binder:
         return None
 
     def _check_victims(self, placement: Placement) -> fwk.Status | None:
-        """The rejection where a victim is not on the node, is marked for another pod, or where more victims
-        are protected than before."""
+        """The rejection if a victim cannot be evicted for the placement.
+
+        A victim must be on the node and not be marked for another pod, and no more victims may be protected
+        than before.
+        """
         for victim in placement.victims:
             cached = self.cache.pods.find(victim)
             is_assumed = self.cache.pods.is_assumed_pod(victim)
@@ -323,7 +334,7 @@ class Binder:
         return None
 
     def _all_or_nothing(self, group: str, unit: list[Admitted | Outcome]) -> list[Admitted | Outcome]:
-        """Reject the admitted pods of a unit that are fewer than its minimum."""
+        """Reject the admitted pods of a unit if they are fewer than its minimum."""
         there = self.informers.informer(PodGroup).indexer.get(group)
         wanted = 0 if there is None else there.min_count
         running = len(self.cache.get_unit_status(unit_key(unit[0].placement.pod)).running_pods)
@@ -355,7 +366,7 @@ class Binder:
         return any(self.cache.state.has_pod(victim) for victim in one.placement.victims)
 
     def _bind_all(self, ready: Sequence[Admitted]) -> list[Outcome]:
-        """Bind pods, with one call of the store where no plugin takes part."""
+        """Bind pods, with one call of the store if no plugin takes part."""
         outcomes = []
         plain = [one for one in ready if one.engine.is_in_core_for(one.placement.pod)]
         try:
@@ -373,7 +384,7 @@ class Binder:
         return outcomes
 
     def _bind(self, one: Admitted) -> Outcome:
-        """Reserve, PreBind, Bind and PostBind of one pod."""
+        """Run Reserve, PreBind, Bind and PostBind of one pod."""
         framework, pod, node = one.engine.framework, one.assumed, one.placement.node
         state = one.state or framework.new_state(pod)
         one.engine.take_turn()
@@ -419,7 +430,8 @@ T = TypeVar("T", bound=Object)
 
 
 class Handler(Generic[T]):
-    """Calls the methods of the cache for one kind of object, as `add_node`; a CacheError is logged."""
+    """Event handler that calls the cache's methods for one kind, such as `add_node`; a CacheError is logged.
+    """
 
     def __init__(self, cache: BinderCache, kind: str) -> None:
         self._add, self._update, self._delete = (
@@ -437,7 +449,10 @@ class Handler(Generic[T]):
 
 
 class PodHandler(Handler[Pod]):
-    """As `Handler`, for pods: one that has finished counts as deleted, one with a new UID as another pod."""
+    """Event handler for pods.
+
+    A pod that has finished counts as deleted, a pod with a new UID as another pod.
+    """
 
     def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
         if obj.status.phase not in FINISHED:
@@ -459,13 +474,14 @@ def _apply(method: Callable[..., Any], *objects: Object) -> None:
 
 
 def watch(informers: InformerFactory, cache: BinderCache) -> None:
-    """Add the handlers of the cache to informers; that of pods is last.
+    """Add the event handlers of the cache to informers, that of pods last.
 
     Parameters
     ----------
     informers : InformerFactory
         Informers of the cluster's objects.
     cache : BinderCache
+        The binder's cache.
     """
     informers.informer(Namespace).add_event_handler(event_handlers.namespace_handler(cache))
     informers.informer(Node).add_event_handler(Handler[Node](cache, "node"))
@@ -479,19 +495,25 @@ def watch(informers: InformerFactory, cache: BinderCache) -> None:
 
 
 class BindingClient:
-    """The client of a scheduler: binds through the binder, else calls the binder's own client."""
+    """The client of a scheduler: binds through the binder, and passes other calls to the binder's client."""
 
     def __init__(self, binder: Binder, name: str) -> None:
         self._binder = binder
         self._name = name
 
     def bind(self, pod: Pod, node: str) -> None:
-        """Bind a pod; ConflictError with the reason where the binder rejects the placement.
+        """Bind a pod.
 
         Parameters
         ----------
         pod : Pod
         node : str
+            Name of the node.
+
+        Raises
+        ------
+        ConflictError
+            The binder rejects the placement; the message is the reason.
         """
         (outcome,) = self._binder.bind([Placement(pod, node, scheduler=self._name)])
         if outcome.status is not None:

@@ -1,8 +1,8 @@
 """Partitions: nodes that a scheduler prefers, so that schedulers conflict less often.
 
-A partition is a preference (as in Gödel, whose schedulers fall back to the whole cluster): on a scheduler's
-own copy of the cluster the nodes of the others have a taint, which a pod that fits nowhere else is made to
-tolerate.
+A partition is a preference, as in Gödel, whose schedulers fall back to the whole cluster. On a scheduler's
+own copy of the cluster the nodes of other schedulers have a taint; a pod that does not fit elsewhere gets a
+toleration of it.
 """
 
 from __future__ import annotations
@@ -25,21 +25,22 @@ def assign_owners(nodes: Sequence[Node], schedulers: int, how: str) -> list[int]
     Parameters
     ----------
     nodes : sequence of Node
+        The nodes of the cluster.
     schedulers : int
-        The number of schedulers.
+        Number of schedulers.
     how : {"none", "zone", "hash"}
-        ``none``: no partitions; ``zone``: whole zones, the largest first, each to the scheduler with the
-        fewest nodes so far; ``hash``: by a hash of the node's name.
+        ``none``: no partitions. ``zone``: whole zones in descending order of size, each to the scheduler with
+        the fewest nodes so far. ``hash``: by a hash of the node's name.
 
     Returns
     -------
     list of int or None
-        Number of each node's scheduler; None for no partitions.
+        Index of the scheduler by node; None without partitions.
 
     Raises
     ------
     ValueError
-        For an unknown kind of partition.
+        `how` is unknown.
     """
     if how == "none":
         return None
@@ -59,19 +60,21 @@ def assign_owners(nodes: Sequence[Node], schedulers: int, how: str) -> list[int]
 
 
 def mark_partition(scheduler: int, node: Node, owner: int) -> Node:
-    """A node in a scheduler's copy of the cluster: with a taint where it belongs to another scheduler.
+    """Return a node as in a scheduler's copy of the cluster.
 
     Parameters
     ----------
     scheduler : int
-        Number of the scheduler whose copy it is.
+        Index of the scheduler that owns the copy.
     node : Node
+        The node.
     owner : int
-        Number of the scheduler that the node belongs to.
+        Index of the scheduler to whose partition the node belongs.
 
     Returns
     -------
     Node
+        With a taint if the node belongs to another scheduler.
     """
     if owner == scheduler:
         return node
@@ -80,7 +83,7 @@ def mark_partition(scheduler: int, node: Node, owner: int) -> Node:
 
 
 def tolerate_partitions(pod: Pod) -> Pod:
-    """The pod with a toleration of the nodes of other partitions.
+    """Return a pod that tolerates the nodes of other partitions.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Pools of workers: in threads of this process, or each in a process of its own."""
+"""Pools of workers, in threads of this process or in processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Ints = npt.NDArray[np.int32]
 
 
 class Pool:
-    """Workers that run at the same time; arguments and results are in the order of the workers."""
+    """Workers that run concurrently; arguments and results are in the order of the workers."""
 
     def propose(self, pods: Sequence[Ints]) -> list[ProposedPlacements]:
         """Call `Worker.propose` of each worker.
@@ -28,6 +28,7 @@ class Pool:
         Parameters
         ----------
         pods : sequence of (n,) int32 array
+            Pods of each worker, as indices in `WorkerInit.pods`.
 
         Returns
         -------
@@ -46,6 +47,7 @@ class Pool:
         Parameters
         ----------
         updates : sequence of BinderUpdate
+            The update of each worker.
 
         Raises
         ------
@@ -82,7 +84,7 @@ class Pool:
 
 
 class Threads(Pool):
-    """Workers in threads: decisions in the core run in parallel, since it releases the interpreter's lock."""
+    """Workers in threads; decisions in the core run in parallel, because it releases the GIL."""
 
     def __init__(self, inits: Sequence[WorkerInit]) -> None:
         self.workers = [Worker(init) for init in inits]
@@ -96,7 +98,7 @@ class Threads(Pool):
 
 
 class Processes(Pool):
-    """Workers in processes that share no memory with this one.
+    """Workers in processes, which share no memory with this one.
 
     Attributes
     ----------
@@ -127,7 +129,7 @@ _workers: list[Worker] = []
 
 
 def _run_in_process(method: str, argument: Any) -> Any:
-    """Make the worker of this process, or call one of its methods."""
+    """Create the worker of this process, or call one of its methods."""
     if method == "start":
         _workers.append(Worker(argument))
         return os.getpid()

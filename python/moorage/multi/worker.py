@@ -1,4 +1,4 @@
-"""Worker: a scheduler on its own copy of the cluster, which the binder keeps up to date."""
+"""Worker: a scheduler with its own copy of the cluster, which the binder keeps up to date."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ NO_NODE = -1
 
 @dataclass(frozen=True, slots=True)
 class WorkerInit:
-    """The arguments of a worker; sent to its process.
+    """The arguments of a worker, which are sent to its process.
 
     Attributes
     ----------
     cluster : Cluster
         The cluster without the pending pods.
     pods : tuple of Pod
-        The pending pods of all workers. Messages refer to pods by their index here, and to nodes by their
-        index in ``cluster.nodes``.
+        The pending pods of all workers. Messages refer to pods by index in this tuple, and to nodes by index
+        in ``cluster.nodes``.
     number : int
-        Number of this worker.
+        Index of this worker.
     owners : list of int or None
         See `partition.assign_owners`.
-    settings : mapping
+    settings : mapping of str to object
         Keyword arguments of its `Scheduler`.
     """
 
@@ -65,7 +65,7 @@ class ProposedPlacements:
     pods, nodes : (n,) int32 array
         Index of each pod, in the order of the decisions, and of its node; -1 for none.
     victims : dict of int to (tuple of str, int)
-        Index of a preemptor to the UIDs of its victims, and the number of them that a PodDisruptionBudget
+        By index of a preemptor, the UIDs of its victims and the number of them that a PodDisruptionBudget
         protects.
     """
 
@@ -81,9 +81,9 @@ class BinderUpdate:
     Attributes
     ----------
     rejected : sequence of int
-        Pods of this worker whose placement was rejected.
+        Indices of pods of this worker whose placement was rejected.
     pods, nodes : (n,) int32 array
-        Pods of other workers that were bound, and their nodes.
+        Indices of pods of other workers that were bound, and of their nodes.
     deleted : sequence of str
         UIDs of all evicted pods.
     """
@@ -95,11 +95,12 @@ class BinderUpdate:
 
 
 class Worker:
-    """A scheduler on its own copy of the cluster; conflicts with other workers are left to the binder.
+    """A scheduler with its own copy of the cluster; the binder resolves conflicts with other workers.
 
     Parameters
     ----------
     init : WorkerInit
+        Arguments of the worker.
     """
 
     def __init__(self, init: WorkerInit) -> None:
@@ -119,12 +120,12 @@ class Worker:
         self._anywhere = cache(lambda at: tolerate_partitions(self.init.pods[at]))
 
     def propose(self, pods: Ints) -> ProposedPlacements:
-        """Choose nodes for pods in their order: in the partition, then on all nodes, then by preemption.
+        """Choose nodes for pods in order: in the partition, then on all nodes, then by preemption.
 
         Parameters
         ----------
         pods : (n,) int32 array
-            Indices into `WorkerInit.pods`.
+            Indices in `WorkerInit.pods`.
 
         Returns
         -------
@@ -145,7 +146,7 @@ class Worker:
         return proposed
 
     def _schedule(self, numbers: Ints, nodes: Ints, pods: list[Pod]) -> None:
-        """Choose nodes and assume the pods there, without binding them."""
+        """Choose nodes and assume the pods on them without binding them."""
         rows: list[int] = []
         for unit, some in groupby(pods, key=self._unit_of):
             equal = list(some)
@@ -192,7 +193,7 @@ class Worker:
         return members
 
     def _choose(self, engine: Engine, pod: Pod, target: Target) -> int:
-        """The row chosen for one pod by a full cycle with plugins in Python."""
+        """The row that a full cycle with Python plugins chooses for one pod."""
         with self.scheduler.cache.lock:
             self.scheduler.context.rotation.take(engine)
             decision, _ = engine.schedule(pod, target, self.scheduler.context.view_order)
@@ -202,7 +203,7 @@ class Worker:
             return engine.row_in_view(decision.node)
 
     def _preempt(self, proposed: ProposedPlacements, place: int) -> None:
-        """Place a pod by preemption, if that is possible."""
+        """Place a pod by preemption if possible."""
         number, scheduler = int(proposed.pods[place]), self.scheduler
         pod = self.init.pods[number] if self.init.owners is None else self._anywhere(number)
         engine = scheduler.context.engine_of(pod)
@@ -226,6 +227,7 @@ class Worker:
         Parameters
         ----------
         update : BinderUpdate
+            The decisions.
         """
         cache, pods, nodes = self.scheduler.cache, self.init.pods, self.init.cluster.nodes
         for number in update.rejected:

@@ -10,7 +10,7 @@ from moorage.objects import Pod
 class DefaultBinder(fwk.BindPlugin):
     """Bind: creates the binding through the client (kube-scheduler v1.36, defaultbinder/).
 
-    The scheduler binds many pods with one call where no other plugin takes part after Filter and Score.
+    The scheduler binds many pods with one call if no other plugin takes part after Filter and Score.
     """
 
     name = "DefaultBinder"

@@ -1,4 +1,4 @@
-"""DynamicResources: devices for resource claims, which this version leaves out."""
+"""DynamicResources: devices for resource claims, which this version does not implement."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class DynamicResources(
 ):
     """A placeholder with the queueing hints of kube-scheduler v1.36, dynamicresources/.
 
-    It filters no node and scores 0 for pods without resource claims; pods with claims are refused when they
+    It filters no node and scores 0 for pods without resource claims. Pods with claims are refused when they
     are read.
     """
 
@@ -37,7 +37,7 @@ class DynamicResources(
         return None, self.failure(state) or fwk.Status(fwk.Code.UNSCHEDULABLE, (NO_CLAIMS,), self.name)
 
     def failure(self, state: fwk.CycleState) -> fwk.Status | None:
-        """The Error where PreFilter ended before this plugin, so that it has written no state.
+        """Return the Error of a cycle whose PreFilter ended before this plugin wrote its state.
 
         Parameters
         ----------
@@ -73,8 +73,7 @@ class DynamicResources(
         ]
 
     def after_claim_change(self, pod: Pod, old: ResourceClaim | None, new: ResourceClaim) -> fwk.QueueingHint:
-        """Queue where the pod has all its claims, and one of them was added or updated, or any claim was
-        deallocated.
+        """Queue if all claims of the pod exist and one of them changed, or any claim was deallocated.
 
         Parameters
         ----------
@@ -99,7 +98,7 @@ class DynamicResources(
         return queue_if(old is None or old.status != new.status)
 
     def after_pod_change(self, pod: Pod, old: Pod, new: Pod) -> fwk.QueueingHint:
-        """Queue where the event is about the pod, and it has all its claims.
+        """Queue if the event is about the pod and all its claims exist.
 
         Parameters
         ----------
@@ -117,7 +116,7 @@ class DynamicResources(
         return queue_if(is_same_pod(pod, new) and self._claims(new) is not None)
 
     def _claims(self, pod: Pod) -> list[ResourceClaim] | None:
-        """The claims of a pod; None where one is missing, is being deleted, or belongs to another pod."""
+        """The claims of a pod; None if one is missing, being deleted, or owned by another pod."""
         indexer = self.required_handle().informers.informer(ResourceClaim).indexer
         found = []
         for name, is_generated in _claim_names(pod):
@@ -132,8 +131,10 @@ class DynamicResources(
 
 
 def _claim_names(pod: Pod) -> Iterator[tuple[str | None, bool]]:
-    """The names of the claims of a pod, and whether each is generated for the pod; None for a generated claim
-    without a name yet."""
+    """The claim names of a pod, and whether each is generated for the pod.
+
+    The name of a generated claim that has none yet is None.
+    """
     made = {one.name: one for one in pod.status.resource_claim_statuses}
     for use in pod.spec.resource_claims:
         if use.resource_claim_name is not None:

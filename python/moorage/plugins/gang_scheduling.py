@@ -1,4 +1,4 @@
-"""GangScheduling: the pods of a group are scheduled when minCount of them can be, or none is."""
+"""GangScheduling: binds at least minCount pods of a pod group, or none."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
     """PreEnqueue and Permit of kube-scheduler v1.36, gangscheduling/.
 
     Pods of a group that are scheduled together do not run Permit one by one:
-    `scheduler/groups/place_group.py` counts them once. Permit here is for a pod that is scheduled alone.
+    `scheduler/groups/place_group.py` counts them once. Permit is for a pod that is scheduled alone.
     """
 
     name = "GangScheduling"
@@ -31,6 +31,7 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
         Parameters
         ----------
         pod : Pod
+            The pod to enqueue.
 
         Returns
         -------
@@ -50,8 +51,9 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
         return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,), self.name)
 
     def permit(self, state: fwk.CycleState, pod: Pod, node_name: str) -> tuple[fwk.Status | None, float]:
-        """Wait until minCount pods of the group have a node or are assumed; the last of them allows the
-        others that wait.
+        """Wait until minCount pods of the group have a node or are assumed.
+
+        The last of these pods allows the others that wait.
 
         Parameters
         ----------
@@ -64,7 +66,10 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
 
         Returns
         -------
-        (Status or None, float)
+        Status or None
+            None if the pod may be bound; Wait otherwise.
+        float
+            Seconds to wait.
         """
         key = group_of(pod)
         if key is None:
@@ -99,7 +104,7 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
         ]
 
     def after_pod_added(self, pod: Pod, old: None, new: Pod) -> fwk.QueueingHint:
-        """Queue where a pod of the same group was added.
+        """Queue if a pod of the same group was added.
 
         Parameters
         ----------
@@ -118,7 +123,7 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
         return queue_if(key is not None and group_of(new) == key)
 
     def after_group_added(self, pod: Pod, old: None, new: Object) -> fwk.QueueingHint:
-        """Queue where the pod's group was added.
+        """Queue if the pod's group was added.
 
         Parameters
         ----------

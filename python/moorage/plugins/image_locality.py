@@ -1,4 +1,4 @@
-"""ImageLocality: prefers nodes that have the images of the pod."""
+"""ImageLocality: prefers nodes that have the container images of the pod."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from moorage.objects import Pod
 class ImageLocality(InTreePlugin, fwk.ScorePlugin):
     """Score of kube-scheduler v1.36, image_locality.go.
 
-    The number of nodes with an image is that of the time when the node was last copied to the view.
+    The number of nodes with an image is the one at the time when the node was last copied to the view.
     """
 
     name = "ImageLocality"

@@ -1,4 +1,4 @@
-"""InterPodAffinity: affinity and anti-affinity of the pod and of existing pods."""
+"""InterPodAffinity: affinity and anti-affinity between the pod and existing pods."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from moorage.objects import Node, Pod
 class InterPodAffinity(
     InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.PreScorePlugin, fwk.ScorePlugin
 ):
-    """Required terms filter, preferred terms score (kube-scheduler v1.36, interpodaffinity/).
+    """Filters by required terms and scores by preferred terms (kube-scheduler v1.36, interpodaffinity/).
 
-    The raw score is the sum of the weights of matching terms; it is normalized linearly between the minimum
+    The raw score is the sum of the weights of matching terms. It is normalized linearly between the minimum
     and the maximum of the feasible nodes. Arguments: ``hardPodAffinityWeight``, the weight of required
     affinity of existing pods; ``ignorePreferredTermsOfExistingPods``.
     """
@@ -53,10 +53,10 @@ class InterPodAffinity(
         }
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any] | fwk.Status | None:
-        """The labels, which terms of other pods may match.
+        """Return the labels of the pod, which terms of other pods may match.
 
-        As upstream, they are left out where preferred terms of existing pods are ignored, though required
-        terms may still match.
+        As upstream, labels are omitted if preferred terms of existing pods are ignored, although required
+        terms may still match them.
 
         Parameters
         ----------
@@ -79,8 +79,9 @@ class InterPodAffinity(
         ]
 
     def after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> fwk.QueueingHint:
-        """Queue where a pod matches the affinity terms now, or the anti-affinity terms no longer: it was
-        added, deleted or got other labels.
+        """Queue if a changed pod now matches the affinity terms, or no longer the anti-affinity terms.
+
+        A change adds or deletes a pod, or sets other labels.
 
         Parameters
         ----------
@@ -111,7 +112,7 @@ class InterPodAffinity(
         return queue_if(attracted or (_all_match(anti_affinity, old) and not _all_match(anti_affinity, new)))
 
     def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> fwk.QueueingHint:
-        """Queue where a node has another value of a topology key, or for anti-affinity has lost the label.
+        """Queue if a node has another value of a topology key, or lacks the key of an anti-affinity term.
 
         Parameters
         ----------
@@ -136,7 +137,7 @@ class InterPodAffinity(
         return queue_if(joins or any(leaves))
 
     def _required(self, pod: Pod) -> tuple[tuple[PodTerm, ...], tuple[PodTerm, ...]]:
-        """Required affinity and anti-affinity terms; ValueError where one is malformed."""
+        """Required affinity and anti-affinity terms; ValueError for a malformed term."""
         shape = self.shape_of(pod)
         if "required" in shape.terms_error:
             raise ValueError(shape.terms_error)
@@ -144,7 +145,9 @@ class InterPodAffinity(
 
 
 def _all_match(terms: Sequence[PodTerm], pod: Pod) -> bool:
-    """Whether all terms, and at least one, match a pod. As upstream, namespace selectors are matched against
-    no labels."""
+    """Whether there are terms and all of them match a pod.
+
+    As upstream, namespace selectors are matched against no labels.
+    """
     meta = pod.metadata
     return bool(terms) and all(term.matches(meta.namespace, {}, meta.labels) for term in terms)

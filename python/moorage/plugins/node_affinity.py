@@ -22,7 +22,7 @@ from moorage.objects.read.decode import decode
 
 
 class NodeAffinity(InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.PreScorePlugin, fwk.ScorePlugin):
-    """nodeSelector and required terms filter, preferred terms score (kube-scheduler v1.36, node_affinity.go).
+    """Filters by nodeSelector and required terms, scores by preferred terms (v1.36, node_affinity.go).
 
     The raw score is the sum of the weights of matching preferred terms; the score is 100 * sum / maximum.
     Argument: ``addedAffinity``, for all pods of the profile.
@@ -57,7 +57,7 @@ class NodeAffinity(InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.PreS
 
     @cached_property
     def added(self) -> pod_objects.NodeAffinity | None:
-        """addedAffinity of the arguments."""
+        """The argument addedAffinity."""
         added = self.args.get("addedAffinity")
         return None if added is None else decode(dict(added), pod_objects.NodeAffinity)
 
@@ -79,8 +79,9 @@ class NodeAffinity(InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.PreS
         return [on(NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL, self.after_node_change)]
 
     def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> fwk.QueueingHint:
-        """Queue where a node matches the pod and did not before. addedAffinity is matched against the new
-        node only.
+        """Queue if a node matches the pod and did not match before.
+
+        addedAffinity is matched against the new node only.
 
         Parameters
         ----------
@@ -101,8 +102,7 @@ class NodeAffinity(InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.PreS
 
 
 def _matches(pod: Pod, node: Node) -> bool:
-    """Whether nodeSelector and required node affinity match; ValueError for a malformed term where they do
-    not."""
+    """Whether nodeSelector and required node affinity match; ValueError for a malformed term otherwise."""
     if pod_matches_node_selector(pod.spec, node):
         return True
     required = (

@@ -1,4 +1,4 @@
-"""NodeDeclaredFeatures: features that nodes declare and pods need, which this version leaves out."""
+"""NodeDeclaredFeatures: features that nodes declare and pods need, which this version does not implement."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class NodeDeclaredFeatures(UnbuiltPlugin):
     feature_gate = "NodeDeclaredFeatures"
 
     def sign_pod(self, pod: Pod) -> None:
-        """No part of a pod that is read here needs a declared feature.
+        """Return None: no part of a supported pod needs a declared feature.
 
         Parameters
         ----------
@@ -32,7 +32,7 @@ class NodeDeclaredFeatures(UnbuiltPlugin):
         return [on(NODE, nodes, self.after_node_change), on(POD, ActionType.UPDATE, self.after_pod_change)]
 
     def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> fwk.QueueingHint:
-        """Queue where a node was added, or declares other features.
+        """Queue if a node was added or declares other features.
 
         Parameters
         ----------
@@ -50,7 +50,7 @@ class NodeDeclaredFeatures(UnbuiltPlugin):
         return queue_if(old is None or old.status.declared_features != new.status.declared_features)
 
     def after_pod_change(self, pod: Pod, old: Pod, new: Pod) -> fwk.QueueingHint:
-        """Queue where the pod needs other features.
+        """Queue if the pod needs other features.
 
         Parameters
         ----------
@@ -69,8 +69,10 @@ class NodeDeclaredFeatures(UnbuiltPlugin):
 
 
 def _needs(pod: Pod) -> tuple[bool, bool]:
-    """Whether a pod needs restarts of all containers, and user namespaces in the host's network: the features
-    that nodes may declare (nodedeclaredfeatures/features)."""
+    """The declared features that a pod needs (nodedeclaredfeatures/features).
+
+    They are restarts of all containers, and user namespaces in the host's network.
+    """
     containers = (*pod.spec.containers, *pod.spec.init_containers)
     rules = (rule for container in containers for rule in container.restart_policy_rules)
     restarts = any(rule.action == "RestartAllContainers" for rule in rules)

@@ -1,4 +1,4 @@
-"""NodeName: a pod with spec.nodeName fits that node only."""
+"""NodeName: a pod with spec.nodeName fits only that node."""
 
 from __future__ import annotations
 

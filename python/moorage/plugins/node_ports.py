@@ -22,7 +22,7 @@ class NodePorts(InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin):
         return None if state.shape.ports else fwk.SKIP
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
-        """The numbers of all host ports, with those of init containers.
+        """Return the numbers of all host ports, including those of init containers.
 
         Parameters
         ----------
@@ -39,7 +39,7 @@ class NodePorts(InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin):
         return [on(POD, ActionType.DELETE, self.after_pod_deleted), on(NODE, ActionType.ADD)]
 
     def after_pod_deleted(self, pod: Pod, old: Pod, new: None) -> fwk.QueueingHint:
-        """Queue where the deleted pod had a port of the pod.
+        """Queue if the deleted pod used a port that the pod needs.
 
         Parameters
         ----------

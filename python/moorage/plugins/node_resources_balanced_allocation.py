@@ -1,4 +1,4 @@
-"""NodeResourcesBalancedAllocation: prefers nodes whose resources are used evenly."""
+"""NodeResourcesBalancedAllocation: prefers nodes with a balanced use of resources."""
 
 from __future__ import annotations
 

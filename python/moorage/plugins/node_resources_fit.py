@@ -1,4 +1,4 @@
-"""NodeResourcesFit: the requests of a pod must be free on its node."""
+"""NodeResourcesFit: the requests of a pod must fit the free resources of its node."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class NodeResourcesFit(
     fwk.ScorePlugin,
     fwk.PlacementScorePlugin,
 ):
-    """Filter, and Score by a strategy (kube-scheduler v1.36, noderesources/fit.go and the strategies there).
+    """Filters by requests and scores by a strategy (kube-scheduler v1.36, noderesources/fit.go).
 
     Reason bits: pods, cpu, memory, then the other requests of the shape (ephemeral-storage, then by name).
     Arguments: ``scoringStrategy``, ``ignoredResources``, ``ignoredResourceGroups``.
@@ -65,12 +65,16 @@ class NodeResourcesFit(
         return signing.requests(self, pod)
 
     def score_placement(self, group: PodGroup, assignments: fwk.Assignments) -> int:
-        """MostAllocated over the sums of all nodes of a placement, with the pods of the group (KEP-5732).
+        """Score the total allocation of a placement's nodes with the pods of the group (KEP-5732).
+
+        The strategy is MostAllocated over the sums of all nodes.
 
         Parameters
         ----------
         group : PodGroup
+            The pod group.
         assignments : Assignments
+            The pods and their nodes.
 
         Returns
         -------
@@ -91,7 +95,7 @@ class NodeResourcesFit(
         return points // total if total else 0
 
     def _requests(self, assignments: fwk.Assignments) -> Counter[str]:
-        """The sum of the requests of the assigned pods, as Score counts them."""
+        """The sum of the requests of the assigned pods, as counted by Score."""
         shapes = Counter(
             self.shape_of(pod)
             for pod, row in zip(assignments.pods, assignments.rows.tolist(), strict=True)
@@ -116,7 +120,7 @@ class NodeResourcesFit(
         ]
 
     def after_pod_change(self, pod: Pod, old: Pod, new: Pod | None) -> fwk.QueueingHint:
-        """Queue where a pod was deleted, or requests less of a resource that the pod requests.
+        """Queue if a pod was deleted, or requests less of a resource that the pod requests.
 
         Parameters
         ----------
@@ -144,7 +148,7 @@ class NodeResourcesFit(
         )
 
     def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> fwk.QueueingHint:
-        """Queue where the pod fits the empty node, and the node has more of a resource than before.
+        """Queue if the pod fits the empty node and the node has more of some resource than before.
 
         As upstream, ignored resources count.
 
@@ -172,7 +176,7 @@ class NodeResourcesFit(
         return queue_if(any(now[name] > was[name] for name in now))
 
     def _is_delegated(self, name: str) -> bool:
-        """Whether an extended resource is one of a device class."""
+        """Whether an extended resource belongs to a device class."""
         informers = self.handle and self.handle.informers
         if not informers or not is_counted(name) or name == "ephemeral-storage":
             return False
@@ -181,7 +185,7 @@ class NodeResourcesFit(
     def after_device_class_change(
         self, pod: Pod, old: DeviceClass | None, new: DeviceClass
     ) -> fwk.QueueingHint:
-        """Queue where a device class has an extended resource that the pod requests.
+        """Queue if a device class has an extended resource that the pod requests.
 
         Parameters
         ----------
@@ -203,7 +207,7 @@ class NodeResourcesFit(
 
 
 def _wanted(shape: Shape) -> dict[str, int]:
-    """The requests of a pod that are not 0."""
+    """The nonzero requests of a pod."""
     cpu, memory = shape.requests
     return {
         name: amount for name, amount in (("cpu", cpu), ("memory", memory)) if amount
@@ -211,7 +215,7 @@ def _wanted(shape: Shape) -> dict[str, int]:
 
 
 def _allocatable(node: Node, names: Iterable[str]) -> dict[str, int]:
-    """The allocatable amounts of some resources, and of pods."""
+    """The allocatable quantities of some resources, and of pods."""
     allocatable = node.status.allocatable
     found = {name: parse_value(allocatable.get(name, 0)) for name in (*names, "pods")}
     if "cpu" in found:
@@ -225,7 +229,7 @@ def _names(device_class: DeviceClass) -> set[str | None]:
 
 
 def weighted_resources(resources: Iterable[Mapping[str, Any]]) -> list[tuple[str, int]]:
-    """Resources and weights of a scoring strategy.
+    """Return resources and weights of a scoring strategy.
 
     Parameters
     ----------
@@ -235,5 +239,6 @@ def weighted_resources(resources: Iterable[Mapping[str, Any]]) -> list[tuple[str
     Returns
     -------
     list of (str, int)
+        Name and weight of each resource.
     """
     return [(entry["name"], entry["weight"]) for entry in resources]

@@ -34,7 +34,7 @@ class NodeUnschedulable(InTreePlugin, fwk.FilterPlugin):
         ]
 
     def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> fwk.QueueingHint:
-        """Queue where a node was added or uncordoned and is schedulable; tolerations do not count.
+        """Queue if a node was added or uncordoned and is schedulable; tolerations do not count.
 
         Parameters
         ----------
@@ -52,7 +52,7 @@ class NodeUnschedulable(InTreePlugin, fwk.FilterPlugin):
         return queue_if(not new.spec.unschedulable and (old is None or old.spec.unschedulable))
 
     def after_toleration_change(self, pod: Pod, old: Pod, new: Pod) -> fwk.QueueingHint:
-        """Queue where the pod tolerates the taint now.
+        """Queue if the pod tolerates the taint now.
 
         Parameters
         ----------

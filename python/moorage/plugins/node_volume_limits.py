@@ -1,4 +1,4 @@
-"""NodeVolumeLimits: the number of volumes of a CSI driver that a node can attach."""
+"""NodeVolumeLimits: limits the number of volumes of a CSI driver on a node."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class NodeVolumeLimits(VolumePlugin):
         return self._unbuilt() if _counts(pod) else fwk.SKIP
 
     def _unbuilt(self) -> fwk.Status | None:
-        """An Error for a driver with preventPodSchedulingIfMissing, with the gate VolumeLimitScaling."""
+        """The Error for a driver with preventPodSchedulingIfMissing (gate VolumeLimitScaling)."""
         if self.required_handle().scales_volume_limits:
             for driver in self.lister(CSIDriver).list():
                 if driver.spec.prevent_pod_scheduling_if_missing:
@@ -100,7 +100,7 @@ class NodeVolumeLimits(VolumePlugin):
         ]
 
     def after_csi_node_change(self, pod: Pod, old: CSINode | None, new: CSINode) -> fwk.QueueingHint:
-        """Queue where a CSINode was added, or the limit of any driver there is higher.
+        """Queue if a CSINode was added, or the limit of a driver on it is higher.
 
         Parameters
         ----------
@@ -121,7 +121,7 @@ class NodeVolumeLimits(VolumePlugin):
         return queue_if(any(limit > was.get(driver, 0) for driver, limit in _limits(new).items()))
 
     def after_pod_deleted(self, pod: Pod, old: Pod, new: None) -> fwk.QueueingHint:
-        """Queue where a pod with volumes to attach was deleted.
+        """Queue if a pod with attachable volumes was deleted.
 
         Parameters
         ----------
@@ -139,7 +139,7 @@ class NodeVolumeLimits(VolumePlugin):
         return queue_if(_counts(old) and is_live(old))
 
     def after_claim_added(self, pod: Pod, old: None, new: PersistentVolumeClaim) -> fwk.QueueingHint:
-        """Queue where a claim of the pod was added.
+        """Queue if a claim of the pod was added.
 
         Parameters
         ----------
@@ -157,7 +157,7 @@ class NodeVolumeLimits(VolumePlugin):
         return queue_if(is_claim_of(pod, new))
 
     def after_detached(self, pod: Pod, old: VolumeAttachment, new: None) -> fwk.QueueingHint:
-        """Queue where a volume was detached whose driver the pod may use.
+        """Queue if a volume was detached whose driver the pod may use.
 
         Parameters
         ----------
@@ -196,17 +196,19 @@ def is_claim_of(pod: Pod, claim: PersistentVolumeClaim) -> bool:
     Parameters
     ----------
     pod : Pod
+        The pod.
     claim : PersistentVolumeClaim
+        The claim.
 
     Returns
     -------
     bool
-        True for a claim that the pod names, or that has the name of one of its ephemeral volumes.
+        True if the pod names the claim, or the claim has the name of one of the pod's ephemeral volumes.
     """
     ephemeral = {f"{pod.name}-{volume.name}" for volume in pod.spec.volumes if volume.ephemeral is not None}
     return claim.namespace == pod.namespace and claim.name in claim_names(pod) | ephemeral
 
 
 def _limits(node: CSINode) -> dict[str, int]:
-    """Driver to its limit on the node; 0 for none."""
+    """Volume limit by driver of a node; 0 for none."""
     return {one.name: (one.allocatable and one.allocatable.count) or 0 for one in node.spec.drivers}

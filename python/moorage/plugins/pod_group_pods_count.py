@@ -13,7 +13,7 @@ from moorage.objects import PodGroup
 class PodGroupPodsCount(fwk.PlacementScorePlugin):
     """PlacementScore of kube-scheduler v1.36, podgrouppodscount/.
 
-    Pods that have a node already count, too. The score is 100 * pods / maximum.
+    Pods that have a node already are counted, too. The score is 100 * pods / maximum.
     """
 
     name = "PodGroupPodsCount"

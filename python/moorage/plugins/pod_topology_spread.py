@@ -25,15 +25,16 @@ SYSTEM_CONSTRAINTS = (
 
 
 class Hard(NamedTuple):
-    """A hard constraint, for queueing hints.
+    """A hard spread constraint (DoNotSchedule), for queueing hints.
 
     Attributes
     ----------
     topology_key : str
+        Node label whose values are the domains.
     selector : LabelSelectorMatcher
-        The pods that it counts.
+        Selects the pods that are counted.
     honors_taints : bool
-        It leaves out nodes with taints that the pod does not tolerate.
+        Whether nodes with taints that the pod does not tolerate are left out.
     """
 
     topology_key: str
@@ -44,9 +45,9 @@ class Hard(NamedTuple):
 class PodTopologySpread(
     InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.PreScorePlugin, fwk.ScorePlugin
 ):
-    """Hard constraints filter, soft ones score (kube-scheduler v1.36, podtopologyspread/).
+    """Filters by hard constraints and scores by soft ones (kube-scheduler v1.36, podtopologyspread/).
 
-    The raw score is the weighted number of matching pods; it is normalized by the minimum and the maximum of
+    The raw score is the weighted number of matching pods. It is normalized by the minimum and the maximum of
     the feasible nodes. Arguments: ``defaultingType``, ``System`` or ``List``, and ``defaultConstraints``, for
     pods without constraints of their own.
     """
@@ -77,7 +78,7 @@ class PodTopologySpread(
 
     @property
     def is_system_defaulted(self) -> bool:
-        """Whether pods without constraints get those of the system."""
+        """Whether pods without constraints get the system's default constraints."""
         return bool(self.args["defaultingType"] == "System")
 
     @cached_property
@@ -92,7 +93,7 @@ class PodTopologySpread(
 
     @property
     def can_sign(self) -> bool:
-        """False with default constraints, since they may apply to every pod."""
+        """Whether there are no default constraints, which may apply to every pod."""
         return not self.default_constraints
 
     def sign_pod(self, pod: Pod) -> fwk.Status | None:
@@ -108,7 +109,7 @@ class PodTopologySpread(
         return [on(POD, pods, self.after_pod_change), on(NODE, nodes, self.after_node_change)]
 
     def after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> fwk.QueueingHint:
-        """Queue where the number of matching pods has changed, or the pod tolerates other taints.
+        """Queue if the number of matching pods changed, or the pod tolerates other taints.
 
         Parameters
         ----------
@@ -139,7 +140,7 @@ class PodTopologySpread(
         )
 
     def after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> fwk.QueueingHint:
-        """Queue where a node with all topology keys was added or deleted, or has other domains or taints.
+        """Queue if a node with all topology keys was added or deleted, or its domains or taints changed.
 
         Parameters
         ----------
@@ -161,7 +162,7 @@ class PodTopologySpread(
         return queue_if(was != now or (now is not None and old.spec.taints != new.spec.taints))
 
     def _hard(self, pod: Pod) -> list[Hard]:
-        """The hard constraints of a pod, by default those of the arguments; ValueError where malformed."""
+        """The hard constraints of a pod, or the default ones; ValueError for a malformed one."""
         constraints: Sequence[TopologySpreadConstraint] = pod.spec.topology_spread_constraints
         selector = None
         if not constraints:
@@ -175,14 +176,14 @@ class PodTopologySpread(
         ]
 
     def _default_selector(self, pod: Pod) -> LabelSelectorMatcher | None:
-        """The selector of default constraints: that of the services and controllers of the pod."""
+        """The selector of default constraints, from the services and controllers of the pod."""
         state = self.required_handle().cache.state
         owner = state.classes.keys[state.classes.intern(pod)][2]
         return state.workloads.selector_of(pod.namespace, pod.metadata.labels, owner)
 
 
 def _selector(constraint: TopologySpreadConstraint, pod: Pod) -> LabelSelectorMatcher:
-    """The pods that a constraint counts: its selector with the pod's values of matchLabelKeys."""
+    """The selector of the pods that a constraint counts, with the pod's values of matchLabelKeys."""
     own = LabelSelectorMatcher(constraint.label_selector)
     labels = pod.metadata.labels
     keys = {key: labels[key] for key in constraint.match_label_keys if key in labels}
@@ -194,7 +195,7 @@ def _counts(pod: Pod, other: Pod) -> bool:
 
 
 def _domains(keys: Sequence[str], node: Node) -> list[str] | None:
-    """The values of topology keys of a node; None where it lacks one."""
+    """The values of topology keys of a node; None if it lacks one."""
     labels = node.metadata.labels
     return [labels[key] for key in keys] if all(key in labels for key in keys) else None
 

@@ -1,4 +1,4 @@
-"""The in-tree registry: every plugin of kube-scheduler v1.36.2, in the default MultiPoint order."""
+"""The in-tree registry: the plugins of kube-scheduler v1.36.2, in the default MultiPoint order."""
 
 from __future__ import annotations
 
@@ -64,17 +64,17 @@ IN_TREE: tuple[type[Plugin], ...] = (
 
 
 def in_tree_registry() -> Registry:
-    """The in-tree plugins by name; each class is its factory."""
+    """Return the in-tree plugins by name; each class is its own factory."""
     return Registry({plugin.name: plugin for plugin in IN_TREE})
 
 
 def default_profile(gates: Mapping[str, bool] = DEFAULT_GATES) -> Profile:
-    """The profile of a kube-scheduler v1.36.2 without configuration.
+    """Return the profile of kube-scheduler v1.36.2 without a configuration.
 
     Parameters
     ----------
     gates : mapping of str to bool
-        Feature gates, on top of the defaults.
+        Value by feature gate, on top of the defaults.
 
     Returns
     -------
@@ -103,14 +103,14 @@ ConfigurationSource = str | PathLike[str] | bytes | Mapping[str, Any] | KubeSche
 def read_configuration(
     source: ConfigurationSource, feature_gates: Mapping[str, bool] | None = None
 ) -> KubeSchedulerConfiguration:
-    """Read a configuration, with the in-tree plugins.
+    """Read a configuration with the in-tree plugins.
 
     Parameters
     ----------
     source : str, path, bytes, mapping or KubeSchedulerConfiguration
-        As of `load_configuration`; a KubeSchedulerConfiguration is returned as it is.
+        See `load_configuration`; a KubeSchedulerConfiguration is returned unchanged.
     feature_gates : mapping of str to bool, optional
-        On top of the defaults of v1.36.
+        Value by gate, on top of the defaults of v1.36.
 
     Returns
     -------
@@ -119,7 +119,7 @@ def read_configuration(
     Raises
     ------
     ConfigurationError, InputError
-        As `load_configuration`.
+        Errors of `load_configuration`.
     """
     if isinstance(source, KubeSchedulerConfiguration):
         return source
@@ -127,7 +127,7 @@ def read_configuration(
 
 
 def all_plugins(others: Registry | None = None) -> Registry:
-    """The in-tree plugins and others.
+    """Return the in-tree plugins and others.
 
     Parameters
     ----------

@@ -16,11 +16,12 @@ class SchedulingGates(fwk.PreEnqueuePlugin, fwk.EnqueueExtensions):
     in_core = True
 
     def pre_enqueue(self, pod: Pod) -> fwk.Status | None:
-        """Reject a pod with scheduling gates; the reason has their names.
+        """Reject a pod with scheduling gates; the reason names them.
 
         Parameters
         ----------
         pod : Pod
+            The pod to enqueue.
 
         Returns
         -------
@@ -36,7 +37,7 @@ class SchedulingGates(fwk.PreEnqueuePlugin, fwk.EnqueueExtensions):
         return [on(POD, ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, self.after_pod_change)]
 
     def after_pod_change(self, pod: Pod, old: Pod, new: Pod) -> fwk.QueueingHint:
-        """Queue where the gates of the pod were removed.
+        """Queue if the gates of the pod were removed.
 
         Parameters
         ----------

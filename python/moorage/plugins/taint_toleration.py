@@ -1,4 +1,4 @@
-"""TaintToleration: taints of nodes and tolerations of pods."""
+"""TaintToleration: matches taints of nodes with tolerations of pods."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ REJECTING_EFFECTS = ("NoSchedule", "NoExecute")
 
 
 class TaintToleration(InTreePlugin, fwk.FilterPlugin, fwk.PreScorePlugin, fwk.ScorePlugin):
-    """NoSchedule and NoExecute taints filter, PreferNoSchedule taints score (v1.36, taint_toleration.go).
+    """Filters by NoSchedule and NoExecute taints, scores by PreferNoSchedule ones (taint_toleration.go).
 
-    The raw score n is the number of PreferNoSchedule taints that the pod does not tolerate; the score is
-    100 - 100 * n / maximum.
+    The raw score n is the number of PreferNoSchedule taints that the pod does not tolerate; the score is 100
+    - 100 * n / maximum (kube-scheduler v1.36).
     """
 
     name = "TaintToleration"
@@ -38,7 +38,7 @@ class TaintToleration(InTreePlugin, fwk.FilterPlugin, fwk.PreScorePlugin, fwk.Sc
         ]
 
     def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> fwk.QueueingHint:
-        """Queue where the pod tolerates the taints of a node, and did not before.
+        """Queue if the pod tolerates the taints of a node and did not before.
 
         Parameters
         ----------
@@ -58,7 +58,7 @@ class TaintToleration(InTreePlugin, fwk.FilterPlugin, fwk.PreScorePlugin, fwk.Sc
         return queue_if(is_new and _is_tolerated(tolerations, new))
 
     def after_toleration_change(self, pod: Pod, old: Pod, new: Pod) -> fwk.QueueingHint:
-        """Queue where the tolerations of the pod changed.
+        """Queue if the tolerations of the pod changed.
 
         Parameters
         ----------
@@ -77,5 +77,8 @@ class TaintToleration(InTreePlugin, fwk.FilterPlugin, fwk.PreScorePlugin, fwk.Sc
 
 
 def _is_tolerated(tolerations: tuple[Toleration, ...], node: Node) -> bool:
-    """Whether the tolerations of a shape, which have Lt and Gt with the gate only, cover a node's taints."""
+    """Whether a pod's tolerations cover a node's taints.
+
+    The tolerations are those of a shape, which contain Lt and Gt only with their feature gate.
+    """
     return find_intolerable_taint(node.spec.taints, tolerations, REJECTING_EFFECTS, True) is None

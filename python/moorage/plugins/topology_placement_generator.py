@@ -1,4 +1,4 @@
-"""TopologyPlacementGenerator: placements of a pod group by a node label."""
+"""TopologyPlacementGenerator: proposes placements of a pod group by a node label."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ NO_DOMAIN = "cannot determine domain for already scheduled pods: {}"
 
 
 class TopologyPlacementGenerator(fwk.PlacementGeneratePlugin):
-    """PlacementGenerate of kube-scheduler v1.36, topologyaware/: one placement for each value of the label.
+    """PlacementGenerate of kube-scheduler v1.36, topologyaware/: one placement for each value of a label.
 
-    The order is that of the first node of each placement; upstream, that of a map. Where pods of the group
-    have a node already, their placement is the only one.
+    Placements are in the order of their first nodes; upstream, in that of a Go map. If pods of the group have
+    a node already, their placement is the only one.
     """
 
     name = "TopologyPlacementGenerator"

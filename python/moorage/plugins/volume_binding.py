@@ -39,16 +39,16 @@ OF_BOUND = (
 
 @dataclass(slots=True)
 class VolumeBindingState:
-    """The state of the plugin for a pod in one cycle; clones of the cycle's state share it.
+    """The plugin's state for a pod in one cycle; clones of the cycle state share it.
 
     Attributes
     ----------
     claims : PodVolumeClaims or None
-        None for a pod without claims.
+        Claims of the pod; None without claims.
     volumes : dict of str to PodVolumes
-        By node that passed Filter: the volumes to bind or provision.
+        Volumes to bind or provision, by node that passed Filter.
     all_bound : bool
-        All claims are bound for the chosen node.
+        Whether all claims are bound for the chosen node.
     """
 
     claims: PodVolumeClaims | None = None
@@ -62,16 +62,16 @@ class VolumeBindingState:
 class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreScorePlugin, fwk.ScorePlugin):
     """Filter, Reserve, PreBind, and Score by storage capacity (kube-scheduler v1.36, volumebinding/).
 
-    PreBind is a generator: it checks the claims each second of the handle's clock. Arguments:
+    PreBind is a generator that checks the claims each second on the handle's clock. Arguments:
     ``bindTimeoutSeconds``; ``shape``, with the gate StorageCapacityScoring.
 
     Parameters
     ----------
     args, handle
-        As for all plugins.
+        See `Plugin`.
     make_binder : callable, optional
-        Makes a volume binder of v1.14 (`SchedulerVolumeBinder`) over the client and the informers of a
-        handle, to be used instead of the built-in one; it has a timeout of its own. Its state of a pod is
+        Makes a volume binder of v1.14 (`SchedulerVolumeBinder`) from the client and the informers of a
+        handle, which replaces the built-in binder and has a timeout of its own. Its state for a pod is
         dropped when the pod is deleted or can no longer be scheduled.
     """
 
@@ -96,7 +96,7 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
 
     @property
     def binder(self) -> VolumeBinder | AdaptedVolumeBinder:
-        """The volume binder, over the assume caches that all profiles share."""
+        """The volume binder, whose assume caches are shared by all profiles."""
         handle = self.required_handle()
         sources = handle.shared(sources_of)  # new ones where a rollback has dropped those of before
         if self._made is None or sources is not self._sources:
@@ -136,7 +136,7 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
         return None if has_claims else fwk.SKIP
 
     def _wrong_with(self, pod: Pod, key: str, is_ephemeral: bool) -> str:
-        """The reason that rejects a pod for a claim; "" for none."""
+        """The reason that rejects a pod because of a claim; "" for none."""
         name = key.partition("/")[2]
         try:
             claim = self.lister(PersistentVolumeClaim).get(key)
@@ -195,7 +195,7 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
         Returns
         -------
         (n,) uint8 array
-            Places in `OF_BOUND`.
+            Indices in `OF_BOUND`.
         """
         found = np.zeros(len(rows), dtype=np.uint8)
         topology = self.required_handle().shared(VolumeTopology.of)
@@ -279,7 +279,7 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
         ]
 
     def after_class_change(self, pod: Pod, old: StorageClass | None, new: StorageClass) -> fwk.QueueingHint:
-        """Queue where a StorageClass was added, or has other allowed topologies.
+        """Queue if a StorageClass was added, or its allowed topologies changed.
 
         Parameters
         ----------
@@ -299,7 +299,7 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
     def after_claim_change(
         self, pod: Pod, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim
     ) -> fwk.QueueingHint:
-        """Queue where a claim of the pod was added or updated.
+        """Queue if a claim of the pod was added or updated.
 
         Parameters
         ----------
@@ -317,7 +317,7 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
         return queue_if(is_claim_of(pod, new))
 
     def after_csi_node_change(self, pod: Pod, old: CSINode | None, new: CSINode) -> fwk.QueueingHint:
-        """Queue where a CSINode was added, or other plugins are migrated there.
+        """Queue if a CSINode was added, or its migrated plugins changed.
 
         Parameters
         ----------
@@ -336,7 +336,7 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
         return queue_if(old is None or was != now)
 
     def after_driver_change(self, pod: Pod, old: CSIDriver, new: CSIDriver) -> fwk.QueueingHint:
-        """Queue where a driver of the pod's inline volumes no longer reports storage capacity.
+        """Queue if a driver of the pod's inline volumes no longer reports storage capacity.
 
         Parameters
         ----------
@@ -357,7 +357,7 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
     def after_capacity_change(
         self, pod: Pod, old: CSIStorageCapacity | None, new: CSIStorageCapacity
     ) -> fwk.QueueingHint:
-        """Queue where a CSIStorageCapacity was added, or reports more.
+        """Queue if a CSIStorageCapacity was added or reports more capacity.
 
         Parameters
         ----------
@@ -377,7 +377,7 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
 
 
 def sources_of(handle: fwk.FrameworkHandle) -> VolumeSources:
-    """What is known and assumed of volumes under a handle.
+    """Return the clients, assume caches and listers of the volume binder.
 
     Parameters
     ----------
@@ -392,7 +392,7 @@ def sources_of(handle: fwk.FrameworkHandle) -> VolumeSources:
 
 
 def _read(state: fwk.CycleState) -> VolumeBindingState | None:
-    """None for a pod about which PreFilter was not asked, as it uses no volumes."""
+    """The plugin's state; None for a pod without volumes, for which PreFilter was not called."""
     try:
         known: VolumeBindingState = state.read(STATE)
     except fwk.NotFoundError:
@@ -405,7 +405,7 @@ def _nothing_found(node_name: str) -> fwk.Status:
 
 
 def _limit(capacity: CSIStorageCapacity) -> int | None:
-    """The size that a volume may have."""
+    """The maximum size of a volume in bytes."""
     limit = capacity.maximum_volume_size
     limit = capacity.capacity if limit is None else limit
     return None if limit is None else parse_value(limit)

@@ -1,4 +1,4 @@
-"""VolumeRestrictions: disks that can be mounted once, and claims with ReadWriteOncePod."""
+"""VolumeRestrictions: disks that can be mounted only once, and claims with ReadWriteOncePod."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ CLAIM_IN_USE = fwk.Status(
 
 @dataclass(slots=True)
 class ClaimsForOnePod:
-    """The claims of a pod with ReadWriteOncePod.
+    """The claims of a pod with access mode ReadWriteOncePod.
 
     Attributes
     ----------
     names : frozenset of str
         Names in the pod's namespace.
     uses : int
-        The number of uses by other pods: at first the number of these claims that are in use. As upstream,
-        for pods that a dry run adds or removes, claims of these names count in any namespace.
+        Number of uses by other pods; initially the number of these claims in use. As upstream, claims with
+        these names count in any namespace for pods that a dry run adds or removes.
     """
 
     names: frozenset[str]
@@ -133,10 +133,9 @@ class VolumeRestrictions(VolumePlugin):
         ]
 
     def after_pod_deleted(self, pod: Pod, old: Pod, new: None) -> fwk.QueueingHint:
-        """Queue where a pod of the same namespace was deleted, also one without a node, that used a disk or a
-        claim of the pod.
+        """Queue if a deleted pod of the namespace used a disk or a claim of the pod.
 
-        As upstream, pods of other namespaces do not count.
+        The deleted pod need not have had a node. As upstream, pods of other namespaces do not count.
 
         Parameters
         ----------
@@ -157,7 +156,7 @@ class VolumeRestrictions(VolumePlugin):
         return queue_if(claim_names(pod) & claim_names(old) or any(conflict(*pair) for pair in pairs))
 
     def after_claim_added(self, pod: Pod, old: None, new: PersistentVolumeClaim) -> fwk.QueueingHint:
-        """Queue where a claim was added that the pod names; claims of ephemeral volumes do not count.
+        """Queue if a claim was added that the pod names; claims of ephemeral volumes do not count.
 
         Parameters
         ----------
@@ -180,7 +179,7 @@ def _missing_state(error: Exception) -> fwk.Status:
 
 
 def claim_names(pod: Pod) -> set[str]:
-    """The names of the claims of a pod, without those of ephemeral volumes.
+    """Return the names of the claims of a pod, without those of ephemeral volumes.
 
     Parameters
     ----------
@@ -195,16 +194,17 @@ def claim_names(pod: Pod) -> set[str]:
 
 
 def conflict(mine: Volume, theirs: Volume) -> bool:
-    """Whether two volumes cannot be mounted on one node (volume_restrictions.go isVolumeConflict).
+    """Whether two volumes cannot be mounted on one node (volume_restrictions.go, isVolumeConflict).
 
     Parameters
     ----------
     mine, theirs : Volume
+        Inline volumes of two pods.
 
     Returns
     -------
     bool
-        True for the same disk, unless it may be shared read-only.
+        True for the same disk, unless both may share it read-only.
     """
     a, b = mine.gce_persistent_disk, theirs.gce_persistent_disk
     if a and b and a.pd_name == b.pd_name and not (a.read_only and b.read_only):

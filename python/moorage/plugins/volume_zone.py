@@ -1,4 +1,4 @@
-"""VolumeZone: the zones and regions of a pod's volumes must be those of its node."""
+"""VolumeZone: the zones and regions of a pod's volumes must match those of its node."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class PodTopologies:
     Attributes
     ----------
     topologies : tuple of (str, frozenset of str)
-        Label and its values.
+        Label key and allowed values.
     elsewhere : (rows,) bool array
-        By row of the node table: the node has topology labels, but not these.
+        By row of the node table, whether the node has topology labels that do not match.
     """
 
     topologies: tuple[Topology, ...]
@@ -131,7 +131,7 @@ class VolumeZone(VolumePlugin):
         return tuple(found)
 
     def _why_unbound(self, claim: PersistentVolumeClaim) -> str:
-        """The reason against a claim without a volume; "" where it is bound with the first consumer."""
+        """The reason against a claim without a volume; "" if it is bound with its first consumer."""
         name = claim_class(claim)
         if not name:
             return NO_CLASS
@@ -141,7 +141,7 @@ class VolumeZone(VolumePlugin):
         return "" if mode == WAIT_FOR_FIRST_CONSUMER else NO_VOLUME_NAME
 
     def _mask(self, topologies: tuple[Topology, ...]) -> npt.NDArray[np.bool_]:
-        """The rows of nodes with topology labels other than these; cached while no node's labels change."""
+        """The rows of nodes whose topology labels do not match, cached until a node's labels change."""
         cluster = self.required_handle().cache.state
         cluster.view.refresh()
         if cluster.view.static_version != self._static_version or len(self._elsewhere) >= LIMIT:
@@ -163,7 +163,7 @@ class VolumeZone(VolumePlugin):
         ]
 
     def after_class_added(self, pod: Pod, old: None, new: StorageClass) -> fwk.QueueingHint:
-        """Queue where a StorageClass was added whose volumes are bound with the first consumer.
+        """Queue if a StorageClass was added whose volumes are bound with the first consumer.
 
         Parameters
         ----------
@@ -183,7 +183,7 @@ class VolumeZone(VolumePlugin):
     def after_claim_change(
         self, pod: Pod, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim
     ) -> fwk.QueueingHint:
-        """Queue where a claim that the pod names was added or updated.
+        """Queue if a claim that the pod names was added or updated.
 
         Parameters
         ----------
@@ -203,7 +203,7 @@ class VolumeZone(VolumePlugin):
     def after_volume_change(
         self, pod: Pod, old: PersistentVolume | None, new: PersistentVolume
     ) -> fwk.QueueingHint:
-        """Queue where a volume was added, or has other zones.
+        """Queue if a volume was added or its zones changed.
 
         Parameters
         ----------
@@ -240,7 +240,7 @@ def _rows_elsewhere(cluster: ClusterState, topologies: Sequence[Topology]) -> np
 
 
 def _topology(volume: PersistentVolume) -> dict[str, frozenset[str]]:
-    """The zones and regions of a volume; a label with an empty value in its list is ignored."""
+    """The zones and regions of a volume; a label whose list contains an empty value is ignored."""
     labels = volume.metadata.labels
     found = {}
     for key in TOPOLOGY_LABELS:

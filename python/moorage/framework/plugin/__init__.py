@@ -1,1 +1,1 @@
-"""What plugins are called with and return."""
+"""The interface of plugins: extension points, statuses, cluster events and handles."""

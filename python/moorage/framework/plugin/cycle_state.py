@@ -1,4 +1,4 @@
-"""CycleState: the data of plugins for one scheduling cycle (kube-scheduler v1.36, cycle_state.go)."""
+"""CycleState: data that plugins store for one scheduling cycle (kube-scheduler v1.36, cycle_state.go)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from moorage.objects import Pod
 
 
 class NotFoundError(MoorageError):
-    """Nothing was written under that key."""
+    """No value was written under a key."""
 
 
 NOT_FOUND = NotFoundError("not found")
@@ -20,27 +20,29 @@ NOT_FOUND = NotFoundError("not found")
 
 @dataclass(slots=True, eq=False)
 class CycleState:
-    """A store of one cycle, by key. Threads may share it: every operation is one operation of a dict.
+    """A key-value store for one scheduling cycle.
+
+    Threads may share it: every operation is a single operation on a dict.
 
     Attributes
     ----------
     shape : Shape
-        What the pod of this cycle asks for, as the core has it; set by the engine.
+        Requests and constraints of the pod in the core; set by the engine.
     terms : Terms
-        The spread constraints and affinity terms that the pod is judged by; set by the engine.
+        Spread constraints and affinity terms of the cycle; set by the engine.
     target : (int, int, int)
-        The pod's class, and the symbols of the node it names and of the one it is pinned to.
+        The pod's class, and the symbols of the node that the pod names and of the node to which it is pinned.
     skip_filter_plugins, skip_score_plugins, skip_pre_bind_plugins : set of str
-        Plugins that answered Skip in PreFilter, PreScore or PreBindPreFlight.
+        Plugins that returned Skip in PreFilter, PreScore or PreBindPreFlight.
     parallel_pre_bind_plugins : set of str
-        Plugins whose PreBind may run beside others.
+        Plugins whose PreBind may run at the same time as others.
     skip_all_post_filter_plugins : bool
-        A plugin may set this before PostFilter.
+        Skips PostFilter; a plugin may set it.
     reserved : bool
-        Reserve has run, and no plugin failed there.
+        Whether Reserve has run without a failure.
     removed_pods : dict of str to Pod
-        By UID, pods that a dry run has removed from other nodes than the one being filtered, for native
-        plugins; other plugins are informed by their PreFilter extensions.
+        Pods by UID that a dry run has removed from nodes other than the one being filtered, for native
+        plugins; other plugins are notified through their PreFilter extensions.
     """
 
     skip_filter_plugins: set[str] = field(default_factory=set)
@@ -56,19 +58,22 @@ class CycleState:
     _data: dict[str, Any] = field(default_factory=dict, init=False)
 
     def read(self, key: str) -> Any:
-        """Parameters
+        """Return the value of a key.
+
+        Parameters
         ----------
         key : str
+            The key.
 
         Returns
         -------
         object
-            What was written under `key`.
+            The value written under `key`.
 
         Raises
         ------
         NotFoundError
-            `NOT_FOUND`, where nothing was written.
+            No value was written (`NOT_FOUND`).
         """
         try:
             return self._data[key]
@@ -76,26 +81,29 @@ class CycleState:
             raise NOT_FOUND.with_traceback(None) from None
 
     def write(self, key: str, value: Any) -> None:
-        """Store a value, replacing an earlier one.
+        """Store a value, in place of an earlier one.
 
         Parameters
         ----------
         key : str
+            The key.
         value : object
+            The value; it is cloned with the state if it has a method `clone`.
         """
         self._data[key] = value
 
     def delete(self, key: str) -> None:
-        """Remove a key, if it is there.
+        """Remove a key if it exists.
 
         Parameters
         ----------
         key : str
+            The key.
         """
         self._data.pop(key, None)
 
     def clone(self) -> CycleState:
-        """A copy with a clone of each value that has a method `clone`; the skip sets are shared."""
+        """Return a copy in which values with a method `clone` are cloned; the skip sets are shared."""
         out = CycleState()
         for name in self.__slots__:
             if hasattr(self, name):

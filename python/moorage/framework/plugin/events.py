@@ -1,8 +1,8 @@
-"""Cluster events: what happened to which kind of object, and the queueing hints of plugins about them.
+"""Cluster events, and the queueing hints that plugins register for them.
 
-kube-scheduler v1.36, kube-scheduler/framework/types.go, framework/types.go and framework/events.go. A plugin
-registers events that may make a pod schedulable which it has rejected, each with a queueing hint: a function
-that looks at the objects of one event and decides whether the pod is worth another attempt.
+A plugin registers events that may make a pod schedulable that it has rejected, each with a queueing hint: a
+function of the objects of an event that decides whether the pod is worth another attempt. Sources:
+kube-scheduler v1.36, kube-scheduler/framework/types.go, framework/types.go and framework/events.go.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from moorage.objects import Node, Object, Pod, Resources
 
 
 class ActionType(IntFlag):
-    """The kind of a change, as bits; registrations combine them."""
+    """The kind of a change, as bits; a registration may combine several."""
 
     NONE = 0
     ADD = 1
@@ -42,7 +42,7 @@ class ActionType(IntFlag):
 
     @property
     def text(self) -> str:
-        """Upstream's name: ``UpdateNodeLabel``; "" for other combinations of bits."""
+        """Upstream's name, for example ``UpdateNodeLabel``; "" for other combinations of bits."""
         name = self.name or ""
         return "" if "|" in name or self == ActionType.NONE else name.title().replace("_", "")
 
@@ -66,29 +66,31 @@ POD_GROUP = "scheduling.k8s.io/PodGroup"
 
 
 def event_resource(kind: type[Object]) -> str:
-    """The resource of a kind as plugins register it: ``Node``, ``storage.k8s.io/CSINode``.
+    """Return the resource name of a kind: ``Node``, ``storage.k8s.io/CSINode``.
 
     Parameters
     ----------
     kind : type of Object
+        Class of the objects.
 
     Returns
     -------
     str
+        The name under which plugins register events.
     """
     group = kind().api_version.rpartition("/")[0]
     return f"{group}/{kind.__name__}" if group else kind.__name__
 
 
 class ClusterEvent(msgspec.Struct, frozen=True):
-    """A change of an object, or (registered) changes of objects, of one resource.
+    """A change of an object of one resource, or the changes that a plugin registers.
 
     Attributes
     ----------
     resource : str
-        As plugins register it; changes of pods have ``AssignedPod`` or ``UnschedulablePod``.
+        Name of the resource; changes of pods have ``AssignedPod`` or ``UnschedulablePod``.
     label : str
-        The name in metrics and logs; by default resource and action, as ``NodeUpdateNodeTaint``.
+        Name in metrics and logs; by default resource and action, for example ``NodeUpdateNodeTaint``.
     """
 
     resource: str
@@ -101,7 +103,7 @@ class ClusterEvent(msgspec.Struct, frozen=True):
 
     @property
     def is_wildcard(self) -> bool:
-        """Any action on any resource."""
+        """Whether the event stands for any action on any resource."""
         return self.resource == WILDCARD and self.action == ActionType.ALL
 
     def matches(self, incoming: ClusterEvent) -> bool:
@@ -110,6 +112,7 @@ class ClusterEvent(msgspec.Struct, frozen=True):
         Parameters
         ----------
         incoming : ClusterEvent
+            The event.
 
         Returns
         -------
@@ -126,7 +129,7 @@ class ClusterEvent(msgspec.Struct, frozen=True):
 
 
 class QueueingHint(Enum):
-    """Whether a pod is retried after an event."""
+    """The decision whether a pod is retried after an event."""
 
     QUEUE = "Queue"
     QUEUE_SKIP = "QueueSkip"
@@ -140,13 +143,13 @@ deletes. An exception counts as Queue."""
 
 
 class ClusterEventWithHint(msgspec.Struct, frozen=True):
-    """A registration; without a hint a pod is retried after each such event.
+    """A registration of an event; without a hint a pod is retried after each such event.
 
     Attributes
     ----------
     of_unit : bool
-        The hint is Queue only for pods of the group that the new object is or belongs to, and PreEnqueue of
-        the plugin is the same for all pods of a group.
+        Whether the hint is Queue only for pods of the pod group that the new object is or belongs to, and
+        PreEnqueue of the plugin is the same for all pods of a group.
     """
 
     event: ClusterEvent
@@ -162,10 +165,13 @@ def on(
     Parameters
     ----------
     resource : str
+        Name of the resource.
     action : ActionType
+        Kinds of changes.
     hint : Hint, optional
+        Decides for each event whether a pod is retried; by default it always is.
     of_unit : bool
-        See `ClusterEventWithHint`.
+        Whether the hint concerns one pod group only; see `ClusterEventWithHint`.
 
     Returns
     -------
@@ -178,11 +184,12 @@ _event = cache(ClusterEvent)
 
 
 def queue_if(worth: object) -> QueueingHint:
-    """Queue where `worth` is true, else QueueSkip.
+    """Return Queue if a condition is true, else QueueSkip.
 
     Parameters
     ----------
     worth : object
+        The condition.
 
     Returns
     -------
@@ -192,7 +199,7 @@ def queue_if(worth: object) -> QueueingHint:
 
 
 def is_live(pod: Pod) -> bool:
-    """Whether a pod is on a node or nominated to one.
+    """Whether a pod has a node or a nominated node.
 
     Parameters
     ----------
@@ -206,12 +213,14 @@ def is_live(pod: Pod) -> bool:
 
 
 def is_same_pod(pod: Pod, other: Pod | None) -> bool:
-    """Whether an event is about the rejected pod itself.
+    """Whether two objects are states of the same pod.
 
     Parameters
     ----------
     pod : Pod
+        The rejected pod.
     other : Pod or None
+        The pod of an event; None if there is none.
 
     Returns
     -------
@@ -245,7 +254,7 @@ Changed = Callable[[Any, Any], bool]
 
 
 def _differs(attribute: str) -> Changed:
-    """Whether an attribute, given by its path, differs between two objects."""
+    """Return a predicate: whether an attribute, named by its path, differs between two objects."""
     read = attrgetter(attribute)
     return lambda old, new: bool(read(old) != read(new))
 
@@ -278,11 +287,14 @@ _POD_CHANGES: tuple[tuple[ActionType, Changed], ...] = (
 
 
 def node_update_events(old: Node, new: Node) -> list[ClusterEvent]:
-    """The events of an update of a node: one for each property that changed and that scheduling may read.
+    """Return the events of an update of a node.
+
+    There is one event for each changed property that scheduling may read.
 
     Parameters
     ----------
     old, new : Node
+        The node before and after the update.
 
     Returns
     -------
@@ -293,16 +305,19 @@ def node_update_events(old: Node, new: Node) -> list[ClusterEvent]:
 
 
 def pod_update_events(old: Pod, new: Pod) -> list[ClusterEvent]:
-    """The events of an update of a pod: one for each property that changed and that scheduling may read.
+    """Return the events of an update of a pod.
+
+    There is one event for each changed property that scheduling may read.
 
     Parameters
     ----------
     old, new : Pod
+        The pod before and after the update.
 
     Returns
     -------
     list of ClusterEvent
-        A general update where there is no other.
+        A general update if no such property has changed.
     """
     resource = ASSIGNED_POD if new.spec.node_name else UNSCHEDULABLE_POD
     found = [_event(resource, action) for action, changed in _POD_CHANGES if changed(old, new)]
@@ -310,12 +325,12 @@ def pod_update_events(old: Pod, new: Pod) -> list[ClusterEvent]:
 
 
 def same_amounts(a: Resources, b: Resources) -> bool:
-    """Whether quantities are equal, for instance ``1`` and ``1000m``.
+    """Whether resource lists have equal quantities, for example ``1`` and ``1000m``.
 
     Parameters
     ----------
-    a : Resources
-    b : Resources
+    a, b : Resources
+        Quantities by resource.
 
     Returns
     -------
@@ -331,7 +346,7 @@ def _conditions(node: Node) -> Mapping[str, str]:
 
 
 def _is_scaled_down(old: Pod, new: Pod) -> bool:
-    """Whether a request is lower or removed, by the allocated resources."""
+    """Whether a request is lower or removed, measured by the allocated resources."""
     if (old.spec is new.spec or old.spec == new.spec) and _resizes(old) == _resizes(new):
         return False
     now = pod_requests(new)
@@ -345,7 +360,7 @@ _allocated = attrgetter("container_statuses", "init_container_statuses", "alloca
 
 
 def _resizes(pod: Pod) -> tuple[Any, ...]:
-    """The fields of a status that allocated requests depend on; empty where none is set."""
+    """The status fields on which allocated requests depend; empty if none is set."""
     held = _allocated(pod.status)
     return (*held, pod.status.conditions) if any(held) else ()
 

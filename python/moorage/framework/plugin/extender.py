@@ -1,4 +1,4 @@
-"""Extender: an external program that filters, scores, preempts or binds."""
+"""Extender: the interface of external programs that filter, score, preempt or bind."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Victims:
     Attributes
     ----------
     pods : tuple of Pod
-        In the order of their deletion.
+        Pods to evict, in the order of their deletion.
     num_pdb_violations : int
-        How many of them a PodDisruptionBudget protects.
+        Number of victims that a PodDisruptionBudget protects.
     """
 
     pods: tuple[Pod, ...]
@@ -26,27 +26,32 @@ class Victims:
 
 
 class Extender(Protocol):
-    """kube-scheduler v1.36, framework/extender.go. Its methods may raise ExtenderError."""
+    """An external program that takes part in scheduling (kube-scheduler v1.36, framework/extender.go).
+
+    Its methods may raise ExtenderError.
+    """
 
     @property
     def name(self) -> str:
-        """Its URL prefix."""
+        """The URL prefix of the extender."""
 
     @property
     def weight(self) -> int:
-        """The factor of its scores."""
+        """The factor of the extender's scores."""
 
     @property
     def is_ignorable(self) -> bool:
-        """Whether its failures are ignored; failures of `prioritize` always are."""
+        """Whether failures of the extender are ignored; failures of `prioritize` always are."""
 
     @property
     def is_filter(self) -> bool: ...
 
     @property
     def returns_bare_nodes(self) -> bool:
-        """Whether it receives and returns whole nodes, which are then scored as if they had neither pods nor
-        images (v1.34 to v1.36; kubernetes issue 141781).
+        """Whether the extender exchanges whole nodes instead of names.
+
+        Such nodes are then scored as if they had neither pods nor images (v1.34 to v1.36; kubernetes issue
+        141781).
         """
 
     @property
@@ -59,7 +64,9 @@ class Extender(Protocol):
     def supports_preemption(self) -> bool: ...
 
     def is_interested(self, pod: Pod) -> bool:
-        """Whether the extender is called for a pod: for all, or for one that requests a managed resource.
+        """Whether the extender is called for a pod.
+
+        It is called for all pods, or for those that request a managed resource.
 
         Parameters
         ----------
@@ -77,28 +84,31 @@ class Extender(Protocol):
         ----------
         pod : Pod
         nodes : sequence of Node
+            Feasible nodes so far.
 
         Returns
         -------
         list of str
-            The names of the nodes that pass, in the extender's order; all of them where it is no filter.
+            Names of the nodes that pass, in the extender's order; all of them if it does not filter.
         dict of str to str
-            Rejected node to reason.
+            Reason by rejected node.
         dict of str to str
-            Node that is rejected as unresolvable, to reason.
+            Reason by node rejected as unresolvable.
         """
 
     def prioritize(self, pod: Pod, nodes: Sequence[Node]) -> dict[str, int]:
-        """The scores of nodes before the weight, 0 to 10 by the protocol; 0 where it is no prioritizer.
+        """Return the scores of nodes before the weight is applied.
 
         Parameters
         ----------
         pod : Pod
         nodes : sequence of Node
+            The feasible nodes.
 
         Returns
         -------
         dict of str to int
+            Score by node, 0 to 10 by the protocol; 0 if the extender does not score.
         """
 
     def bind(self, pod: Pod, node: str) -> None:
@@ -108,6 +118,7 @@ class Extender(Protocol):
         ----------
         pod : Pod
         node : str
+            Name of the node.
         """
 
     def process_preemption(self, pod: Pod, victims: Mapping[str, Victims]) -> dict[str, Victims]:
@@ -118,11 +129,11 @@ class Extender(Protocol):
         pod : Pod
             The preemptor.
         victims : mapping of str to Victims
-            By candidate node.
+            Victims by candidate node.
 
         Returns
         -------
         dict of str to Victims
-            The remaining candidates, sorted by name, with the extender's victims. These are pods of the node,
-            but may be others than in `victims`, or none.
+            The remaining candidates, sorted by name, with the extender's victims: pods of the node, which may
+            differ from `victims`, or none.
         """

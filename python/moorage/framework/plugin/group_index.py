@@ -1,4 +1,4 @@
-"""PodGroups: the pod groups of the cluster and their pods."""
+"""PodGroups: index of the pod groups of a cluster and their pods."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ def _by_group(pod: Pod) -> tuple[str, ...]:
 
 
 class PodGroups:
-    """The pod groups of the informers, with an index of their pods; `FrameworkHandle.shared` has one.
+    """The pod groups known to the informers, with an index of their pods.
+
+    Plugins of a scheduler share one instance through `FrameworkHandle.shared`.
 
     Parameters
     ----------
@@ -37,11 +39,12 @@ class PodGroups:
         self._read = -1
 
     def get(self, key: UnitKey) -> PodGroup | None:
-        """The group with a namespace and name; None where there is none.
+        """Return a pod group, or None if it does not exist.
 
         Parameters
         ----------
         key : UnitKey
+            Namespace and name.
 
         Returns
         -------
@@ -52,19 +55,19 @@ class PodGroups:
 
     @property
     def whole(self) -> Mapping[UnitKey, int]:
-        """The groups that are evicted as a whole only, with their priorities."""
+        """Priority by group, of the groups whose pods are only evicted together."""
         self._refresh()
         return self._whole
 
     @property
     def lowest_priority(self) -> float:
-        """The lowest priority of any group; infinity where there is none."""
+        """The lowest priority of any group; infinity without groups."""
         self._refresh()
         return self._lowest
 
     @property
     def lowest_priority_of_whole(self) -> float:
-        """The lowest priority of `whole`; infinity where there is none."""
+        """The lowest priority of the groups in `whole`; infinity without such groups."""
         self._refresh()
         return self._lowest_of_whole
 
@@ -78,11 +81,12 @@ class PodGroups:
         self._lowest_of_whole = min(self._whole.values(), default=math.inf)
 
     def size(self, key: UnitKey) -> int:
-        """The number of pods of a group that have not finished.
+        """Return the number of pods of a group that have not finished.
 
         Parameters
         ----------
         key : UnitKey
+            Namespace and name of the group.
 
         Returns
         -------
@@ -92,12 +96,14 @@ class PodGroups:
         return count
 
     def pending(self, key: UnitKey) -> list[Pod]:
-        """The pods of a group without a node that are not being deleted: by priority, then by age
-        (kube-scheduler v1.36: by priority and first attempt).
+        """Return the pods of a group that have no node and are not being deleted.
+
+        The order is by priority, then by age (kube-scheduler v1.36: by priority and first attempt).
 
         Parameters
         ----------
         key : UnitKey
+            Namespace and name of the group.
 
         Returns
         -------
@@ -113,11 +119,12 @@ class PodGroups:
         )
 
     def members(self, key: UnitKey) -> list[Pod]:
-        """The pods of a group that have not finished.
+        """Return the pods of a group that have not finished.
 
         Parameters
         ----------
         key : UnitKey
+            Namespace and name of the group.
 
         Returns
         -------
@@ -127,11 +134,12 @@ class PodGroups:
         return found
 
     def scheduled(self, key: UnitKey) -> list[Pod]:
-        """The pods of a group that have a node or are assumed.
+        """Return the pods of a group that have a node or are assumed.
 
         Parameters
         ----------
         key : UnitKey
+            Namespace and name of the group.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""FrameworkHandle: the interface of framework and scheduler for plugins."""
+"""FrameworkHandle: the interface of the framework and the scheduler for plugins."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MAX_NOTE = 1024  # bytes
 
 
 class Client(Protocol):
-    """The part of `moorage.store.ObjectClient` that binding and preemption need."""
+    """The methods of `moorage.store.ObjectClient` that binding and preemption use."""
 
     def bind(self, pod: Pod, node: str) -> None: ...
 
@@ -50,7 +50,7 @@ class Client(Protocol):
 
 
 class Event(Struct, frozen=True):
-    """One event about an object, as events.k8s.io has it; `type` is Normal or Warning."""
+    """An event about an object (events.k8s.io); `type` is Normal or Warning."""
 
     regarding: Object
     type: str
@@ -61,20 +61,21 @@ class Event(Struct, frozen=True):
 
 @dataclass(slots=True)
 class EventRecorder:
-    """Records events in their order."""
+    """Records events in order."""
 
     events: list[Event] = field(default_factory=list)
 
     def save(self) -> int:
-        """The number of events, for `undo`."""
+        """Return the number of events, for `undo`."""
         return len(self.events)
 
     def undo(self, saved: int) -> None:
-        """Drop the events since `save`.
+        """Drop the events recorded since `save`.
 
         Parameters
         ----------
         saved : int
+            Result of `save`.
         """
         del self.events[saved:]
 
@@ -84,11 +85,13 @@ class EventRecorder:
         Parameters
         ----------
         regarding : Object
+            The object of the event.
         type : str
             Normal or Warning.
         reason, action : str
+            Identifiers of the cause and of the action taken.
         note : str
-            Cut to 1024 bytes of UTF-8 (kube-scheduler v1.36, truncateMessage).
+            Description, truncated to 1024 bytes of UTF-8 (kube-scheduler v1.36, truncateMessage).
         """
         if 4 * len(note) > MAX_NOTE and len(encoded := note.encode()) > MAX_NOTE:
             suffix = " ..."
@@ -98,18 +101,19 @@ class EventRecorder:
 
 @dataclass(frozen=True, slots=True)
 class Parallelizer:
-    """Runs pieces of work one after the other with one worker, which is the default, else in threads."""
+    """Runs pieces of work in threads, or one after the other if it has one worker (the default)."""
 
     parallelism: int = 1
 
     def until(self, pieces: int, work: Callable[[int], object]) -> None:
-        """Run all pieces and wait for them.
+        """Run all pieces of work and wait for them.
 
         Parameters
         ----------
         pieces : int
+            Number of pieces.
         work : callable
-            Called with 0 to `pieces` - 1.
+            Called with the index of each piece.
         """
         if self.parallelism == 1 or pieces <= 1:
             for piece in range(pieces):
@@ -122,43 +126,47 @@ class Parallelizer:
 
 @dataclass
 class FrameworkHandle:
-    """The interface between plugins and scheduler (kube-scheduler v1.36, framework/interface.go Handle).
+    """The interface between plugins and scheduler (kube-scheduler v1.36, framework/interface.go, Handle).
 
     Attributes
     ----------
     cache : SchedulerCache
+        The scheduler's cache of nodes and pods.
     client : ObjectClient
-        The store, or an API server.
+        Client of the object store or API server.
     informers : InformerFactory
-        ``informers.informer(Node).lister``: what is known of the objects.
+        Known states of the objects, for example ``informers.informer(Node).lister``.
     nominator : PodNominator
+        Nominated pods.
     recorder : EventRecorder
+        Receives the events of plugins.
     plugin_errors : PluginErrors
         Counts the exceptions of plugins.
-    extenders : sequence
-        In configured order.
+    extenders : sequence of Extender
+        Extenders in configured order.
     pods_in_pre_bind : dict of str to PodInPreBind
-        By UID, from the begin of PreBind to the end of the binding cycle.
-    framework : Framework
-        None while its plugins are being made.
+        By UID, from the start of PreBind to the end of the binding cycle.
+    framework : Framework or None
+        None while the plugins are being created.
     preemption_offset : callable
-        Called with a pod and a number of candidate nodes; the index of the node that dry runs begin with.
+        Returns the index of the node with which dry runs start, from a pod and the number of candidate nodes.
     make_preempt_handle : callable, optional
-        Makes the return value of `preempt_handle`.
+        Makes the result of `preempt_handle`.
     on_eviction : list of callable
-        Called with each pod that is deleted for another one or for a group, its node, and the preemptor.
+        Each is called with an evicted pod, its node and the preemptor.
     groups_pods : bool
-        Pods of a group belong together (gates GenericWorkload, GangScheduling).
+        Whether pods of a pod group are scheduled together (gates GenericWorkload, GangScheduling).
     scales_volume_limits : bool
-        A CSIDriver decides whether nodes without it are rejected (gate VolumeLimitScaling).
+        Whether a CSIDriver decides if nodes without it are rejected (gate VolumeLimitScaling).
     places_groups : bool
-        A group is tried in placements (gate TopologyAwareWorkloadScheduling).
+        Whether a group is tried in placements (gate TopologyAwareWorkloadScheduling).
     preempts_for_groups : bool
-        Pods are evicted for a group as a whole, and for no pod of it alone (gate WorkloadAwarePreemption).
+        Whether pods are evicted for a group as a whole, and not for its pods alone (gate
+        WorkloadAwarePreemption).
     postponed : list of callable, optional
-        Inside the transaction of a pod group cycle: the evictions and changes of nominations to do after it.
+        In the transaction of a pod group cycle, the evictions and changes of nominations to perform after it.
     clock, wait : callable
-        The time in seconds, and a wait for some seconds, for plugins that wait in PreBind.
+        Return the time in seconds, and wait a number of seconds, for plugins that wait in PreBind.
     """
 
     cache: SchedulerCache
@@ -186,7 +194,7 @@ class FrameworkHandle:
     _shared: dict[object, Any] = field(default_factory=dict)  # one for all profiles: copies refer to it
 
     def shared(self, make: Callable[[FrameworkHandle], S]) -> S:
-        """An object that all plugins of a scheduler share.
+        """Return an object that all plugins of a scheduler share.
 
         Parameters
         ----------
@@ -196,6 +204,7 @@ class FrameworkHandle:
         Returns
         -------
         object
+            The shared object.
         """
         if make not in self._shared:
             self._shared[make] = make(self)
@@ -203,15 +212,15 @@ class FrameworkHandle:
         return made
 
     def made(self) -> dict[object, Any]:
-        """The shared objects by the callables that made them."""
+        """Return the shared objects by the callables that made them."""
         return self._shared
 
     def snapshot(self) -> Snapshot:
-        """The nodes and pods at the start of this cycle."""
+        """Return the nodes and pods at the start of this cycle."""
         return self._snapshot
 
     def preempt_handle(self) -> PreemptHandle:
-        """The interface that preemption had in v1.19 and v1.20.
+        """Return the preemption interface of v1.19 and v1.20.
 
         Returns
         -------
@@ -220,30 +229,33 @@ class FrameworkHandle:
         Raises
         ------
         MoorageError
-            The scheduler has no preemption.
+            The scheduler does not support it.
         """
         if self.make_preempt_handle is None:
             raise MoorageError("there is no preemption in this handle")
         return self.make_preempt_handle(self)
 
     def begin_cycle(self) -> None:
-        """Update the snapshot, at the start of a cycle."""
+        """Update the snapshot at the start of a cycle."""
         self.cache.update_snapshot(self._snapshot)
 
     def get_pod_in_pre_bind(self, uid: str) -> PodInPreBind | None:
-        """Parameters
+        """Return the state of a pod in PreBind.
+
+        Parameters
         ----------
         uid : str
+            UID of the pod.
 
         Returns
         -------
         PodInPreBind or None
-            None for a pod that is not in PreBind.
+            None if the pod is not in PreBind.
         """
         return self.pods_in_pre_bind.get(uid)
 
     def iterate_over_waiting_pods(self, callback: Callable[[WaitingPod], object]) -> None:
-        """Call back for every pod that waits on Permit.
+        """Call a function for every pod that waits at Permit.
 
         Parameters
         ----------
@@ -253,28 +265,32 @@ class FrameworkHandle:
         self.waiting_pods.iterate(callback)
 
     def get_waiting_pod(self, uid: str) -> WaitingPod | None:
-        """Parameters
-        ----------
-        uid : str
-
-        Returns
-        -------
-        WaitingPod or None
-            None for a pod that does not wait on Permit.
-        """
-        return self.waiting_pods.get(uid)
-
-    def reject_waiting_pod(self, uid: str) -> bool:
-        """Reject a pod that waits on Permit.
+        """Return the state of a pod that waits at Permit.
 
         Parameters
         ----------
         uid : str
+            UID of the pod.
+
+        Returns
+        -------
+        WaitingPod or None
+            None if the pod does not wait.
+        """
+        return self.waiting_pods.get(uid)
+
+    def reject_waiting_pod(self, uid: str) -> bool:
+        """Reject a pod that waits at Permit.
+
+        Parameters
+        ----------
+        uid : str
+            UID of the pod.
 
         Returns
         -------
         bool
-            False for a pod that does not wait.
+            False if the pod does not wait.
         """
         waiting = self.waiting_pods.get(uid)
         return waiting is not None and waiting.reject("", "removed")

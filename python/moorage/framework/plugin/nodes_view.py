@@ -1,4 +1,4 @@
-"""NodesView: several nodes as columns, for vectorised plugins."""
+"""NodesView: nodes as columns, for vectorised plugins."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Read = Callable[[str], Column]
 
 
 class Columns(Mapping[str, Column]):
-    """Resource name to (n,) int64 array over n nodes; computed at each access.
+    """(n,) int64 array over n nodes by resource name, computed at each access.
 
-    cpu is in millicores, other resources in bytes or in their own units; a resource that no node has is 0.
+    cpu is in millicores, other resources in bytes or in their own units. A resource that no node has is 0.
     """
 
     def __init__(self, read: Read, names: Callable[[], Sequence[str]]) -> None:
@@ -40,16 +40,16 @@ class Columns(Mapping[str, Column]):
 
 
 class NodesView:
-    """Several nodes, in the order in which they were found.
+    """Several nodes, in list order.
 
     Attributes
     ----------
     names : list of str
     rows : (n,) int32 array
-        Rows of the node table, which stay the same over cycles; -1 for a NodeInfo's clone.
-    allocatable, requested, nonzero : mapping of resource name to (n,) int64 array
-        ``nodes.allocatable["cpu"]`` in millicores, ``["memory"]`` in bytes; `nonzero`, the requests with
-        defaults for containers without any, has cpu and memory only.
+        Rows of the node table, which are stable over cycles; -1 for a NodeInfoClone.
+    allocatable, requested, nonzero : mapping of str to (n,) int64 array
+        Column by resource: ``nodes.allocatable["cpu"]`` is in millicores, ``["memory"]`` in bytes. `nonzero`
+        are the requests with upstream's defaults for containers without any, for cpu and memory only.
     """
 
     rows: Rows
@@ -77,22 +77,23 @@ class NodesView:
         return (self.node_info(at) for at in range(len(self)))
 
     def labels(self, key: str) -> list[str | None]:
-        """The values of a label.
+        """Return the values of a label.
 
         Parameters
         ----------
         key : str
+            Key of the label.
 
         Returns
         -------
         list of str or None
-            None for nodes without the label.
+            None for a node without the label.
         """
         nodes = (info.node for info in self)
         return [None if node is None else node.metadata.labels.get(key) for node in nodes]
 
     def node_info(self, at: int) -> AnyNodeInfo:
-        """The NodeInfo of a node.
+        """Return the NodeInfo of a node.
 
         Parameters
         ----------
@@ -113,7 +114,7 @@ class NodesView:
 
 
 class CycleColumns:
-    """Columns of a node table, cached until the next change: a search reads them in blocks."""
+    """Columns of the node table, cached until the next change, since a search reads them in blocks."""
 
     def __init__(self, state: ClusterState) -> None:
         self.state = state
@@ -121,16 +122,19 @@ class CycleColumns:
         self._head = -1
 
     def column(self, kind: Kind, resource: str) -> Column:
-        """A column.
+        """Return a column.
 
         Parameters
         ----------
         kind : {"allocatable", "requested", "nonzero"}
+            The quantity.
         resource : str
+            Name of the resource.
 
         Returns
         -------
         (rows,) int64 array
+            One entry for each row of the node table.
         """
         if self._head != self.state.log.head:
             self._columns.clear()
@@ -171,7 +175,7 @@ class TableNodes(NodesView):
 
 
 class InfoNodes(NodesView):
-    """NodeInfos or their clones."""
+    """NodeInfos or clones of them."""
 
     def __init__(self, infos: Sequence[AnyNodeInfo]) -> None:
         self.rows = np.full(len(infos), -1, dtype=np.int32)

@@ -1,6 +1,7 @@
-"""Signatures: pods with equal ones get equal verdicts and scores.
+"""Signatures: pods with equal signatures get equal verdicts and scores.
 
-kube-scheduler v1.36, SignPod in framework/runtime/framework.go and the signers of kube-scheduler/framework.
+Source: kube-scheduler v1.36, SignPod in framework/runtime/framework.go and the signers of
+kube-scheduler/framework.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Signer:
     Attributes
     ----------
     plugins : list of SignPlugin
-        Those that filter or score, each once; empty where one of them signs no pod.
+        The plugins that filter or score, each once; empty if one of them signs no pod.
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -54,7 +55,7 @@ class Signer:
         self._signed: dict[Any, bytes | None] | None = None if outside else {}
 
     def sign(self, pod: Pod) -> bytes | None:
-        """The signature of a pod.
+        """Return the signature of a pod.
 
         Parameters
         ----------
@@ -63,7 +64,7 @@ class Signer:
         Returns
         -------
         bytes or None
-            None where a plugin refuses, raises, or returns what JSON cannot hold.
+            None if a plugin refuses, raises, or returns a value that JSON cannot represent.
         """
         if not self.plugins or self._signed is None:
             return self._sign(pod) if self.plugins else None
@@ -94,7 +95,7 @@ class Signer:
 
 
 def tolerations(pod: Pod) -> dict[str, Any]:
-    """The tolerations of a pod, sorted by key and value.
+    """Return the tolerations of a pod, sorted by key and value.
 
     Parameters
     ----------
@@ -103,22 +104,24 @@ def tolerations(pod: Pod) -> dict[str, Any]:
     Returns
     -------
     dict of str to object
+        Part of a signature.
     """
     return {"tolerations": sorted(pod.spec.tolerations, key=lambda one: (one.key, one.value))}
 
 
 def requests(plugin: Plugin, pod: Pod) -> dict[str, Any]:
-    """The requests of a pod, with scalar resources of 0.
+    """Return the requests of a pod, scalar resources of 0 included.
 
     Parameters
     ----------
     plugin : Plugin
-        Its handle has the gates that requests depend on.
+        The plugin; its handle has the gates on which requests depend.
     pod : Pod
 
     Returns
     -------
-    dict
+    dict of str to object
+        Part of a signature.
     """
     gates = plugin.required_handle().cache.state.classes.gates
     found = pod_requests(pod, None, gates.pod_level_resources, resizes=False)
@@ -128,7 +131,9 @@ def requests(plugin: Plugin, pod: Pod) -> dict[str, Any]:
 
 
 def volumes(pod: Pod) -> dict[str, Any]:
-    """The sources of a pod's volumes, sorted; without config maps, secrets, and fields that are not read.
+    """Return the sources of a pod's volumes, sorted.
+
+    Config maps, secrets and fields that scheduling does not read are omitted.
 
     Parameters
     ----------
@@ -137,13 +142,14 @@ def volumes(pod: Pod) -> dict[str, Any]:
     Returns
     -------
     dict of str to object
+        Part of a signature.
     """
     sources = (msgspec.structs.replace(volume, name="") for volume in pod.spec.volumes)
     return {"volumes": sorted(_text(source) for source in sources if source != NO_SOURCE)}
 
 
 def node_affinity(pod: Pod) -> dict[str, Any]:
-    """nodeSelector and node affinity of a pod, with terms, requirements and values sorted.
+    """Return nodeSelector and node affinity of a pod, with terms, requirements and values sorted.
 
     As upstream, required affinity without terms is signed as none.
 
@@ -154,6 +160,7 @@ def node_affinity(pod: Pod) -> dict[str, Any]:
     Returns
     -------
     dict of str to object
+        Part of a signature.
     """
     parts: dict[str, Any] = {"nodeSelector": pod.spec.node_selector, "nodeAffinity": None}
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None

@@ -1,4 +1,4 @@
-"""Status, the return value of plugins; None is Success (kube-scheduler v1.36, framework/interface.go)."""
+"""Status: the result of plugins, where None is Success (kube-scheduler v1.36, framework/interface.go)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from moorage.errors import PluginError
 
 
 class Code(IntEnum):
-    """Status codes of kube-scheduler v1.36; ``str()`` gives upstream's name."""
+    """Status codes of kube-scheduler v1.36; ``str()`` returns upstream's name."""
 
     SUCCESS = 0
     ERROR = 1
@@ -36,17 +36,18 @@ REJECTED = frozenset({Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, C
 class Status:
     """The outcome of a plugin's call; ``None`` in its place is Success.
 
-    A value: methods that change a Status upstream return a new one here.
+    Statuses are immutable: methods that change a Status upstream return a new one.
 
     Attributes
     ----------
     code : Code
+        The status code.
     texts : tuple of str
-        The reasons, without the text of the error.
+        The reasons, without the message of the error.
     plugin : str
-        Name of the plugin, which the runtime sets.
+        Name of the plugin, set by the runtime.
     err : Exception or None
-        The error behind an Error.
+        The exception behind an Error.
     """
 
     code: Code
@@ -56,11 +57,11 @@ class Status:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """The text of the error, if there is one, then the other reasons."""
+        """The message of the error, if there is one, followed by the other reasons."""
         return self.texts if self.err is None else (str(self.err), *self.texts)
 
     def message(self) -> str:
-        """The reasons, joined as upstream joins them."""
+        """Return the reasons, joined as upstream joins them."""
         return ", ".join(self.reasons)
 
     __str__ = message
@@ -79,21 +80,22 @@ class Status:
 
     @property
     def is_rejected(self) -> bool:
-        """True for Unschedulable, UnschedulableAndUnresolvable and Pending."""
+        """Whether the code is Unschedulable, UnschedulableAndUnresolvable or Pending."""
         return self.code in REJECTED
 
     def as_error(self) -> BaseException | None:
-        """The error that this status stands for; None for Success, Wait and Skip."""
+        """Return the error of this status; None for Success, Wait and Skip."""
         if self.code in (Code.SUCCESS, Code.WAIT, Code.SKIP):
             return None
         return self.err or PluginError(self.message())
 
     def with_plugin(self, plugin: str) -> Status:
-        """A copy with the name of the plugin that answered.
+        """Return a copy with the name of a plugin.
 
         Parameters
         ----------
         plugin : str
+            Name of the plugin that returned the status.
 
         Returns
         -------
@@ -102,11 +104,12 @@ class Status:
         return self if self.plugin == plugin else replace(self, plugin=plugin)
 
     def append_reason(self, reason: str) -> Status:
-        """A copy with one more reason at the end.
+        """Return a copy with one more reason at the end.
 
         Parameters
         ----------
         reason : str
+            The reason.
 
         Returns
         -------
@@ -115,7 +118,7 @@ class Status:
         return replace(self, texts=(*self.texts, reason))
 
     def __eq__(self, other: object) -> bool:
-        """Equal codes, reasons in order, plugins and errors; one error may be the cause of the other."""
+        """Compare codes, reasons in order, plugins and errors; an error may be the cause of the other."""
         if not isinstance(other, Status):
             return NotImplemented
         mine, theirs = (self.code, self.texts, self.plugin), (other.code, other.texts, other.plugin)
@@ -129,7 +132,7 @@ SKIP = Status(Code.SKIP)
 
 
 def _wraps(error: BaseException | None, target: BaseException | None) -> bool:
-    """Go's ``errors.Is`` over the chain of causes."""
+    """Whether an error is or has the cause `target` (Go's ``errors.Is``)."""
     if target is None:
         return error is None
     while error is not target and error is not None:
@@ -138,11 +141,12 @@ def _wraps(error: BaseException | None, target: BaseException | None) -> bool:
 
 
 def as_status(err: BaseException | None) -> Status | None:
-    """The Error status of an exception.
+    """Return the Error status of an exception.
 
     Parameters
     ----------
     err : Exception or None
+        The exception.
 
     Returns
     -------
@@ -153,14 +157,17 @@ def as_status(err: BaseException | None) -> Status | None:
 
 
 def error_status(text: str, status: Status, plugin: str = "") -> Status:
-    """The Error ``text: …`` that wraps an unexpected status of a plugin.
+    """Return the Error ``text: …`` that wraps an unexpected status of a plugin.
 
     Parameters
     ----------
     text : str
+        Start of the message.
     status : Status
-        Of Wait and Skip, for which upstream prints ``%!w(<nil>)``, the text has the reasons, else the code.
+        The unexpected status. Of Wait and Skip, for which upstream prints ``%!w(<nil>)``, the message has the
+        reasons, or the code if there are none.
     plugin : str, optional
+        Name of the plugin.
 
     Returns
     -------
@@ -172,11 +179,12 @@ def error_status(text: str, status: Status, plugin: str = "") -> Status:
 
 
 def message_of(status: Status | None) -> str:
-    """The message; "" for None.
+    """Return the message of a status; "" for None.
 
     Parameters
     ----------
     status : Status or None
+        The status.
 
     Returns
     -------
@@ -186,17 +194,18 @@ def message_of(status: Status | None) -> str:
 
 
 class NodeToStatus(Mapping[str, Status]):
-    """Node name to the status that rejects the pod there, in list order; computed at the first access
-    (kube-scheduler v1.36, framework/types.go).
+    """Rejecting status by node, in list order, computed at the first access.
+
+    Source: kube-scheduler v1.36, framework/types.go.
 
     Parameters
     ----------
     nodes : int
-        The number of nodes.
+        Number of nodes.
     read : callable
-        Computes the statuses. It must be called before the cluster changes.
+        Computes the statuses; it must be called before the cluster changes.
     from_search : bool
-        The statuses are verdicts of the core's last search for the nodes that it searched, and
+        Whether the statuses are verdicts of the core's last search for the nodes that it searched, and
         UnschedulableAndUnresolvable for all others.
     """
 
@@ -229,10 +238,9 @@ class Answers:
     Attributes
     ----------
     numbers : (nodes,) array of integers
-        Per node the place of its status in `statuses`.
+        Index in `statuses` by node.
     statuses : sequence of Status or None
-        None where the pod fits; a rejection; or anything else, which fails the cycle of the pod with an Error
-        where some node has it.
+        None where the pod fits; a rejection; any other status fails the cycle if a node has it.
     """
 
     numbers: npt.NDArray[np.integer[Any]]
@@ -242,16 +250,18 @@ class Answers:
 def read_answers(
     name: str, answer: npt.ArrayLike | Answers, nodes: int, verdict: Callable[[int], Status | None]
 ) -> Answers:
-    """Check and unify what `filter_all` of a plugin returned.
+    """Check and normalize the result of `filter_all`.
 
     Parameters
     ----------
     name : str
-        The plugin's.
+        Name of the plugin.
     answer : (nodes,) array of bool or int, or Answers
+        The result of the plugin.
     nodes : int
+        Number of nodes.
     verdict : callable
-        The status of a code; called where the plugin gave booleans or codes.
+        Returns the status of a code; called if the plugin returned booleans or codes.
 
     Returns
     -------
@@ -260,7 +270,7 @@ def read_answers(
     Raises
     ------
     ValueError
-        For another shape, or for other values.
+        The result has a wrong shape or invalid values.
     """
     values = np.asarray(answer.numbers if isinstance(answer, Answers) else answer)
     if values.shape != (nodes,):
@@ -280,31 +290,32 @@ def read_answers(
 
 
 def fit_error(nodes: int, reasons: Mapping[str, int]) -> str:
-    """The text of a FitError.
+    """Return the message of a FitError.
 
     Parameters
     ----------
     nodes : int
-        How many nodes there are.
+        Number of nodes.
     reasons : mapping of str to int
         Number of nodes by reason.
 
     Returns
     -------
     str
-        The reasons sorted as text with their numbers, so that "10 x" comes before "2 y".
+        The reasons with their numbers, sorted as text, so that "10 x" comes before "2 y".
     """
     return with_detail(nodes, ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items())))
 
 
 def with_detail(nodes: int, detail: str) -> str:
-    """The text of a FitError with one sentence for all nodes.
+    """Return the message of a FitError with one sentence about all nodes.
 
     Parameters
     ----------
     nodes : int
+        Number of nodes.
     detail : str
-        "" for none.
+        The sentence; "" for none.
 
     Returns
     -------

@@ -1,5 +1,7 @@
-"""Pods that wait on Permit, and pods in PreBind (kube-scheduler v1.36, framework/runtime, waiting_pods_map.go
-and pods_in_prebind_map.go)."""
+"""Pods that wait at Permit, and pods in PreBind.
+
+Source: kube-scheduler v1.36, framework/runtime, waiting_pods_map.go and pods_in_prebind_map.go.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +19,18 @@ NEVER = float("inf")
 
 
 class WaitingPod:
-    """A pod that waits until each waiting plugin has allowed it, or one has rejected it.
+    """A pod that waits until each waiting plugin has allowed it, or one plugin has rejected it.
 
-    Each waiting plugin has a timer, which rejects the pod. Timers follow the clock of the caller of `expire`.
+    Each waiting plugin has a timer, which rejects the pod. Timers use the clock of the caller of `expire`.
     Thread-safe.
 
     Parameters
     ----------
     pod : Pod
     timeouts : mapping of str to float
-        Plugin to the seconds that it waits at most; the pod is rejected at once for zero or less.
+        Seconds to wait by plugin; the pod is rejected at once for zero or less.
     now : float
-        Seconds, when the waiting begins.
+        Time in seconds at which the waiting begins.
     """
 
     def __init__(self, pod: Pod, timeouts: Mapping[str, float], now: float) -> None:
@@ -47,21 +49,22 @@ class WaitingPod:
         return self._signal
 
     def get_pending_plugins(self) -> list[str]:
-        """The plugins that have not allowed the pod yet."""
+        """Return the plugins that have not allowed the pod yet."""
         with self._changed:
             return list(self._pending)
 
     def allow(self, *plugins: str) -> bool:
-        """End the waiting of some plugins; the pod is allowed with the last one.
+        """Allow the pod for some plugins; the pod is allowed with the last one.
 
         Parameters
         ----------
         *plugins : str
+            Names of the plugins.
 
         Returns
         -------
         bool
-            False where none of them waited, or the pod was decided before.
+            False if none of them was waiting, or the pod was decided before.
         """
         with self._changed:
             waited = self._signal is None and not set(plugins).isdisjoint(self._pending)
@@ -78,11 +81,12 @@ class WaitingPod:
         Parameters
         ----------
         plugin, message : str
+            Name of the plugin, and the reason.
 
         Returns
         -------
         bool
-            False where the pod was decided before.
+            False if the pod was decided before.
         """
         return self._decide(Status(Code.UNSCHEDULABLE, (message,), plugin))
 
@@ -92,11 +96,12 @@ class WaitingPod:
         Parameters
         ----------
         plugin, message : str
+            Name of the plugin, and the message.
 
         Returns
         -------
         bool
-            False where the pod was decided before.
+            False if the pod was decided before.
         """
         return self._decide(Status(Code.ERROR, (message,), plugin))
 
@@ -112,11 +117,12 @@ class WaitingPod:
             return True
 
     def when_decided(self, listener: Callable[[], object]) -> None:
-        """Have a function called when the pod is decided, or now if it is.
+        """Register a function to call when the pod is decided; it is called at once if it is.
 
         Parameters
         ----------
         listener : callable
+            The function.
         """
         with self._changed:
             self._listeners.append(listener)
@@ -124,7 +130,7 @@ class WaitingPod:
                 listener()
 
     def save(self) -> object:
-        """The state, for `undo`."""
+        """Return the state, for `undo`."""
         with self._changed:
             return self._deadlines.copy(), self._pending.copy(), self._signal, self._listeners.copy()
 
@@ -134,6 +140,7 @@ class WaitingPod:
         Parameters
         ----------
         saved : object
+            Result of `save`.
         """
         with self._changed:
             deadlines, pending, self._signal, listeners = saved
@@ -141,7 +148,7 @@ class WaitingPod:
             self._listeners = listeners.copy()
 
     def deadline(self) -> float:
-        """The time of the first timer; infinity where there is none."""
+        """Return the time of the first timer in seconds; infinity without timers."""
         with self._changed:
             return min(self._deadlines.values(), default=NEVER)
 
@@ -151,12 +158,12 @@ class WaitingPod:
         Parameters
         ----------
         now : float
-            Seconds on the clock of the waiting.
+            Current time in seconds, on the clock of the timers.
 
         Returns
         -------
         bool
-            True where the timer rejected the pod.
+            Whether the timer rejected the pod.
         """
         with self._changed:
             if not self._deadlines:
@@ -173,7 +180,8 @@ class WaitingPod:
         Parameters
         ----------
         clock : callable, optional
-            Real seconds by which the timers fire here; without it, another thread calls `expire`.
+            Returns the time in seconds by which timers are fired here; without a clock, another thread calls
+            `expire`.
 
         Returns
         -------
@@ -191,7 +199,7 @@ class WaitingPod:
 
 
 class WaitingPods:
-    """The waiting pods of a framework by UID, in the order in which they were added. Thread-safe."""
+    """The waiting pods of a framework by UID, in order of insertion. Thread-safe."""
 
     def __init__(self) -> None:
         self._pods: dict[str, WaitingPod] = {}
@@ -201,7 +209,7 @@ class WaitingPods:
         return len(self._pods)
 
     def save(self) -> object:
-        """The waiting pods and their states, for `undo`."""
+        """Return the waiting pods and their states, for `undo`."""
         with self._lock:
             return [(uid, waiting, waiting.save()) for uid, waiting in self._pods.items()]
 
@@ -211,6 +219,7 @@ class WaitingPods:
         Parameters
         ----------
         saved : object
+            Result of `save`.
         """
         with self._lock:
             self._pods = {uid: waiting for uid, waiting, _ in saved}
@@ -218,32 +227,35 @@ class WaitingPods:
                 waiting.undo(decided)
 
     def add(self, waiting: WaitingPod) -> None:
-        """Add a pod, in place of an earlier one of the same UID.
+        """Add a pod, in place of an earlier one with the same UID.
 
         Parameters
         ----------
         waiting : WaitingPod
+            The waiting pod.
         """
         with self._lock:
             self._pods.pop(waiting.pod.metadata.uid, None)
             self._pods[waiting.pod.metadata.uid] = waiting
 
     def remove(self, uid: str) -> None:
-        """Remove a pod, if it is there.
+        """Remove a pod if it is waiting.
 
         Parameters
         ----------
         uid : str
+            UID of the pod.
         """
         with self._lock:
             self._pods.pop(uid, None)
 
     def get(self, uid: str) -> WaitingPod | None:
-        """The waiting pod of a UID, or None.
+        """Return a waiting pod, or None.
 
         Parameters
         ----------
         uid : str
+            UID of the pod.
 
         Returns
         -------
@@ -253,11 +265,14 @@ class WaitingPods:
             return self._pods.get(uid)
 
     def iterate(self, callback: Callable[[WaitingPod], object]) -> None:
-        """Call a function for each pod, which it may allow or reject; none is removed during the iteration.
+        """Call a function for each pod, which it may allow or reject.
+
+        No pod is removed during the iteration.
 
         Parameters
         ----------
         callback : callable
+            Called with each waiting pod.
         """
         with self._lock:
             for waiting in list(self._pods.values()):
@@ -274,7 +289,7 @@ class PodInPreBind:
 
     @property
     def cause(self) -> str:
-        """Why the pod was cancelled; "" where it was not."""
+        """The reason of the cancellation; "" if the pod was not cancelled."""
         return self._cause or ""
 
     def cancel_pod(self, message: str) -> bool:
@@ -283,7 +298,7 @@ class PodInPreBind:
         Parameters
         ----------
         message : str
-            The cause; that of the first call counts.
+            The reason; that of the first call is kept.
 
         Returns
         -------
@@ -298,7 +313,7 @@ class PodInPreBind:
             return True
 
     def mark_prebound(self) -> bool:
-        """Mark the end of PreBind; False where the pod was cancelled before."""
+        """Mark the end of PreBind; False if the pod was cancelled before."""
         with self._lock:
             self._finished = self._cause is None
             return self._finished

@@ -226,7 +226,8 @@ class Framework:
         """
         if not (self._native_pre_filters and hasattr(state, "terms")):
             return self._pre_filter(state, pod, nodes)
-        # Native plugins answer by the shape and these terms alone, and by whether terms count any pods now.
+        # The results of native plugins depend on the shape, on these terms, and on whether the terms count
+        # any pods now.
         key = "pre_filter", state.terms.affinity_filters
         ran: PreFilterRun | None = state.terms.answers.get(key)
         if ran is None:
@@ -347,11 +348,11 @@ class Framework:
 
     def _natives(self, state: CycleState) -> int:
         """The native plugins that did not return Skip at PreFilter, as a bit mask by index."""
-        asked = 0
+        natives = 0
         for at, plugin in enumerate(self.filters):
             if isinstance(plugin, NativePlugin) and plugin.name not in state.skip_filter_plugins:
-                asked |= 1 << at
-        return asked
+                natives |= 1 << at
+        return natives
 
     def run_filter_plugins_with_nominated_pods(
         self, state: CycleState, pod: Pod, node_info: NodeInfo | NodeInfoClone

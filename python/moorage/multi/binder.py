@@ -179,7 +179,7 @@ class Binder:
         self._by_name = {engine.profile.scheduler_name: engine for engine in self._engines}
         self._best_effort: dict[str, Engine] = {}
         self._waiting: dict[str, Admitted] = {}
-        self._lock = RLock()  # one unit after the other
+        self._lock = RLock()  # units are processed one after the other
         watch(self.informers, self.cache)
         self.sync()
 
@@ -350,7 +350,7 @@ class Binder:
         outcomes, ready = [], []
         for one in admitted:
             for victim in one.placement.victims:
-                with suppress(NotFoundError):  # it was deleted before
+                with suppress(NotFoundError):  # the victim was deleted before
                     self.client.delete(Pod, victim.name, victim.namespace, uid=victim.metadata.uid)
         if any(one.placement.victims for one in admitted):
             self.sync()
@@ -377,7 +377,7 @@ class Binder:
                 self._finish(plain)
                 outcomes = [Outcome(one.placement) for one in plain]
         except ApiError:
-            pass  # none is bound, as one was bound or deleted before
+            pass  # no pod is bound, because one was bound or deleted before
         done = {id(outcome.placement) for outcome in outcomes}
         outcomes += [self._bind(one) for one in ready if id(one.placement) not in done]
         self.sync()
@@ -490,7 +490,7 @@ def watch(informers: InformerFactory, cache: BinderCache) -> None:
     for workload in event_handlers.WORKLOADS:
         informers.informer(workload).add_event_handler(event_handlers.workload_handler(cache))
     for storage in event_handlers.STORAGE:
-        informers.informer(storage)  # for the listers of plugins
+        informers.informer(storage)  # plugins use its lister
     informers.informer(Pod).add_event_handler(PodHandler(cache, "pod"))
 
 

@@ -107,7 +107,7 @@ class Processes(Pool):
     """
 
     def __init__(self, inits: Sequence[WorkerInit]) -> None:
-        # Not forked: threads of this process may hold locks, which would stay locked in the copy.
+        # Not fork: locks held by threads of this process would stay locked in the child.
         context = multiprocessing.get_context("spawn")
         self._executors = [ProcessPoolExecutor(1, context) for _ in inits]
         try:

@@ -66,7 +66,7 @@ class NodeAffinity(InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.PreS
         if added is None:
             return {}
         if added.required is not None:
-            # Each term twice: a single one that names one node would be a parameter of the pod.
+            # Terms are doubled, since a single term that names one node would pin the pod to it.
             terms = added.required.node_selector_terms * 2
             added = replace(added, required=replace(added.required, node_selector_terms=terms))
         pod = Pod(spec=PodSpec(affinity=Affinity(node_affinity=added)))

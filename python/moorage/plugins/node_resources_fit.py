@@ -50,7 +50,7 @@ class NodeResourcesFit(
         return {
             "fit": weighted_resources(strategy["resources"]),
             "strategy": strategy["type"],
-            # Scores of the configuration go to 10.
+            # Scores in the configuration are 0 to 10.
             "points": [(point["utilization"], 10 * point["score"]) for point in ratio.get("shape") or ()],
             "ignored": self.args.get("ignoredResources") or (),
             "ignored_groups": self.args.get("ignoredResourceGroups") or (),

@@ -86,10 +86,10 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
     ) -> None:
         super().__init__(args, handle)
         self._make_binder = make_binder
-        shape = self.args.get("shape")  # there with the gate StorageCapacityScoring alone
+        shape = self.args.get("shape")  # set only with the gate StorageCapacityScoring
         self._utilization = Utilization(shape) if shape else None
         self._made: VolumeBinder | AdaptedVolumeBinder | None = None
-        self._sources: VolumeSources | None = None  # those that it was made for
+        self._sources: VolumeSources | None = None  # the sources of the current binder
 
     def another(self) -> Self:
         return type(self)(self.args, make_binder=self._make_binder)
@@ -98,7 +98,7 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
     def binder(self) -> VolumeBinder | AdaptedVolumeBinder:
         """The volume binder, whose assume caches are shared by all profiles."""
         handle = self.required_handle()
-        sources = handle.shared(sources_of)  # new ones where a rollback has dropped those of before
+        sources = handle.shared(sources_of)  # a rollback may have dropped the earlier sources
         if self._made is None or sources is not self._sources:
             self._sources = sources
             if self._make_binder is not None:

@@ -29,7 +29,7 @@ TOPOLOGY_LABELS = (
 )
 DELIMITER = "__"
 STATE = "PreFilterVolumeZone"
-LIMIT = 1 << 10  # masks in the cache
+LIMIT = 1 << 10  # maximum number of cached masks
 ELSEWHERE = fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("node(s) had no available volume zone",))
 STATUSES = None, ELSEWHERE
 NO_CLAIM_NAME = "PersistentVolumeClaim had no name"

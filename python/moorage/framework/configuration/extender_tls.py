@@ -100,7 +100,7 @@ def _show(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
     kinds = _blocks(key)
     if not any(kind.endswith(PRIVATE_KEY) for kind in kinds):
         raise ExtenderError(_no_key(kinds))
-    with tempfile.NamedTemporaryFile() as file:  # only its owner may read it
+    with tempfile.NamedTemporaryFile() as file:  # readable only by its owner
         file.write(certificate + b"\n" + key)
         file.flush()
         try:

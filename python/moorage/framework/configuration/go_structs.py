@@ -353,7 +353,7 @@ class _Decoder:
             self.fields.append(field.wire)
             self.path.append(f".{key}" if self.path else key)
             read = self.value(item, field.type)
-            if item is not None or field.type.pointer:  # null leaves other fields as they are
+            if item is not None or field.type.pointer:  # null leaves non-pointer fields unchanged
                 setattr(part, field.attribute, read)
             self.path.pop()
             del self.fields[depth:]
@@ -475,7 +475,7 @@ def _refuse(name: str) -> Any:
     raise ValueError(f"invalid character {name[0]!r} looking for beginning of value")
 
 
-# Both halves of a surrogate pair, one half alone, or another escape.
+# A surrogate pair, an unpaired surrogate, or another escape.
 _ESCAPE = re.compile(r"\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|\\u[dD][89a-fA-F]\w\w|\\.")
 _DECODER = json.JSONDecoder(object_pairs_hook=JsonObject, parse_float=JsonNumber, parse_constant=_refuse)
 
@@ -524,7 +524,7 @@ def parse_first(text: str) -> Any:
 
 
 def _parsed(decode: Callable[..., Any], text: str, at_end: str, *arguments: int) -> Any:
-    # Half a surrogate pair is no character: encoding/json puts U+FFFD in its place.
+    # encoding/json replaces an unpaired surrogate by U+FFFD.
     text = _ESCAPE.sub(lambda found: r"\ufffd" if len(found[0]) == 6 else found[0], text)
     try:
         return decode(text, *arguments)

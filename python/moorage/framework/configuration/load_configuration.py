@@ -83,10 +83,8 @@ _KINDS = {struct.__name__: struct for struct in _STRUCTS}
 class _Header(Typed, kw_only=True):
     """Kind and apiVersion of a JSON object."""
 
-    pass
 
-
-_Header.__name__ = ""  # Go's struct is anonymous
+_Header.__name__ = ""  # the struct is anonymous in Go, and error messages print no name
 _HEADER = GoType(
     r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }',
     "struct",

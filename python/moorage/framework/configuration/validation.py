@@ -69,7 +69,7 @@ def _leader_election(election: types.LeaderElectionConfiguration) -> Errors:
         if duration <= 0:
             yield invalid(f"leaderElection.{name}", format_nanoseconds(duration), "must be greater than zero")
     if election.lease_duration <= election.renew_deadline:
-        shown = format_nanoseconds(election.renew_deadline)  # the other one of the two, as upstream does
+        shown = format_nanoseconds(election.renew_deadline)  # upstream prints the renew deadline here
         yield invalid("leaderElection.leaseDuration", shown, "must be greater than `RenewDeadline`")
     if election.resource_lock != "leases":
         lock = election.resource_lock
@@ -92,7 +92,7 @@ def _profiles(profiles: Sequence[types.KubeSchedulerProfile], gates: Gates) -> E
         yield from _removed_plugins(profile.plugins or types.Plugins(), f"{path}.plugins")
         yield from _plugin_config(profile, f"{path}.pluginConfig", gates)
         if name in seen:
-            # Upstream hands over the path of the first one, which prints as an empty object.
+            # Upstream passes the path of the first field, which prints as an empty object.
             yield f"{path}.schedulerName: Duplicate value: {{}}"
         seen.add(name)
     yield from _common_queue_sort(profiles)

@@ -245,7 +245,7 @@ BACKOFF_COMPLETE = "BackoffComplete"
 _CORE = POD, NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
 _STORAGE = CSI_NODE, CSI_DRIVER, CSI_STORAGE_CAPACITY, STORAGE_CLASS
 _DEVICES = RESOURCE_CLAIM, DEVICE_CLASS
-# The events of a plugin that is no EnqueueExtensions.
+# Registered for plugins that do not extend EnqueueExtensions.
 ANY_EVENT = tuple(on(resource, ActionType.ALL) for resource in (*_CORE, *_STORAGE, *_DEVICES))
 
 # ---- what changed ------------------------------------------------------------------------------------------

@@ -191,7 +191,7 @@ class FrameworkHandle:
     clock: Callable[[], float] = time.monotonic
     wait: Callable[[float], object] = time.sleep
     _snapshot: Snapshot = field(default_factory=Snapshot)
-    _shared: dict[object, Any] = field(default_factory=dict)  # one for all profiles: copies refer to it
+    _shared: dict[object, Any] = field(default_factory=dict)  # shared by the copies of all profiles
 
     def shared(self, make: Callable[[FrameworkHandle], S]) -> S:
         """Return an object that all plugins of a scheduler share.

@@ -28,7 +28,7 @@ logger = logging.getLogger("moorage.framework")
 encode = msgspec.json.Encoder(order="sorted").encode
 NO_SOURCE = Volume()
 STORAGE = "ephemeral-storage"
-LIMIT = 1 << 12  # signatures remembered
+LIMIT = 1 << 12  # maximum number of cached signatures
 UNSIGNED = Status(Code.UNSCHEDULABLE, ("the pod cannot be signed",))
 
 
@@ -51,7 +51,7 @@ class Signer:
         found = [plugin for plugin in plugins if isinstance(plugin, SignPlugin) and plugin.can_sign]
         self.plugins = found if len(found) == len(plugins) else []
         outside = [plugin for plugin in self.plugins if not plugin.in_core]
-        # By spec and labels: in-tree plugins read nothing else.
+        # Cached by spec and labels, since in-tree plugins read nothing else.
         self._signed: dict[Any, bytes | None] | None = None if outside else {}
 
     def sign(self, pod: Pod) -> bytes | None:

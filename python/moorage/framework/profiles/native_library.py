@@ -65,7 +65,7 @@ def load_native_plugin(path: str | PathLike[str], symbol: str = SYMBOL) -> Plugi
         file = Path(path).resolve()
         if not file.is_file():
             raise InputError("no such file", source=source)
-    except (OSError, RuntimeError, ValueError) as error:  # too long, a circle of links, with a NUL
+    except (OSError, RuntimeError, ValueError) as error:  # name too long, symlink loop, or NUL byte
         raise InputError(f"not a path: {getattr(error, 'strerror', None) or error}", source=source) from error
     if not (symbol.isidentifier() and symbol.isascii()):
         raise InputError(f"{symbol!r} is not the name of a symbol", source=source)

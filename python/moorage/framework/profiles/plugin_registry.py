@@ -12,7 +12,7 @@ from moorage.framework.plugin.interface import Plugin
 
 ENTRY_POINTS = "moorage.plugins"
 
-# Makes a plugin from its arguments and the framework's handle; a class of plugins is one.
+# Creates a plugin from its arguments and the framework's handle; plugin classes are factories.
 PluginFactory = Callable[[Mapping[str, Any] | None, "FrameworkHandle | None"], Plugin]
 
 

@@ -86,7 +86,7 @@ class Profile:
         unknown = set(self.points or ()).difference(BASES.values())
         if unknown:
             raise InputError(f"unknown extension point {min(unknown)}")
-        _ = self._lists  # raises for a wrong list
+        _ = self._lists  # raises for an invalid list
 
     @cached_property
     def _lists(self) -> dict[str, list[Plugin]]:

@@ -24,7 +24,7 @@ from .scoring import normalized_scores, raw_scores
 Rows = npt.NDArray[np.int32]
 Codes = npt.NDArray[np.uint8]
 NOT_ASKED = -1
-MANY = 64  # more statuses than these are dropped between searches
+MANY = 64  # larger caches of statuses are dropped between searches
 NO_INDICES = np.zeros(0, dtype=np.intp)
 
 
@@ -47,9 +47,9 @@ class Bridge:
         self._scoring = False
         self._caches: dict[str, StatusCache] = {}
         self._alone = self._state, self._caches
-        # A row and the pods nominated to it, before any plugin has been called for the row.
+        # The row and its nominated pods, until a plugin is called for the row.
         self._pending_nominated: tuple[int, Sequence[Pod]] | None = None
-        # By plugin and row, its rejection of the row with the nominated pods added.
+        # By plugin and row, the rejection with nominated pods.
         self._rejected_with_nominated: dict[tuple[str, int], Status] = {}
         self._externals: dict[str, PythonExternal] = {}
 

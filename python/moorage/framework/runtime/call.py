@@ -105,7 +105,7 @@ def ask(plugin: Plugin, pod: Pod, function: Callable[..., Any], *arguments: Any)
     """
     try:
         return function(*arguments)
-    except Exception as error:  # a plugin may raise anything, and never ends the process
+    except Exception as error:  # an exception of a plugin never ends the process
         raise StatusError(_raised(plugin, pod, error)) from error
 
 
@@ -159,7 +159,7 @@ def answer_of(plugin: Plugin, pod: Pod, function: Callable[..., Any], *arguments
     """
     try:
         return function(*arguments)
-    except Exception as error:  # as in `ask`
+    except Exception as error:  # an exception of a plugin never ends the process
         return _raised(plugin, pod, error)
 
 

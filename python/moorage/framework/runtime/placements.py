@@ -51,7 +51,7 @@ def make_placements(
         return [parent]
     try:
         return plugins[0].generate_placements(group, scheduled, parent)
-    except Exception as error:  # a plugin may raise anything
+    except Exception as error:  # an exception of a plugin fails the group
         raise _failure(plugins[0], group, error) from error
 
 
@@ -84,7 +84,7 @@ def score_placements(
         try:
             raw = [plugin.score_placement(group, one) for one in found]
             scores = np.asarray(plugin.normalize_placement_scores(np.array(raw, dtype=np.int64)))
-        except Exception as error:  # a plugin may raise anything
+        except Exception as error:  # an exception of a plugin fails the group
             raise _failure(plugin, group, error) from error
         check_range({plugin.name: scores})
         totals += profile.placement_weight(plugin) * scores

@@ -543,8 +543,8 @@ class Framework:
         plugins = self.profile.active(interface.ReservePlugin)
         in_order = [plugin for plugin in plugins if getattr(plugin, "unreserves_in_order", False)]
         others = [plugin for plugin in plugins if plugin not in in_order]
-        with ExitStack() as stack:  # all of them are called, even where one raises
-            for plugin in (*reversed(in_order), *others):  # the last one first
+        with ExitStack() as stack:  # all plugins are called, even if one raises
+            for plugin in (*reversed(in_order), *others):  # the stack calls the last one first
                 stack.callback(ask_status, plugin, pod, plugin.unreserve, state, pod, node_name)
 
     def run_permit_plugins(
@@ -670,7 +670,7 @@ class Framework:
         for plugin in self.profile.plugins:
             try:
                 plugin.close()
-            except Exception as error:  # the others are closed all the same
+            except Exception as error:  # the other plugins are closed, too
                 failures.append(f"{plugin.name} failed to close: {error}")
         if failures:
             raise MoorageError("\n".join(failures))

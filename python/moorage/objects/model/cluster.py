@@ -15,16 +15,16 @@ class Cluster:
 
     Attributes
     ----------
-    nodes, pods, namespaces : list
+    nodes, pods, namespaces : list of Object
         In reading order; pods created for workloads follow the listed ones, workload by workload.
     others : list of Object
         All other objects that scheduling reads (services, controllers, priority classes, disruption budgets).
     finished : list of Pod
         Pods that have succeeded or failed: they occupy no resources and are not scheduled.
-    skipped : dict
-        How many objects of which kinds were left out because scheduling does not read them.
+    skipped : dict of str to int
+        Number of objects that scheduling does not read and that were left out, by kind.
     warnings : list of str
-        What the loader noticed without refusing the input, one sentence each.
+        Warnings of the loader, one sentence each.
     """
 
     nodes: list[Node] = field(default_factory=list)

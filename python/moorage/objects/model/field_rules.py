@@ -1,5 +1,8 @@
-"""Rules that validation applies to fields. A field names its rules in its annotation, as in
-``Annotated[str, one_of("TCP", "UDP")]``; a rule is a function of the value that raises InputError."""
+"""Validation rules of fields.
+
+A field names its rules in its annotation, for example ``Annotated[str, one_of("TCP", "UDP")]``. A rule is a
+function of the value that raises InputError.
+"""
 
 from __future__ import annotations
 
@@ -21,33 +24,41 @@ Rule = Callable[[Any], None]
 
 
 def refuse(error: str | None) -> None:
-    """Raise an InputError, unless the error is None.
+    """Raise an InputError, unless the message is None.
 
     Parameters
     ----------
     error : str or None
+        The message.
+
+    Raises
+    ------
+    InputError
+        The message is not None.
     """
     if error is not None:
         raise InputError(error)
 
 
 def required(value: object) -> None:
-    """A rule: the value is not empty.
+    """Rule: the value is not empty.
 
     Parameters
     ----------
     value : object
+        Value of the field.
     """
     if not value:
         raise InputError("required")
 
 
 def one_of(*allowed: str, required: bool = False) -> Rule:
-    """A rule: the value is one of some strings.
+    """Return the rule that the value is one of some strings.
 
     Parameters
     ----------
     *allowed : str
+        The allowed values.
     required : bool
         Whether empty values and None are refused.
 
@@ -64,13 +75,14 @@ def one_of(*allowed: str, required: bool = False) -> Rule:
 
 
 def between(low: int, high: int | None = None) -> Rule:
-    """A rule: the value is a number in a range, or None.
+    """Return the rule that the value is a number in a range, or None.
 
     Parameters
     ----------
     low : int
+        Lower bound.
     high : int, optional
-        Without it there is no upper bound.
+        Upper bound; by default there is none.
 
     Returns
     -------
@@ -86,11 +98,12 @@ def between(low: int, high: int | None = None) -> Rule:
 
 
 def each(rule: Rule) -> Rule:
-    """A rule: all items of a list, or all values of a map, follow a rule.
+    """Return the rule that all items of a list, or all values of a map, follow a rule.
 
     Parameters
     ----------
     rule : Rule
+        The rule for one item.
 
     Returns
     -------
@@ -108,11 +121,12 @@ def each(rule: Rule) -> Rule:
 
 
 def quantity(raw: str | int | float | None) -> None:
-    """A rule: the value is a quantity that is not negative, or None.
+    """Rule: the value is a quantity that is not negative, or None.
 
     Parameters
     ----------
     raw : str, int, float or None
+        Value of the field.
     """
     if raw is None:
         return
@@ -126,11 +140,12 @@ def quantity(raw: str | int | float | None) -> None:
 
 
 def labels(value: Mapping[str, str] | None) -> None:
-    """A rule: keys and values are those of labels; None is allowed.
+    """Rule: keys and values are valid for labels, or the value is None.
 
     Parameters
     ----------
     value : mapping of str to str, or None
+        Value of the field.
     """
     for key, text in (value or {}).items():
         error = _label_error(key, text)
@@ -139,11 +154,12 @@ def labels(value: Mapping[str, str] | None) -> None:
 
 
 def topology_key(key: str) -> None:
-    """A rule: the value is the key of a label.
+    """Rule: the value is a valid label key.
 
     Parameters
     ----------
     key : str
+        Value of the field.
     """
     required(key)
     refuse(_label_error(key, ""))
@@ -159,11 +175,12 @@ def _label_error(key: str, value: str) -> str | None:
 
 
 def timestamp(text: str | None) -> None:
-    """A rule: the value is a time as in RFC 3339, or None.
+    """Rule: the value is a time in the format of RFC 3339, or None.
 
     Parameters
     ----------
     text : str or None
+        Value of the field.
     """
     if text is None:
         return

@@ -1,4 +1,4 @@
-"""Gödel's extensions of Kubernetes: annotations of pods, keys of units, and its own kinds."""
+"""Gödel's extensions of Kubernetes: annotations of pods, keys of units, and additional kinds."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ POD_GROUP_UNIT, SINGLE_POD_UNIT = "PodGroupUnit", "SinglePodUnit"
 
 
 def resource_type(pod: Pod) -> str | None:
-    """The QoS of a pod: GUARANTEED (the default) or BEST_EFFORT; None for an unknown value.
+    """Return the QoS of a pod: GUARANTEED (the default) or BEST_EFFORT; None for an unknown value.
 
-    A known level of Katalyst counts before Gödel's own annotation.
+    A known QoS level of Katalyst takes precedence over Gödel's annotation.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def resource_type(pod: Pod) -> str | None:
 
 
 def ledger_of(pod: Pod) -> int:
-    """The resource ledger of a pod: 0 guaranteed (also for an unknown QoS), 1 best effort.
+    """Return the resource ledger of a pod.
 
     Parameters
     ----------
@@ -59,12 +59,13 @@ def ledger_of(pod: Pod) -> int:
     Returns
     -------
     int
+        0 for guaranteed pods and those of unknown QoS, 1 for best-effort pods.
     """
     return int(resource_type(pod) == BEST_EFFORT)
 
 
 def node_name_of(pod: Pod) -> str:
-    """The node of a pod: `spec.nodeName`, else the assumed node, else the nominated node, else "".
+    """Return the node of a pod.
 
     Parameters
     ----------
@@ -73,6 +74,7 @@ def node_name_of(pod: Pod) -> str:
     Returns
     -------
     str
+        `spec.nodeName`, else the assumed node, else the nominated node, else "".
     """
     name = pod.spec.node_name
     if name:
@@ -82,7 +84,7 @@ def node_name_of(pod: Pod) -> str:
 
 
 def _nominated(text: str) -> str:
-    """The node of a nomination, JSON with a field `node`; "" if malformed."""
+    """The node of a nomination, which is JSON with a field `node`; "" if malformed."""
     if not text:
         return ""
     try:
@@ -94,12 +96,12 @@ def _nominated(text: str) -> str:
 
 
 def pod_group_unit(namespace: str, name: str) -> str:
-    """Key of the unit of a pod group.
+    """Return the key of the unit of a pod group.
 
     Parameters
     ----------
     namespace, name : str
-        Those of the group.
+        Namespace and name of the group.
 
     Returns
     -------
@@ -110,7 +112,7 @@ def pod_group_unit(namespace: str, name: str) -> str:
 
 
 def unit_key(pod: Pod) -> str:
-    """Key of a pod's unit: its group, or the pod itself.
+    """Return the key of a pod's unit: its group, or the pod itself.
 
     Parameters
     ----------
@@ -132,16 +134,20 @@ def unit_key(pod: Pod) -> str:
 
 
 class NMNodeSpec(Struct, frozen=True):
+    """Spec of an `NMNode`."""
+
     taints: tuple[Taint, ...] = ()
 
 
 class NMNodeStatus(Struct, frozen=True):
+    """Status of an `NMNode`."""
+
     resource_capacity: Resources = {}
     resource_allocatable: Resources = {}
 
 
 class NMNode(Object, frozen=True):
-    """The state of a node as the node manager, a second agent, reports it."""
+    """The state of a node as reported by the node manager, a second agent on the node."""
 
     kind: str = "NMNode"
     api_version: str = "node.godel.kubewharf.io/v1alpha1"
@@ -150,6 +156,8 @@ class NMNode(Object, frozen=True):
 
 
 class CNRStatus(Struct, frozen=True):
+    """Status of a `CNR`."""
+
     best_effort_resource_allocatable: Resources = {}
 
 
@@ -165,30 +173,36 @@ class CNR(Object, frozen=True):
 
 
 class ReservationTemplate(Struct, frozen=True):
-    """`spec` has the fields of a pod that a placeholder needs: containers, priority, scheduler name."""
+    """Template of a placeholder pod; `spec` has its containers, priority and scheduler name."""
 
     spec: PodSpec = PodSpec()
 
 
 class ReservationSpec(Struct, frozen=True):
+    """Spec of a `Reservation`."""
+
     template: ReservationTemplate = ReservationTemplate()
     node_name: str = ""
     time_to_live: Int64 | None = None
 
 
 class CurrentOwners(Struct, frozen=True):
+    """The pod that a `Reservation` is matched with."""
+
     name: str = ""
     namespace: str = ""
     uid: str = ""
 
 
 class ReservationStatus(Struct, frozen=True):
+    """Status of a `Reservation`."""
+
     phase: str = ""
     current_owners: CurrentOwners = CurrentOwners()
 
 
 class Reservation(Object, frozen=True):
-    """Resources reserved on a node after their pod was deleted."""
+    """Resources that stay reserved on a node after their pod was deleted."""
 
     kind: str = "Reservation"
     api_version: str = "scheduling.godel.kubewharf.io/v1alpha1"
@@ -200,6 +214,8 @@ class Reservation(Object, frozen=True):
 
 
 class TaskInfo(Struct, frozen=True):
+    """A task that a `Movement` deletes, and its node."""
+
     name: str = ""
     namespace: str = ""
     uid: str = ""
@@ -207,6 +223,8 @@ class TaskInfo(Struct, frozen=True):
 
 
 class MovementSpec(Struct, frozen=True):
+    """Spec of a `Movement`."""
+
     creator: str = ""
     generation: Int64 = 0
     deleted_tasks: tuple[TaskInfo, ...] = ()

@@ -1,4 +1,4 @@
-"""The base class of object structs, and object metadata."""
+"""The base class of object structs, object metadata, label selectors and conditions."""
 
 from __future__ import annotations
 
@@ -24,22 +24,24 @@ Resources = Annotated[dict[str, QuantityLike], each(quantity)]
 class Struct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True, gc=False):
     """A Kubernetes object or a part of one.
 
-    Attributes are snake_case, the wire names camelCase. Unknown fields are ignored when reading.
-    Objects are never changed in place: an update is a new object. As they hold only strings, numbers and
-    one another, they cannot form cycles, and the garbage collector need not visit them.
+    Attributes are snake_case, field names in JSON camelCase. Unknown fields are ignored when reading. Objects
+    are never changed in place: an update is a new object. Structs hold only strings, numbers and structs, so
+    that they cannot form cycles and need no garbage collection.
     """
 
     def check(self) -> None:
-        """Check the fields against one another, when each of them follows its own rules.
+        """Check the fields against each other, after each field has followed its own rules.
 
         Raises
         ------
         InputError
-            With the path from this struct.
+            Two fields contradict each other; the message starts with the path from this struct.
         """
 
 
 class OwnerReference(Struct, frozen=True):
+    """A reference to the owner of an object (meta/v1)."""
+
     api_version: str = ""
     kind: str = ""
     name: str = ""
@@ -49,6 +51,8 @@ class OwnerReference(Struct, frozen=True):
 
 
 class ObjectMeta(Struct, frozen=True):
+    """Metadata of an object (meta/v1)."""
+
     name: str = ""
     generate_name: str = ""
     namespace: str = ""
@@ -63,7 +67,7 @@ class ObjectMeta(Struct, frozen=True):
     finalizers: tuple[str, ...] = ()
 
     def controller(self) -> OwnerReference | None:
-        """The owner reference whose ``controller`` is true, if there is one."""
+        """Return the owner reference whose ``controller`` is true, if there is one."""
         for owner in self.owner_references:
             if owner.controller:
                 return owner
@@ -71,6 +75,8 @@ class ObjectMeta(Struct, frozen=True):
 
 
 class LabelSelectorRequirement(Struct, frozen=True):
+    """A requirement on a label (meta/v1)."""
+
     key: str = ""
     operator: str = ""
     values: tuple[str, ...] = ()
@@ -80,11 +86,15 @@ class LabelSelectorRequirement(Struct, frozen=True):
 
 
 class LabelSelector(Struct, frozen=True):
+    """A label selector (meta/v1)."""
+
     match_labels: Annotated[dict[str, str], labels] = {}
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
 
 
 class Condition(Struct, frozen=True):
+    """A condition of an object's status."""
+
     type: str = ""
     status: str = ""
     reason: str = ""
@@ -93,20 +103,21 @@ class Condition(Struct, frozen=True):
 
 
 def with_condition(conditions: tuple[Condition, ...], new: Condition) -> tuple[Condition, ...]:
-    """Replace or append the condition of one type.
+    """Replace or append the condition of a type.
 
-    The transition time is unchanged if the status is; there is no clock to set a new one.
+    If the status is unchanged, so is the transition time; there is no clock to set a new one.
 
     Parameters
     ----------
     conditions : tuple of Condition
-        Those of an object's status.
+        Conditions of an object's status.
     new : Condition
         Replaces the condition of its type.
 
     Returns
     -------
     tuple of Condition
+        The new conditions.
     """
     current = next((one for one in conditions if one.type == new.type), None)
     if current is None:
@@ -117,7 +128,7 @@ def with_condition(conditions: tuple[Condition, ...], new: Condition) -> tuple[C
 
 
 class Object(Struct, frozen=True):
-    """Fields of every top-level object."""
+    """A top-level object with metadata."""
 
     api_version: str = ""
     kind: str = ""
@@ -133,6 +144,6 @@ class Object(Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """``namespace/name``, or the name alone where there is no namespace."""
+        """``namespace/name``, or the name alone without a namespace."""
         meta = self.metadata
         return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name

@@ -13,6 +13,8 @@ EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 class Taint(Struct, frozen=True):
+    """A taint of a node (core/v1)."""
+
     key: Annotated[str, required] = ""
     value: str = ""
     effect: Annotated[str, one_of(*EFFECTS, required=True)] = ""
@@ -23,22 +25,30 @@ class Taint(Struct, frozen=True):
 
 
 class NodeSpec(Struct, frozen=True):
+    """Spec of a node (core/v1)."""
+
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
     provider_id: str = field(default="", name="providerID")
 
 
 class ContainerImage(Struct, frozen=True):
+    """A container image on a node (core/v1)."""
+
     names: tuple[str, ...] = ()
     size_bytes: Int64 = 0
 
 
 class AttachedVolume(Struct, frozen=True):
+    """A volume attached to a node (core/v1)."""
+
     name: str = ""
     device_path: str = ""
 
 
 class NodeStatus(Struct, frozen=True):
+    """Status of a node (core/v1)."""
+
     capacity: Resources = {}
     allocatable: Resources = {}
     images: tuple[ContainerImage, ...] = ()
@@ -48,6 +58,8 @@ class NodeStatus(Struct, frozen=True):
 
 
 class Node(Object, frozen=True):
+    """A node (core/v1)."""
+
     kind: str = "Node"
     api_version: str = "v1"
     spec: NodeSpec = NodeSpec()
@@ -55,6 +67,8 @@ class Node(Object, frozen=True):
 
 
 class Namespace(Object, frozen=True):
+    """A namespace (core/v1)."""
+
     kind: str = "Namespace"
     api_version: str = "v1"
 

@@ -1,4 +1,4 @@
-"""Pod: every field that scheduling reads."""
+"""Pod and the parts of its spec and status that scheduling reads (core/v1)."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ VolumeMode = Annotated[str | None, one_of("Filesystem", "Block")]
 
 
 class ContainerPort(Struct, frozen=True):
+    """A port of a container."""
+
     name: str = ""
     container_port: Annotated[Int32, between(1, 65535)] = 0
     host_port: Annotated[Int32, between(0, 65535)] = 0
@@ -35,21 +37,29 @@ class ContainerPort(Struct, frozen=True):
 
 
 class ResourceClaimUse(Struct, frozen=True):
+    """The use of a pod's resource claim by a container."""
+
     name: str = ""
     request: str = ""
 
 
 class ResourceRequirements(Struct, frozen=True):
+    """Requests and limits of a container or pod."""
+
     requests: Resources = {}
     limits: Resources = {}
     claims: tuple[ResourceClaimUse, ...] = ()
 
 
 class ContainerRestartRule(Struct, frozen=True):
+    """A rule for restarts of a container."""
+
     action: str = ""
 
 
 class Container(Struct, frozen=True):
+    """A container of a pod."""
+
     name: str = ""
     image: str = ""
     resources: ResourceRequirements = ResourceRequirements()
@@ -59,6 +69,8 @@ class Container(Struct, frozen=True):
 
 
 class NodeSelectorRequirement(Struct, frozen=True):
+    """A requirement on a label or field of a node."""
+
     key: str = ""
     operator: str = ""
     values: tuple[str, ...] = ()
@@ -73,20 +85,28 @@ def _check_field(one: NodeSelectorRequirement) -> None:
 
 
 class NodeSelectorTerm(Struct, frozen=True):
+    """Requirements of which a node must meet all."""
+
     match_expressions: Annotated[tuple[NodeSelectorRequirement, ...], each(_check_expression)] = ()
     match_fields: Annotated[tuple[NodeSelectorRequirement, ...], each(_check_field)] = ()
 
 
 class NodeSelector(Struct, frozen=True):
+    """Terms of which a node must match one."""
+
     node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
 
 
 class PreferredSchedulingTerm(Struct, frozen=True):
+    """A node selector term with a weight."""
+
     weight: Annotated[Int32, between(1, 100)] = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
 class NodeAffinity(Struct, frozen=True):
+    """Required and preferred node affinity."""
+
     required: NodeSelector | None = field(default=None, name=_REQUIRED)
     preferred: tuple[PreferredSchedulingTerm, ...] | None = field(default=None, name=_PREFERRED)
 
@@ -96,6 +116,8 @@ class NodeAffinity(Struct, frozen=True):
 
 
 class PodAffinityTerm(Struct, frozen=True):
+    """Pods selected by labels and namespaces, and the topology key of their domain."""
+
     label_selector: LabelSelector | None = None
     namespaces: tuple[str, ...] = ()
     topology_key: Annotated[str, topology_key] = ""
@@ -105,24 +127,30 @@ class PodAffinityTerm(Struct, frozen=True):
 
 
 class WeightedPodAffinityTerm(Struct, frozen=True):
+    """A pod affinity term with a weight."""
+
     weight: Annotated[Int32, between(1, 100)] = 0
     pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
 
 
 class PodAffinity(Struct, frozen=True):
-    """Pod affinity or pod anti-affinity: both have this form."""
+    """Required and preferred pod affinity, or anti-affinity."""
 
     required: tuple[PodAffinityTerm, ...] = field(default=(), name=_REQUIRED)
     preferred: tuple[WeightedPodAffinityTerm, ...] = field(default=(), name=_PREFERRED)
 
 
 class Affinity(Struct, frozen=True):
+    """Node affinity, pod affinity and pod anti-affinity."""
+
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
     pod_anti_affinity: PodAffinity | None = None
 
 
 class Toleration(Struct, frozen=True):
+    """A toleration of taints."""
+
     key: str = ""
     operator: Annotated[str, one_of("Equal", "Exists", "Lt", "Gt")] = ""
     value: str = ""
@@ -137,6 +165,8 @@ class Toleration(Struct, frozen=True):
 
 
 class TopologySpreadConstraint(Struct, frozen=True):
+    """A topology spread constraint."""
+
     max_skew: Annotated[Int32, between(1)] = 0
     topology_key: Annotated[str, topology_key] = ""
     when_unsatisfiable: Annotated[str, one_of("DoNotSchedule", "ScheduleAnyway", required=True)] = ""
@@ -148,11 +178,15 @@ class TopologySpreadConstraint(Struct, frozen=True):
 
 
 class PersistentVolumeClaimVolumeSource(Struct, frozen=True):
+    """A volume source that names a claim."""
+
     claim_name: Annotated[str, required] = ""
     read_only: bool = False
 
 
 class PersistentVolumeClaimSpec(Struct, frozen=True):
+    """Spec of a persistent volume claim."""
+
     storage_class_name: str | None = None
     access_modes: AccessModes = ()
     volume_name: str = ""
@@ -163,15 +197,21 @@ class PersistentVolumeClaimSpec(Struct, frozen=True):
 
 
 class PersistentVolumeClaimTemplate(Struct, frozen=True):
+    """Template of a persistent volume claim."""
+
     metadata: ObjectMeta = ObjectMeta()
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
 
 
 class EphemeralVolumeSource(Struct, frozen=True):
+    """A volume source with a claim template."""
+
     volume_claim_template: PersistentVolumeClaimTemplate | None = None
 
 
 class ImageVolumeSource(Struct, frozen=True):
+    """A volume source from an image."""
+
     reference: str = ""
 
 
@@ -193,6 +233,8 @@ class DiskVolumeSource(Struct, frozen=True):
 
 
 class Volume(Struct, frozen=True):
+    """A volume of a pod."""
+
     name: str = ""
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
     ephemeral: EphemeralVolumeSource | None = None
@@ -207,14 +249,20 @@ class Volume(Struct, frozen=True):
 
 
 class PodSchedulingGate(Struct, frozen=True):
+    """A scheduling gate of a pod."""
+
     name: str = ""
 
 
 class PodSchedulingGroup(Struct, frozen=True):
+    """A pod's reference to its pod group."""
+
     pod_group_name: Annotated[str, required] = ""
 
 
 class PodResourceClaim(Struct, frozen=True):
+    """A resource claim of a pod, or the template of one."""
+
     name: str = ""
     resource_claim_name: str | None = None
     resource_claim_template_name: str | None = None
@@ -231,6 +279,8 @@ def _refuse_claims(claims: tuple[PodResourceClaim, ...]) -> None:
 
 
 class PodSpec(Struct, frozen=True):
+    """Spec of a pod."""
+
     node_name: str = ""
     scheduler_name: str = ""
     priority: Int32 | None = None
@@ -255,21 +305,29 @@ class PodSpec(Struct, frozen=True):
 
 
 class ContainerStatus(Struct, frozen=True):
+    """Status of a container."""
+
     name: str = ""
     allocated_resources: Resources = {}
     resources: ResourceRequirements | None = None
 
 
 class PodResourceClaimStatus(Struct, frozen=True):
+    """The name of a generated resource claim."""
+
     name: str = ""
     resource_claim_name: str | None = None
 
 
 class PodExtendedResourceClaimStatus(Struct, frozen=True):
+    """The resource claim that serves a pod's extended resources."""
+
     resource_claim_name: str = ""
 
 
 class PodStatus(Struct, frozen=True):
+    """Status of a pod."""
+
     phase: Annotated[str, one_of("Pending", "Running", "Succeeded", "Failed", "Unknown")] = ""
     start_time: Annotated[str | None, timestamp] = None
     nominated_node_name: str = ""
@@ -284,6 +342,8 @@ class PodStatus(Struct, frozen=True):
 
 
 class Pod(Object, frozen=True, dict=True, gc=True):
+    """A pod (core/v1)."""
+
     kind: str = "Pod"
     api_version: str = "v1"
     spec: PodSpec = PodSpec()

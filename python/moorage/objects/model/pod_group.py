@@ -1,4 +1,4 @@
-"""PodGroup: pods that are scheduled together, at least a minimum number or none."""
+"""PodGroup: pods that are scheduled together, at least a minimum number of them or none."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ UnitKey = tuple[str, str]
 
 
 class GangSchedulingPolicy(Struct, frozen=True):
+    """Schedules at least `min_count` pods of a group, or none."""
+
     min_count: Annotated[Int32, between(1)] = 0
 
 
 class BasicSchedulingPolicy(Struct, frozen=True):
-    pass
+    """Schedules the pods of a group without a minimum."""
 
 
 class PodGroupSchedulingPolicy(Struct, frozen=True):
-    """Exactly one of `gang`, with a minimum number of pods, and `basic`, without one."""
+    """The scheduling policy: exactly one of `gang` and `basic`."""
 
     basic: BasicSchedulingPolicy | None = None
     gang: GangSchedulingPolicy | None = None
@@ -44,6 +46,8 @@ def _check_key(key: str) -> None:
 
 
 class TopologyConstraint(Struct, frozen=True):
+    """A node label that must have one value on all nodes of a group."""
+
     key: Annotated[str, required, _check_key] = ""
 
 
@@ -53,19 +57,21 @@ def _check_topology(topology: tuple[TopologyConstraint, ...]) -> None:
 
 
 class PodGroupSchedulingConstraints(Struct, frozen=True):
+    """Constraints on the nodes of a group."""
+
     topology: Annotated[tuple[TopologyConstraint, ...], _check_topology] = ()
 
 
 class SingleDisruptionMode(Struct, frozen=True):
-    pass
+    """Members are evicted individually."""
 
 
 class AllDisruptionMode(Struct, frozen=True):
-    pass
+    """Members are evicted only together."""
 
 
 class DisruptionMode(Struct, frozen=True):
-    """Exactly one of `single`, members are evicted individually, and `all`, only together."""
+    """The disruption mode: exactly one of `single` and `all`."""
 
     single: SingleDisruptionMode | None = None
     all: AllDisruptionMode | None = None
@@ -81,14 +87,17 @@ def _check_mode(mode: DisruptionMode | str | None) -> None:
 
 
 class WorkloadReference(Struct, frozen=True):
+    """A reference to a workload object."""
+
     workload_name: str = ""
     template_name: str = ""
 
 
 class PodGroupSpec(Struct, frozen=True):
-    """`min_member` and `schedule_timeout_seconds` are Gödel's, all others Kubernetes'.
+    """Spec of a pod group.
 
-    In v1alpha2 the disruption mode is a word, ``Pod`` or ``PodGroup``.
+    `min_member` and `schedule_timeout_seconds` are fields of Gödel's kind, all others of Kubernetes'. In
+    v1alpha2 the disruption mode is a string, ``Pod`` or ``PodGroup``.
     """
 
     scheduling_policy: PodGroupSchedulingPolicy | None = None
@@ -106,14 +115,14 @@ _PHASES = ("Pending", "PreScheduling", "Scheduled", "Running", "Finished", "Fail
 
 
 class PodGroupStatus(Struct, frozen=True):
-    """`phase` is Gödel's."""
+    """Status of a pod group; `phase` is a field of Gödel's kind."""
 
     conditions: tuple[Condition, ...] = ()
     phase: Annotated[str, one_of(*_PHASES)] = ""
 
 
 class PodGroup(Object, frozen=True):
-    """A group of ``scheduling.k8s.io`` (v1alpha2, v1alpha3, v1beta1), or of Gödel (v1alpha1)."""
+    """A pod group of ``scheduling.k8s.io`` (v1alpha2, v1alpha3, v1beta1) or of Gödel (v1alpha1)."""
 
     kind: str = "PodGroup"
     api_version: str = "scheduling.k8s.io/v1beta1"
@@ -128,11 +137,12 @@ class PodGroup(Object, frozen=True):
 
     @property
     def is_godel(self) -> bool:
+        """Whether the group is of Gödel's kind."""
         return self.api_version.startswith(GODEL)
 
     @property
     def min_count(self) -> int:
-        """Minimum number of members with a node before one is bound; 0 without a minimum."""
+        """Number of members that must have a node before one is bound; 0 without a minimum."""
         policy = self.spec.scheduling_policy
         if policy is not None:
             return policy.gang.min_count if policy.gang is not None else 0
@@ -156,16 +166,17 @@ KINDS = (PodGroup,)
 
 
 def unit_of(obj: object) -> UnitKey | None:
-    """Namespace and name of a PodGroup, or of a pod's group; None for other objects.
+    """Return namespace and name of a PodGroup, or of a pod's group.
 
     Parameters
     ----------
     obj : object
-        Of any kind.
+        An object of any kind.
 
     Returns
     -------
     UnitKey or None
+        None for a pod without a group, and for other kinds.
     """
     if isinstance(obj, Pod):
         return group_of(obj)
@@ -173,7 +184,7 @@ def unit_of(obj: object) -> UnitKey | None:
 
 
 def group_of(pod: Pod) -> UnitKey | None:
-    """Namespace and name of a pod's group; None for a pod without one.
+    """Return namespace and name of a pod's group.
 
     Parameters
     ----------
@@ -182,6 +193,7 @@ def group_of(pod: Pod) -> UnitKey | None:
     Returns
     -------
     UnitKey or None
+        None for a pod without a group.
     """
     group, meta = pod.spec.scheduling_group, pod.metadata
     name = meta.annotations.get(GROUP_ANNOTATION, "") if group is None else group.pod_group_name

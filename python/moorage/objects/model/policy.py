@@ -1,4 +1,4 @@
-"""PodDisruptionBudget."""
+"""PodDisruptionBudget (policy/v1)."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ _PERCENT = (
 
 
 def percent(text: str) -> int:
-    """The number of a percentage, with any number of leading zeros.
+    """Parse a percentage, with any number of leading zeros.
 
     Parameters
     ----------
     text : str
-        Digits, and a percent sign.
+        Digits and a percent sign.
 
     Returns
     -------
     int
-        Not limited to 100.
+        Percent; not limited to 100.
     """
     return int(text.removesuffix("%").lstrip("0") or "0")
 
 
 def _check_int_or_percent(value: int | str | None) -> None:
-    """A rule; the texts are those of the API server."""
+    """Rule: the value is a number or percentage, with the API server's messages."""
     if isinstance(value, int) and value < 0:
         raise InputError(f"Invalid value: {value}: must be greater than or equal to 0")
     if isinstance(value, str):
@@ -43,6 +43,8 @@ def _check_int_or_percent(value: int | str | None) -> None:
 
 
 class PodDisruptionBudgetSpec(Struct, frozen=True):
+    """Spec of a disruption budget."""
+
     min_available: Annotated[Int32 | str | None, _check_int_or_percent] = None
     max_unavailable: Annotated[Int32 | str | None, _check_int_or_percent] = None
     selector: LabelSelector | None = None
@@ -56,7 +58,11 @@ _Count = Annotated[Int32, _check_int_or_percent]
 
 
 class PodDisruptionBudgetStatus(Struct, frozen=True):
-    """`disrupted_pods`: pods on their way out that no longer count, by name, and since when."""
+    """Status of a disruption budget.
+
+    `disrupted_pods` are pods that are being evicted and no longer count, by name, with the time of their
+    eviction.
+    """
 
     disruptions_allowed: _Count = 0
     current_healthy: _Count = 0
@@ -70,6 +76,8 @@ NO_STATUS = PodDisruptionBudgetStatus()
 
 
 class PodDisruptionBudget(Object, frozen=True):
+    """A pod disruption budget."""
+
     kind: str = "PodDisruptionBudget"
     api_version: str = "policy/v1"
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()

@@ -28,11 +28,12 @@ _OVER = frozenset({"TimeOut", "Matched"})
 
 
 def wants_reservation(obj: Object) -> bool:
-    """Whether the resources of a pod, or of a Deployment's pods, are reserved after deletion.
+    """Whether the resources of a pod, or of a Deployment's pods, stay reserved after deletion.
 
     Parameters
     ----------
     obj : Pod or Deployment
+        The object.
 
     Returns
     -------
@@ -42,7 +43,7 @@ def wants_reservation(obj: Object) -> bool:
 
 
 def deployment_of(pod: Pod) -> str:
-    """``namespace/name`` of the Deployment that controls a pod by a ReplicaSet; "" for other pods.
+    """Return the Deployment that controls a pod through a ReplicaSet.
 
     Parameters
     ----------
@@ -51,6 +52,7 @@ def deployment_of(pod: Pod) -> str:
     Returns
     -------
     str
+        ``namespace/name``; "" for other pods.
     """
     owner = pod.metadata.controller()
     name = owner.name.rpartition("-")[0] if owner is not None and owner.kind == "ReplicaSet" else ""
@@ -58,8 +60,7 @@ def deployment_of(pod: Pod) -> str:
 
 
 def placeholder_of(pod: Pod) -> str:
-    """The key that a pod shares with its possible replacements: its placeholder index, else its
-    StatefulSetExtension, else its Deployment; "" if it has none.
+    """Return the key that a pod shares with its possible replacements.
 
     Parameters
     ----------
@@ -68,6 +69,7 @@ def placeholder_of(pod: Pod) -> str:
     Returns
     -------
     str
+        The placeholder index, else the StatefulSetExtension, else the Deployment; "" if there is none.
     """
     index = pod.metadata.annotations.get(RESERVATION_INDEX, "")
     if index:
@@ -93,7 +95,7 @@ def is_placeholder(pod: Pod) -> bool:
 
 
 def placeholder_key(pod: Pod) -> str:
-    """``namespace/name`` of the placeholder pod that a pod is or replaces; "" for others.
+    """Return ``namespace/name`` of the placeholder that a pod is or replaces; "" for other pods.
 
     Parameters
     ----------
@@ -113,12 +115,12 @@ def _as_placeholder(pod: Pod, annotations: dict[str, str]) -> Pod:
 
 
 def placeholder_pod(pod: Pod) -> Pod:
-    """The placeholder of a bound pod that is being deleted.
+    """Return the placeholder of a bound pod that is being deleted.
 
     Parameters
     ----------
     pod : Pod
-        With a node; the placeholder occupies the same node.
+        A pod with a node; the placeholder occupies the same node.
 
     Returns
     -------
@@ -129,7 +131,7 @@ def placeholder_pod(pod: Pod) -> Pod:
 
 
 def reserved_pod(reservation: Reservation) -> Pod:
-    """The placeholder that a Reservation describes.
+    """Return the placeholder that a Reservation describes.
 
     Parameters
     ----------
@@ -148,14 +150,16 @@ def reserved_pod(reservation: Reservation) -> Pod:
 
 
 def occupies(reservation: Reservation) -> bool:
-    """Whether a Reservation holds resources: it has a node, and is neither matched nor timed out.
+    """Whether a Reservation occupies resources.
 
     Parameters
     ----------
     reservation : Reservation
+        The reservation.
 
     Returns
     -------
     bool
+        True if it has a node and is neither matched nor timed out.
     """
     return bool(reservation.spec.node_name) and reservation.status.phase not in _OVER

@@ -1,4 +1,4 @@
-"""Volumes, claims, storage classes and CSI objects."""
+"""Volumes, claims, storage classes and CSI objects (core/v1, storage.k8s.io/v1)."""
 
 from __future__ import annotations
 
@@ -14,15 +14,21 @@ _RECLAIM_POLICIES = ("Retain", "Delete", "Recycle")
 
 
 class TopologySelectorLabelRequirement(Struct, frozen=True):
+    """A node label and its allowed values."""
+
     key: str = ""
     values: tuple[str, ...] = ()
 
 
 class TopologySelectorTerm(Struct, frozen=True):
+    """Requirements on node labels of which all must be met."""
+
     match_label_expressions: tuple[TopologySelectorLabelRequirement, ...] = ()
 
 
 class StorageClass(Object, frozen=True):
+    """A storage class."""
+
     kind: str = "StorageClass"
     api_version: str = "storage.k8s.io/v1"
     provisioner: Annotated[str, required] = ""
@@ -34,11 +40,15 @@ class StorageClass(Object, frozen=True):
 
 
 class CSIPersistentVolumeSource(Struct, frozen=True):
+    """The CSI driver and handle of a volume."""
+
     driver: str = ""
     volume_handle: str = ""
 
 
 class ObjectReference(Struct, frozen=True):
+    """A reference to an object."""
+
     kind: str = ""
     namespace: str = ""
     name: str = ""
@@ -48,10 +58,14 @@ class ObjectReference(Struct, frozen=True):
 
 
 class VolumeNodeAffinity(Struct, frozen=True):
+    """The nodes from which a volume is accessible."""
+
     required: NodeSelector | None = None
 
 
 class PersistentVolumeSpec(Struct, frozen=True):
+    """Spec of a persistent volume."""
+
     capacity: Resources = {}
     access_modes: AccessModes = ()
     storage_class_name: str = ""
@@ -69,12 +83,16 @@ class PersistentVolumeSpec(Struct, frozen=True):
 
 
 class PersistentVolumeStatus(Struct, frozen=True):
+    """Status of a persistent volume."""
+
     phase: Annotated[str, one_of("Pending", "Available", "Bound", "Released", "Failed")] = ""
     message: str = ""
     reason: str = ""
 
 
 class PersistentVolume(Object, frozen=True):
+    """A persistent volume."""
+
     kind: str = "PersistentVolume"
     api_version: str = "v1"
     spec: PersistentVolumeSpec = PersistentVolumeSpec()
@@ -82,12 +100,16 @@ class PersistentVolume(Object, frozen=True):
 
 
 class PersistentVolumeClaimStatus(Struct, frozen=True):
+    """Status of a persistent volume claim."""
+
     phase: Annotated[str, one_of("Pending", "Bound", "Lost")] = ""
     access_modes: tuple[str, ...] = ()
     capacity: Resources = {}
 
 
 class PersistentVolumeClaim(Object, frozen=True):
+    """A persistent volume claim."""
+
     kind: str = "PersistentVolumeClaim"
     api_version: str = "v1"
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
@@ -95,10 +117,14 @@ class PersistentVolumeClaim(Object, frozen=True):
 
 
 class VolumeNodeResources(Struct, frozen=True):
+    """The number of volumes of a driver that a node can attach."""
+
     count: Annotated[Int32 | None, between(0)] = None
 
 
 class CSINodeDriver(Struct, frozen=True):
+    """A CSI driver on a node."""
+
     name: Annotated[str, required] = ""
     node_id: str = field(default="", name="nodeID")
     topology_keys: tuple[str, ...] = ()
@@ -106,27 +132,37 @@ class CSINodeDriver(Struct, frozen=True):
 
 
 class CSINodeSpec(Struct, frozen=True):
+    """The CSI drivers of a node."""
+
     drivers: tuple[CSINodeDriver, ...] = ()
 
 
 class CSINode(Object, frozen=True):
+    """The CSI drivers of a node."""
+
     kind: str = "CSINode"
     api_version: str = "storage.k8s.io/v1"
     spec: CSINodeSpec = CSINodeSpec()
 
 
 class CSIDriverSpec(Struct, frozen=True):
+    """Spec of a CSI driver."""
+
     storage_capacity: bool | None = None
     prevent_pod_scheduling_if_missing: bool | None = None
 
 
 class CSIDriver(Object, frozen=True):
+    """A CSI driver."""
+
     kind: str = "CSIDriver"
     api_version: str = "storage.k8s.io/v1"
     spec: CSIDriverSpec = CSIDriverSpec()
 
 
 class CSIStorageCapacity(Object, frozen=True):
+    """The storage capacity of a class in a topology segment."""
+
     kind: str = "CSIStorageCapacity"
     api_version: str = "storage.k8s.io/v1"
     node_topology: LabelSelector | None = None
@@ -136,16 +172,22 @@ class CSIStorageCapacity(Object, frozen=True):
 
 
 class VolumeAttachmentSource(Struct, frozen=True):
+    """The volume of an attachment."""
+
     persistent_volume_name: str | None = None
 
 
 class VolumeAttachmentSpec(Struct, frozen=True):
+    """The volume, node and driver of an attachment."""
+
     attacher: str = ""
     node_name: str = ""
     source: VolumeAttachmentSource = VolumeAttachmentSource()
 
 
 class VolumeAttachment(Object, frozen=True):
+    """The attachment of a volume to a node."""
+
     kind: str = "VolumeAttachment"
     api_version: str = "storage.k8s.io/v1"
     spec: VolumeAttachmentSpec = VolumeAttachmentSpec()

@@ -1,4 +1,4 @@
-"""Objects that own or select pods: Service and the controllers, and PriorityClass."""
+"""Objects that own or select pods: Service and the workload controllers; and PriorityClass."""
 
 from __future__ import annotations
 
@@ -19,27 +19,37 @@ _Replicas = Annotated[Int32 | None, between(0, MAX_PODS)]
 
 
 class PodTemplateSpec(Struct, frozen=True):
+    """Template of a workload's pods."""
+
     metadata: ObjectMeta = ObjectMeta()
     spec: PodSpec = PodSpec()
 
 
 class ServiceSpec(Struct, frozen=True):
+    """Spec of a service."""
+
     selector: dict[str, str] | None = None
 
 
 class Service(Object, frozen=True):
+    """A service."""
+
     kind: str = "Service"
     api_version: str = "v1"
     spec: ServiceSpec = ServiceSpec()
 
 
 class ReplicationControllerSpec(Struct, frozen=True):
+    """Spec of a replication controller."""
+
     replicas: _Replicas = None
     selector: Annotated[dict[str, str] | None, labels] = None
     template: Annotated[PodTemplateSpec | None, required] = None
 
 
 class ReplicationController(Object, frozen=True):
+    """A replication controller."""
+
     kind: str = "ReplicationController"
     api_version: str = "v1"
     spec: ReplicationControllerSpec = ReplicationControllerSpec()
@@ -52,6 +62,8 @@ def _check_selector(selector: LabelSelector | None, template: PodTemplateSpec) -
 
 
 class ReplicaSetSpec(Struct, frozen=True):
+    """Spec of a ReplicaSet or Deployment."""
+
     replicas: _Replicas = None
     selector: LabelSelector | None = None
     template: PodTemplateSpec = PodTemplateSpec()
@@ -61,33 +73,45 @@ class ReplicaSetSpec(Struct, frozen=True):
 
 
 class ReplicaSet(Object, frozen=True):
+    """A ReplicaSet."""
+
     kind: str = "ReplicaSet"
     api_version: str = "apps/v1"
     spec: ReplicaSetSpec = ReplicaSetSpec()
 
 
 class Deployment(Object, frozen=True):
+    """A Deployment."""
+
     kind: str = "Deployment"
     api_version: str = "apps/v1"
     spec: ReplicaSetSpec = ReplicaSetSpec()
 
 
 class StatefulSetOrdinals(Struct, frozen=True):
+    """The first ordinal of a StatefulSet."""
+
     start: Int32 = 0
 
 
 class StatefulSetSpec(ReplicaSetSpec, frozen=True):
+    """Spec of a StatefulSet."""
+
     volume_claim_templates: tuple[PersistentVolumeClaimTemplate, ...] = ()
     ordinals: StatefulSetOrdinals | None = None
 
 
 class StatefulSet(Object, frozen=True):
+    """A StatefulSet."""
+
     kind: str = "StatefulSet"
     api_version: str = "apps/v1"
     spec: StatefulSetSpec = StatefulSetSpec()
 
 
 class DaemonSetSpec(Struct, frozen=True):
+    """Spec of a DaemonSet."""
+
     selector: LabelSelector | None = None
     template: PodTemplateSpec = PodTemplateSpec()
 
@@ -96,12 +120,16 @@ class DaemonSetSpec(Struct, frozen=True):
 
 
 class DaemonSet(Object, frozen=True):
+    """A DaemonSet."""
+
     kind: str = "DaemonSet"
     api_version: str = "apps/v1"
     spec: DaemonSetSpec = DaemonSetSpec()
 
 
 class JobSpec(Struct, frozen=True):
+    """Spec of a Job."""
+
     parallelism: Annotated[Int32 | None, between(0)] = None
     completions: Annotated[Int32 | None, between(0)] = None
     completion_mode: Annotated[str | None, one_of("NonIndexed", "Indexed")] = None
@@ -120,6 +148,8 @@ def _check_indexes(text: str | None) -> None:
 
 
 class JobStatus(Struct, frozen=True):
+    """Status of a Job."""
+
     active: Int32 = 0
     succeeded: Int32 = 0
     failed: Int32 = 0
@@ -130,6 +160,8 @@ class JobStatus(Struct, frozen=True):
 
 
 class Job(Object, frozen=True):
+    """A Job."""
+
     kind: str = "Job"
     api_version: str = "batch/v1"
     spec: JobSpec = JobSpec()
@@ -137,6 +169,8 @@ class Job(Object, frozen=True):
 
 
 class PriorityClass(Object, frozen=True):
+    """A priority class."""
+
     kind: str = "PriorityClass"
     api_version: str = "scheduling.k8s.io/v1"
     value: Int32 = 0

@@ -1,4 +1,8 @@
-"""Builds a cluster from objects: validation, defaults, duplicates, workloads, statuses of budgets."""
+"""Builds a cluster from objects.
+
+Objects are validated and get defaults, duplicates are refused, workloads are expanded to pods, and disruption
+budgets get a status.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ _EXAMPLES = 3
 
 
 class Origin(NamedTuple):
-    """The origin of an object: file, number of the document, index of the item in a list."""
+    """The origin of an object: file, index of the document, index of the item in a list."""
 
     source: str = ""
     document: int = 0
@@ -31,13 +35,14 @@ class Origin(NamedTuple):
 
 
 def label(kind: str, namespace: str, name: str, origin: Origin) -> str:
-    """The name of an object in errors; without a name its position.
+    """Return the name of an object in errors; its position if it has no name.
 
     Parameters
     ----------
     kind, namespace, name : str
-        Those of the object; empty if unknown.
+        Identity of the object; empty if unknown.
     origin : Origin
+        Origin of the object.
 
     Returns
     -------
@@ -56,28 +61,29 @@ def build_cluster(
     origins: Sequence[Origin] | None = None,
     skipped: Mapping[str, int] | None = None,
 ) -> Cluster:
-    """Make a cluster of objects: validate them, fill in defaults, expand workloads.
+    """Make a cluster of objects: validate them, set defaults, expand workloads.
 
-    A PodDisruptionBudget without a status, as manifests have it, gets the one that it has in this cluster
-    (see `disruption_status`).
+    A PodDisruptionBudget without a status, as in manifests, gets the status that it has in this cluster (see
+    `disruption_status`).
 
     Parameters
     ----------
     objects : iterable of Object
-        As decoded or made by hand, in any order; controllers among them are expanded.
+        Objects in any order, decoded or made in Python; controllers among them are expanded.
     origins : sequence of Origin, optional
-        Where each object comes from, for errors.
+        Origin of each object, for errors.
     skipped : mapping, optional
         Number of objects that the reader left out, by kind.
 
     Returns
     -------
     Cluster
+        The cluster.
 
     Raises
     ------
     InputError
-        For the first object that is wrong, or that occurs twice in the input.
+        An object is invalid, or occurs twice; the first error is reported.
     """
     listed = list(objects)
     places = origins if origins is not None else [Origin()] * len(listed)
@@ -127,8 +133,10 @@ def _place(cluster: Cluster, obj: Object) -> None:
 def _implied_namespaces(
     cluster: Cluster, classes: Mapping[str, PriorityClass], names: Names
 ) -> Iterable[Namespace]:
-    """Namespaces that are not listed but contain objects: inter-pod affinity selects namespaces by labels,
-    and each has at least the label of its name."""
+    """The namespaces that contain objects but are not listed.
+
+    Inter-pod affinity selects namespaces by labels, and each namespace has at least the label of its name.
+    """
     listed = {namespace.name for namespace in cluster.namespaces}
     used = dict.fromkeys(one.namespace for one in (*cluster.pods, *cluster.finished, *cluster.others))
     for name in used:

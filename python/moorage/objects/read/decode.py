@@ -1,4 +1,4 @@
-"""Decoding of one object from JSON or YAML, without defaults and validation."""
+"""Decodes one object from JSON or YAML, without defaults and validation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CLUSTER_SCOPED = frozenset(
     }
 )
 
-# Where Go reads null into a map of strings or quantities, the key stays, with the zero value.
+# Go decodes null in a map of strings or quantities as the zero value; the key is kept.
 _MAP_ZERO = dict.fromkeys(("labels", "annotations", "matchLabels", "nodeSelector"), "") | dict.fromkeys(
     ("requests", "limits", "capacity", "allocatable", "overhead", "allocatedResources"), "0"
 )
@@ -56,13 +56,14 @@ class Head(msgspec.Struct, Generic[T], rename="camel"):
 
 
 def is_known(kind: str, api_version: str) -> bool:
-    """Whether a kind is read; an empty `api_version` matches every version.
+    """Whether objects of a kind are read.
 
     Parameters
     ----------
     kind : str
+        The kind.
     api_version : str
-        ``group/version``; the version is not checked.
+        ``group/version``, of which the version is not checked; "" matches every group.
 
     Returns
     -------
@@ -85,11 +86,12 @@ def decode_object(document: Document) -> Object:
     Returns
     -------
     Object
+        The object.
 
     Raises
     ------
     InputError
-        If the kind is not one that scheduling reads, or a field has the wrong type.
+        Scheduling does not read the kind, or a field has a wrong type.
     """
     header = decode(document, Head[Any])
     if not header.kind:
@@ -105,35 +107,42 @@ def decode_kind(document: Document, kind: str) -> Object:
     Parameters
     ----------
     document : dict or bytes
-        As for `decode_object`.
+        The object as a JSON value, or its JSON text.
     kind : str
-        One for which `is_known` is true.
+        A kind for which `is_known` is true.
 
     Returns
     -------
     Object
+        The object.
+
+    Raises
+    ------
+    InputError
+        A field has a wrong type.
     """
     return decode(document, _KINDS[kind])
 
 
 def decode(document: Document, type_: type[T]) -> T:
-    """Decode into a struct, with the rules of `decode_object`.
+    """Decode a value into a struct, with the rules of `decode_object`.
 
     Parameters
     ----------
     document : dict or bytes
-        The value as a JSON value, or its JSON text.
+        A JSON value, or its JSON text.
     type_ : type
-        What to decode into.
+        The type to decode into.
 
     Returns
     -------
     object
+        A value of that type.
 
     Raises
     ------
     InputError
-        A field has the wrong type.
+        A field has a wrong type.
     """
     try:
         if is_json(document):
@@ -149,6 +158,7 @@ def is_json(document: object) -> TypeGuard[bytes | msgspec.Raw]:
     Parameters
     ----------
     document : object
+        The document.
 
     Returns
     -------
@@ -164,7 +174,7 @@ def _decode_with_nulls(document: Document, type_: type[T], error: msgspec.Valida
         value = _without_nulls(msgspec.json.decode(document) if is_json(document) else document)
         return msgspec.convert(value, type_)
     except msgspec.ValidationError as last:
-        # Without a value, a number was too large even to be read.
+        # Without a value: a number was too large to be parsed.
         message, path = _explain(str(error if value is None else last), value)
         raise InputError(message, path=path) from None
 
@@ -181,7 +191,7 @@ def _without_nulls(value: Any, zero: str | None = None) -> Any:
 
 
 def _explain(error: str, value: Any) -> tuple[str, str]:
-    """Message and field path of a msgspec error; finds the map key, which msgspec does not name."""
+    """Message and field path of a msgspec error, with the map key that msgspec does not name."""
     message, _, place = error.partition(" - at ")
     numbers = "float" in message.partition(", got")[0]
     path = ""
@@ -204,7 +214,7 @@ def _is_plain(item: Any, numbers: bool) -> bool:
 
 
 def _words(types: str) -> str:
-    """Names of Go or JSON types for those in a msgspec message."""
+    """Names of Go or JSON types for the type names in a msgspec message."""
     names = types.split(" | ")
     implied = {"int"} if "float" in names else set()
     shown = [name for name in names if name not in implied | {"null"}] or names

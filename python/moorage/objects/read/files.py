@@ -1,4 +1,4 @@
-"""Content of files: directories, standard input, compressed files."""
+"""Reads files: directories, standard input, compressed files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def list_files(path: str | Path) -> list[str]:
     Returns
     -------
     list of str
-        Of a directory, its JSON and YAML files.
+        Paths; of a directory, those of its JSON and YAML files.
 
     Raises
     ------
@@ -58,18 +58,19 @@ def list_files(path: str | Path) -> list[str]:
 def _is_directory(path: Path) -> bool:
     try:
         return path.is_dir()
-    except (OSError, ValueError):  # a name that is too long; a zero byte. Reading it reports the error
+    except (OSError, ValueError):  # the name is too long or has a zero byte; reading reports it
         return False
 
 
 def has_suffix(name: str, suffixes: tuple[str, ...]) -> bool:
-    """Whether a file name has a suffix, before an optional ``.gz``.
+    """Whether a file name has a suffix before an optional ``.gz``.
 
     Parameters
     ----------
     name : str
+        The file name.
     suffixes : tuple of str
-        Each with its dot.
+        Suffixes with their dots.
 
     Returns
     -------
@@ -79,7 +80,7 @@ def has_suffix(name: str, suffixes: tuple[str, ...]) -> bool:
 
 
 def source_name(file: str) -> str:
-    """The name of a file in errors.
+    """Return the name of a file in errors.
 
     Parameters
     ----------
@@ -104,11 +105,12 @@ def read_file(file: str) -> bytes:
     Returns
     -------
     bytes
+        The decompressed content.
 
     Raises
     ------
     InputError
-        If it cannot be read, is broken, or unpacks to more than `MAX_UNPACKED` bytes.
+        The file cannot be read or decompressed, or its content is larger than `MAX_UNPACKED` bytes.
     """
     source = source_name(file)
     try:
@@ -117,7 +119,7 @@ def read_file(file: str) -> bytes:
         raise InputError("no such file", source=source) from None
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", source=source) from None
-    except ValueError as error:  # a zero byte, or what is no text, in the name
+    except ValueError as error:  # the name has a zero byte or is not text
         raise InputError(f"cannot be read: {error}", source=source) from None
     if len(data) > MAX_STREAMED:
         raise InputError(f"more than {MAX_STREAMED} bytes", source=source)
@@ -132,7 +134,7 @@ def _read_stdin() -> bytes:
 
 def _read(file: str) -> bytes:
     """Read a regular file, or a pipe with a writer (a shell's ``<(command)``)."""
-    # Without waiting, since a named pipe without a writer would block the process for ever.
+    # Non-blocking, because a named pipe without a writer would block the process forever.
     with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
         mode = os.fstat(opened.fileno()).st_mode
         if stat.S_ISREG(mode):
@@ -141,7 +143,7 @@ def _read(file: str) -> bytes:
             raise InputError("neither a file nor a directory", source=file)
         try:
             first = os.read(opened.fileno(), _PIECE)
-            if not first:  # it has no writer
+            if not first:  # the pipe has no writer
                 return b""
         except BlockingIOError:
             first = b""

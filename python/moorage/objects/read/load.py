@@ -26,10 +26,12 @@ _BOM = b"\xef\xbb\xbf"
 def load(*paths: str | Path) -> Cluster:
     """Read a cluster and its workloads from files and directories.
 
-    Understands what ``kubectl get -o json`` and ``-o yaml`` print, single objects, lists, multi-document
-    YAML and concatenated JSON, each compressed with gzip or not (up to 1 GiB unpacked); of a directory, its
-    ``.json``, ``.yaml`` and ``.yml`` files, also with ``.gz`` after that, in the order of their names. The
-    objects are validated, get the API server's defaults, workloads are expanded to the pods that are missing,
+    Supported are the output of ``kubectl get -o json`` and ``-o yaml``, single objects, lists, multi-document
+    YAML and concatenated JSON, each optionally compressed with gzip (up to 1 GiB unpacked). Of a directory
+    the ``.json``, ``.yaml`` and ``.yml`` files, also with ``.gz`` appended, are read in the order of their
+    names.
+
+    The objects are validated and get the API server's defaults, workloads are expanded to their missing pods,
     and disruption budgets without a status get one (see `build_cluster`). Kinds that scheduling does not read
     are counted in `Cluster.skipped` and named in a warning.
 
@@ -41,11 +43,12 @@ def load(*paths: str | Path) -> Cluster:
     Returns
     -------
     Cluster
+        The cluster.
 
     Raises
     ------
     InputError
-        For the first error; names file, object and field. Nothing is loaded then.
+        The input is invalid; names file, object and field of the first error.
     """
     reader = _Reader()
     for path in paths:
@@ -114,7 +117,7 @@ def _documents(data: bytes, source: str) -> Iterable[Any]:
         try:
             return _json_documents(data, source)
         except InputError:
-            if not has_suffix(source, YAML_SUFFIXES):  # where a flow map may look like JSON
+            if not has_suffix(source, YAML_SUFFIXES):  # in YAML a flow map may look like JSON
                 raise
     try:
         text = data.decode()
@@ -162,7 +165,7 @@ class _Identity(msgspec.Struct):
 
 
 def _identity(document: Any, kind: str) -> tuple[str, str, str]:
-    """Kind, namespace and name of an object that cannot be decoded, "" if unreadable."""
+    """Kind, namespace and name of an object that cannot be decoded; "" where unreadable."""
     try:
         found = decode(document, _Identity)
     except (InputError, UnicodeDecodeError):

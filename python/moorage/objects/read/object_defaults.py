@@ -1,4 +1,4 @@
-"""Defaults of the API server and its admission plugins, as far as scheduling reads them."""
+"""Sets the defaults of the API server and its admission plugins, as far as scheduling reads them."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ PriorityClasses = Mapping[str, PriorityClass]
 
 
 def priority_classes(objects: Iterable[Object]) -> dict[str, PriorityClass]:
-    """Priority classes by name, the two built-in ones included.
+    """Return priority classes by name, including the two built-in ones.
 
     Parameters
     ----------
     objects : iterable of Object
-        Of any kinds.
+        Objects of any kinds.
 
     Returns
     -------
@@ -72,23 +72,24 @@ def priority_classes(objects: Iterable[Object]) -> dict[str, PriorityClass]:
 def defaults(objects: Iterable[Object]) -> list[Object]:
     """Set the defaults of the API server.
 
-    Priority classes are looked up among the objects. An object with ``generateName`` alone gets a name,
-    one without UID a UID; both follow from the input, so that the same input gives the same objects.
+    Priority classes are looked up among the objects. An object with only ``generateName`` gets a name, and an
+    object without UID gets a UID; both are functions of the input, so that the same input gives the same
+    objects.
 
     Parameters
     ----------
     objects : iterable of Object
-        Valid objects (see `validate`), of one cluster.
+        Valid objects (see `validate`) of one cluster.
 
     Returns
     -------
     list of Object
-        In the same order; an object that lacks nothing is returned as it is.
+        Objects in the same order; an object without missing defaults is returned unchanged.
 
     Raises
     ------
     InputError
-        If a pod names a priority class that does not exist and has no priority.
+        A pod without a priority names a priority class that does not exist.
     """
     objects = list(objects)
     classes = priority_classes(objects)
@@ -104,6 +105,7 @@ def default_object(obj: T, classes: PriorityClasses, names: Names) -> T:
     Parameters
     ----------
     obj : Object
+        The object.
     classes : mapping of str to PriorityClass
         Priority classes by name.
     names : Names
@@ -112,7 +114,7 @@ def default_object(obj: T, classes: PriorityClasses, names: Names) -> T:
     Returns
     -------
     Object
-        `obj` itself if it lacks nothing.
+        `obj` itself if no default is missing.
 
     Raises
     ------
@@ -131,11 +133,12 @@ def default_object(obj: T, classes: PriorityClasses, names: Names) -> T:
 
 
 def default_namespace(obj: Object) -> str:
-    """The namespace of an object; "" for cluster-scoped kinds.
+    """Return the namespace of an object; "" for cluster-scoped kinds.
 
     Parameters
     ----------
     obj : Object
+        The object.
 
     Returns
     -------
@@ -161,7 +164,7 @@ def _default_pod(pod: Pod, classes: PriorityClasses) -> Pod:
 
 
 def _with(struct: S, **fields: Any) -> S:
-    """A struct with these values of fields; the struct itself if it has them."""
+    """Return a struct with these field values; the struct itself if it has them."""
     for name, value in fields.items():
         current = getattr(struct, name)
         if value is not current and value != current:
@@ -173,24 +176,25 @@ def default_pod_spec(spec: PodSpec, classes: PriorityClasses, path: str, *, tole
     """Set the defaults of a pod spec.
 
     Requests default to limits, host ports to container ports under ``hostNetwork``, the protocol to TCP
-    (kubernetes v1.36, SetDefaults_Pod); the priority comes from its class (admission plugin Priority); if
-    `tolerate`, the pod tolerates nodes that are not ready or unreachable for 300 s (admission plugin
-    DefaultTolerationSeconds).
+    (kubernetes v1.36, SetDefaults_Pod). The priority is that of the priority class (admission plugin
+    Priority). With `tolerate`, the pod tolerates nodes that are not ready or unreachable for 300 s (admission
+    plugin DefaultTolerationSeconds).
 
     Parameters
     ----------
     spec : PodSpec
+        The pod spec.
     classes : mapping of str to PriorityClass
         Priority classes by name.
     path : str
-        Field of the spec in its object, for errors.
+        Path of the spec in its object, for errors.
     tolerate : bool
         Whether to add the tolerations of DefaultTolerationSeconds.
 
     Returns
     -------
     PodSpec
-        `spec` itself if it lacks nothing.
+        `spec` itself if no default is missing.
 
     Raises
     ------
@@ -227,7 +231,7 @@ def _priority(spec: PodSpec, classes: PriorityClasses, path: str) -> dict[str, A
 
 
 def _priority_class(name: str, classes: PriorityClasses, path: str) -> PriorityClass | None:
-    """The priority class of a name; without a name, of several global defaults that with the lowest value."""
+    """The priority class of a name; without a name the global default with the lowest value."""
     if name and name not in classes:
         raise InputError(f'there is no PriorityClass "{name}"', path=f"{path}.priorityClassName")
     if name:
@@ -240,7 +244,7 @@ def _default_container(container: Container, host_network: bool) -> Container:
     changes: dict[str, Any] = {}
     resources = container.resources
     if resources.limits and not resources.limits.keys() <= resources.requests.keys():
-        # The requests, then the limits of resources that have none.
+        # Requests first, then the limits of resources without a request.
         requests = resources.requests | resources.limits | resources.requests
         changes["resources"] = replace(resources, requests=requests)
     if any(not port.protocol or (host_network and not port.host_port) for port in container.ports):
@@ -258,8 +262,8 @@ def _pod_level_requests(
 ) -> ResourceRequirements:
     """Default pod-level requests for pod-level limits (kubernetes v1.36, defaultPodRequests).
 
-    A missing request for cpu or memory becomes the sum of the containers' requests; any other resource
-    that a pod can have, and one that no container requests, becomes the limit.
+    A missing request for cpu or memory becomes the sum of the containers' requests. A missing request for
+    another resource that a pod can have, or one that no container requests, becomes the limit.
     """
     requests = dict(resources.requests)
     in_all = Pod(spec=PodSpec(containers=containers, init_containers=init_containers))
@@ -282,8 +286,9 @@ def _missing_tolerations(tolerations: tuple[Toleration, ...]) -> Iterable[Tolera
 
 def _merge_label_keys(spec: PodSpec, labels: Mapping[str, str]) -> PodSpec:
     """Merge label keys into the selectors of a pod spec (kubernetes v1.36, registry/core/pod/strategy.go).
-    Keys that the pod does not have, and constraints without a selector, are skipped; merged requirements, as
-    in objects from a cluster, are not repeated.
+
+    Keys that the pod does not have, and constraints without a selector, are skipped. Requirements that were
+    merged before, as in objects read from a cluster, are not repeated.
 
     Parameters
     ----------
@@ -348,7 +353,7 @@ def _default_namespace(namespace: Namespace, classes: PriorityClasses) -> Namesp
 
 
 def _default_pod_group(group: PodGroup, classes: PriorityClasses) -> PodGroup:
-    """The priority of its class (admission plugin Priority)."""
+    """Set the priority of a pod group from its class (admission plugin Priority)."""
     if group.spec.priority is not None:
         return group
     found = _priority_class(group.spec.priority_class_name, classes, "spec")
@@ -365,7 +370,7 @@ def _default_template(
 def _default_workload(
     obj: Deployment | ReplicaSet | StatefulSet | DaemonSet, classes: PriorityClasses
 ) -> Deployment | ReplicaSet | StatefulSet | DaemonSet:
-    """One replica, and a selector of the template's labels, as before apps/v1."""
+    """Default to one replica, and to a selector of the template's labels, as before apps/v1."""
     # The DaemonSet controller adds tolerations of its own, and admission then finds nothing to add.
     template = _default_template(obj.spec.template, classes, tolerate=not isinstance(obj, DaemonSet))
     changes: dict[str, Any] = {"template": template}
@@ -386,7 +391,7 @@ def _default_replication_controller(
 
 
 def _default_job(job: Job, classes: PriorityClasses) -> Job:
-    """One completion and a parallelism of 1 by default (kubernetes v1.36, SetDefaults_Job)."""
+    """Default to one completion and a parallelism of 1 (kubernetes v1.36, SetDefaults_Job)."""
     spec = job.spec
     if spec.parallelism is None:
         spec = replace(spec, parallelism=1, completions=1 if spec.completions is None else spec.completions)
@@ -396,7 +401,7 @@ def _default_job(job: Job, classes: PriorityClasses) -> Job:
 
 
 def _default_storage_class(one: StorageClass, classes: PriorityClasses) -> StorageClass:
-    """Volumes are bound at once, and deleted with their claims (v1.36, SetDefaults_StorageClass)."""
+    """Default to immediate binding and deletion with the claim (v1.36, SetDefaults_StorageClass)."""
     policy = "Delete" if one.reclaim_policy is None else one.reclaim_policy
     mode = "Immediate" if one.volume_binding_mode is None else one.volume_binding_mode
     return replace(one, reclaim_policy=policy, volume_binding_mode=mode)

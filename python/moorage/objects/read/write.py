@@ -1,4 +1,4 @@
-"""Writes objects as Kubernetes JSON and YAML that can be loaded again."""
+"""Writes objects as Kubernetes JSON and YAML."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ from .yaml_reader import is_text
 
 
 class _Dumper(yaml.CSafeDumper):
-    """A dumper without anchors that quotes strings which YAML 1.1 or Kubernetes would read as another
-    type."""
+    """A YAML dumper without anchors.
+
+    It quotes strings that YAML 1.1 or Kubernetes would read as another type.
+    """
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -31,7 +33,7 @@ class _Dumper(yaml.CSafeDumper):
     def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> Any:
         tag = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
         if kind is yaml.ScalarNode and implicit[0] and tag == "tag:yaml.org,2002:str" and not is_text(value):
-            return None  # no plain scalar: the emitter looks for a quoted style
+            return None  # not a plain scalar: the emitter chooses a quoted style
         return tag
 
 
@@ -43,7 +45,7 @@ def _fields(struct: type[Struct]) -> list[tuple[str, str, Any]]:
 
 
 def plain(value: Any) -> Any:
-    """Convert to maps, lists and scalars; fields with their default are omitted.
+    """Convert to maps, lists and scalars; fields with their default value are omitted.
 
     Parameters
     ----------
@@ -53,6 +55,7 @@ def plain(value: Any) -> Any:
     Returns
     -------
     object
+        A JSON value.
     """
     if isinstance(value, Struct):
         return {
@@ -71,14 +74,16 @@ def to_value(obj: Object) -> dict[str, Any]:
     Parameters
     ----------
     obj : Object
+        The object.
 
     Returns
     -------
     dict
+        JSON object.
     """
     value: dict[str, Any] = plain(obj)
     if isinstance(obj, PodDisruptionBudget) and obj.status is not NO_STATUS:
-        value.setdefault("status", {})  # which is not the same as none: see `with_statuses`
+        value.setdefault("status", {})  # an empty status differs from a missing one: see `with_statuses`
     return {"apiVersion": obj.api_version, "kind": obj.kind} | value
 
 
@@ -88,10 +93,12 @@ def encode_object(obj: Object) -> bytes:
     Parameters
     ----------
     obj : Object
+        The object.
 
     Returns
     -------
     bytes
+        JSON text.
     """
     return msgspec.json.encode(to_value(obj))
 
@@ -107,6 +114,7 @@ def dump_yaml(value: Any) -> str:
     Returns
     -------
     str
+        YAML text.
     """
     text: str = yaml.dump(
         value, Dumper=_Dumper, default_flow_style=False, sort_keys=False, allow_unicode=True, width=1 << 20
@@ -120,13 +128,14 @@ def dump(objects: Iterable[Object], format: Literal["json", "yaml"] = "json") ->
     Parameters
     ----------
     objects : iterable of Object
-        Written in this order.
+        Objects in the order of the output.
     format : {"json", "yaml"}
-        JSON: a single object as it is, otherwise a ``List`` with one item per line. YAML: one document each.
+        ``json``: a single object, or a ``List`` with one item per line. ``yaml``: one document per object.
 
     Returns
     -------
     str
+        JSON or YAML text.
     """
     return b"".join(_FORMATS[format](objects)).decode()
 
@@ -134,13 +143,15 @@ def dump(objects: Iterable[Object], format: Literal["json", "yaml"] = "json") ->
 def write(path: str | Path, objects: Iterable[Object]) -> None:
     """Write objects to a file; equal objects give equal bytes.
 
-    The name decides: YAML for ``.yaml`` and ``.yml``, JSON otherwise, compressed if ``.gz`` follows.
+    The suffix of the name decides the format: YAML for ``.yaml`` and ``.yml``, JSON otherwise, compressed if
+    ``.gz`` follows.
 
     Parameters
     ----------
     path : str or Path
+        Path of the file.
     objects : iterable of Object
-        Written in this order.
+        Objects in the order of the file.
 
     Raises
     ------
@@ -158,16 +169,21 @@ def write(path: str | Path, objects: Iterable[Object]) -> None:
 
 
 def write_cluster(path: str | Path, cluster: Cluster) -> None:
-    """Write all objects of a cluster (see `write`); `load` gives an equal cluster.
+    """Write all objects of a cluster (see `write`); `load` returns an equal cluster.
 
-    What the reader of the cluster skipped is not in it, nor are its warnings.
+    Objects that the reader skipped and warnings are not written.
 
     Parameters
     ----------
     path : str or Path
-        As for `write`.
+        Path of the file; its suffix decides the format.
     cluster : Cluster
-        The objects of the cluster.
+        The cluster.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written.
     """
     write(path, chain(cluster.namespaces, cluster.nodes, cluster.others, cluster.pods, cluster.finished))
 

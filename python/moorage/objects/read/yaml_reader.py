@@ -1,8 +1,8 @@
-"""YAML as Kubernetes reads it: one JSON value per document, built from libyaml's events.
+"""Reads YAML as Kubernetes does: one JSON value per document, built from libyaml's events.
 
-The rules are those of sigs.k8s.io/yaml (YAML 1.1 booleans, Go's integer spellings, no timestamps, no
-base-60 numbers, scalar keys become strings), and duplicate keys are an error. Building from events is what
-lets depth, aliases and tags be refused with their line.
+The rules are those of sigs.k8s.io/yaml: YAML 1.1 booleans, Go's integer spellings, no timestamps, no base-60
+numbers, scalar keys become strings. Duplicate keys are an error. Because values are built from events,
+excessive depth, aliases and tags are refused with their line.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ class _RefusedError(Exception):
 
 
 def resolve_plain(text: str) -> Any:
-    """The value of a plain scalar (sigs.k8s.io/yaml, goyaml.v2 ``resolve``).
+    """Return the value of a plain scalar (sigs.k8s.io/yaml, goyaml.v2 ``resolve``).
 
-    A float without fraction is an integer, as it is in the JSON that Go writes for it.
+    A float without fraction is an integer, as in the JSON that Go writes for it.
 
     Parameters
     ----------
     text : str
-        Without quotes and tag.
+        The scalar, without quotes and tag.
 
     Returns
     -------
@@ -84,6 +84,7 @@ def is_text(plain: str) -> bool:
     Parameters
     ----------
     plain : str
+        The scalar.
 
     Returns
     -------
@@ -111,7 +112,7 @@ def _scalar(event: events.ScalarEvent) -> Any:
 
 
 def _key(value: Any) -> str:
-    """A map key: numbers and booleans become text, as in sigs.k8s.io/yaml."""
+    """Return a map key; numbers and booleans become text, as in sigs.k8s.io/yaml."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -124,8 +125,8 @@ def _key(value: Any) -> str:
 class _Builder:
     """Builds the values of a text's documents.
 
-    Without a list of `duplicates` a duplicate key is an error; with one it is noted there, and the last of
-    equal keys counts.
+    With a list of `duplicates`, duplicate keys are recorded in it and the last of equal keys counts; without
+    one they are an error.
     """
 
     def __init__(self, text: str, duplicates: list[DuplicateKey] | None) -> None:
@@ -139,7 +140,7 @@ class _Builder:
         while not isinstance(event := self._next(), events.StreamEndEvent):
             if isinstance(event, events.DocumentStartEvent):
                 self._anchors: dict[str, tuple[Any, int]] = {}
-                self._open: list[str | None] = []  # anchors of the lists and maps around
+                self._open: list[str | None] = []  # anchors of the enclosing lists and maps
                 self._size = self._aliased = 0
                 value = self._value(self._next())
             elif isinstance(event, events.DocumentEndEvent):
@@ -152,7 +153,7 @@ class _Builder:
         return event
 
     def _value(self, event: Any) -> Any:
-        """The value that begins with an event; the size grows by its nodes and characters."""
+        """The value that starts with an event; the size grows by its nodes and characters."""
         if isinstance(event, events.AliasEvent):
             return self._alias(event.anchor or "")
         size = self._size
@@ -197,7 +198,7 @@ class _Builder:
             if key in found and self.duplicates is not None:
                 self.duplicates.append((line, key))
             found[key] = value
-        for source in merged:  # keys of the map itself win, then those of the earlier merge
+        for source in merged:  # keys of the map itself take precedence, then earlier merges
             found = found | source | found
         return found
 
@@ -227,19 +228,20 @@ def read_yaml(text: str, source: str) -> Iterator[Any]:
     Parameters
     ----------
     text : str
+        YAML text.
     source : str
-        The name of the file, for errors.
+        Name of the file, for errors.
 
-    Returns
-    -------
-    iterator of object
+    Yields
+    ------
+    object
         One JSON value per document.
 
     Raises
     ------
     InputError
-        For text that is not YAML, duplicate keys, tags, alias loops and bombs, deep nesting; the error
-        names `source` with the line.
+        The text is not YAML, or has duplicate keys, tags, alias loops or bombs, or deep nesting; names
+        `source` and the line.
     """
     return (document for document in _documents(text, source) if document is not None)
 
@@ -247,14 +249,15 @@ def read_yaml(text: str, source: str) -> Iterator[Any]:
 def read_first(text: str, source: str) -> tuple[Any, list[DuplicateKey]]:
     """Read the first document of a YAML text, None if it is empty.
 
-    Duplicate keys are no error here: they are returned, in the order in which Go's strict reading reports
+    Duplicate keys are not an error. They are returned in the order in which Go's strict decoding reports
     them, and the last value counts.
 
     Parameters
     ----------
     text : str
+        YAML text.
     source : str
-        The name of the file, for errors.
+        Name of the file, for errors.
 
     Returns
     -------
@@ -265,7 +268,7 @@ def read_first(text: str, source: str) -> tuple[Any, list[DuplicateKey]]:
     Raises
     ------
     InputError
-        As `read_yaml`.
+        The text is not YAML; see `read_yaml`.
     """
     duplicates: list[DuplicateKey] = []
     return next(_documents(text, source, duplicates), None), duplicates

@@ -1,4 +1,4 @@
-"""Validation: names, and the rules that fields have in their annotations."""
+"""Validates objects: names, and the rules in the annotations of fields."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _NOTHING = object()
 def validate(obj: Object) -> None:
     """Check one object, before or after `defaults`.
 
-    Checked is what scheduling reads: names, labels, quantities, ranges, enumerations, selectors. Types and
-    integer sizes were checked when the object was decoded.
+    Checked are the fields that scheduling reads: names, labels, quantities, ranges, enumerations, selectors.
+    Types and integer sizes were checked when the object was decoded.
 
     Parameters
     ----------
     obj : Object
-        Of any kind.
+        An object of any kind.
 
     Raises
     ------
     InputError
-        For the first error; names the object and the field.
+        The object is invalid; names the object and the field of the first error.
     """
     try:
         _check_names(obj)
@@ -64,7 +64,7 @@ def _check_names(obj: Object) -> None:
 
 
 def _check(value: object) -> None:
-    """Check a struct, or all structs of a list, with the structs in their fields."""
+    """Check a struct, or all structs of a list, including the structs in their fields."""
     if isinstance(value, Struct):
         for name, encoded, absent, rule in _rules(type(value)):
             item = getattr(value, name)
@@ -84,8 +84,7 @@ _check_each = each(_check)
 
 @cache
 def _rules(struct: type[Struct]) -> list[tuple[str, str, object, Rule]]:
-    """The rules of a struct's fields: the field, its name in JSON, the value that follows the rule as the
-    field is left out, and the rule."""
+    """The rules of a struct's fields: field, JSON name, value of an omitted field, and rule."""
     default, found = struct(), []
     for field in fields(struct):
         rules: list[Rule] = [rule for rule in getattr(field.type, "__metadata__", ()) if callable(rule)]
@@ -108,7 +107,7 @@ def _follows(value: object, rule: Rule) -> bool:
 
 
 def _structs(type_: Any) -> list[type[Struct]]:
-    """The structs in the type of a field, such as that of ``tuple[Container, ...]``."""
+    """The struct classes in the type of a field, for example in ``tuple[Container, ...]``."""
     if isinstance(type_, type) and issubclass(type_, Struct):
         return [type_]
     return [struct for one in get_args(type_) for struct in _structs(one)]

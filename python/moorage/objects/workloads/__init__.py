@@ -1,1 +1,1 @@
-"""Expansion of workloads to pods, ownership, names."""
+"""Expansion of workloads to pods, ownership of pods, and generated names."""

@@ -1,4 +1,4 @@
-"""The status of a PodDisruptionBudget, as the disruption controller computes it."""
+"""Computes the status of PodDisruptionBudgets as the disruption controller does."""
 
 from __future__ import annotations
 
@@ -21,28 +21,29 @@ _SCALABLE = (Deployment, ReplicaSet, ReplicationController, StatefulSet)
 def disruption_status(budget: PodDisruptionBudget, cluster: Cluster) -> PodDisruptionBudgetStatus:
     """Compute the status of a budget in a cluster (kubernetes v1.36, pkg/controller/disruption).
 
-    - **expected pods:** under `minAvailable` as a number, the pods that the selector matches; otherwise the
-      replicas of the workloads that control them, of a Deployment rather than of its ReplicaSet. Pods without
-      a controller are not expected.
+    - **expected pods:** with a number as `minAvailable`, the pods that the selector matches; otherwise the
+      replicas of the workloads that control them (of a Deployment rather than of its ReplicaSet). Pods
+      without a controller are not expected.
     - **current healthy:** the pods that the selector matches and that are ready: the condition Ready is true,
-      or, where nothing has reported one, the pod is bound and has not finished. Pods that are being deleted
-      do not count.
-    - **desired healthy:** `minAvailable`, or what `maxUnavailable` leaves of the expected pods; percentages
-      are of the expected pods, rounded up.
-    - **disruptions allowed:** by how many more pods are healthy than desired. None where no pod is expected,
-      and none where replicas are needed and a pod has a controller that is not in the cluster or has no
-      replicas (a Job, a DaemonSet): the controller fails then, and so nothing else is known.
+      or, if it is not reported, the pod is bound and has not finished. Pods that are being deleted do not
+      count.
+    - **desired healthy:** `minAvailable`, or the expected pods less `maxUnavailable`; percentages are of the
+      expected pods, rounded up.
+    - **disruptions allowed:** the number of healthy pods above the desired number. It is 0 if no pod is
+      expected, or if replicas are needed and a pod has a controller that is not in the cluster or has no
+      replicas (a Job, a DaemonSet): the disruption controller fails then.
 
     Parameters
     ----------
     budget : PodDisruptionBudget
-        Valid; a status that it has is not looked at.
+        A valid budget; its own status is ignored.
     cluster : Cluster
-        Its pods, those that have finished included, and its workloads among the `others`.
+        The cluster: its pods, finished ones included, and its workloads in `others` are read.
 
     Returns
     -------
     PodDisruptionBudgetStatus
+        The status.
     """
     matcher = LabelSelectorMatcher(budget.spec.selector)
     pods = [
@@ -67,16 +68,17 @@ def disruption_status(budget: PodDisruptionBudget, cluster: Cluster) -> PodDisru
 
 
 def with_statuses(cluster: Cluster) -> list[Object]:
-    """The `others` of a cluster, with statuses of budgets that had none.
+    """Return the `others` of a cluster, in which every disruption budget has a status.
 
     Parameters
     ----------
     cluster : Cluster
-        Complete: workloads are expanded.
+        A cluster whose workloads are expanded.
 
     Returns
     -------
     list of Object
+        In the same order.
     """
     return [
         replace(obj, status=disruption_status(obj, cluster))
@@ -87,7 +89,7 @@ def with_statuses(cluster: Cluster) -> list[Object]:
 
 
 def _share(value: Int32 | str, total: int) -> int:
-    """A number, or a percentage of a total, rounded up."""
+    """A number, or a percentage of a total rounded up."""
     return value if isinstance(value, int) else -(-percent(value) * total // 100)
 
 

@@ -1,4 +1,4 @@
-"""Workload expansion: the pods that kube-controller-manager would still create."""
+"""Expands workloads: creates the pods that kube-controller-manager would still create."""
 
 from __future__ import annotations
 
@@ -123,13 +123,13 @@ def expand_workloads(cluster: Cluster) -> Cluster:
     pods = cluster.pods + expansion.pods
     claims = [*expansion.claims, *ephemeral_claims(pods)]
     listed = {obj.key for obj in cluster.others if isinstance(obj, PersistentVolumeClaim)}
-    first = {claim.key: claim for claim in reversed(claims)}  # of two of one name, the second is refused
+    first = {claim.key: claim for claim in reversed(claims)}  # of two with one name the first is kept
     new = [claim for claim in claims if claim.key not in listed and claim is first[claim.key]]
     return replace_fields(cluster, pods=pods, others=[*cluster.others, *replica_sets.created, *new])
 
 
 def controller_reference(owner: Object) -> tuple[OwnerReference, ...]:
-    """The owner references of an object controlled by `owner`.
+    """Return the owner references of an object controlled by `owner`.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def controller_reference(owner: Object) -> tuple[OwnerReference, ...]:
 
 
 class Expansion:
-    """One run of `expand_workloads`."""
+    """The state of one run of `expand_workloads`."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -164,20 +164,21 @@ class Expansion:
             self.names.take("Pod", pod.namespace, pod.name)
 
     def count(self, owner: Object, missing: int, path: str = "spec.replicas") -> range:
-        """Check the number of new pods before the first one is made; returns their numbers.
+        """Check the number of new pods before the first one is made.
 
         Parameters
         ----------
         owner : Object
             The workload.
         missing : int
-            Number of pods to create; negative numbers are 0.
+            Number of pods to create; negative numbers count as 0.
         path : str
-            The field with the number, for errors.
+            Path of the field with the number, for errors.
 
         Returns
         -------
         range
+            Numbers of the new pods.
 
         Raises
         ------
@@ -208,21 +209,20 @@ class PodMaker:
         annotations: dict[str, str] | None = None,
         spec: PodSpec | None = None,
     ) -> None:
-        """Make one pod named `name`, or `base` with a generated suffix; the other arguments extend the
-        template.
+        """Make one pod with the name `name`, or with a generated name that starts with `base`.
 
         A pod whose `name` is taken is not made.
 
         Parameters
         ----------
         name : str
-            The name, or "" to generate one.
+            Name of the pod; "" generates one.
         base : str
             Prefix of a generated name.
         labels, annotations : dict of str to str, optional
-            In addition to the template's.
+            Added to those of the template.
         spec : PodSpec, optional
-            In place of the template's.
+            Replaces that of the template.
         """
         expansion, namespace, own = self._expansion, self._owner.namespace, self._template.metadata
         if not name:
@@ -289,7 +289,7 @@ def _with_claims(obj: StatefulSet, ordinal: int) -> PodSpec:
 
 
 def _labelled(template: PersistentVolumeClaimTemplate, obj: StatefulSet) -> PersistentVolumeClaimTemplate:
-    """Metadata of a claim, with the labels that the StatefulSet selects by."""
+    """Metadata of a claim, with the labels by which the StatefulSet selects."""
     selected = obj.spec.selector.match_labels if obj.spec.selector else {}
     meta = template.metadata
     return replace(template, metadata=replace(meta, labels=meta.labels | selected))
@@ -373,12 +373,12 @@ def _replica_set(deployment: Deployment, pods: list[Pod]) -> ReplicaSet:
 def _expand_daemon_set(expansion: Expansion, obj: DaemonSet, nodes: Iterable[Node]) -> None:
     """Make the missing pods of a DaemonSet in the order of the nodes.
 
-    A node should run one if the template's node name, node selector and required node affinity admit it
-    and its NoSchedule and NoExecute taints are tolerated, by the template or by the tolerations that all
-    daemon pods have (kubernetes v1.36, NodeShouldRunDaemonPod, AddOrUpdateDaemonPodTolerations). The new
-    pod requires that node by ``matchFields``, in place of the template's required node affinity
-    (ReplaceDaemonSetPodNodeNameNodeAffinity); an unschedulable node counts like any other. A pod that is
-    being deleted still occupies its node.
+    A node should run a pod if the template's node name, node selector and required node affinity match it and
+    its NoSchedule and NoExecute taints are tolerated, by the template or by the tolerations of all daemon
+    pods (kubernetes v1.36, NodeShouldRunDaemonPod, AddOrUpdateDaemonPodTolerations). The new pod requires the
+    node by ``matchFields``, in place of the template's required node affinity
+    (ReplaceDaemonSetPodNodeNameNodeAffinity). Unschedulable nodes are included. A pod that is being deleted
+    still occupies its node.
 
     Parameters
     ----------
@@ -403,12 +403,12 @@ def _expand_daemon_set(expansion: Expansion, obj: DaemonSet, nodes: Iterable[Nod
 
 
 def daemon_tolerations(spec: PodSpec) -> tuple[Toleration, ...]:
-    """The tolerations of a daemon pod: the template's, and those added by the controller.
+    """Return the tolerations of a daemon pod: the template's, and those added by the controller.
 
     Parameters
     ----------
     spec : PodSpec
-        The template's.
+        Pod spec of the template.
 
     Returns
     -------
@@ -443,7 +443,7 @@ def _pinned_spec(spec: PodSpec, node: str) -> PodSpec:
 
 
 def _node_of(spec: PodSpec) -> str:
-    """The node that a daemon pod is on or requires (kubernetes v1.36, GetTargetNodeName)."""
+    """The node that a daemon pod has or requires (kubernetes v1.36, GetTargetNodeName)."""
     if spec.node_name or spec.affinity is None or spec.affinity.node_affinity is None:
         return spec.node_name
     required = spec.affinity.node_affinity.required
@@ -460,10 +460,10 @@ def _node_of(spec: PodSpec) -> str:
 def _expand_job(expansion: Expansion, job: Job) -> None:
     """Make the missing pods of a Job (kubernetes v1.36, Job controller).
 
-    A Job that is suspended, complete or failed starts nothing. Otherwise `parallelism` pods should be
-    active, but not more than completions are missing; without `completions`, none is started after the
-    first success. Successes are those of the status, or those listed if they are more. The pods of an
-    indexed Job get the lowest indexes that are neither completed, failed for good nor active.
+    A Job that is suspended, complete or failed starts no pods. Otherwise `parallelism` pods should be active,
+    but not more than completions are missing; without `completions`, no pod is started after the first
+    success. The number of successes is the larger of that in the status and that of the listed pods. The pods
+    of an indexed Job get the lowest indexes that are neither completed, permanently failed nor active.
 
     Parameters
     ----------
@@ -512,7 +512,7 @@ def _uncompleted(job: Job, listed: int) -> int:
 
 
 def _pending_indexes(job: Job, active: list[Pod], succeeded: list[Pod]) -> Iterator[int]:
-    """Indexes without a pod, ascending; completed ones may be long ranges."""
+    """Indexes without a pod in ascending order; completed ones may be long ranges."""
     done = _ranges(job.status.completed_indexes) + _ranges(job.status.failed_indexes or "")
     for pod in active + succeeded:
         index = pod.metadata.annotations.get(_INDEX, "")
@@ -551,17 +551,19 @@ def _new_claim(
 
 
 def ephemeral_claims(pods: Iterable[Pod]) -> list[PersistentVolumeClaim]:
-    """Make the claims of ephemeral volumes, each owned by its pod (kube-controller-manager v1.36, ephemeral
-    volume controller).
+    """Make the claims of ephemeral volumes, each owned by its pod.
+
+    Source: kube-controller-manager v1.36, ephemeral volume controller.
 
     Parameters
     ----------
     pods : iterable of Pod
+        Pods that may have ephemeral volumes.
 
     Returns
     -------
     list of PersistentVolumeClaim
-        In the order of pods and volumes; existing claims are not left out.
+        Claims in the order of pods and volumes, existing ones included.
     """
     made = []
     for pod in pods:

@@ -1,4 +1,4 @@
-"""Deterministic names, UIDs and hashes in place of Kubernetes' random ones."""
+"""Deterministic names, UIDs and hashes in place of the random ones of Kubernetes."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ _STEP = 8_675_309
 
 
 def stable_uid(kind: str, namespace: str, name: str) -> str:
-    """A UID derived from the identity of an object.
+    """Return a UID derived from the identity of an object.
 
     Parameters
     ----------
     kind, namespace, name : str
+        Identity of the object.
 
     Returns
     -------
@@ -35,13 +36,14 @@ def stable_uid(kind: str, namespace: str, name: str) -> str:
 
 
 def template_hash(template: PodTemplateSpec) -> str:
-    """A hash of a template for labels such as ``pod-template-hash``.
+    """Return a hash of a template for labels such as ``pod-template-hash``.
 
-    It is not the hash that the controllers compute, which depends on Go's memory layout.
+    It differs from the hash of the controllers, which depends on Go's memory layout.
 
     Parameters
     ----------
     template : PodTemplateSpec
+        Pod template.
 
     Returns
     -------
@@ -64,17 +66,21 @@ def _letters(number: int, length: int) -> str:
 
 
 def generated_names(base: str, seed: str) -> Iterator[str]:
-    """What ``generateName`` may become: `base`, cut to 58 characters, with one suffix of five characters
-    after the other; which one is the first follows from `seed`, and they repeat after 14 million.
+    """Iterate over the candidates for a name from ``generateName``.
+
+    Each is `base`, cut to 58 characters, and a suffix of five characters; suffixes repeat after 14 million.
 
     Parameters
     ----------
     base : str
+        Prefix, as in ``generateName``.
     seed : str
+        Determines the first suffix.
 
-    Returns
-    -------
-    iterator of str
+    Yields
+    ------
+    str
+        A candidate.
     """
     number = _hash(seed.encode())
     while True:
@@ -91,15 +97,17 @@ class Names:
         self._generated: dict[tuple[str, str, str], Iterator[str]] = {}
 
     def take(self, kind: str, namespace: str, name: str) -> bool:
-        """Reserve a name; false if it was taken.
+        """Reserve a name.
 
         Parameters
         ----------
         kind, namespace, name : str
+            Identity of the object.
 
         Returns
         -------
         bool
+            False if the name was taken.
         """
         entry = (kind, namespace, name)
         if entry in self._taken:
@@ -113,8 +121,9 @@ class Names:
         Parameters
         ----------
         kind, namespace : str
+            Kind and namespace of the object.
         base : str
-            As in ``generateName``.
+            Prefix, as in ``generateName``.
 
         Returns
         -------

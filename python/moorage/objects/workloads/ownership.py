@@ -31,14 +31,17 @@ def is_active(pod: Pod) -> bool:
 
 
 def refers_to(reference: OwnerReference | None, obj: Object) -> bool:
-    """Whether an owner reference refers to an object: by kind and name, and by UID if both have one.
+    """Whether an owner reference refers to an object.
 
-    A UID that was made up because the object had none cannot be expected in a reference.
+    Kind and name must be equal, and the UIDs if both have one. A UID that was generated because the object
+    had none is not compared.
 
     Parameters
     ----------
     reference : OwnerReference or None
+        The owner reference.
     obj : Object
+        The object.
 
     Returns
     -------
@@ -51,7 +54,7 @@ def refers_to(reference: OwnerReference | None, obj: Object) -> bool:
 
 
 class PodIndex:
-    """Pods by controller; pods without a controller by namespace and label."""
+    """Pods by controller, and pods without a controller by namespace and label."""
 
     def __init__(self, pods: Iterable[Pod]) -> None:
         self._controlled: defaultdict[tuple[str, str, str], list[Pod]] = defaultdict(list)
@@ -72,7 +75,7 @@ class PodIndex:
                     self._orphans[pod.namespace, key, value].append(pod)
 
     def owned(self, obj: Object) -> list[Pod]:
-        """The pods controlled by an object, in any state.
+        """Return the pods controlled by an object, in any state.
 
         Parameters
         ----------
@@ -87,18 +90,19 @@ class PodIndex:
         return [pod for pod in pods if refers_to(pod.metadata.controller(), obj)]
 
     def adopt(self, namespace: str, selector: LabelSelector | None) -> list[Pod]:
-        """Adopt the active pods without controller that match a selector; each pod is adopted once.
+        """Adopt the active pods without a controller that match a selector; each pod is adopted once.
 
         Parameters
         ----------
         namespace : str
-            Namespace of the object.
+            Namespace of the pods.
         selector : LabelSelector or None
-            None adopts no pods.
+            Label selector; None adopts no pods.
 
         Returns
         -------
         list of Pod
+            The adopted pods.
         """
         if selector is None:
             return []
@@ -110,12 +114,12 @@ class PodIndex:
         return found
 
     def of_template(self, namespace: str, deployment: str) -> list[Pod]:
-        """The active pods whose controller has a name like the ReplicaSets of a Deployment.
+        """Return the active pods whose controller is named like a ReplicaSet of a Deployment.
 
         Parameters
         ----------
         namespace : str
-            Namespace of the object.
+            Namespace of the Deployment.
         deployment : str
             Name of the Deployment.
 

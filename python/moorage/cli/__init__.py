@@ -1,4 +1,4 @@
-"""The command line, ``moorage …``. It needs the ``[cli]`` extra."""
+"""The command line, ``moorage …``, which requires the extra ``[cli]``."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ from importlib.util import find_spec
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line; `arguments` default to those of the process.
+    """Run the command line.
+
+    Parameters
+    ----------
+    arguments : list of str, optional
+        Arguments of the command; by default those of the process.
 
     Returns
     -------
     int
-        0 done, 1 something unschedulable under ``--require-all``, 2 bad input, 130 interrupted.
+        Exit code: 0 done, 1 a pod is unschedulable with ``--require-all``, 2 bad input, 130 interrupted.
     """
     missing = [name for name in ("click", "rich") if find_spec(name) is None]
     if missing:

@@ -13,7 +13,18 @@ from moorage.errors import MoorageError
 
 
 def run(arguments: list[str] | None) -> int:
-    """Parse the arguments and run a command; an error becomes one line on stderr and an exit code."""
+    """Parse the arguments and run a command; an error becomes one line on stderr and an exit code.
+
+    Parameters
+    ----------
+    arguments : list of str or None
+        Arguments of the command; by default those of the process.
+
+    Returns
+    -------
+    int
+        Exit code.
+    """
     try:
         code = app.main(arguments, prog_name="moorage", standalone_mode=False)
     except (click.Abort, KeyboardInterrupt):
@@ -24,7 +35,7 @@ def run(arguments: list[str] | None) -> int:
         return _fail(str(error))
     except MemoryError:
         return _fail("out of memory")
-    except OSError as error:  # of stdout: what is read has errors of its own
+    except OSError as error:  # an error of stdout: readers raise errors of their own
         from moorage.cli.output import discard_output
 
         discard_output()

@@ -8,7 +8,7 @@ from moorage.cli.inputs import feature_gates, gates_option
 from moorage.errors import InputError, shorten
 
 SHOWN = 4000
-"""Characters of an error at most: upstream quotes a text without a kind as a whole."""
+"""Maximum length of an error; upstream quotes the whole text of an object without a kind."""
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""``moorage explain``: explains where one pod would be placed, or why it fits nowhere."""
+"""``moorage explain``: explains on which node one pod would be placed, or why it fits no node."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ALL = "all"
 
 
 def _count(context: click.Context, option: click.Parameter, value: str) -> int | None:
-    """Parse a number of rows; None for ``all``."""
+    """Parse a number of rows; None stands for ``all``."""
     if value == ALL:
         return None
     if not re.fullmatch("[0-9]{1,9}", value):
@@ -86,7 +86,7 @@ def explain(
     cluster = load_input(files, synthetic, seed)
     key = find_pod(cluster, pod, namespace)
     enabled = feature_gates(gates)
-    # Read once: it may be standard input.
+    # Read once, because the file may be standard input.
     configuration = None if config is None else read_configuration(config, enabled)
     known = {node.name for node in cluster.nodes}
     for name in names:
@@ -101,12 +101,26 @@ def explain(
 
 
 def find_pod(cluster: Cluster, text: str, namespace: str | None) -> str:
-    """Find ``namespace/name`` of the pod that the argument names.
+    """Find the pod that the argument of the command names.
+
+    Parameters
+    ----------
+    cluster : Cluster
+        The objects of the cluster.
+    text : str
+        Name, ``NAMESPACE/NAME`` or ``pod/NAME``.
+    namespace : str or None
+        Namespace of the option; None without it.
+
+    Returns
+    -------
+    str
+        ``namespace/name``.
 
     Raises
     ------
     InputError
-        There is none, it has finished, or several of different namespaces have this name.
+        There is no such pod, it has finished, or pods of several namespaces have this name.
     """
     place, _, name = text.rpartition("/")
     keys = {pod.key for pod in cluster.pods}

@@ -31,7 +31,7 @@ SITUATION_TEXTS = {
     AFTER_RUN: "after simulate; other pending pods: {placed} placed, {pending} not placed",
 }
 SHORTFALLS = 3
-"""Shortfalls shown per group of nodes."""
+"""Maximum number of shortfalls shown per group of nodes."""
 
 
 def write(form: str, explanation: Explanation, limit: int | None, nodes: Sequence[str]) -> None:
@@ -40,11 +40,13 @@ def write(form: str, explanation: Explanation, limit: int | None, nodes: Sequenc
     Parameters
     ----------
     form : {"table", "json", "yaml"}
+        Format of the output.
     explanation : Explanation
+        The explanation.
     limit : int or None
-        How many feasible nodes are shown; None for all.
+        Number of feasible nodes to show; None for all.
     nodes : sequence of str
-        Nodes to show in detail.
+        Names of nodes to show in detail.
     """
     with ignore_broken_pipe():
         if form != "table":
@@ -106,7 +108,7 @@ def _of_situation(explanation: Explanation) -> Iterable[str]:
 
 
 def _of_preemption(seen: PreemptionExamination) -> Iterable[str]:
-    """Lines about preemption: the chosen node and criterion, or why there is none."""
+    """Lines about preemption: the chosen node and criterion, or why there is no preemption."""
     found, choice = seen.found, seen.choice
     if choice is None:
         yield f"preemption: {found.message or 'no node where it helps'}"
@@ -125,8 +127,10 @@ def _candidate(candidate: Candidate) -> tuple[str, ...]:
 
 
 def _ranking(explanation: Explanation, ranked: list[ScoredNode]) -> tuple[list[str], list[list[str]]]:
-    """Per score plugin the normalized score, with the raw one if it differs; plugins with only zeros are left
-    out."""
+    """Headings and rows of normalized scores by plugin, with the raw score if it differs.
+
+    Plugins with only zeros are omitted.
+    """
     columns = explanation.examination.normalized
     plugins = [plugin for plugin, column in columns.items() if column.any()]
     headings = [f"{plugin} x{explanation.weights[plugin]}" for plugin in plugins]

@@ -15,7 +15,18 @@ if TYPE_CHECKING:
 
 
 def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options ``-f`` and ``--synthetic``, for `load_input`."""
+    """Decorate a command with the options ``-f`` and ``--synthetic``, for `load_input`.
+
+    Parameters
+    ----------
+    command : callable
+        The command.
+
+    Returns
+    -------
+    callable
+        The command with the options.
+    """
     files = click.option(
         "-f",
         "--file",
@@ -31,7 +42,22 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def load_input(files: tuple[str, ...], synthetic: str | None, seed: int) -> Cluster:
-    """Load the cluster of ``-f`` or ``--synthetic``, of which exactly one is required."""
+    """Load the cluster of ``-f`` or ``--synthetic``, of which exactly one is required.
+
+    Parameters
+    ----------
+    files : tuple of str
+        Paths of ``-f``.
+    synthetic : str or None
+        Sizes of a synthetic cluster, ``nodes=5000,pods=100``.
+    seed : int
+        Seed of the synthetic cluster.
+
+    Returns
+    -------
+    Cluster
+        The cluster.
+    """
     if bool(files) == bool(synthetic):
         raise click.UsageError("give either -f or --synthetic")
     if synthetic is None:
@@ -53,7 +79,18 @@ gates_option = click.option(
 
 
 def scheduler_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options ``--config`` and ``--feature-gates``."""
+    """Decorate a command with the options ``--config`` and ``--feature-gates``.
+
+    Parameters
+    ----------
+    command : callable
+        The command.
+
+    Returns
+    -------
+    callable
+        The command with the options.
+    """
     config = click.option(
         "--config",
         metavar="FILE|-",
@@ -63,7 +100,18 @@ def scheduler_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def feature_gates(text: str) -> dict[str, bool]:
-    """Parse ``A=true,B=false``; unknown gates are an error."""
+    """Parse ``A=true,B=false``; an unknown gate is an error.
+
+    Parameters
+    ----------
+    text : str
+        Value of the option.
+
+    Returns
+    -------
+    dict of str to bool
+        Value by gate.
+    """
     from moorage.framework.configuration import feature_gates as all_gates
 
     changes: dict[str, bool] = {}

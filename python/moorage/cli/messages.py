@@ -1,4 +1,4 @@
-"""What goes to stderr: messages of one line, and a progress bar if that is a terminal."""
+"""Messages of one line and a progress bar on stderr."""
 
 from __future__ import annotations
 
@@ -10,15 +10,31 @@ from moorage.errors import printable
 
 
 def print_message(kind: str, message: str) -> None:
-    """Print an error or a warning on stderr, in one line."""
+    """Print an error or a warning on stderr in one line.
+
+    Parameters
+    ----------
+    kind : str
+        ``error`` or ``warning``.
+    message : str
+        The message.
+    """
     print(f"{kind}:", printable(" ".join(message.split())), file=sys.stderr)
 
 
 @contextmanager
 def stages(*names: str) -> Iterator[Callable[[], None]]:
-    """Show the current stage; yields a function that begins the next stage.
+    """Show a progress bar with the current stage inside the context, on a terminal only.
 
-    The bar goes when the last stage ends. Nothing is shown, and nothing loaded, without a terminal.
+    Parameters
+    ----------
+    *names : str
+        Names of the stages.
+
+    Yields
+    ------
+    callable
+        Starts the next stage.
     """
     if not sys.stderr.isatty():
         yield lambda: None

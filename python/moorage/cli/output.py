@@ -1,4 +1,4 @@
-"""Output of the commands on stdout: tables, JSON, YAML or names. Equal input gives equal bytes."""
+"""Output of the commands on stdout: tables, JSON, YAML or names; equal input gives equal bytes."""
 
 from __future__ import annotations
 
@@ -26,11 +26,14 @@ if TYPE_CHECKING:
     from moorage.sim.summary import Summary, Use
 
 RICH_ROWS = 1000
-"""Longer tables are plain even on a terminal: rich lays out every cell."""
+"""Maximum rows of a formatted table on a terminal; longer ones are plain, since rich lays out each cell."""
 
 
 class PodRow(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The outcome of one pod; `node` is empty unless it was placed, `victims` were evicted for it."""
+    """The outcome of one pod.
+
+    `node` is empty unless the pod was placed; `victims` were evicted for it.
+    """
 
     namespace: str
     pod: str
@@ -43,8 +46,23 @@ class PodRow(msgspec.Struct, frozen=True, omit_defaults=True):
 def shown_pods(
     cluster: Cluster, result: ScheduleResult, namespace: str | None, selector: LabelSelectorMatcher
 ) -> list[Pod]:
-    """The pods that are listed: pending or evicted ones, filtered by namespace and labels, in reading
-    order."""
+    """Return the pods to list in reading order: pending or evicted ones that match the filters.
+
+    Parameters
+    ----------
+    cluster : Cluster
+        The objects of the cluster.
+    result : ScheduleResult
+        Result of the run.
+    namespace : str or None
+        Namespace of the pods; None for all.
+    selector : LabelSelectorMatcher
+        Selects pods by labels.
+
+    Returns
+    -------
+    list of Pod
+    """
     return [
         pod
         for pod in cluster.pods
@@ -55,7 +73,19 @@ def shown_pods(
 
 
 def pod_rows(pods: Iterable[Pod], result: ScheduleResult) -> list[PodRow]:
-    """The outcomes of pods."""
+    """Return the outcomes of pods.
+
+    Parameters
+    ----------
+    pods : iterable of Pod
+        The pods.
+    result : ScheduleResult
+        Result of the run.
+
+    Returns
+    -------
+    list of PodRow
+    """
     victims: dict[str, list[str]] = {}
     for key, eviction in result.evicted.items():
         victims.setdefault(eviction.by, []).append(key)
@@ -82,17 +112,21 @@ def write(
     summary: Summary,
     multi: Optimistic | None = None,
 ) -> None:
-    """Print the outcomes of pods, unless `pods` is None, and the summary.
+    """Print the outcomes of pods and the summary.
 
     Parameters
     ----------
     form : {"table", "wide", "json", "yaml", "name"}
-        ``name`` is one ``pod/NAME`` per placed pod, as kubectl prints created objects, without the summary.
+        Format of the output; ``name`` prints ``pod/NAME`` of each placed pod, as kubectl prints created
+        objects, without the summary.
     pods : list of Pod or None
-        Pods to list.
+        Pods to list; None lists none.
     cluster : Cluster
+        The objects of the cluster.
     result : ScheduleResult
+        Result of the run.
     summary : Summary
+        Summary of the run.
     multi : Optimistic, optional
         Counters of several schedulers.
     """
@@ -110,7 +144,15 @@ def write(
 
 
 def write_value(form: str, value: Any) -> None:
-    """Print a value as ``json`` or ``yaml``."""
+    """Print a value as JSON or YAML.
+
+    Parameters
+    ----------
+    form : str
+        ``json`` or ``yaml``.
+    value : object
+        A JSON value.
+    """
     if form == "json":
         print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
     else:
@@ -119,7 +161,7 @@ def write_value(form: str, value: Any) -> None:
 
 @contextmanager
 def ignore_broken_pipe() -> Iterator[None]:
-    """Print inside of the context; a closed pipe is no error."""
+    """Ignore a closed pipe on stdout inside the context."""
     try:
         yield
         sys.stdout.flush()
@@ -128,7 +170,7 @@ def ignore_broken_pipe() -> Iterator[None]:
 
 
 def discard_output() -> None:
-    """Discard the buffer of stdout, which cannot be written."""
+    """Discard the buffer of stdout after a write error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -208,7 +250,17 @@ def _multi_tables(multi: Optimistic | None) -> Iterator[Table]:
 
 
 def throughput(multi: Optimistic) -> str:
-    """Throughput of several schedulers, in one line."""
+    """Format the throughput of several schedulers in one line.
+
+    Parameters
+    ----------
+    multi : Optimistic
+        Counters of several schedulers.
+
+    Returns
+    -------
+    str
+    """
     return (
         f"{multi.bound} pods bound at {multi.pods_per_second:,.0f} pods/s: "
         f"deciding {multi.deciding:.3f} s, binding {multi.binding:.3f} s, "
@@ -217,7 +269,19 @@ def throughput(multi: Optimistic) -> str:
 
 
 def amount(resource: str, value: int) -> str:
-    """Format cores for cpu, GiB for bytes, plain numbers otherwise."""
+    """Format a quantity: cores for cpu, GiB for bytes, plain numbers otherwise.
+
+    Parameters
+    ----------
+    resource : str
+        Name of the resource.
+    value : int
+        Quantity; cpu in millicores.
+
+    Returns
+    -------
+    str
+    """
     match unit(resource):
         case "millicores":
             return f"{value / 1000:.1f}"
@@ -227,7 +291,15 @@ def amount(resource: str, value: int) -> str:
 
 
 def print_table(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
-    """Print a table, with lines on a terminal."""
+    """Print a table, with lines on a terminal.
+
+    Parameters
+    ----------
+    headings : sequence of str
+        Headings of the columns.
+    cells : sequence of sequence of str
+        Cells by row.
+    """
     headings, cells = [*map(printable, headings)], [[*map(printable, row)] for row in cells]
     if sys.stdout.isatty() and len(cells) <= RICH_ROWS:
         _rich_table(headings, cells)

@@ -1,4 +1,4 @@
-"""``moorage perf``: upstream's scheduler_perf workloads, run against the engine."""
+"""``moorage perf``: runs upstream's scheduler_perf workloads against the engine."""
 
 from __future__ import annotations
 

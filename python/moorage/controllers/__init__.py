@@ -1,1 +1,1 @@
-"""What the controllers of a cluster do, simulated."""
+"""Simulations of the cluster's controllers."""

@@ -12,7 +12,7 @@ from moorage.objects import Object, Pod, UnitKey, group_of
 
 WAITS = "waiting for minCount pods from a gang to be scheduled"
 TIMEOUT = 5 * 60.0
-"""Seconds that a pod of a group waits on Permit."""
+"""Seconds that a pod of a group waits at Permit."""
 
 
 class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.EnqueueExtensions):

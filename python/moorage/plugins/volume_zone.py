@@ -38,7 +38,7 @@ NO_MODE = 'VolumeBindingMode not set for StorageClass "{}"'
 NO_VOLUME_NAME = "PersistentVolume had no name"
 BETA_TO_GA = dict(zip(TOPOLOGY_LABELS[:2], TOPOLOGY_LABELS[2:], strict=True))
 Topology = tuple[str, frozenset[str]]
-"""A label of a volume, and its values."""
+"""A topology label of a volume and its values."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""Simulation of several schedulers on one cluster with optimistic concurrency: throughput and conflicts.
+"""Simulates several schedulers on one cluster with optimistic concurrency: throughput and conflicts.
 
 The simulation runs in rounds, so that equal input gives equal results. In each round all schedulers choose
-nodes for their next pods in parallel, the binder checks their placements in turn, one of each scheduler, and
+nodes for their next pods in parallel, the binder checks their placements, one of each scheduler in turn, and
 all schedulers are updated. A pod whose placement is rejected is the first of its scheduler in the next round.
 """
 
@@ -41,7 +41,7 @@ class SchedulerStats:
     placements, bound : int
         Number of proposed placements, and of those that the binder bound.
     conflicts : Counter of str
-        Reason to the number of placements that the binder rejected for it.
+        Number of placements that the binder rejected, by reason.
     """
 
     pods: int = 0
@@ -51,7 +51,7 @@ class SchedulerStats:
 
     @property
     def retries(self) -> int:
-        """Number of placements of pods that had been rejected before; all rejected pods are tried again."""
+        """Number of placements of pods that had been rejected before; every rejected pod is retried."""
         return self.conflicts.total()
 
 
@@ -63,16 +63,18 @@ class Optimistic:
     ----------
     result : ScheduleResult
         The result. Pods that no scheduler could place are tried at the end by a single scheduler, which
-        diagnoses those that fit nowhere.
+        diagnoses those that fit no node.
     scheduler : Scheduler
         The single scheduler, with the final state of the cluster.
     schedulers : list of SchedulerStats
+        Counters by scheduler.
     rounds : int
+        Number of rounds.
     alone : int
-        Pods that the single scheduler placed.
+        Number of pods that the single scheduler placed.
     deciding, binding, updating, ending : float
-        Seconds of the schedulers' decisions, of the binder, of updating the schedulers, and of the last
-        scheduler.
+        Seconds spent in decisions of the schedulers, in the binder, in updates of the schedulers, and in the
+        single scheduler at the end.
     """
 
     result: ScheduleResult
@@ -87,7 +89,7 @@ class Optimistic:
 
     @property
     def bound(self) -> int:
-        """Pods that the binder bound."""
+        """Number of pods that the binder bound."""
         return sum(one.bound for one in self.schedulers)
 
     @property
@@ -97,7 +99,7 @@ class Optimistic:
 
     @property
     def pods_per_second(self) -> float:
-        """Throughput of bound pods, without the last scheduler."""
+        """Throughput of bound pods per second, without the single scheduler at the end."""
         seconds = self.deciding + self.binding + self.updating
         return self.bound / seconds if seconds else 0.0
 
@@ -122,20 +124,21 @@ def simulate_optimistically(
     partition : {"none", "zone", "hash"}
         How nodes are partitioned; see `moorage.multi.partition`.
     chunk : int
-        Pods of each scheduler per round.
+        Number of pods of each scheduler per round.
     processes : bool
-        Run each scheduler in a process instead of a thread.
+        Whether each scheduler runs in a process instead of a thread.
     settings : mapping, optional
-        Keyword arguments of each `Scheduler`; the seed is increased by the number of the scheduler.
+        Keyword arguments of each `Scheduler`; the index of the scheduler is added to the seed.
 
     Returns
     -------
     Optimistic
+        Result and counters.
 
     Raises
     ------
     ValueError
-        Fewer than one scheduler, or chunks of less than one pod.
+        There is less than one scheduler, or less than one pod per round.
     """
     if schedulers < 1 or chunk < 1:
         raise ValueError(f"{schedulers} schedulers, chunk {chunk}: at least 1")
@@ -180,7 +183,7 @@ class Rounds:
         self._assign_units()
 
     def _assign_units(self) -> None:
-        """Assign units, in the order of the queue, to the scheduler with the fewest pods."""
+        """Assign units, in queue order, to the scheduler with the fewest pods."""
         units: dict[object, Unit] = {}
         for at in range(len(self.pods)):
             units.setdefault(self._unit_of(at), []).append(at)
@@ -229,8 +232,10 @@ class Rounds:
     def _placements_in_turn(
         self, taken: Sequence[list[Unit]], proposals: Sequence[multi.ProposedPlacements]
     ) -> list[multi.Placement]:
-        """The proposed placements, one unit of each scheduler in turn. Pods without a node are retried when
-        others have been placed."""
+        """The proposed placements, one unit of each scheduler in turn.
+
+        Pods without a node are retried when others have been placed.
+        """
         proposed: list[list[list[multi.Placement]]] = []
         for number, (units, proposal) in enumerate(zip(taken, proposals, strict=True)):
             node_of = dict(zip(proposal.pods.tolist(), proposal.nodes.tolist(), strict=True))
@@ -291,8 +296,11 @@ class Rounds:
         ]
 
     def _requeue(self, rejected: Sequence[list[int]], has_bound: bool) -> None:
-        """Return rejected pods to their schedulers, unit by unit, as the next ones. If no pod was bound in
-        the round they are retried later, since the schedulers would propose the same again."""
+        """Return rejected pods to their schedulers, unit by unit, as the next ones.
+
+        If no pod was bound in the round they are retried later, because the schedulers would propose the same
+        placements again.
+        """
         for number, pods in enumerate(rejected):
             units = [list(unit) for _, unit in groupby(pods, key=self._unit_of)]
             if has_bound:
@@ -301,7 +309,7 @@ class Rounds:
                 self._unplaced[number] += units
 
     def finish(self) -> None:
-        """Try the remaining pods with a single scheduler."""
+        """Schedule the remaining pods with a single scheduler."""
         result, scheduler, began = self.out.result, self.out.scheduler, time.perf_counter()
         scheduler.sync()
         alone = scheduler.run()

@@ -15,13 +15,13 @@ from moorage.scheduler import Scheduler, ScheduleResult
 ZONE = "topology.kubernetes.io/zone"
 NO_ZONE = "(no zone)"
 
-# Shown first, in this order; the others follow by name.
+# Resources shown first, in this order; the others follow by name.
 FIRST = ("cpu", "memory", "pods", "ephemeral-storage")
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Requested and allocatable amount of a resource: cpu in millicores, others in their own unit."""
+    """Requested and allocatable quantity of a resource: cpu in millicores, others in their own units."""
 
     resource: str
     requested: int
@@ -29,6 +29,7 @@ class Use:
 
     @property
     def percent(self) -> float:
+        """Requested part of the allocatable quantity in percent."""
         return 100.0 * self.requested / self.allocatable if self.allocatable else 0.0
 
 
@@ -48,16 +49,16 @@ class Summary:
     Attributes
     ----------
     nodes, running, placed, unschedulable, evicted : int
-        Numbers of nodes, of pods that were on a node before, of pods that this run placed, of pods that fit
-        nowhere, and of evicted pods, whether they were on the node before or placed by this run.
+        Number of nodes, of pods that had a node before, of pods that this run placed, of pods that fit no
+        node, and of evicted pods.
     reasons : dict of str to int
-        For each reason the number of unschedulable pods that some node refused for it.
+        By reason, the number of unschedulable pods that some node rejected for it.
     skipped : dict of str to int
-        Why pods were not scheduled, and how many; a finished pod has succeeded or failed.
+        By reason, the number of pods that were not scheduled; a finished pod has succeeded or failed.
     use : tuple of Use
-        Per resource, the whole cluster.
+        Use of each resource in the whole cluster.
     zones : tuple of Zone
-        The same per value of the label ``topology.kubernetes.io/zone``, by name.
+        Use by value of the label ``topology.kubernetes.io/zone``, sorted by name.
     """
 
     nodes: int
@@ -77,9 +78,11 @@ def summarize(cluster: Cluster, scheduler: Scheduler, result: ScheduleResult) ->
     Parameters
     ----------
     cluster : Cluster
-        As given to the scheduler.
+        The cluster passed to the scheduler.
     scheduler : Scheduler
+        The scheduler after the run.
     result : ScheduleResult
+        Result of the run.
 
     Returns
     -------
@@ -114,10 +117,12 @@ def by_count(counts: Mapping[str, int]) -> dict[str, int]:
     Parameters
     ----------
     counts : mapping of str to int
+        Counts by name.
 
     Returns
     -------
     dict of str to int
+        The sorted counts.
     """
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 

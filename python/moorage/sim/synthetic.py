@@ -1,4 +1,4 @@
-"""Synthetic clusters, reproducible by their arguments."""
+"""Synthetic clusters, determined by their arguments."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from moorage.objects import Cluster, Container, Node, ObjectMeta, Pod, PodSpec, 
 from moorage.objects.model.node import NodeStatus
 from moorage.objects.model.pod import ResourceRequirements
 
-# Cores of a node and how many in a hundred have them; memory per core comes in three ratios, equally often.
+# Cores of a node and percentage of such nodes; three ratios of memory per core are equally frequent.
 CORES = {4: 30, 8: 30, 16: 20, 32: 15, 64: 5}
 GIB_PER_CORE = (2, 4, 8)
 
-# Application: cpu, memory, and how many pods in a hundred are of it.
+# Application: cpu, memory, and percentage of its pods.
 TEMPLATES = {
     "web": ("250m", "512Mi", 34),
     "api": ("500m", "1Gi", 25),
@@ -25,7 +25,7 @@ TEMPLATES = {
 }
 
 MOST_NODES, MOST_PODS = 1_000_000, 10_000_000
-"""Larger numbers are refused: there is no memory for them."""
+"""Larger numbers are refused, because they exceed the memory."""
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -35,11 +35,11 @@ def synthetic(nodes: int = 5000, zones: int = 3, pods: int = 0, seed: int = 0) -
     Parameters
     ----------
     nodes : int
-        Number of nodes: 4 to 64 cores with 2, 4 or 8 GiB per core, room for 110 pods each.
+        Number of nodes: 4 to 64 cores with 2, 4 or 8 GiB per core, and room for 110 pods each.
     zones : int
-        Number of zones; the nodes go round them.
+        Number of zones, to which nodes are assigned in turn.
     pods : int
-        Number of pending pods, created one second apart.
+        Number of pending pods, with creation times one second apart.
     seed : int
         Seed of the random sizes; equal arguments give equal clusters.
 
@@ -50,7 +50,7 @@ def synthetic(nodes: int = 5000, zones: int = 3, pods: int = 0, seed: int = 0) -
     Raises
     ------
     InputError
-        For a number that is too small, more than a million nodes or zones, more than ten million pods.
+        A number is too small, or there are more than a million nodes or zones or more than ten million pods.
     """
     bounds = (("nodes", nodes, 0, MOST_NODES), ("zones", zones, 1, MOST_NODES), ("pods", pods, 0, MOST_PODS))
     for name, value, least, most in bounds:

@@ -1,4 +1,4 @@
-"""Volumes: what the scheduler decides and assumes of them."""
+"""Volumes: binding of claims, assumed states, and volumes in use on nodes."""
 
 from .binding.assume_cache import AssumeCache as AssumeCache
 from .binding.assume_cache import ObjectNameError as ObjectNameError

@@ -1,5 +1,7 @@
-"""PersistentVolumeController: binds claims to volumes, provisions volumes, and reclaims those whose claim is
-gone (controller/volume/persistentvolume/pv_controller_base.go and pv_controller.go)."""
+"""PersistentVolumeController: binds claims to volumes, provisions volumes, and reclaims released ones.
+
+Source: controller/volume/persistentvolume/pv_controller_base.go and pv_controller.go.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,7 @@ class ControllerParameters:
     Attributes
     ----------
     kube_client : ObjectClient
-        The API to which claims and volumes are written.
+        Client to which claims and volumes are written.
     sync_period : float
         Seconds between two resyncs of all claims and volumes; 0 disables resyncs.
     volume_plugins : sequence of VolumePlugin
@@ -102,17 +104,17 @@ class ControllerParameters:
 class PersistentVolumeController(VolumeHost):
     """Synchronizes claims and volumes.
 
-    Driven either by `run`, until it is stopped, or by `run_once` and `settle`: then nothing happens between
-    two calls, and `next_due` is the time at which the next call has work.
+    The controller is driven either by `run`, until it is stopped, or by `run_once` and `settle`. In the
+    second case nothing happens between two calls, and `next_due` is the time at which the next call has work.
 
     Parameters
     ----------
     parameters : ControllerParameters
         Client, informers, plugins and settings.
     clock : callable
-        Seconds; for resyncs and for the pauses after failed operations.
+        Returns the time in seconds, for resyncs and for the backoff after failed operations.
     migrated_plugins : mapping, optional
-        Name of each in-tree plugin that a CSI driver replaces, to the driver's name.
+        By name of an in-tree plugin that a CSI driver replaces, the name of the driver.
 
     Raises
     ------
@@ -124,7 +126,7 @@ class PersistentVolumeController(VolumeHost):
     node_lister : Lister
         Lister of the node informer.
     node_lister_synced : callable
-        Whether the node informer has synced.
+        Returns whether the node informer has synced.
     counts : VolumeCounts
         Numbers of claims and volumes; `VolumeCounts.register` exports all metrics of the controller.
     """
@@ -151,7 +153,7 @@ class PersistentVolumeController(VolumeHost):
             parameters.pod_informer,
             parameters.node_informer,
         )
-        with suppress(ValueError):  # another controller has added it
+        with suppress(ValueError):  # another controller has added the index
             parameters.pod_informer.indexer.add_index(PODS_BY_CLAIM, _claims_of)
         self.node_lister: Lister[Node] = parameters.node_informer.lister
         self.node_lister_synced: Callable[[], bool] = parameters.node_informer.has_synced
@@ -173,7 +175,7 @@ class PersistentVolumeController(VolumeHost):
         Returns
         -------
         int
-            Number of objects synchronized and operations continued; 0 where nothing was due, or the informers
+            Number of objects synchronized and operations continued; 0 if nothing was due, or the informers
             have not synced.
         """
         if self._next_resync is None and not self._begin():
@@ -200,12 +202,12 @@ class PersistentVolumeController(VolumeHost):
         return rounds
 
     def next_due(self) -> float | None:
-        """The next time at which `run_once` has work.
+        """Return the next time at which `run_once` has work.
 
         Returns
         -------
         float or None
-            Seconds on the clock; None if no work is scheduled.
+            Time in seconds on the clock; None if no work is scheduled.
         """
         if self._volume_queue or self._claim_queue or self._next_resync is None:
             return self._clock()
@@ -214,19 +216,19 @@ class PersistentVolumeController(VolumeHost):
         return min((time for time in times if time is not None), default=None)
 
     def save(self) -> object:
-        """The state of the controller, for `undo`.
+        """Return the state of the controller, for `undo`.
 
         Requires an ObjectStore as client, no running threads, and informers without another user.
         """
         return self._next_resync, [(part, part.save()) for part in self._parts()]
 
     def undo(self, saved: object) -> None:
-        """Restore the state of `save`. The store must have been restored to that point before.
+        """Restore the state of `save`; the store must have been restored to that point before.
 
         Parameters
         ----------
         saved : object
-            As returned by `save`.
+            Result of `save`.
         """
         self._next_resync, parts = cast(Any, saved)
         for part, state in parts:
@@ -238,7 +240,7 @@ class PersistentVolumeController(VolumeHost):
         return (*self._informers, *queues, *caches, work.operations, work.times, self.get_event_recorder())
 
     def run(self, stop: Event) -> None:
-        """Process events, resyncs and operations until `stop` is set, every `SYNC_POLL` seconds.
+        """Process events, resyncs and operations every `SYNC_POLL` seconds until `stop` is set.
 
         The caller runs the informers in other threads. Operations run in threads of their own, so that a
         plugin that blocks delays no other object.
@@ -282,7 +284,7 @@ class PersistentVolumeController(VolumeHost):
             self._claim_queue.add(claim_key(volume.spec.claim_ref))
 
     def _claim_deleted(self, key: str) -> None:
-        """Queue the volume of a deleted claim, which is to be released."""
+        """Queue the volume of a deleted claim, for its release."""
         claim = self._writer.claims.remove(key)
         self._volume_operations.times.forget(key)
         if claim is not None and claim.spec.volume_name:
@@ -296,7 +298,7 @@ class PersistentVolumeController(VolumeHost):
         Parameters
         ----------
         claim : PersistentVolumeClaim
-            As in the controller's cache.
+            State of the claim in the controller's cache.
 
         Raises
         ------
@@ -337,10 +339,10 @@ class PersistentVolumeController(VolumeHost):
             self._writer.update_claim_status(claim, "Pending")
 
     def _best_match(self, claim: PersistentVolumeClaim, delay_binding: bool) -> PersistentVolume | None:
-        """The volume that a claim is to be bound to (index.go, findByClaim).
+        """The volume to which a claim is to be bound (index.go, findByClaim).
 
-        Volumes that offer fewer access modes beyond those requested go before smaller ones; of equals, the
-        first by name (upstream's order is that of a random map).
+        Volumes with fewer access modes beyond the requested ones come before smaller volumes; of equal ones
+        the first by name is chosen (upstream's order is that of a Go map).
         """
         requested, volumes = set(claim.spec.access_modes), self._writer.volumes
         indexed = [(value.split(",") if value else [], value) for value in volumes.index_values()]
@@ -353,8 +355,11 @@ class PersistentVolumeController(VolumeHost):
         return None
 
     def _default_class(self, claim: PersistentVolumeClaim) -> StorageClass | None:
-        """The default storage class for a claim without a class: the newest, of equals the first by name.
-        None if the claim has a class ("" counts as one), or there is no default."""
+        """The default storage class for a claim without a class; None if there is none.
+
+        Of several default classes the newest is chosen, of equally old ones the first by name. A claim with
+        the class "" has a class.
+        """
         if claim.spec.storage_class_name is not None or BETA_STORAGE_CLASS in claim.metadata.annotations:
             return None
         defaults = [
@@ -395,7 +400,7 @@ class PersistentVolumeController(VolumeHost):
             self._writer.bind(volume, claim)
         elif BOUND_BY_CONTROLLER not in claim.metadata.annotations:
             self._writer.update_claim_status(claim, "Pending")
-        else:  # the controller never writes that
+        else:  # the controller never writes such a claim
             raise VolumeError(
                 f'Invalid binding of claim "{claim.key}" to volume "{volume.name}": '
                 f'volume already claimed by "{claim_key(volume.spec.claim_ref)}"'
@@ -418,13 +423,14 @@ class PersistentVolumeController(VolumeHost):
     # ---- volumes ----
 
     def sync_volume(self, volume: PersistentVolume) -> None:
-        """Synchronize a volume as far as possible without waiting: set its phase, and reclaim it if its claim
-        was deleted (syncVolume).
+        """Synchronize a volume as far as possible without waiting (syncVolume).
+
+        The phase of the volume is set, and the volume is reclaimed if its claim was deleted.
 
         Parameters
         ----------
         volume : PersistentVolume
-            As in the controller's cache.
+            State of the volume in the controller's cache.
 
         Raises
         ------
@@ -446,16 +452,15 @@ class PersistentVolumeController(VolumeHost):
         elif claim.spec.volume_name == volume.name:
             self._writer.update_volume_phase(volume, "Bound")
         elif policy == "Delete" and PROVISIONED_BY in volume.metadata.annotations:
-            self._release(volume)  # it was made for a claim that got another one
+            self._release(volume)  # provisioned for a claim that was bound to another volume
         else:
             self._writer.unbind(volume)
 
     def _claim_of(self, volume: PersistentVolume, reference: ObjectReference) -> PersistentVolumeClaim | None:
-        """The claim that a volume is bound to; None if it was deleted, even if there is a new claim of that
-        name.
+        """The claim to which a volume is bound; None if it was deleted, even if a claim of that name exists.
 
-        The cache may have a volume that the scheduler bound before it has the claim, so the informer and the
-        API server are asked before the volume is released.
+        The cache may contain a volume that the scheduler bound before it contains the claim, so that the
+        informer and the API server are queried before the volume is released.
         """
         claim = self._writer.claims.find(claim_key(reference))
         is_ours = BOUND_BY_CONTROLLER in volume.metadata.annotations
@@ -470,7 +475,7 @@ class PersistentVolumeController(VolumeHost):
         return claim if claim is not None and claim.metadata.uid == reference.uid else None
 
     def _release(self, volume: PersistentVolume) -> None:
-        """Release a volume and reclaim it. A failed volume retains its phase."""
+        """Release a volume and reclaim it; a failed volume keeps its phase."""
         if volume.status.phase not in _RECLAIMED:
             volume = self._writer.update_volume_phase(volume, "Released")
         self._volume_operations.reclaim_volume(volume)
@@ -480,7 +485,7 @@ class PersistentVolumeController(VolumeHost):
         if have_equal_modes(volume, claim):
             self._claim_queue.add(claim.key)
             return
-        # No claim would ever find it.
+        # No claim would ever match this volume.
         reason = "due to incompatible volumeMode."
         message = f'Cannot bind PersistentVolume to requested PersistentVolumeClaim "{claim.name}" {reason}'
         self._writer.warning(volume, "VolumeMismatch", message)
@@ -511,6 +516,7 @@ class WorkQueue:
         Parameters
         ----------
         key : str
+            Key of an object.
         """
         with self._lock:
             self._keys[key] = None
@@ -524,7 +530,7 @@ class WorkQueue:
             return key
 
     def save(self) -> object:
-        """The queued keys in order, for `undo`."""
+        """Return the queued keys in order, for `undo`."""
         with self._lock:
             return self._keys.copy()
 
@@ -534,14 +540,14 @@ class WorkQueue:
         Parameters
         ----------
         saved : object
-            As returned by `save`.
+            Result of `save`.
         """
         with self._lock:
             self._keys = cast("dict[str, None]", saved).copy()
 
 
 class _SyncLoop(Generic[T]):
-    """Synchronizes the objects of one kind whose keys are in a queue, which it fills as an event handler."""
+    """Synchronizes the objects of one kind whose keys are in a queue, which its event handlers fill."""
 
     def __init__(
         self,
@@ -567,8 +573,10 @@ class _SyncLoop(Generic[T]):
         self.queue.add(obj.key)
 
     def sync_next(self) -> bool:
-        """Synchronize the object of the first key in the queue, and log an error: the next event or resync
-        tries again. False if the queue is empty."""
+        """Synchronize the object of the first key in the queue; False if the queue is empty.
+
+        An error is logged; the next event or resync tries again.
+        """
         key = self.queue.take()
         if key is None:
             return False
@@ -582,7 +590,7 @@ class _SyncLoop(Generic[T]):
             return True  # the controller has written a newer version
         try:
             self._sync(obj)
-        except ConflictError as error:  # another writer was faster, and the informer will report its write
+        except ConflictError as error:  # another writer was faster; the informer will report its write
             logger.debug('could not sync %s "%s": %s', self.cache.description, key, error)
         except MoorageError as error:
             logger.error('could not sync %s "%s": %s', self.cache.description, key, error)
@@ -595,8 +603,11 @@ def _claims_of(pod: Pod) -> Iterator[str]:
 
 
 def _with_migration(obj: T, key: str, migrated: Mapping[str, str]) -> T:
-    """Set the migration annotation of an object: the CSI driver that replaces the provisioner named in the
-    annotation `key`. Without such a driver the annotation is removed."""
+    """Return an object with its migration annotation.
+
+    The annotation names the CSI driver that replaces the provisioner in the annotation `key`; it is removed
+    if there is no such driver.
+    """
     annotations = obj.metadata.annotations
     if key not in annotations:
         return obj
@@ -616,7 +627,7 @@ def _created(obj: Object) -> float:
 
 
 def _mismatch(volume: PersistentVolume, claim: PersistentVolumeClaim) -> str:
-    """The reason why a claim cannot be bound to the volume that it names, or "" (checkVolumeSatisfyClaim)."""
+    """Why a claim cannot be bound to the volume that it names, or "" (checkVolumeSatisfyClaim)."""
     if volume.metadata.deletion_timestamp is not None:
         return f'the volume is marked for deletion "{volume.name}"'
     if storage_capacity(volume) < requested_storage(claim):

@@ -1,5 +1,7 @@
-"""Metrics of the controller: numbers of claims and volumes, durations of operations
-(controller/volume/persistentvolume/metrics)."""
+"""Metrics of the controller: numbers of claims and volumes, durations of operations.
+
+Source: controller/volume/persistentvolume/metrics.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ class OperationTimes:
     Parameters
     ----------
     clock : callable
-        Seconds.
+        Returns the time in seconds.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -36,7 +38,7 @@ class OperationTimes:
         Parameters
         ----------
         key : str
-            The claim's or volume's.
+            Key of the claim or name of the volume.
         plugin : str
             Name of the plugin or driver; "" if unknown.
         operation : str
@@ -45,12 +47,12 @@ class OperationTimes:
         self._begun.setdefault(key, (self._clock(), (plugin or NO_PLUGIN, operation)))
 
     def end(self, key: str) -> None:
-        """Observe the duration of the object's operation.
+        """Observe the duration of an object's operation.
 
         Parameters
         ----------
         key : str
-            As for `begin`; unknown keys are ignored.
+            Key of the claim or name of the volume; unknown keys are ignored.
         """
         start = self._begun.pop(key, None)
         if start is not None:
@@ -58,37 +60,37 @@ class OperationTimes:
             metrics.VOLUME_OPERATION_SECONDS.observe(self._clock() - since, *labels)
 
     def forget(self, key: str) -> None:
-        """Drop the object's operation.
+        """Drop the operation of an object.
 
         Parameters
         ----------
         key : str
-            As for `begin`; unknown keys are ignored.
+            Key of the claim or name of the volume; unknown keys are ignored.
         """
         self._begun.pop(key, None)
 
     def save(self) -> object:
-        """The operations in progress, for `undo`."""
+        """Return the operations in progress, for `undo`."""
         return self._begun.copy()
 
     def undo(self, saved: Any) -> None:
-        """Restore the operations of `save`. Counters and histograms are not reset.
+        """Restore the operations of `save`; counters and histograms are not reset.
 
         Parameters
         ----------
         saved : object
-            As returned by `save`.
+            Result of `save`.
         """
         self._begun = saved.copy()
 
     @contextmanager
     def counting_failures(self, key: str) -> Iterator[None]:
-        """Count an exception as a failure of the object's operation, and let it pass.
+        """Count an exception inside the context as a failure of the object's operation, and re-raise it.
 
         Parameters
         ----------
         key : str
-            As for `begin`.
+            Key of the claim or name of the volume.
         """
         try:
             yield
@@ -99,7 +101,7 @@ class OperationTimes:
 
 
 class VolumeCounts:
-    """Claims by namespace and volumes by class, bound or not; a collector of prometheus_client."""
+    """Numbers of claims by namespace and of volumes by class, bound or not; a prometheus_client collector."""
 
     def __init__(
         self, volumes: AssumeCache[PersistentVolume], claims: AssumeCache[PersistentVolumeClaim]
@@ -108,7 +110,7 @@ class VolumeCounts:
         self._claims = claims
 
     def counts(self) -> dict[str, Counter[str]]:
-        """Values of the gauges: name without subsystem to the count per label value."""
+        """Return the values of the gauges: by name without subsystem, the count by label value."""
         found: dict[str, Counter[str]] = {name: Counter() for name in _GAUGES}
         for volume in _all(self._volumes):
             found[f"{_state(volume)}_pv_count"][volume.spec.storage_class_name] += 1
@@ -118,7 +120,7 @@ class VolumeCounts:
         return found
 
     def collect(self) -> Iterator[Any]:
-        """The metric families, as a collector of prometheus_client."""
+        """Yield the metric families (prometheus_client's interface of collectors)."""
         for name, counts in self.counts().items():
             what, label = _GAUGES[name]
             help = f"Gauge measuring number of {what}"

@@ -1,4 +1,4 @@
-"""Volumes in memory, for simulations and tests."""
+"""A volume plugin in memory, for simulations and tests."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ class InMemoryProvisioner:
     Parameters
     ----------
     name : str
-        As in a class's ``provisioner``.
+        Provisioner name in storage classes.
     topology_keys : sequence of str
-        Node labels: a volume provisioned for a node is accessible from the nodes with equal values of them;
-        empty is every node. Without a node, it is accessible by the class's ``allowedTopologies``.
+        Node labels. A volume provisioned for a node is accessible from the nodes with equal values of these
+        labels, or from every node if there are none. A volume provisioned without a node is accessible by the
+        class's ``allowedTopologies``.
     capacity : int, optional
         Bytes that can be provisioned in total; no limit by default.
     mount_options : bool
@@ -37,8 +38,8 @@ class InMemoryProvisioner:
 
     Attributes
     ----------
-    volumes : dict
-        Name of each storage asset, to its bytes.
+    volumes : dict of str to int
+        Size in bytes by name of the storage asset.
     """
 
     def __init__(
@@ -56,11 +57,12 @@ class InMemoryProvisioner:
         self._mount_options = mount_options
 
     def init(self, host: VolumeHost) -> None:
-        """Nothing to prepare.
+        """Prepare the plugin; it needs no preparation.
 
         Parameters
         ----------
         host : VolumeHost
+            The host of the plugin.
         """
 
     def can_support(self, volume: PersistentVolume) -> bool:
@@ -69,6 +71,7 @@ class InMemoryProvisioner:
         Parameters
         ----------
         volume : PersistentVolume
+            The volume.
 
         Returns
         -------
@@ -83,11 +86,12 @@ class InMemoryProvisioner:
         return self._mount_options
 
     def new_provisioner(self, options: VolumeOptions) -> InMemoryVolume:
-        """A provisioner of one volume.
+        """Return a provisioner of one volume.
 
         Parameters
         ----------
         options : VolumeOptions
+            The volume to provision.
 
         Returns
         -------
@@ -96,11 +100,12 @@ class InMemoryProvisioner:
         return InMemoryVolume(self, options.pv_name, options)
 
     def new_deleter(self, volume: PersistentVolume) -> InMemoryVolume:
-        """A deleter of one volume.
+        """Return a deleter of one volume.
 
         Parameters
         ----------
         volume : PersistentVolume
+            The volume.
 
         Returns
         -------
@@ -109,13 +114,16 @@ class InMemoryProvisioner:
         return InMemoryVolume(self, volume.name, None)
 
     def recycle(self, name: str, volume: PersistentVolume, recorder: RecycleEventRecorder) -> None:
-        """Nothing to scrub.
+        """Scrub a volume; volumes in memory need no scrubbing.
 
         Parameters
         ----------
         name : str
+            Name of the volume.
         volume : PersistentVolume
+            The volume.
         recorder : RecycleEventRecorder
+            Receives type and message of events.
         """
 
     def make(
@@ -126,6 +134,7 @@ class InMemoryProvisioner:
         Parameters
         ----------
         options : VolumeOptions
+            The volume to provision.
         node : Node or None
             The selected node.
         allowed : sequence of TopologySelectorTerm
@@ -168,6 +177,7 @@ class InMemoryProvisioner:
         Parameters
         ----------
         name : str
+            Name of the storage asset.
         """
         self.volumes.pop(name, None)
 

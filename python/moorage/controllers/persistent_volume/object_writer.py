@@ -1,5 +1,7 @@
-"""The claims and volumes that the controller knows, and its writes
-(controller/volume/persistentvolume/pv_controller.go and index.go)."""
+"""The controller's writes of claims and volumes, and their latest states.
+
+Source: controller/volume/persistentvolume/pv_controller.go and index.go.
+"""
 
 from __future__ import annotations
 
@@ -21,23 +23,24 @@ T = TypeVar("T", bound=Object)
 
 
 class ObjectWriter:
-    """Writes claims and volumes, and has the latest state of each.
+    """Writes claims and volumes, and caches the latest state of each.
 
-    A write goes to the API server and then into the cache, so that the next sync reads it before the
-    informer reports it. A write that changes nothing is skipped. Every method returns the object as written,
-    and raises the client's error otherwise (`ConflictError` if another writer was faster); earlier writes
-    remain.
+    A write goes to the API server and then into the cache, so that the next sync reads it before the informer
+    reports it. A write without changes is skipped. Every method returns the object as written, or raises the
+    client's error (`ConflictError` if another writer was faster); earlier writes remain.
 
     Parameters
     ----------
     client : ObjectClient
+        Client of the object store or API server.
     recorder : EventRecorder
+        Receives the controller's events.
 
     Attributes
     ----------
     claims, volumes : AssumeCache
-        Claims by namespace, volumes by access modes (joined with commas); updated by the informers' events
-        and by accepted writes.
+        Claims by namespace, and volumes by access modes (joined with commas); updated by the informers'
+        events and by accepted writes.
     """
 
     def __init__(self, client: ObjectClient, recorder: EventRecorder) -> None:
@@ -52,9 +55,11 @@ class ObjectWriter:
         Parameters
         ----------
         regarding : Object
+            The object.
         reason : str
-            Upstream's (controller/volume/events).
+            Upstream's reason (controller/volume/events).
         note : str
+            Description.
         type : str
             ``Normal`` or ``Warning``.
         """
@@ -66,9 +71,11 @@ class ObjectWriter:
         Parameters
         ----------
         regarding : Object
+            The object.
         reason : str
-            Upstream's (controller/volume/events).
+            Upstream's reason (controller/volume/events).
         note : str
+            Description.
         """
         self.event(regarding, reason, note, "Warning")
 
@@ -80,11 +87,12 @@ class ObjectWriter:
         old, new : PersistentVolumeClaim or PersistentVolume
             States of one object.
         subresource : str
-            ``status``, or "".
+            ``status``; "" for metadata and spec.
 
         Returns
         -------
-        Object
+        PersistentVolumeClaim or PersistentVolume
+            The object as written.
         """
         if old == new:
             return old
@@ -98,12 +106,14 @@ class ObjectWriter:
     def bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
         """Bind a volume to a claim in four writes.
 
-        After a crash between two of them the next sync of either object completes the binding.
+        After a crash between two writes the next sync of either object completes the binding.
 
         Parameters
         ----------
         volume : PersistentVolume
+            The volume.
         claim : PersistentVolumeClaim
+            The claim.
         """
         volume = self.update(volume, get_bind_volume_to_claim(volume, claim)[0])
         volume = self.update_volume_phase(volume, "Bound")
@@ -111,11 +121,12 @@ class ObjectWriter:
         self.update_claim_status(claim, "Bound", volume)
 
     def unbind(self, volume: PersistentVolume) -> None:
-        """Remove the claim from a volume. If the user made the binding, only the claim's UID is removed.
+        """Remove the claim from a volume; from a binding made by the user only the claim's UID is removed.
 
         Parameters
         ----------
         volume : PersistentVolume
+            The volume.
         """
         reference, meta = volume.spec.claim_ref, volume.metadata
         annotations = dict(meta.annotations)
@@ -132,17 +143,21 @@ class ObjectWriter:
     def update_volume_phase(
         self, volume: PersistentVolume, phase: str, message: str = ""
     ) -> PersistentVolume:
-        """Set the phase of a volume. If it has that phase already, its message is unchanged.
+        """Set the phase of a volume; if it has that phase already, its message is unchanged.
 
         Parameters
         ----------
         volume : PersistentVolume
+            The volume.
         phase : str
+            The new phase.
         message : str
+            Message in the status.
 
         Returns
         -------
         PersistentVolume
+            The object as written.
         """
         if volume.status.phase == phase:
             return volume
@@ -155,10 +170,11 @@ class ObjectWriter:
         Parameters
         ----------
         volume : PersistentVolume
+            The volume.
         reason : str
-            Of the event.
+            Reason of the event.
         message : str
-            Of the event and of the volume's status.
+            Message of the event and of the volume's status.
         """
         if volume.status.phase != "Failed":
             self.warning(self.update_volume_phase(volume, "Failed", message), reason, message)
@@ -166,21 +182,24 @@ class ObjectWriter:
     def update_claim_status(
         self, claim: PersistentVolumeClaim, phase: str, volume: PersistentVolume | None = None
     ) -> PersistentVolumeClaim:
-        """Set the phase of a claim, with access modes of its volume, and its capacity if the phase changes
-        (the volume may have been resized since).
+        """Set the phase of a claim, with the access modes and the capacity of its volume.
 
-        Without a volume both are empty.
+        The capacity is set only if the phase changes, since the volume may have been resized. Without a
+        volume both are empty.
 
         Parameters
         ----------
         claim : PersistentVolumeClaim
+            The claim.
         phase : str
+            The new phase.
         volume : PersistentVolume, optional
             The volume to which the claim is bound.
 
         Returns
         -------
         PersistentVolumeClaim
+            The object as written.
 
         Raises
         ------
@@ -200,15 +219,16 @@ class ObjectWriter:
         Parameters
         ----------
         claim : PersistentVolumeClaim
+            The claim.
         reason, message : str
-            Of the event.
+            Reason and message of the event.
         """
         if claim.status.phase != "Lost":
             self.warning(self.update_claim_status(claim, "Lost"), reason, message)
 
 
 def claim_key(reference: ObjectReference) -> str:
-    """``namespace/name`` of the claim that a volume refers to.
+    """Return ``namespace/name`` of the claim to which a volume refers.
 
     Parameters
     ----------
@@ -227,7 +247,7 @@ def _access_modes(volume: PersistentVolume) -> tuple[str]:
 
 
 def _bound_claim(claim: PersistentVolumeClaim, volume: PersistentVolume) -> PersistentVolumeClaim:
-    """The claim with its binding to a volume, marked as bound by the controller if that chose the volume."""
+    """The claim with its binding to a volume, marked as bound by the controller if that chose it."""
     marks = {BIND_COMPLETED: YES}
     if claim.spec.volume_name != volume.name:
         claim = replace(claim, spec=replace(claim.spec, volume_name=volume.name))
@@ -246,21 +266,26 @@ def _capacity(volume: PersistentVolume, shown: Resources) -> Resources:
 
 
 def write(client: ObjectClient, old: T, new: T, subresource: str) -> T:
-    """Patch an object, or its status, from `old` to `new`, on condition that its resource version is
-    unchanged.
+    """Patch an object or its status, if its resource version is unchanged.
 
     Parameters
     ----------
     client : ObjectClient
         Client of the object store or API server.
     old, new : Object
-        States of one object; fields that the server has and these structs lack are unchanged.
+        States of one object; fields of the server that these structs lack are unchanged.
     subresource : str
         ``status``, or "" for metadata and spec.
 
     Returns
     -------
     Object
+        The object as written.
+
+    Raises
+    ------
+    ConflictError
+        The resource version has changed.
     """
     before, after = plain(old), plain(new)
     parts = (subresource,) if subresource else ("metadata", "spec")

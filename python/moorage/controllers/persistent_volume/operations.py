@@ -1,5 +1,7 @@
-"""Asynchronous operations: one at a time per name, with exponential backoff after failures (apimachinery,
-goroutinemap with exponentialbackoff)."""
+"""Asynchronous operations: one at a time per name, with exponential backoff after failures.
+
+Source: apimachinery, goroutinemap with exponentialbackoff.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +13,19 @@ from threading import Event, RLock, Thread
 from typing import Any, TypeAlias, cast
 
 INITIAL_PAUSE = 0.5
-"""Seconds after the first failure in which the operation is not started again."""
+"""Seconds of backoff after the first failure."""
 LONGEST_PAUSE = 122.0
 
 Work: TypeAlias = Callable[[], Iterable[float]]
-"""Does the work, and yields the seconds to wait between its steps. An exception is a failure."""
+"""Makes a generator that yields the seconds to wait between its steps; an exception is a failure."""
 
 logger = logging.getLogger("moorage.volume")
 
 
 @dataclass(frozen=True, slots=True)
 class _Pause:
+    """The backoff of a failed operation."""
+
     since: float
     length: float
 
@@ -29,12 +33,13 @@ class _Pause:
 class Operations:
     """Asynchronous operations by name.
 
-    Without threads, `run` runs an operation until it waits, and `run_due` continues those that are due.
+    Without threads, `run` runs an operation until it waits, and `run_due` continues the operations that are
+    due.
 
     Parameters
     ----------
     clock : callable
-        Seconds.
+        Returns the time in seconds.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -47,11 +52,12 @@ class Operations:
         self._lock = RLock()
 
     def use_threads(self, stop: Event) -> None:
-        """Run operations in threads from now on; when `stop` is set, each ends where it would wait.
+        """Run operations in threads from now on.
 
         Parameters
         ----------
         stop : threading.Event
+            Ends each operation where it would wait.
         """
         self._stop = stop
 
@@ -61,13 +67,14 @@ class Operations:
         Parameters
         ----------
         name : str
+            Name of the operation.
         work : callable
-            Yields seconds to wait between its steps.
+            Makes a generator that yields the seconds to wait between its steps.
 
         Returns
         -------
         bool
-            False if the operation is running, or in backoff after a failure.
+            False if an operation of this name is running, or in backoff after a failure.
         """
         with self._lock:
             pause = self._pauses.get(name)
@@ -91,6 +98,7 @@ class Operations:
         Parameters
         ----------
         name : str
+            Name of the operation.
 
         Returns
         -------
@@ -99,7 +107,7 @@ class Operations:
         return name in self._running
 
     def next_due(self) -> float | None:
-        """Time on the clock at which the next waiting operation continues; None if none waits."""
+        """Return the time in seconds at which the next waiting operation continues; None if none waits."""
         return self._waiting[0][0] if self._waiting else None
 
     def run_due(self) -> int:
@@ -112,20 +120,20 @@ class Operations:
         return done
 
     def save(self) -> object:
-        """The waiting and failed operations, for `undo`."""
+        """Return the waiting and failed operations, for `undo`."""
         with self._lock:
             return self._pauses.copy(), self._waiting.copy(), self._sequence
 
     def undo(self, saved: object) -> None:
         """Restore the state of `save`, without threads.
 
-        An operation that has continued since is dropped, as its steps cannot be undone; its caller can start
-        it again.
+        An operation that has continued since is dropped, because its steps cannot be undone; its caller can
+        start it again.
 
         Parameters
         ----------
         saved : object
-            As returned by `save`.
+            Result of `save`.
         """
         with self._lock:
             pauses, waiting, self._sequence = cast(Any, saved)
@@ -138,7 +146,7 @@ class Operations:
         """Run an operation until it waits; returns the seconds to wait, or None at its end."""
         try:
             wait = next(steps, None)
-        except Exception as error:  # any exception of a plugin is its failure
+        except Exception as error:  # any exception is a failure of the operation
             logger.info("operation %s failed: %s", name, error)
             self._finish(name, failed=True)
             return None

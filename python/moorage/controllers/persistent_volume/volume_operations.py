@@ -1,5 +1,7 @@
-"""Operations on storage assets: provisions volumes for claims, deletes and recycles released volumes
-(pv_controller.go, provisionClaim and reclaimVolume)."""
+"""Operations on storage assets: provisions volumes for claims, deletes and recycles released volumes.
+
+Source: pv_controller.go, provisionClaim and reclaimVolume.
+"""
 
 from __future__ import annotations
 
@@ -55,12 +57,15 @@ class VolumeOperations:
     Parameters
     ----------
     parameters : ControllerParameters
+        Parameters of the controller.
     writer : ObjectWriter
+        Writes claims and volumes.
     plugins : VolumePlugins
+        The volume plugins.
     migrated_plugins : mapping of str to str
-        Name of each in-tree plugin that a CSI driver replaces, to the driver's name.
+        By name of an in-tree plugin that a CSI driver replaces, the name of the driver.
     clock : callable
-        Seconds.
+        Returns the time in seconds.
 
     Attributes
     ----------
@@ -89,10 +94,10 @@ class VolumeOperations:
     # ---- provisioning ----
 
     def provision_claim(self, claim: PersistentVolumeClaim) -> None:
-        """Start to provision a volume for a claim, or request it from an external provisioner, unless that is
-        in progress.
+        """Start to provision a volume for a claim, or request it from an external provisioner.
 
-        Errors are recorded as events, and the next sync tries again.
+        Nothing happens if provisioning is in progress. Errors are recorded as events, and the next sync tries
+        again.
 
         Parameters
         ----------
@@ -155,7 +160,7 @@ class VolumeOperations:
         name = f"pvc-{claim.metadata.uid}"
         with suppress(NotFoundError):
             self._client.get(PersistentVolume, name)
-            return  # an earlier operation made it
+            return  # an earlier operation created the volume
         volume = self._provision_asset(claim, plugin, storage_class, name)
         volume, _ = get_bind_volume_to_claim(volume, claim)
         spec = replace(volume.spec, storage_class_name=claim_class(claim))
@@ -180,8 +185,10 @@ class VolumeOperations:
         storage_class: StorageClass,
         name: str,
     ) -> PersistentVolume:
-        """Provision a volume by a plugin. Errors are recorded as events; if provisioning itself failed, the
-        claim loses its selected node, so that the scheduler chooses again."""
+        """Provision a volume by a plugin; errors are recorded as events.
+
+        If provisioning itself fails, the claim loses its selected node, so that the scheduler chooses again.
+        """
         options = self._options(claim, storage_class, name)
         if options.mount_options and not plugin.supports_mount_option():
             raise self._failure(
@@ -236,7 +243,7 @@ class VolumeOperations:
             logger.info("Failed to delete annotation %r for claim %s: %s", SELECTED_NODE, claim.key, error)
 
     def _create(self, volume: PersistentVolume) -> None:
-        with suppress(AlreadyExistsError):  # made by an attempt whose answer was lost
+        with suppress(AlreadyExistsError):  # created by an attempt whose response was lost
             self._writer.volumes.add(self._client.create(volume))
 
     # ---- reclaiming ----
@@ -247,14 +254,15 @@ class VolumeOperations:
         Parameters
         ----------
         volume : PersistentVolume
+            The released volume.
 
         Raises
         ------
         ApiError
-            The policy is not known, and that could not be written.
+            The policy is unknown and this could not be written.
         """
         if MIGRATED_TO in volume.metadata.annotations:
-            return  # the CSI driver's provisioner does it
+            return  # the CSI driver's provisioner deletes the volume
         policy, name = volume.spec.persistent_volume_reclaim_policy, f"{volume.name}[{volume.metadata.uid}]"
         if policy == "Recycle":
             self.operations.run(f"recycle-{name}", lambda: self._recycle(volume))
@@ -266,8 +274,7 @@ class VolumeOperations:
             self._writer.fail_volume(volume, "VolumeUnknownReclaimPolicy", message)
 
     def _delete(self, volume: PersistentVolume) -> Iterator[float]:
-        """Delete a volume, first the storage asset. If that fails the operation fails, and each sync tries
-        again."""
+        """Delete a volume after its storage asset; a failure is retried by each sync."""
         current = self._released_state(volume)
         if current is None or current.metadata.deletion_timestamp is not None:
             return
@@ -290,6 +297,8 @@ class VolumeOperations:
     def _delete_asset(self, volume: PersistentVolume) -> bool:
         """Delete a storage asset by its plugin; False if an external provisioner is responsible.
 
+        Raises VolumeError without a suitable plugin, and the exceptions of the plugin.
+
         Raises
         ------
         VolumeError
@@ -304,8 +313,7 @@ class VolumeOperations:
         return True
 
     def _deleting_plugin(self, volume: PersistentVolume) -> DeletableVolumePlugin | None:
-        """The plugin that provisioned a volume, else one that supports it; None for an external
-        provisioner."""
+        """The plugin that provisioned a volume, else one that supports it; None for an external one."""
         provisioner = volume.metadata.annotations.get(PROVISIONED_BY)
         if provisioner:
             try:
@@ -326,14 +334,16 @@ class VolumeOperations:
         return volume.metadata.annotations.get(PROVISIONED_BY, "") if plugin is None else plugin.name
 
     def _recycle(self, volume: PersistentVolume) -> Iterator[float]:
-        """Scrub a volume and make it available. A failure is set on the volume, not on the operation, so that
-        the next sync tries again without a pause."""
+        """Scrub a volume and make it available.
+
+        A failure is set on the volume, not on the operation, so that the next sync retries without backoff.
+        """
         current = self._released_state(volume)
         if current is None or current.spec.claim_ref is None:
             return
         key = claim_key(current.spec.claim_ref)
         users = [pod.key for pod in pods_that_use(self._parameters.pod_informer.lister, key)]
-        # A claim of that name which exists now is another one, and cannot use this volume.
+        # A claim of that name that exists now is a different one and cannot use this volume.
         if users and self._writer.claims.find(key) is None:
             message = f"Volume is used by pods: {','.join(users)}"
             self._writer.event(current, "VolumeFailedRecycle", message)
@@ -360,8 +370,10 @@ class VolumeOperations:
         yield from ()
 
     def _released_state(self, volume: PersistentVolume) -> PersistentVolume | None:
-        """The current state of a volume if it is still released, else None: an earlier operation may have
-        changed it."""
+        """The current state of a volume if it is still released, else None.
+
+        An earlier operation may have changed the volume.
+        """
         try:
             current = self._client.get(PersistentVolume, volume.name)
         except NotFoundError:
@@ -379,13 +391,14 @@ class VolumeOperations:
 
 
 def pods_that_use(lister: Lister[Pod], claim: str) -> list[Pod]:
-    """The pods that use a claim (``namespace/name``) and have not finished, by name.
+    """Return the pods that use a claim and have not finished, sorted by name.
 
     Parameters
     ----------
     lister : Lister of Pod
-        With the index `PODS_BY_CLAIM`.
+        Lister of pods with the index `PODS_BY_CLAIM`.
     claim : str
+        ``namespace/name``.
 
     Returns
     -------

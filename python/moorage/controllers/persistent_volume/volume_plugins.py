@@ -1,5 +1,7 @@
-"""Interfaces of volume plugins, their registry, and their host (pkg/volume/plugins.go; Kubernetes v1.14,
-controller/volume/persistentvolume/volume_host.go)."""
+"""Interfaces of volume plugins, their registry, and their host.
+
+Source: pkg/volume/plugins.go; Kubernetes v1.14, controller/volume/persistentvolume/volume_host.go.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ logger = logging.getLogger("moorage.volume")
 
 
 class VolumeInUseError(VolumeError):
-    """A volume cannot be deleted because it is in use; this is no failure of the volume."""
+    """A volume cannot be deleted because it is in use; this is not a failure of the volume."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +31,12 @@ class VolumeOptions:
     Attributes
     ----------
     pv_name : str
-        The name of the PersistentVolume.
+        Name of the PersistentVolume.
     pvc : PersistentVolumeClaim
-        The claim for which it is provisioned.
-    parameters : mapping
+        The claim for which the volume is provisioned.
+    parameters : mapping of str to str
         Parameters of the storage class.
-    cloud_tags : mapping
+    cloud_tags : mapping of str to str
         Tags of the storage asset.
     """
 
@@ -53,18 +55,19 @@ class Provisioner(Protocol):
     def provision(
         self, selected_node: Node | None, allowed_topologies: Sequence[TopologySelectorTerm]
     ) -> PersistentVolume:
-        """Provision the volume, accessible from the selected node if there is one.
+        """Provision the volume.
 
         Parameters
         ----------
         selected_node : Node or None
+            Node from which the volume must be accessible, if there is one.
         allowed_topologies : sequence of TopologySelectorTerm
-            Those of the class; empty allows every node.
+            ``allowedTopologies`` of the class; empty allows every node.
 
         Returns
         -------
         PersistentVolume
-            Without a name, it gets the one of `VolumeOptions`.
+            The volume; without a name it gets the one of `VolumeOptions`.
         """
 
 
@@ -72,7 +75,7 @@ class Deleter(Protocol):
     """Deletes one volume."""
 
     def delete(self) -> None:
-        """Delete the storage asset; one that does not exist is no error.
+        """Delete the storage asset; an asset that does not exist is not an error.
 
         Raises
         ------
@@ -100,11 +103,12 @@ class VolumePlugin(Protocol):
         """The provisioner's name in storage classes."""
 
     def init(self, host: VolumeHost) -> None:
-        """Called once before the plugin is used.
+        """Prepare the plugin; called once before it is used.
 
         Parameters
         ----------
         host : VolumeHost
+            The host of the plugin.
         """
 
     def can_support(self, volume: PersistentVolume) -> bool:
@@ -113,6 +117,7 @@ class VolumePlugin(Protocol):
         Parameters
         ----------
         volume : PersistentVolume
+            The volume.
 
         Returns
         -------
@@ -128,11 +133,12 @@ class ProvisionableVolumePlugin(VolumePlugin, Protocol):
     """A plugin that provisions volumes."""
 
     def new_provisioner(self, options: VolumeOptions) -> Provisioner:
-        """A provisioner of one volume.
+        """Return a provisioner of one volume.
 
         Parameters
         ----------
         options : VolumeOptions
+            The volume to provision.
 
         Returns
         -------
@@ -145,11 +151,12 @@ class DeletableVolumePlugin(VolumePlugin, Protocol):
     """A plugin that deletes volumes."""
 
     def new_deleter(self, volume: PersistentVolume) -> Deleter:
-        """A deleter of one volume.
+        """Return a deleter of one volume.
 
         Parameters
         ----------
         volume : PersistentVolume
+            The volume.
 
         Returns
         -------
@@ -167,8 +174,9 @@ class RecyclableVolumePlugin(VolumePlugin, Protocol):
         Parameters
         ----------
         name : str
-            Of the volume.
+            Name of the volume.
         volume : PersistentVolume
+            The volume.
         recorder : callable
             Receives type and message of events.
         """
@@ -180,7 +188,7 @@ class VolumePlugins:
     Raises
     ------
     VolumeError
-        Two have one name, or one cannot be used; names every such failure.
+        Two plugins have one name, or one cannot be used; names every such failure.
     """
 
     def __init__(self, plugins: Iterable[VolumePlugin], host: VolumeHost) -> None:
@@ -200,11 +208,12 @@ class VolumePlugins:
             raise VolumeError(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
 
     def provisionable(self, name: str) -> ProvisionableVolumePlugin:
-        """The plugin of a name, which must provision volumes.
+        """Return the plugin of a name, which must provision volumes.
 
         Parameters
         ----------
         name : str
+            Name of the plugin.
 
         Returns
         -------
@@ -213,7 +222,7 @@ class VolumePlugins:
         Raises
         ------
         VolumeError
-            There is none, or it cannot provision.
+            There is no such plugin, or it cannot provision.
         """
         plugin = self._named(name)
         if isinstance(plugin, ProvisionableVolumePlugin):
@@ -221,11 +230,12 @@ class VolumePlugins:
         raise VolumeError("no provisionable volume plugin matched")
 
     def deletable(self, name: str) -> DeletableVolumePlugin:
-        """The plugin of a name, which must delete volumes.
+        """Return the plugin of a name, which must delete volumes.
 
         Parameters
         ----------
         name : str
+            Name of the plugin.
 
         Returns
         -------
@@ -234,16 +244,17 @@ class VolumePlugins:
         Raises
         ------
         VolumeError
-            There is none, or it cannot delete.
+            There is no such plugin, or it cannot delete.
         """
         return _deletable(self._named(name))
 
     def deletable_for(self, volume: PersistentVolume) -> DeletableVolumePlugin:
-        """The plugin that supports a volume, which must delete volumes.
+        """Return the plugin that supports a volume, which must delete volumes.
 
         Parameters
         ----------
         volume : PersistentVolume
+            The volume.
 
         Returns
         -------
@@ -252,16 +263,17 @@ class VolumePlugins:
         Raises
         ------
         VolumeError
-            There is none, more than one, or it cannot delete.
+            There is none or more than one such plugin, or it cannot delete.
         """
         return _deletable(self._of(volume))
 
     def recyclable_for(self, volume: PersistentVolume) -> RecyclableVolumePlugin:
-        """The plugin that supports a volume, which must recycle volumes.
+        """Return the plugin that supports a volume, which must recycle volumes.
 
         Parameters
         ----------
         volume : PersistentVolume
+            The volume.
 
         Returns
         -------
@@ -270,7 +282,7 @@ class VolumePlugins:
         Raises
         ------
         VolumeError
-            There is none, more than one, or it cannot recycle.
+            There is none or more than one such plugin, or it cannot recycle.
         """
         plugin = self._of(volume)
         if isinstance(plugin, RecyclableVolumePlugin):
@@ -301,23 +313,26 @@ class OSExecutor:
     """Runs commands of the operating system."""
 
     def run(self, command: str, *arguments: str) -> bytes:
-        """Run a command; returns what it wrote to its output and error output.
+        """Run a command.
 
         Parameters
         ----------
         command : str
+            Name or path of the program.
         *arguments : str
+            Its arguments.
 
         Returns
         -------
         bytes
+            Standard output and standard error.
 
         Raises
         ------
         OSError
-            There is no such command.
+            The program does not exist.
         subprocess.CalledProcessError
-            It failed; what it wrote is in ``output``.
+            The command failed; its output is in ``output``.
         """
         return subprocess.check_output([command, *arguments], stderr=subprocess.STDOUT)
 
@@ -328,9 +343,9 @@ class VolumeHost:
     Parameters
     ----------
     kube_client : ObjectClient
-        Answered by `get_kube_client`.
+        Result of `get_kube_client`.
     event_recorder : EventRecorder
-        Answered by `get_event_recorder`.
+        Result of `get_event_recorder`.
     """
 
     def __init__(self, kube_client: ObjectClient, event_recorder: EventRecorder) -> None:
@@ -338,11 +353,12 @@ class VolumeHost:
         self._event_recorder = event_recorder
 
     def get_plugin_dir(self, plugin_name: str) -> str:
-        """Empty: there is no directory.
+        """Return "": the host has no directories.
 
         Parameters
         ----------
         plugin_name : str
+            Name of the plugin.
 
         Returns
         -------
@@ -353,11 +369,11 @@ class VolumeHost:
     get_volume_device_plugin_dir = get_plugin_dir
 
     def get_pods_dir(self) -> str:
-        """Empty: there is no directory."""
+        """Return "": the host has no directories."""
         return ""
 
     def get_pod_volume_dir(self, pod_uid: str, plugin_name: str, volume_name: str) -> str:
-        """Empty: there is no directory.
+        """Return "": the host has no directories.
 
         Parameters
         ----------
@@ -372,7 +388,7 @@ class VolumeHost:
         return ""
 
     def get_pod_plugin_dir(self, pod_uid: str, plugin_name: str) -> str:
-        """Empty: there is no directory.
+        """Return "": the host has no directories.
 
         Parameters
         ----------
@@ -388,36 +404,38 @@ class VolumeHost:
     get_pod_volume_device_dir = get_pod_plugin_dir
 
     def get_host_name(self) -> str:
-        """Empty: the controller is on no node."""
+        """Return "": the controller runs on no node."""
         return ""
 
     get_node_name = get_host_name
 
     def get_kube_client(self) -> ObjectClient:
-        """The controller's client."""
+        """Return the controller's client."""
         return self._kube_client
 
     def get_event_recorder(self) -> EventRecorder:
-        """The controller's recorder."""
+        """Return the controller's event recorder."""
         return self._event_recorder
 
     def get_mounter(self, plugin_name: str) -> None:
-        """None: the controller mounts nothing.
+        """Return None: the controller mounts nothing.
 
         Parameters
         ----------
         plugin_name : str
+            Name of the plugin.
         """
 
     def get_subpather(self) -> None:
-        """None: the controller mounts nothing."""
+        """Return None: the controller mounts nothing."""
 
     def get_exec(self, plugin_name: str) -> OSExecutor:
-        """An executor of commands.
+        """Return an executor of commands.
 
         Parameters
         ----------
         plugin_name : str
+            Name of the plugin.
 
         Returns
         -------
@@ -426,19 +444,19 @@ class VolumeHost:
         return OSExecutor()
 
     def get_node_allocatable(self) -> Resources:
-        """No resources."""
+        """Return no resources."""
         return {}
 
     def get_host_ip(self) -> NoReturn:
-        """Raises `VolumeError`."""
+        """Raise `VolumeError`: the controller runs on no node."""
         raise VolumeError("PersistentVolumeController.GetHostIP() is not implemented")
 
     def get_node_labels(self) -> NoReturn:
-        """Raises `VolumeError`."""
+        """Raise `VolumeError`: the controller runs on no node."""
         raise VolumeError("GetNodeLabels() unsupported in PersistentVolumeController")
 
     def new_wrapper_mounter(self, vol_name: str, spec: Object, pod: Pod, opts: object = None) -> NoReturn:
-        """Raises `VolumeError`.
+        """Raise `VolumeError`: the controller mounts nothing.
 
         Parameters
         ----------
@@ -450,7 +468,7 @@ class VolumeHost:
         raise VolumeError("PersistentVolumeController.NewWrapperMounter is not implemented")
 
     def new_wrapper_unmounter(self, vol_name: str, spec: Object, pod_uid: str) -> NoReturn:
-        """Raises `VolumeError`; upstream's text names the mounter here as well.
+        """Raise `VolumeError`; as upstream, the message names the mounter.
 
         Parameters
         ----------
@@ -461,19 +479,19 @@ class VolumeHost:
         raise VolumeError("PersistentVolumeController.NewWrapperMounter is not implemented")
 
     def get_secret_func(self) -> Callable[[str, str], NoReturn]:
-        """A function of namespace and name that raises `VolumeError`."""
+        """Return a function of namespace and name that raises `VolumeError`."""
         return _unsupported("GetSecret")
 
     def get_config_map_func(self) -> Callable[[str, str], NoReturn]:
-        """A function of namespace and name that raises `VolumeError`."""
+        """Return a function of namespace and name that raises `VolumeError`."""
         return _unsupported("GetConfigMap")
 
     def get_service_account_token_func(self) -> Callable[[str, str, object], NoReturn]:
-        """A function of namespace, name and request that raises `VolumeError`."""
+        """Return a function of namespace, name and request that raises `VolumeError`."""
         return _unsupported("GetServiceAccountToken")
 
     def delete_service_account_token_func(self) -> Callable[[str], None]:
-        """A function of a pod's UID that does nothing but log."""
+        """Return a function of a pod's UID that only logs."""
         return lambda pod_uid: logger.error(
             "DeleteServiceAccountToken unsupported in PersistentVolumeController"
         )

@@ -189,4 +189,4 @@ class DynamicResourcesArgs(Args, kw_only=True):
 
 
 ARGS: dict[str, type[Args]] = {one.__name__.removesuffix("Args"): one for one in Args.__subclasses__()}
-"""Plugin name to the struct of its arguments."""
+"""Struct of the arguments by plugin."""

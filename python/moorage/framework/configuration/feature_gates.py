@@ -119,7 +119,7 @@ _OF_THE_SCHEDULER: dict[tuple[Stage, bool, Effect], dict[str, str]] = {
         "them upstream either."
     },
 }
-"""Stage, default and effect to gates with their reasons."""
+"""By stage, default and effect, the gates and their reasons."""
 
 _NOT_LOCKED = frozenset({"DRAPrioritizedList"})
 """GA gates that can be set; all others are locked."""
@@ -188,7 +188,7 @@ _OF_OTHERS: dict[str, dict[Stage, str]] = {
         Stage.BETA: "ComponentFlagz ComponentStatusz ContextualLogging LoggingBetaOptions",
     },
 }
-"""Reason to gates, by stage; alpha gates are off, beta gates are on unless they have ``=off``."""
+"""By stage and reason, the gates; alpha gates are off, beta gates are on unless marked ``=off``."""
 
 
 def _gates() -> Iterator[Gate]:
@@ -204,14 +204,14 @@ def _gates() -> Iterator[Gate]:
 
 
 GATES: dict[str, Gate] = {gate.name: gate for gate in sorted(_gates(), key=lambda gate: gate.name)}
-"""By name, in its order."""
+"""Gates by name, sorted by name."""
 
 
 DEFAULT_GATES: Mapping[str, bool] = {name: gate.default for name, gate in GATES.items()}
-"""Gate name to its default in v1.36."""
+"""Default in v1.36 by gate."""
 
 ALL = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
-"""What sets all gates of a stage that are not set themselves."""
+"""Names that set all gates of a stage that are not set individually."""
 
 
 def feature_gates(changes: Mapping[str, bool] | None = None) -> dict[str, bool]:

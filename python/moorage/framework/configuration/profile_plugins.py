@@ -45,7 +45,7 @@ _DEFAULT_EXTENDER_TIMEOUT = 5 * SECOND
 
 
 Registry: TypeAlias = Mapping[str, "Plugin | type[Plugin]"]
-"""Plugin name to plugin, in-tree and out-of-tree."""
+"""In-tree and out-of-tree plugins by name."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ API_VERSION = f"{GROUP}/{VERSION}"
 
 Float32 = Annotated[float, Meta(title="float32")]
 Duration = Annotated[int, Meta(title="v1.Duration")]
-"""Nanoseconds; on the wire a text as ``1m30s``."""
+"""Nanoseconds; in JSON a string such as ``1m30s``."""
 
 
 class Part(msgspec.Struct, rename="camel", kw_only=True):

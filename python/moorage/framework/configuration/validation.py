@@ -15,7 +15,7 @@ from .go_structs import go_fields, write
 
 Gates = Mapping[str, bool]
 Errors = Iterator[str]
-"""The texts of errors, in upstream's order."""
+"""Error messages, in upstream's order."""
 
 _REMOVED = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
 _NOT_CHECKED_FOR_REMOVED = ("multi_point", "placement_generate", "placement_score")

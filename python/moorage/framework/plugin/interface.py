@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 MAX_NODE_SCORE = 100
 
 BASES: dict[type[Plugin], str] = {}
-"""The base class of each extension point, and its name in a configuration."""
+"""Name in a configuration by base class of an extension point."""
 
 
 class Plugin:

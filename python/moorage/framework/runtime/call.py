@@ -15,7 +15,7 @@ from moorage.objects import Pod
 logger = logging.getLogger("moorage.framework")
 
 Kind = tuple[str, str]
-"""Name of the plugin, and of the exception's type."""
+"""Name of the plugin, and name of the exception type."""
 
 
 class PluginErrors:

@@ -34,7 +34,7 @@ class NodeScore:
 
 
 PluginToNodeScores = dict[str, list[NodeScore]]
-"""Plugin to its weighted scores, in the order of the nodes."""
+"""Weighted scores by plugin, in the order of the nodes."""
 
 
 GRAVEST = (Code.ERROR, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.UNSCHEDULABLE)

@@ -11,7 +11,7 @@ from moorage.framework.plugin.status import Status
 T = TypeVar("T")
 
 Steps: TypeAlias = Generator[float, None, T]
-"""Yields the seconds until its next step, and returns the result of the work."""
+"""A generator that yields the seconds until its next step and returns a result."""
 StatusSteps: TypeAlias = Steps[Status | None]
 
 

@@ -17,7 +17,7 @@ RESOURCE_TYPE = "godel.bytedance.com/pod-resource-type"
 QOS_LEVEL = "katalyst.kubewharf.io/qos_level"
 IGNORE_PODS_LIMIT = "godel.bytedance.com/ignore-pods-limit"
 SCHEDULER_NAME = "godel.bytedance.com/scheduler-name"
-"""On a node: the scheduler to whose partition it belongs."""
+"""Annotation of a node: the scheduler to whose partition the node belongs."""
 
 GUARANTEED, BEST_EFFORT = "guaranteed", "best-effort"
 _TYPES = {GUARANTEED: GUARANTEED, BEST_EFFORT: BEST_EFFORT}

@@ -12,13 +12,13 @@ from .field_rules import each, labels, quantity, refuse, timestamp
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-"""The API's integer types: reading refuses what does not fit, as Go does."""
+"""Integer types of the API; values out of range are refused, as by Go."""
 
 QuantityLike = str | int | float
 """A quantity as written in a manifest; `moorage.objects.Quantity` parses it."""
 
 Resources = Annotated[dict[str, QuantityLike], each(quantity)]
-"""Resource name to quantity, as in `requests`, `limits`, `capacity` and `allocatable`."""
+"""Quantity by resource, as in `requests`, `limits`, `capacity` and `allocatable`."""
 
 
 class Struct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True, gc=False):

@@ -74,4 +74,4 @@ class Namespace(Object, frozen=True):
 
 
 KINDS = (Node, Namespace)
-"""The kinds that files are read into."""
+"""The kinds of this module that files are decoded to."""

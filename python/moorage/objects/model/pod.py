@@ -23,7 +23,7 @@ AccessModes = Annotated[
     each(one_of("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod", required=True)),
 ]
 VolumeMode = Annotated[str | None, one_of("Filesystem", "Block")]
-"""Types of fields that several structs have."""
+"""Types of fields that several structs share."""
 
 
 class ContainerPort(Struct, frozen=True):
@@ -351,4 +351,4 @@ class Pod(Object, frozen=True, dict=True, gc=True):
 
 
 KINDS = (Pod,)
-"""The kinds that files are read into."""
+"""The kinds of this module that files are decoded to."""

@@ -14,7 +14,7 @@ GODEL = "scheduling.godel.kubewharf.io"
 """The API group of Gödel's PodGroup."""
 
 GROUP_ANNOTATION = "godel.bytedance.com/pod-group-name"
-"""Names a pod's group where `spec.schedulingGroup` does not (Gödel)."""
+"""Annotation with the name of a pod's group, if `spec.schedulingGroup` is not set (Gödel)."""
 
 UnitKey = tuple[str, str]
 """Namespace and name of a group."""
@@ -162,7 +162,7 @@ class PodGroup(Object, frozen=True):
 
 
 KINDS = (PodGroup,)
-"""The kinds that files are read into."""
+"""The kinds of this module that files are decoded to."""
 
 
 def unit_of(obj: object) -> UnitKey | None:

@@ -72,7 +72,7 @@ class PodDisruptionBudgetStatus(Struct, frozen=True):
 
 
 NO_STATUS = PodDisruptionBudgetStatus()
-"""This very object marks a status that was left out: all zero, which allows no disruption."""
+"""Identifies (by ``is``) a status that was omitted: all zero, which allows no disruption."""
 
 
 class PodDisruptionBudget(Object, frozen=True):
@@ -85,4 +85,4 @@ class PodDisruptionBudget(Object, frozen=True):
 
 
 KINDS = (PodDisruptionBudget,)
-"""The kinds that files are read into."""
+"""The kinds of this module that files are decoded to."""

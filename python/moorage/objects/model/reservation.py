@@ -15,7 +15,7 @@ PLACEHOLDER_UID = "godel.bytedance.com/placeholder-uid"
 MATCHED_PLACEHOLDER = "godel.bytedance.com/matched-reservation-placeholder"
 POD_STATE = "godel.bytedance.com/pod-state"
 SUFFIX = "-placeholder"
-"""What the name and the UID of a placeholder pod end with."""
+"""Suffix of the name and the UID of a placeholder pod."""
 
 _REQUIREMENTS = (RESERVATION, "pod.tce.kubernetes.io/reservation")
 _NOT_INHERITED = (

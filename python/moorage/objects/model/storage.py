@@ -197,4 +197,4 @@ KINDS = (
     *(PersistentVolume, PersistentVolumeClaim, StorageClass, CSINode),
     *(CSIDriver, CSIStorageCapacity, VolumeAttachment),
 )
-"""The kinds that files are read into."""
+"""The kinds of this module that files are decoded to."""

@@ -13,7 +13,7 @@ from .meta import Condition, Int32, LabelSelector, Object, ObjectMeta, Struct
 from .pod import PersistentVolumeClaimTemplate, PodSpec, PreemptionPolicy
 
 MAX_PODS = 2_000_000
-"""How many pods the workloads of a cluster may ask for."""
+"""Maximum number of pods that the workloads of a cluster may request."""
 
 _Replicas = Annotated[Int32 | None, between(0, MAX_PODS)]
 
@@ -179,4 +179,4 @@ class PriorityClass(Object, frozen=True):
 
 
 KINDS = (Service, ReplicationController, ReplicaSet, Deployment, StatefulSet, DaemonSet, Job, PriorityClass)
-"""The kinds that files are read into."""
+"""The kinds of this module that files are decoded to."""

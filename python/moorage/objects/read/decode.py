@@ -14,7 +14,7 @@ from moorage.objects.model.meta import Object
 T = TypeVar("T")
 
 Document = bytes | msgspec.Raw | dict[str, Any]
-"""One object as read: JSON text, or a JSON value."""
+"""One undecoded object: JSON text, or a JSON value."""
 
 _KINDS: dict[str, type[Object]] = {
     struct.__name__: struct
@@ -24,7 +24,7 @@ _KINDS: dict[str, type[Object]] = {
 _APPS = ("ReplicaSet", "Deployment", "StatefulSet", "DaemonSet")
 _ALIASES = dict.fromkeys(_APPS, "extensions") | {"PodGroup": pod_group.GODEL}
 _GROUPS = {kind: (one().api_version.rpartition("/")[0], _ALIASES.get(kind)) for kind, one in _KINDS.items()}
-"""The API groups of a kind."""
+"""API groups by kind."""
 CLUSTER_SCOPED = frozenset(
     {
         *("Node", "Namespace", "PriorityClass", "DeviceClass", "ResourceSlice"),

@@ -14,11 +14,11 @@ from moorage.errors import InputError, shorten
 
 STDIN = "-"
 MAX_UNPACKED = 1 << 30
-"""How many bytes a compressed file may unpack to: a small one can stand for more than fits into memory."""
+"""Maximum size of an unpacked file in bytes, since a small file may unpack to more than fits into memory."""
 MAX_RATIO, ALWAYS_UNPACKED = 250, 16 << 20
-"""Beyond 16 MiB, how many times its own size: dumps of clusters have 10 to 100, zeros 1,030."""
+"""Maximum compression ratio beyond 16 MiB: dumps of clusters have 10 to 100, zeros 1,030."""
 MAX_STREAMED = 4 << 30
-"""How many bytes are read: a device or a pipe may have no end."""
+"""Maximum number of bytes read, since a device or a pipe may have no end."""
 _PIECE = 1 << 20
 
 YAML_SUFFIXES = (".yaml", ".yml")

@@ -19,7 +19,7 @@ from moorage.errors import InputError, shorten
 
 MAX_DEPTH = 200
 MAX_ALIASED = 1_000_000
-"""Characters and nodes that the aliases of one document may stand for, all together."""
+"""Maximum number of characters and nodes to which the aliases of one document may expand in total."""
 
 _CONSTANTS: dict[str, bool | None] = {
     word: value
@@ -38,7 +38,7 @@ _TAG = "tag:yaml.org,2002:"
 
 
 DuplicateKey = tuple[int, str]
-"""Line of the value (from 1), and the key."""
+"""Line of the value, counted from 1, and key."""
 
 
 class _RefusedError(Exception):

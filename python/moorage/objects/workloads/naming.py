@@ -10,12 +10,12 @@ import msgspec
 from moorage.objects.model.workload import PodTemplateSpec
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-"""The characters of generated names: no vowels, no digits that look like letters (apimachinery, rand)."""
+"""Characters of generated names, without vowels and digits that look like letters (apimachinery, rand)."""
 _SUFFIX_LENGTH = 5
 _MAX_BASE = 63 - _SUFFIX_LENGTH
 _SPACE = len(_ALPHABET) ** _SUFFIX_LENGTH
 _STEP = 8_675_309
-"""Prime to `_SPACE`, so that as many steps give as many different suffixes."""
+"""Coprime to `_SPACE`, so that all suffixes occur before one repeats."""
 
 
 def stable_uid(kind: str, namespace: str, name: str) -> str:

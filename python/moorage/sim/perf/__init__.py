@@ -1,4 +1,4 @@
-"""scheduler_perf: upstream's benchmark files, run against the engine in virtual time."""
+"""Runs upstream's scheduler_perf benchmark files against the engine in virtual time."""
 
 from .loop import run_workload as run_workload
 from .report import WorkloadReport as WorkloadReport

@@ -1,11 +1,11 @@
-"""Go templates (text/template), the subset that scheduler_perf's files use.
+"""Go templates (text/template): the subset that the files of scheduler_perf use.
 
-Fields of the map at hand, variables, pipelines with nested parentheses, functions, if, with, range over
-lists, trim markers and comments. Missing are template definitions, methods and break/continue.
+Supported are fields of the dot, variables, pipelines with nested parentheses, functions, if, with, range over
+lists, trim markers and comments. Not supported are template definitions, methods and break/continue.
 
-The functions are those of Go and of scheduler_perf. Arithmetic is done in float64, whatever the arguments
-are, and the Int forms truncate towards zero (kubernetes v1.36, test/integration/scheduler_perf/create.go).
-``div`` and ``mod`` are older spellings.
+The functions are those of Go and of scheduler_perf. Arithmetic is done in float64 for all types of arguments,
+and the Int forms truncate towards zero (kubernetes v1.36, test/integration/scheduler_perf/create.go). ``div``
+and ``mod`` are older spellings.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import msgspec
 
 from moorage.errors import InputError
 
-# Possessive: what each alternative begins with belongs to it alone, so nothing is tried twice.
+# Possessive: alternatives start with different characters, so that backtracking is useless.
 _ACTION = re.compile(
     r"\{\{(?P<left>-(?=\s))?"
     r"(?P<body>(?:\"(?:\\.|[^\"\\])*+\"|`[^`]*+`|(?>/\*.*?\*/)|(?!/\*|(?:(?<=\s)-)?\}\})[^\"`])*+)"
@@ -38,7 +38,7 @@ _BLOCKS = ("if", "with", "range")
 
 
 _Scope = ChainMap[str, Any]
-"""The variables of a block and of those around it; ``.`` is the dot, ``$`` the arguments of the template."""
+"""Variables of a block and its enclosing blocks; ``.`` is the dot, ``$`` the template's arguments."""
 _Value = Callable[[_Scope], Any]
 _Part = Callable[[_Scope], str]
 
@@ -50,9 +50,9 @@ class GoTemplate:
     Attributes
     ----------
     source : str
-        The file, for errors.
+        Name of the file, for errors.
     fields : frozenset of str
-        The names that it reads of its arguments.
+        Names of the arguments that the template reads.
     """
 
     source: str
@@ -65,16 +65,17 @@ class GoTemplate:
         Parameters
         ----------
         arguments : mapping
-            The value of the dot.
+            Value of the dot: arguments by name.
 
         Returns
         -------
         str
+            The rendered text.
 
         Raises
         ------
         InputError
-            With the line, for a value that is missing or that a function cannot work with.
+            A value is missing or has a type that a function does not accept; names the line.
         """
         return self._body(ChainMap({".": dict(arguments), "$": dict(arguments)}))
 
@@ -85,7 +86,9 @@ def parse(text: str, source: str) -> GoTemplate:
     Parameters
     ----------
     text : str
+        The template.
     source : str
+        Name of the file, for errors.
 
     Returns
     -------
@@ -94,7 +97,7 @@ def parse(text: str, source: str) -> GoTemplate:
     Raises
     ------
     InputError
-        With the line, for what is not a template or uses what is not known here.
+        The text is not a template or uses an unsupported feature; names the line.
     """
     parser = _Parser(text, source)
     body = parser.block(())
@@ -102,13 +105,13 @@ def parse(text: str, source: str) -> GoTemplate:
 
 
 def _pieces(text: str) -> Iterator[tuple[str, str, int]]:
-    """Text before an action, the action ("" at the end), and its line."""
+    """Split into text before an action, the action ("" at the end), and its line number."""
     start, line, trim = 0, 1, False
     while (at := text.find("{{", start)) >= 0:
         before = text[start:at]
         line += before.count("\n")
         match = _ACTION.match(text, at)
-        if match is None:  # it has no end; what follows is not looked at
+        if match is None:  # the action has no end; the rest of the text is ignored
             yield "", "{{", line
             return
         before = before.lstrip() if trim else before
@@ -119,7 +122,7 @@ def _pieces(text: str) -> Iterator[tuple[str, str, int]]:
 
 
 class _Parser:
-    """Reads blocks of parts; each part is a function from scope to text."""
+    """Parses blocks of parts; each part is a function from scope to text."""
 
     def __init__(self, text: str, source: str) -> None:
         self.source = source
@@ -132,8 +135,7 @@ class _Parser:
         return InputError(str(message), source=f"{self.source}:{line}")
 
     def block(self, ends: tuple[str, ...]) -> _Part:
-        """Parse up to one of the words `ends`, or to the end of the file; the ending action is kept in
-        `end`."""
+        """Parse up to one of the keywords `ends`, or to the end of the file; sets `end` to the action."""
         parts: list[_Part] = []
         for before, action, line in self.pieces:
             if before:
@@ -181,7 +183,7 @@ class _Parser:
         otherwise: _Part = lambda scope: ""  # noqa: E731
         if self.end != "end":
             after = self.end.removeprefix("else").strip()
-            if after:  # else if: a block in the block, with the same end
+            if after:  # else if: a nested block with the same end
                 nested = after.split(maxsplit=1)[0]
                 if nested not in ("if", "with"):
                     raise self.error(f"unexpected {nested} after else", line)
@@ -203,7 +205,7 @@ class _Parser:
 
 
 class _Tokens:
-    """The tokens of one action, and the pipeline that they are."""
+    """The tokens of one action, parsed as a pipeline."""
 
     def __init__(self, parser: _Parser, text: str, line: int) -> None:
         self.parser, self.line = parser, line
@@ -247,7 +249,7 @@ class _Tokens:
         return value
 
     def command(self, last: _Value | None) -> _Value:
-        """A function with its arguments, the last of them from the pipe; or a value."""
+        """Parse a function with its arguments, the last of them from the pipe, or a value."""
         kind, text = self.peek()
         if kind == "word" and text not in _WORDS:
             self.at += 1
@@ -335,6 +337,7 @@ def show(value: Any) -> str:
     Parameters
     ----------
     value : object
+        A value of the template.
 
     Returns
     -------
@@ -367,7 +370,7 @@ def _int(value: float) -> int:
 
 
 def _of_numbers(function: Callable[..., float]) -> Callable[..., float]:
-    """A function of values that stand for numbers."""
+    """Convert a function of numbers to one of values that represent numbers."""
     return lambda *values: function(*map(_number, values))
 
 
@@ -387,7 +390,7 @@ def _mod(i: Any, j: Any) -> int:
 
 
 def _truncated(function: Callable[..., float]) -> Callable[..., int]:
-    """A function of values that stand for numbers, whose result is an integer."""
+    """Convert a function of numbers to one of values, with an integer result."""
     of_numbers = _of_numbers(function)
     return lambda *values: _int(of_numbers(*values))
 
@@ -474,21 +477,24 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 
 
 def call(name: str, arguments: list[Any]) -> Any:
-    """Call a function.
+    """Call a function of templates.
 
     Parameters
     ----------
     name : str
+        Name of the function.
     arguments : list of object
+        Its arguments.
 
     Returns
     -------
     object
+        The result.
 
     Raises
     ------
     TemplateError
-        For a wrong number of arguments, or arguments that it cannot work with.
+        The number or the types of the arguments are wrong.
     """
     try:
         return FUNCTIONS[name](*arguments)

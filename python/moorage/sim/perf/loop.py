@@ -1,7 +1,7 @@
 """The main loop of a workload: the scheduler and its queue in virtual time.
 
-All objects are in the scheduler's store, from which its informers are fed. Time passes only for
-attempts and while all pods wait; creating objects and binding take none.
+All objects are in the scheduler's store, which feeds its informers. Only scheduling attempts, and waiting of
+all pods, advance the time; creation of objects and binding take no virtual time.
 """
 
 from __future__ import annotations
@@ -48,25 +48,26 @@ class Run:
     Parameters
     ----------
     workload : Workload
+        The workload.
     rate : Fraction
         Scheduling attempts per second of virtual time.
     timer : callable
-        Nanoseconds, for what is measured.
+        Returns nanoseconds of real time, for measurements.
     tie_break : str
-        As in `Scheduler`.
+        Choice among nodes of equal score; see `Scheduler`.
 
     Attributes
     ----------
     runs : list of PodRun
         All pods that were created, deleted ones included.
     known : dict of str to (PodRun, int)
-        Run of each pod by ``namespace/name``, and the number of the pod in the run.
+        By ``namespace/name`` of a pod, its run and its index in the run.
     init_pods : int
         Number of pods that were created and not measured.
     ticks : int
         Number of repetitions of churn operations.
     placed : callable
-        Called with run and number of each pod that was placed.
+        Called with the run and the index of each placed pod.
     """
 
     def __init__(self, workload: Workload, rate: Fraction, timer: Timer, tie_break: str) -> None:
@@ -95,7 +96,7 @@ class Run:
         Raises
         ------
         InputError
-            Names file and operation.
+            An operation is invalid; names file and operation.
         WorkloadFailedError
             An operation cannot finish.
         """
@@ -105,16 +106,16 @@ class Run:
                 op.execute(self, number)
 
     def template(self, path: str, params: Mapping[str, Any], count: int) -> ObjectTemplate:
-        """A template file with its parameters.
+        """Return a template file with its parameters.
 
         Parameters
         ----------
         path : str
-            Relative to the file of the workload; "" for scheduler_perf's own pod.
+            Path relative to the file of the workload; "" for the default pod of scheduler_perf.
         params : mapping
             Values of the names in the template.
         count : int
-            Number of objects that are made of it.
+            Number of objects made from the template.
 
         Returns
         -------
@@ -123,7 +124,7 @@ class Run:
         Raises
         ------
         InputError
-            The file cannot be read, or is no template.
+            The file cannot be read, or is not a template.
         """
         text = self._read(self.workload.path(path)) if path else BASE_POD
         return ObjectTemplate(text, params, count)
@@ -136,6 +137,7 @@ class Run:
         Parameters
         ----------
         *runs : PodRun
+            The runs.
 
         Raises
         ------
@@ -157,16 +159,17 @@ class Run:
                 run.state[:] = GATED
 
     def update_pod(self, pod: Pod) -> None:
-        """Replace a pod, which may end its gating.
+        """Replace a pod, which may remove its scheduling gates.
 
         Parameters
         ----------
         pod : Pod
+            The new state of the pod.
 
         Raises
         ------
         InputError
-            There is none of this name.
+            There is no pod of this name.
         """
         self.cluster.update_pod(pod)
         run, number = self.known[pod.key]
@@ -175,7 +178,7 @@ class Run:
             run.state[number] = NEW
 
     def find(self, namespaces: Sequence[str], labels: dict[str, str]) -> Iterator[PodRun]:
-        """Find runs of pods.
+        """Iterate over runs of pods.
 
         Parameters
         ----------
@@ -187,6 +190,7 @@ class Run:
         Yields
         ------
         PodRun
+            A run of matching pods.
         """
         for run in self.runs:
             if run.matches(labels) and (not namespaces or run.template.metadata.namespace in namespaces):
@@ -207,7 +211,7 @@ class Run:
         Raises
         ------
         WorkloadFailedError
-            The condition does not hold in time, or never can.
+            The condition does not hold in time, or can never hold.
         """
         deadline = self.time.now + timeout
         while True:
@@ -230,6 +234,7 @@ class Run:
         Parameters
         ----------
         seconds : Fraction
+            Virtual time.
         """
         end = self.time.now + seconds
         self.time.at(end, lambda: None)
@@ -242,7 +247,7 @@ class Run:
         return min((when for when in coming if when is not None), default=None)
 
     def _waiting(self) -> str:
-        """Pods without a node and the reason, as the end of an error message."""
+        """Pods without a node and the reasons, as the end of an error message."""
         pods = sum(run.count(FAILED) for run in self.runs)
         failure = self.attempts.failure
         return f": {pods} pods fit nowhere ({failure.message})" if pods and failure is not None else ""
@@ -258,7 +263,7 @@ class Run:
         return any_popped
 
     def counts(self) -> dict[str, int | float]:
-        """Fields of the report that are not measured."""
+        """Return the fields of the report that are not measured."""
         return {
             "nodes": self.cluster.nodes,
             "init_pods": self.init_pods,
@@ -276,14 +281,14 @@ class Attempts(SchedulerRun):
     Attributes
     ----------
     preemptors, victims : int
-        Attempts that had others evicted, and pods that were evicted.
+        Number of attempts that evicted pods, and of evicted pods.
     placed : list of (PodRun, int)
-        What the last batch placed: runs, and numbers in them.
+        Runs and indices of the pods that the last batch placed.
     failure : Failure or None
-        Why the last pod that failed was not placed.
+        Why the last failed pod was not placed.
     """
 
-    defers_failed_groups = False  # time passes in a simulation, so that backoff limits the attempts
+    defers_failed_groups = False  # backoff limits the attempts, because virtual time passes
 
     def __init__(self, run: Run) -> None:
         super().__init__(run.scheduler)
@@ -291,19 +296,23 @@ class Attempts(SchedulerRun):
         self.preemptors = self.victims = 0
         self.placed: list[tuple[PodRun, int]] = []
         self.failure: Failure | None = None
-        self._known: list[tuple[PodRun, int]] = []  # the runs of the popped pods, and their numbers there
+        self._known: list[tuple[PodRun, int]] = []  # run of each popped pod, and its index in the run
         run.scheduler.handle.on_eviction.append(self._evicted)
 
     def next_batch(self, limit: int) -> tuple[int, bool]:
-        """Pop and try up to `limit` pods; returns the number of attempts, and whether any pod was popped.
+        """Pop pods and try to schedule them.
 
         Parameters
         ----------
         limit : int
+            Maximum number of pods.
 
         Returns
         -------
-        (int, bool)
+        attempts : int
+            Number of attempts.
+        popped : bool
+            Whether any pod was popped.
         """
         meter, began, measured = self.run.meter, self.run.timer(), 0
         self.placed, result = [], self.result
@@ -354,7 +363,7 @@ class Attempts(SchedulerRun):
         return stop
 
     def _equal_until(self, infos: Sequence[QueuedPodInfo], at: int) -> int:
-        """The end of the run of pods from `at` on that equal their template and have consecutive numbers."""
+        """The end of the run of pods from `at` on that equal their template and have consecutive indices."""
         one, number = self._known[at]
         stop = at
         while stop < len(infos) and one.is_fresh(infos[stop].pod):
@@ -383,7 +392,7 @@ class Attempts(SchedulerRun):
     def _timed(
         self, way: Way, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
     ) -> int:
-        """Try some pods of a batch, which are of one run; how many were tried."""
+        """Try some pods of a batch that are of one run; returns the number of attempts."""
         one, _ = self._known[pods.start]
         before, began = len(self.placed), self.run.timer()
         tried = way(engine, result, infos, pods)
@@ -432,24 +441,25 @@ def run_workload(
     Parameters
     ----------
     workload : Workload
+        The workload.
     rate : Fraction, optional
         Scheduling attempts per second of virtual time; by default the workload's threshold, else 500.
     timer : callable
-        Nanoseconds, for what is measured.
+        Returns nanoseconds of real time, for measurements.
     tie_break : str, optional
-        As in `Scheduler`. By default "go-heap", and "random" for a workload that leaves pods without a node
-        that way: until v1.34 kube-scheduler chose at random, and some workloads rely on it.
+        Choice among nodes of equal score; see `Scheduler`. By default "go-heap", and "random" for a workload
+        in which "go-heap" leaves pods without a node: until v1.34 kube-scheduler chose at random, and some
+        workloads rely on it.
 
     Returns
     -------
     WorkloadReport
-        With the status ``failed: …`` where the workload uses something that is not built yet, or cannot come
-        to its end.
+        Its status is ``failed: …`` if the workload uses an unsupported feature or cannot finish.
 
     Raises
     ------
     InputError
-        For objects that are wrong, and bad scheduler configurations.
+        An object or the scheduler configuration is invalid.
     """
     if workload.unbuilt:
         return make_report(workload, Meter(), _not_built(workload.unbuilt))

@@ -1,7 +1,7 @@
-"""Measurement of engine and queue times while metrics are collected.
+"""Measures engine and queue times while metrics are collected.
 
-The garbage collector does not run while metrics are collected, as in the standard library's ``timeit``: the
-objects that are there at the start are frozen, and everything is as before at the end.
+The garbage collector is off while metrics are collected, as in the standard library's ``timeit``: objects
+that exist at the start are frozen, and the previous state is restored at the end.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ CHUNK = 256
 """Measured pods per sample of the percentiles."""
 
 Timer = Callable[[], int]
-"""Nanoseconds from any start."""
+"""Returns nanoseconds since an arbitrary start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The pods that are measured.
+    """A measurement window: the pods that are measured.
 
     Attributes
     ----------
     namespaces : frozenset of str
+        Namespaces of the pods; empty for all.
     labels : dict of str to str
         Labels that the pods have.
     """
@@ -45,15 +46,16 @@ class Meter:
     Attributes
     ----------
     pods : int
-        Measured pods that were placed.
+        Number of measured pods that were placed.
     all_ns, placing_all_ns : int
-        Time of batches while a window was open, for whatever pod: whole, and of the placing alone.
+        Nanoseconds of all batches in a window, of any pods: in total, and for placing alone.
     pods_ns, placing_ns : float, int
-        The same for measured pods.
+        Nanoseconds for measured pods: in total, and for placing alone.
     queue_ns, queued : int
-        Time spent popping pods in a window that measures some of them, and how many were popped.
+        Nanoseconds spent popping pods in a window that measures some of them, and number of popped pods.
     chunks : list of float
-        Nanoseconds per pod of `CHUNK` measured pods in a row; the last chunk of a window may be shorter.
+        Nanoseconds per pod for each `CHUNK` consecutive measured pods; the last chunk of a window may be
+        shorter.
     """
 
     window: Window | None = None
@@ -69,16 +71,17 @@ class Meter:
     _collecting: bool = False
 
     def open(self, window: Window) -> None:
-        """Begin a window.
+        """Open a window.
 
         Parameters
         ----------
         window : Window
+            The pods to measure.
 
         Raises
         ------
         InputError
-            Another one is open.
+            Another window is open.
         """
         if self.window is not None:
             raise InputError("metrics are being collected already", path="collectMetrics")
@@ -89,7 +92,7 @@ class Meter:
         gc.disable()
 
     def close(self) -> None:
-        """End the window, if one is open."""
+        """Close the open window, if there is one."""
         if self.window is None:
             return
         self._end_chunk()
@@ -104,15 +107,16 @@ class Meter:
         return run.template.metadata.namespace in self.window.namespaces
 
     def batch_limit(self) -> int:
-        """Maximum size of the next batch such that chunks keep their size."""
+        """Return the maximum size of the next batch that does not exceed the current chunk."""
         return CHUNK - self._chunk[0] if self.window is not None and self._chunk[0] else FAR
 
     def scheduled(self, run: PodRun, placed: int, popped: int, ended: int) -> None:
-        """Record the placing of a batch.
+        """Record the placement of a batch.
 
         Parameters
         ----------
         run : PodRun
+            The run of the pods.
         placed : int
             Number of placed pods.
         popped, ended : int
@@ -125,14 +129,14 @@ class Meter:
                 self.placing_ns += ended - popped
 
     def tried(self, nanoseconds: int, fraction: float, placed: int) -> None:
-        """Record the whole of a batch: popping, placing, binding, and what informers report of it.
+        """Record the total time of a batch: popping, placing, binding, and processing of informer events.
 
         Parameters
         ----------
         nanoseconds : int
             Time of the batch.
         fraction : float
-            Measured pods by popped pods; every popped pod has the same weight.
+            Measured pods divided by popped pods; every popped pod has the same weight.
         placed : int
             Number of measured pods that were placed.
         """
@@ -159,11 +163,12 @@ class Meter:
 
 
 def percentile(values: Sequence[float], percent: int) -> float | None:
-    """The nearest-rank percentile, as in scheduler_perf.
+    """Return the nearest-rank percentile, as in scheduler_perf.
 
     Parameters
     ----------
     values : sequence of float
+        The values.
     percent : int
         1 to 100.
 

@@ -33,7 +33,7 @@ spec:
 """,
     "the base pod",
 )
-"""What scheduler_perf creates where no template is named; like its pod-default.yaml."""
+"""Pod of operations without a template, equal to pod-default.yaml of scheduler_perf."""
 
 
 class ObjectTemplate:
@@ -42,10 +42,11 @@ class ObjectTemplate:
     Parameters
     ----------
     text : GoTemplate
+        The parsed template.
     params : mapping
         The ``templateParams`` of the operation.
     count : int
-        How many objects the operation makes, ``.Count`` in the template.
+        Number of objects that the operation makes, ``.Count`` in the template.
     """
 
     def __init__(self, text: GoTemplate, params: Mapping[str, Any], count: int) -> None:
@@ -59,23 +60,25 @@ class ObjectTemplate:
         Parameters
         ----------
         index : int
+            Index of the object, ``.Index`` in the template.
         kind : str, optional
-            What it must be; by default what it says itself.
+            Required kind; by default the kind in the file.
         namespace : str, optional
-            Where it goes, if its kind has namespaces.
+            Namespace of the object, if its kind has namespaces.
         name : str, optional
-            What it is called, whatever the file says.
+            Name of the object, in place of the name in the file.
 
         Returns
         -------
         Object
+            The object.
 
         Raises
         ------
         InputError
-            Naming the file and the field.
+            The object is invalid; names the file and the field.
         NotBuiltError
-            For a kind that scheduling does not read yet.
+            Scheduling does not read objects of this kind.
         """
         source = self.text.source
         text = self.text.render({**self.arguments, "Index": index})
@@ -100,15 +103,16 @@ class ObjectTemplate:
         return obj
 
     def pod(self, index: int, namespace: str) -> Pod:
-        """The pod of an index with the API server's defaults.
+        """Return the pod of an index with the API server's defaults.
 
-        It has no name and no UID if the template has only ``generateName``.
+        The pod has no name and no UID if the template has only ``generateName``.
 
         Parameters
         ----------
         index : int
+            Index of the pod.
         namespace : str
-            Namespace of the object.
+            Namespace of the pod.
 
         Returns
         -------
@@ -121,7 +125,7 @@ class ObjectTemplate:
 
 
 def _refuse_unbuilt(obj: Object) -> None:
-    """Refuse objects with features that the workload would measure but that are not supported."""
+    """Refuse objects with unsupported features that the workload would measure."""
     if isinstance(obj, Pod) and obj.spec.resource_claims:
         raise NotBuiltError("dynamic resource allocation (spec.resourceClaims)")
     if isinstance(obj, PodGroup) and obj.spec.parent_composite_pod_group_name:
@@ -134,6 +138,7 @@ def read_template(path: Path) -> GoTemplate:
     Parameters
     ----------
     path : Path
+        Path of the file.
 
     Returns
     -------
@@ -142,7 +147,7 @@ def read_template(path: Path) -> GoTemplate:
     Raises
     ------
     InputError
-        If it cannot be read, or is no template.
+        The file cannot be read, or is not a template.
     """
     return parse(read_text(str(path), str(path)), str(path))
 
@@ -155,16 +160,17 @@ def read_text(file: str, source: str) -> str:
     file : str
         Path of the file.
     source : str
-        Its name in errors.
+        Name of the file in errors.
 
     Returns
     -------
     str
+        Content of the file.
 
     Raises
     ------
     InputError
-        If it cannot be read, or is not UTF-8.
+        The file cannot be read, or is not UTF-8.
     """
     try:
         return read_file(file).decode()
@@ -176,20 +182,23 @@ def read_text(file: str, source: str) -> str:
 
 
 def fold_case(value: Any, type_: Any) -> Any:
-    """The value with its keys spelt as the struct `type_` and the structs in it spell theirs: as Go's
-    encoding/json matches them, the exact name first, else one that differs only in case.
+    """Return a value with its keys spelt as in a struct and the structs in its fields.
 
+    Keys are matched as by Go's encoding/json: the exact name first, else one that differs only in case.
     scheduler_perf reads its files through encoding/json (sigs.k8s.io/yaml, UnmarshalStrict), and some of them
-    count on its tolerance.
+    rely on its tolerance.
 
     Parameters
     ----------
     value : object
-    type_ : object
+        A JSON value.
+    type_ : type
+        The type into which the value will be decoded.
 
     Returns
     -------
     object
+        The JSON value with the spelling of the types.
     """
     options = get_args(type_)
     if isinstance(value, list) and get_origin(type_) in (tuple, list):

@@ -1,4 +1,4 @@
-"""Operations of a workload as in the file (kubernetes v1.36, operations.go)."""
+"""Operations of a workload, as in the benchmark files (kubernetes v1.36, operations.go)."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from .loop import Run
 
 MOST = 10_000_000
-"""The most objects that an operation makes: more than there is memory for is a mistake in the file."""
+"""Maximum number of objects of an operation; larger numbers are an error in the file."""
 Count = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
 CHURN_INTERVAL = 500
 """Milliseconds (scheduler_perf, operations.go)."""
 
 
 class WorkloadFailedError(Exception):
-    """A workload cannot finish; the text says why."""
+    """A workload cannot finish; the message is the reason."""
 
 
 class Op(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """An operation.
+    """An operation of a workload.
 
-    A field ``xParam`` contains the name of the workload's parameter, after a dollar sign, that is the value
+    A field ``xParam`` contains, after a dollar sign, the name of the workload's parameter that is the value
     of x.
     """
 
@@ -50,7 +50,7 @@ class Op(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True
         Raises
         ------
         InputError
-            Names the field.
+            The operation is invalid; names the field.
         """
 
     def execute(self, run: Run, number: int) -> None:
@@ -66,14 +66,14 @@ class Op(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True
         Raises
         ------
         InputError
-            For objects that are wrong.
+            An object is invalid.
         WorkloadFailedError
             The operation cannot finish.
         """
         raise NotImplementedError(self.opcode)
 
     def templates(self) -> list[str]:
-        """Paths of the template files of the operation."""
+        """Return the paths of the operation's template files."""
         found: list[str] = []
         for field in self.__struct_fields__:
             value = getattr(self, field)
@@ -87,7 +87,7 @@ class Op(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True
 
 
 class CountedOp(Op, frozen=True, kw_only=True):
-    """An operation that is about a number of objects."""
+    """An operation on a number of objects."""
 
     count: Count = 0
     count_param: str = ""
@@ -99,12 +99,14 @@ class TemplateOp(CountedOp, frozen=True, kw_only=True):
     template_params: dict[str, Any] = {}
 
     def template(self, run: Run, path: str) -> ObjectTemplate:
-        """A template file with the parameters of the operation.
+        """Return a template file with the parameters of the operation.
 
         Parameters
         ----------
         run : Run
+            The running workload.
         path : str
+            Path relative to the file of the workload.
 
         Returns
         -------
@@ -135,7 +137,7 @@ class NodeAllocatable(msgspec.Struct, rename="camel", forbid_unknown_fields=True
 
 
 class CreateNodes(TemplateOp, frozen=True):
-    """Creates nodes, and changes them by at most one strategy."""
+    """Creates nodes, and modifies them by at most one strategy."""
 
     node_template_path: str = ""
     node_allocatable_strategy: NodeAllocatable | None = None
@@ -170,7 +172,7 @@ class CreateNamespaces(CountedOp, frozen=True):
 
 
 class CreatePods(TemplateOp, frozen=True):
-    """Creates pods, and waits until all are scheduled unless `skip_wait_to_completion`."""
+    """Creates pods, and waits until all are scheduled unless `skip_wait_to_completion` is set."""
 
     count_multiplier_param: str = ""
     steady_state: bool = False
@@ -202,7 +204,7 @@ class CreatePods(TemplateOp, frozen=True):
         namespace = self.namespace or f"namespace-{number}"
         run.cluster.namespace(namespace)
         template = self.template(run, self.pod_template_path or run.workload.pod_template)
-        # Decoded before anything is measured: what that leaves behind is collected.
+        # Decoded before the measurement, so that the garbage of decoding is collected.
         made = list(runs_of(template, self.count, namespace, run.names, self.signature_batch_size))
         volumes: list[Object] = []
         if path := self.persistent_volume_claim_template_path:
@@ -237,7 +239,7 @@ class CreatePods(TemplateOp, frozen=True):
         end = run.time.now + _seconds(self.duration or "0")
         run.placed = placed
         for one in pods:
-            for index in range(len(one)):  # one at a time: each makes room for the next
+            for index in range(len(one)):  # one at a time, since each makes room for the next
                 run.add(PodRun(one.template, one.first + index, 1))
         run.sleep(end - run.time.now)
         run.placed = lambda one, number: None
@@ -278,13 +280,13 @@ class DeletePods(Op, frozen=True):
             for index in range(len(one))
             if one.state[index] != GONE
         ]
-        in_order = sorted(chosen, key=lambda item: item[0])  # as an API server lists them
+        in_order = sorted(chosen, key=lambda item: item[0])  # the order in which an API server lists them
         actions = [partial(run.cluster.delete_pod, one, index) for _, one, index in in_order]
         _perform(run, actions, self.delete_pods_per_second, not self.skip_wait_to_completion)
 
 
 class Churn(Op, frozen=True):
-    """Creates, or creates and deletes in turn, objects at intervals in the background."""
+    """Creates objects at intervals in the background; mode ``recreate`` deletes them in turn."""
 
     mode: Literal["create", "recreate"]
     template_paths: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
@@ -367,7 +369,7 @@ class CreateAny(TemplateOp, frozen=True, kw_only=True):
 
 
 class CreatePodGroups(TemplateOp, frozen=True):
-    """Also ``waitForPodGroups``, its name in earlier files."""
+    """Creates pod groups; called ``waitForPodGroups`` in earlier files."""
 
     template_path: str
     namespace: str
@@ -417,7 +419,7 @@ class StopCollectingMetrics(Op, frozen=True):
 
 
 class UnbuiltOp(Op, frozen=True):
-    """An operation that cannot run yet; its other fields are not read."""
+    """An operation that is not supported; its other fields are not read."""
 
 
 OPS: dict[str, type[Op]] = {
@@ -444,7 +446,7 @@ UNBUILT_OPS = frozenset(
         *("startCollectingProfile", "stopCollectingProfile"),
     }
 )
-"""Operations of upstream's that are read, and fail their workload."""
+"""Unsupported operations of upstream, which fail their workload."""
 
 
 def _seconds(duration: str) -> Fraction:
@@ -452,7 +454,7 @@ def _seconds(duration: str) -> Fraction:
 
 
 def _perform(run: Run, actions: Iterable[Callable[[], object]], per_second: int, waits: bool = True) -> None:
-    """Perform actions at a rate, and wait for the last one; at once if the rate is 0."""
+    """Perform actions at a rate and wait for the last one; a rate of 0 performs all at once."""
     left = deque(actions)
 
     def step() -> bool:

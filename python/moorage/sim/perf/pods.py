@@ -19,7 +19,7 @@ from moorage.scheduler.placing.schedule_pods import replica
 from .object_templates import ObjectTemplate
 
 NEW, FAILED, GATED, GONE = -1, -2, -3, -4
-"""States of a pod that is on no node: never tried, tried in vain, gated, deleted or being deleted."""
+"""States of a pod without a node: not attempted, unschedulable, gated, deleted or being deleted."""
 
 
 class PodRun:
@@ -28,14 +28,14 @@ class PodRun:
     Parameters
     ----------
     template : Pod
-        With a ``generateName``; pod number i of the run is ``<generateName><first + i>``.
+        A pod with a ``generateName``; the pod with index i of the run is named ``<generateName><first + i>``.
     given_name : str
-        The name in the file, where there was one that does not end in a number; then it is one pod.
+        The name in the file, if it does not end in a number; the run has one pod then.
 
     Attributes
     ----------
     state : (n,) int32 array
-        Row of the node that each pod is on, or one of `NEW`, `FAILED`, `GATED`, `GONE`.
+        By pod, the row of its node, or one of `NEW`, `FAILED`, `GATED`, `GONE`.
     """
 
     def __init__(self, template: Pod, first: int, count: int, given_name: str = "") -> None:
@@ -46,13 +46,35 @@ class PodRun:
         return len(self.state)
 
     def name(self, number: int) -> str:
+        """Return the name of a pod.
+
+        Parameters
+        ----------
+        number : int
+            Index of the pod in the run.
+
+        Returns
+        -------
+        str
+        """
         return self.given_name or f"{self.template.metadata.generate_name}{self.first + number}"
 
     def key(self, number: int) -> str:
+        """Return ``namespace/name`` of a pod.
+
+        Parameters
+        ----------
+        number : int
+            Index of the pod in the run.
+
+        Returns
+        -------
+        str
+        """
         return f"{self.template.metadata.namespace}/{self.name(number)}"
 
     def pods(self) -> Iterator[Pod]:
-        """The pods as created."""
+        """Return the pods as created."""
         for number in range(len(self)):
             pod = replica(self.template, self.first + number)
             if self.given_name:
@@ -60,11 +82,12 @@ class PodRun:
             yield pod
 
     def is_fresh(self, pod: Pod) -> bool:
-        """Whether a pod of this run equals its template, so that it can be placed by the template.
+        """Whether a pod equals the template of the run, so that it can be placed by the template.
 
         Parameters
         ----------
         pod : Pod
+            A pod of this run.
 
         Returns
         -------
@@ -78,11 +101,12 @@ class PodRun:
         )
 
     def matches(self, labels: dict[str, str]) -> bool:
-        """Whether the pods have all these labels.
+        """Whether the pods have all given labels.
 
         Parameters
         ----------
         labels : dict of str to str
+            Value by label key.
 
         Returns
         -------
@@ -101,24 +125,28 @@ class PodNames:
         self._next: dict[tuple[str, str], int] = {}
 
     def reserve(self, namespace: str, prefix: str, count: int, first: int | None = None) -> int:
-        """Reserve `count` numbers, from `first` on for given names; returns the first one.
+        """Reserve consecutive numbers after a name prefix.
 
         Parameters
         ----------
         namespace : str
-            Namespace of the object.
+            Namespace of the pods.
         prefix : str
+            Prefix of the names.
         count : int
+            How many numbers to reserve.
         first : int, optional
+            The first number, for given names; by default the next free one.
 
         Returns
         -------
         int
+            The first number.
 
         Raises
         ------
         InputError
-            If a given name is taken.
+            A given name is taken.
         """
         free = self._next.get((namespace, prefix), 0)
         if first is not None and first < free:
@@ -131,31 +159,33 @@ class PodNames:
 def runs_of(
     template: ObjectTemplate, count: int, namespace: str, names: PodNames, signature: int = 0
 ) -> Iterator[PodRun]:
-    """The pods of an operation as runs, in order.
+    """Iterate over the pods of an operation as runs, in order.
 
-    A template that does not read ``.Index`` is read once. Of the others, neighbours that differ in nothing
-    but a number at the end of their names make a run.
+    A template that does not read ``.Index`` is rendered once. With other templates, consecutive pods that
+    differ only in a number at the end of their names form a run.
 
     Parameters
     ----------
     template : ObjectTemplate
+        Template of the pods.
     count : int
         Number of pods.
     namespace : str
-        Namespace of the object.
+        Namespace of the pods.
     names : PodNames
         Reserves the numbers of the pods.
     signature : int, optional
-        Number of consecutive pods with one value of the label ``signature``; 0: there is no such label.
+        Number of consecutive pods with one value of the label ``signature``; 0 omits the label.
 
-    Returns
-    -------
-    iterator of PodRun
+    Yields
+    ------
+    PodRun
+        Consecutive equal pods.
 
     Raises
     ------
     InputError
-        For a pod that is wrong, or a name of several pods.
+        A pod is invalid, or several pods have one name.
     """
     if not template.by_index:
         pod = template.pod(0, namespace)
@@ -190,12 +220,12 @@ def _signed(pod: Pod, index: int, signature: int) -> Pod:
 
 
 def run_of(pod: Pod, count: int, names: PodNames) -> PodRun:
-    """A run of equal pods.
+    """Return a run of equal pods.
 
     Parameters
     ----------
     pod : Pod
-        A name that ends in a number is split into prefix and number, so that the pod keeps it.
+        The first pod. A name that ends in a number is split into prefix and number, so that the pod keeps it.
     count : int
         Number of pods.
     names : PodNames
@@ -237,7 +267,7 @@ def bound_volumes(
     number : int
         Number of pairs.
     namespace : str
-        Of the claims.
+        Namespace of the claims.
 
     Yields
     ------
@@ -266,11 +296,12 @@ def bound_volumes(
 
 
 def claim_name(index: int) -> str:
-    """The claim of pod number `index` of an operation.
+    """Return the name of the claim of a pod.
 
     Parameters
     ----------
     index : int
+        Index of the pod in its operation.
 
     Returns
     -------
@@ -285,10 +316,12 @@ def with_claims(runs: Iterable[PodRun]) -> Iterator[PodRun]:
     Parameters
     ----------
     runs : iterable of PodRun
+        The pods.
 
-    Returns
-    -------
-    iterator of PodRun
+    Yields
+    ------
+    PodRun
+        A pod with its claim.
     """
     numbers = count_from(0)
     for run in runs:

@@ -1,7 +1,8 @@
-"""Reports of workloads, for tables and JSON.
+"""Reports of workloads, as tables and JSON.
 
-Timings are in the fields that say so (seconds, ns, per second, bytes) and in `ratio`; all others are the same
-for the same input. The garbage collector is off while metrics are collected (see `measure`).
+Measured are `ratio` and the fields whose names contain a unit of time or bytes, except `virtual_seconds`. All
+other fields are the same for equal input. The garbage collector is off while metrics are collected (see
+`measure`).
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from .scheduler_perf_file import Workload
 
 DONE = "done"
 DEFAULT_TIE_BREAK = "go-heap"
-"""The choice among equal nodes of a workload that names none."""
+"""Choice among nodes of equal score if none is requested."""
 
 
 class NanosecondsPerPod(msgspec.Struct, frozen=True):
-    """Mean over all measured pods; percentiles over chunks of 256 of them."""
+    """Nanoseconds per pod: the mean over all measured pods, and percentiles over chunks of 256 pods."""
 
     mean: float | None = None
     p50: float | None = None
@@ -34,37 +35,38 @@ class WorkloadReport(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     status : str
-        ``done``, or ``failed: `` and why.
+        ``done``, or ``failed: `` and the reason.
     tie_break : str
-        How it chose among equal nodes.
+        Choice among nodes of equal score.
     nodes : int
-        Nodes that operations created; those of churn are not counted.
+        Number of nodes that operations created, without those of churn.
     init_pods, measured_pods : int
-        Pods that were created but not measured; measured pods that were placed.
+        Number of pods that were created but not measured, and of measured pods that were placed.
     unschedulable : int
-        Pods that fit nowhere at the end.
+        Number of pods that fit no node at the end.
     seconds : float
-        Time while metrics were collected, for whatever pod, failures included: the queue, decisions, binding
-        in the store, and what informers report of it. Without decoding.
+        Time while metrics were collected, of all pods and failures: queue, decisions, binding in the store,
+        and processing of informer events; without decoding.
     placing_seconds : float
-        Of that, from a popped batch to its last assume.
+        Part of `seconds` from the popping of a batch to its last assumed pod.
     pods_per_second : float or None
-        Measured pods by `seconds`; None where nothing was measured.
+        Measured pods divided by `seconds`; None if nothing was measured.
     ns_per_pod : NanosecondsPerPod
-        The whole time of the measured pods alone.
+        Total time of measured pods.
     placing_ns_per_pod : float or None
-        Of that, from a popped batch to its last assume.
+        Part of the mean of `ns_per_pod` from the popping of a batch to its last assumed pod.
     queue_ns_per_pod : float or None
-        Popping a measured pod.
+        Time to pop a measured pod.
     threshold, ratio : float or None
-        What upstream expects at least, with an API server in between; `pods_per_second` by that.
+        Upstream's minimum in pods per second, with an API server in between; `pods_per_second` divided by it.
     churn_ticks : int
+        Number of repetitions of churn operations.
     preemptors, victims : int
-        Attempts that had others evicted, and pods that were evicted.
+        Number of attempts that evicted pods, and of evicted pods.
     virtual_seconds : float
-        How long the workload took in virtual time.
+        Duration of the workload in virtual time.
     peak_rss_bytes : int
-        The most memory that the process held up to the end of this workload.
+        Maximum resident set size of the process up to the end of this workload.
     """
 
     case: str
@@ -91,18 +93,23 @@ class WorkloadReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def failed(self) -> bool:
+        """Whether the workload failed."""
         return self.status != DONE
 
 
 def make_report(workload: Workload, meter: Meter, status: str, **counts: Any) -> WorkloadReport:
-    """Make the report of a workload; `counts` are the fields that are not measured.
+    """Make the report of a workload.
 
     Parameters
     ----------
     workload : Workload
+        The workload.
     meter : Meter
+        The measurements.
     status : str
+        ``done``, or ``failed: `` and the reason.
     **counts : object
+        Values of the fields that are not measured.
 
     Returns
     -------
@@ -161,18 +168,20 @@ COLUMNS: dict[str, Callable[[WorkloadReport], str]] = {
         one.status if one.tie_break == DEFAULT_TIE_BREAK else f"{one.status} (ties {one.tie_break})"
     ),
 }
-"""Heading of each column of the table, and its text for a workload."""
+"""Heading of each column of the table, and the text of its cell for a workload."""
 
 
 def table(reports: Sequence[WorkloadReport]) -> list[list[str]]:
-    """The rows under the headings of `COLUMNS`, one per workload.
+    """Return the rows of a table with the headings `COLUMNS`, one row per workload.
 
     Parameters
     ----------
     reports : sequence of WorkloadReport
+        The reports.
 
     Returns
     -------
     list of list of str
+        Cells by row.
     """
     return [[text(one) for text in COLUMNS.values()] for one in reports]

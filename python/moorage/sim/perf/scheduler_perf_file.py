@@ -1,4 +1,4 @@
-"""Reader of scheduler_perf files: cases, workloads, and operations with parameters."""
+"""Reads the files of scheduler_perf: cases, workloads, and operations with parameters."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from .ops import OPS, UNBUILT_OPS, Op, UnbuiltOp
 
 THROUGHPUT = "SchedulingThroughput"
 QUEUE_GATES = frozenset({"SchedulerQueueingHints"})
-"""Gates that concern the scheduling queue alone: what a workload says of them changes nothing here."""
+"""Gates of the scheduling queue, whose values in a workload have no effect here."""
 GATES_OF_V1_37 = frozenset({"CompositePodGroup"})
-"""Gates of operations and objects that are not built; without those they have no effect."""
+"""Gates of unsupported operations and objects; they have no other effect."""
 
 
 class _Workload(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -56,18 +56,19 @@ class Workload:
     Attributes
     ----------
     source : str
-        The file, for errors; templates are looked up beside it.
+        Path of the file, for errors; template paths are relative to it.
     threshold : float or None
-        Pods per second that upstream expects at least.
+        Upstream's minimum in pods per second.
     feature_gates : dict of str to bool
-        Of the case and the workload together, without those of the scheduling queue.
+        Gates of the case and the workload, without those of the scheduling queue.
     ops : tuple of Op
-        With the parameters filled in.
+        Operations with the parameters filled in.
     scheduler_config : Path or None
+        Path of the scheduler configuration.
     pod_template : str
-        Path of the template of pods whose operation names none; "" for scheduler_perf's own.
+        Path of the template of pods whose operation names none; "" for the default of scheduler_perf.
     unbuilt : str
-        The first thing that cannot run yet; "" where everything can.
+        The first unsupported feature; "" if there is none.
     """
 
     source: str
@@ -90,6 +91,7 @@ class Workload:
         Parameters
         ----------
         relative : str
+            The path.
 
         Returns
         -------
@@ -106,18 +108,19 @@ def read_workloads(file: str, only: str = "") -> list[Workload]:
     file : str
         Path of the YAML file.
     only : str, optional
-        ``CASE`` or ``CASE/WORKLOAD``; what is left out is not checked beyond its shape.
+        ``CASE`` or ``CASE/WORKLOAD``; other cases are checked only for their shape.
 
     Returns
     -------
     list of Workload
+        The selected workloads.
 
     Raises
     ------
     InputError
-        For what is not YAML, unknown or missing fields, operations that do not exist, parameters that are
-        missing or not used, unknown feature gates, a case that does not exist, template files that cannot
-        be read; names workload and field.
+        The file is not YAML, has unknown or missing fields, unknown operations, missing or unused parameters,
+        unknown feature gates or unreadable template files, or the case does not exist; names workload and
+        field.
     """
     source = source_name(file)
     documents = list(read_yaml(read_text(file, source), source))
@@ -185,15 +188,17 @@ OF_GROUPS = ("GangScheduling", "WorkloadAwarePreemption")
 
 
 def _gates(gates: dict[str, bool]) -> dict[str, bool]:
-    """The feature gates of the scheduler. OpportunisticBatching is off by default. The files about pod groups
-    are of v1.37, where GenericWorkload includes all gates of pod groups."""
+    """The feature gates of the scheduler; OpportunisticBatching is off by default.
+
+    The files about pod groups are of v1.37, where GenericWorkload includes all gates of pod groups.
+    """
     gangs = dict.fromkeys(OF_GROUPS, True) if gates.get("GenericWorkload") else {}
     others = {name: value for name, value in gates.items() if name not in QUEUE_GATES | GATES_OF_V1_37}
     return {"OpportunisticBatching": False} | gangs | others
 
 
 def _check_runnable(workload: Workload) -> None:
-    """Refuse unknown feature gates, and template files that cannot be read."""
+    """Refuse unknown feature gates and unreadable template files."""
     with located(ValueError, source=workload.source, obj=workload.full_name, path="featureGates"):
         all_gates(workload.feature_gates)
     for path in (workload.pod_template, *(path for op in workload.ops for path in op.templates())):
@@ -242,12 +247,12 @@ def _op(document: dict[str, Any], params: _Params) -> Op:
         raise InputError(f"unknown: {opcode!r}", path="opcode")
     op: Op = _decode(document, OPS[opcode])
     filled, fields = _fill(op, params)
-    # Once more, as a parameter may be of the wrong type.
+    # Converted again, because a parameter may have a wrong type.
     return _decode(msgspec.to_builtins(filled), OPS[opcode]) if fields else filled
 
 
 def _fill(op: Op, params: _Params) -> tuple[Op, Sequence[str]]:
-    """The operation with its parameters filled in, and the fields that changed."""
+    """The operation with its parameters filled in, and the changed fields."""
     changes: dict[str, Any] = {}
     for field, wire in zip(op.__struct_fields__, op.__struct_encode_fields__, strict=True):
         value = getattr(op, field)

@@ -33,6 +33,7 @@ class VirtualTime:
         when : Fraction
             Seconds since the start.
         action : callable
+            The action.
         """
         self._sequence += 1
         heapq.heappush(self._events, (when, self._sequence, action))
@@ -45,6 +46,7 @@ class VirtualTime:
         interval : Fraction
             Seconds.
         action : callable
+            The action.
         """
         start, ticks = self.now, 0
 
@@ -62,24 +64,27 @@ class VirtualTime:
         Parameters
         ----------
         count : int
+            Number of attempts.
         """
         self.now += count / self.rate
 
     def attempts_until(self, when: Fraction | None) -> int:
-        """Number of attempts that begin before a time, at least 1 for a future time.
+        """Return the number of attempts that begin before a time.
 
         Parameters
         ----------
         when : Fraction or None
+            Seconds since the start; None for no limit.
 
         Returns
         -------
         int
+            At least 1 for a future time.
         """
         return FAR if when is None else math.ceil((when - self.now) * self.rate)
 
     def next_event(self) -> Fraction | None:
-        """Time of the next event; None if there is none."""
+        """Return the time of the next event; None if there is none."""
         return self._events[0][0] if self._events else None
 
     def run_due(self) -> None:

@@ -30,7 +30,7 @@ class SimulatedCluster:
     Parameters
     ----------
     scheduler : Scheduler
-        Over a store of its own.
+        A scheduler with a store of its own.
     """
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -42,20 +42,22 @@ class SimulatedCluster:
     # ---- objects -------------------------------------------------------------------------------------------
 
     def create(self, obj: Object) -> Object:
-        """Create an object that is not a pod; without a name it gets a generated one.
+        """Create an object other than a pod; without a name it gets a generated one.
 
         Parameters
         ----------
         obj : Object
+            The object.
 
         Returns
         -------
         Object
+            The object as created.
 
         Raises
         ------
         InputError
-            If there is one of this name.
+            There is an object of this name.
         """
         made = default_object(obj, CLASSES, self.names)
         self._write(made)
@@ -63,16 +65,17 @@ class SimulatedCluster:
         return made
 
     def create_many(self, objects: Iterable[Object]) -> None:
-        """Create objects with names and defaults.
+        """Create objects that have names and defaults.
 
         Parameters
         ----------
         objects : iterable of Object
+            The objects.
 
         Raises
         ------
         InputError
-            If there is one of a name; then none is created.
+            There is an object with one of the names; none is created then.
         """
         with located(ApiError):
             self.store.create_many(objects)
@@ -83,26 +86,28 @@ class SimulatedCluster:
             self.store.create(obj)
 
     def delete(self, obj: Object) -> None:
-        """Delete an object that is not a pod.
+        """Delete an object other than a pod.
 
         Parameters
         ----------
         obj : Object
+            The object.
         """
         self.store.delete(type(obj), obj.name, obj.namespace)
         self.scheduler.sync()
 
     def update(self, obj: Object) -> None:
-        """Replace an object that is not a pod.
+        """Replace an object other than a pod.
 
         Parameters
         ----------
         obj : Object
+            The new state of the object.
 
         Raises
         ------
         InputError
-            If there is none of this name.
+            There is no object of this name.
         """
         filled = default_object(obj, CLASSES, Names())
         with located(ApiError, obj=f"{obj.kind} {obj.key}"):
@@ -115,8 +120,11 @@ class SimulatedCluster:
         Parameters
         ----------
         name : str
+            Name of the namespace.
         template : ObjectTemplate, optional
+            Template of the namespace; by default it has only a name.
         index : int, optional
+            Index of the namespace, for the template.
         """
         try:
             self.store.get(Namespace, name)
@@ -127,13 +135,16 @@ class SimulatedCluster:
     # ---- nodes ---------------------------------------------------------------------------------------------
 
     def create_nodes(self, op: CreateNodes, template: ObjectTemplate | None) -> None:
-        """Create the nodes of an operation, then apply its strategy in the order of their names: the
-        scheduler observes each node first without, then with its labels.
+        """Create the nodes of an operation, then apply its strategy in the order of their names.
+
+        The scheduler observes each node first without, then with its labels.
 
         Parameters
         ----------
         op : CreateNodes
+            The operation.
         template : ObjectTemplate or None
+            Template of the nodes; None for the default node.
         """
         made: list[Node] = []
         is_constant = template is None or not template.by_index
@@ -150,7 +161,7 @@ class SimulatedCluster:
         self.scheduler.sync()
 
     def _named(self, node: Node) -> Node:
-        """The node with name, hostname label, and defaults."""
+        """The node with name, hostname label and defaults."""
         meta = node.metadata
         if meta.generate_name:
             meta = replace(meta, name=self.names.generate("Node", "", meta.generate_name), uid="")
@@ -160,32 +171,35 @@ class SimulatedCluster:
     # ---- pods ----------------------------------------------------------------------------------------------
 
     def delete_pod(self, run: PodRun, number: int) -> None:
-        """Delete a pod. A pod with finalizers stays on its node, terminating.
+        """Delete a pod; a pod with finalizers stays on its node in termination.
 
         Parameters
         ----------
         run : PodRun
+            The run of the pod.
         number : int
+            Index of the pod in the run.
         """
         try:
             deleted = self.store.delete(Pod, run.name(number), run.template.metadata.namespace)
         except NotFoundError:
-            return  # evicted
+            return  # the pod was evicted
         if run.state[number] < 0 or not deleted.metadata.finalizers:
             run.state[number] = GONE
         self.scheduler.sync()
 
     def update_pod(self, pod: Pod) -> None:
-        """Replace a pod, keeping its node.
+        """Replace a pod and keep its node.
 
         Parameters
         ----------
         pod : Pod
+            The new state of the pod.
 
         Raises
         ------
         InputError
-            If there is none of this name.
+            There is no pod of this name.
         """
         with located(ApiError, obj=f"Pod {pod.key}"):
             held = self.store.get(Pod, pod.name, pod.namespace)

@@ -1,5 +1,7 @@
-"""Caches of volumes and claims with assumed states, which the API server has not confirmed yet
-(Kubernetes v1.14, scheduler_assume_cache.go)."""
+"""Caches of volumes and claims with assumed states that the API server has not confirmed yet.
+
+Source: Kubernetes v1.14, scheduler_assume_cache.go.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +26,14 @@ logger = logging.getLogger("moorage.volume")
 
 
 class WrongTypeError(VolumeError):
-    """An object has another type than expected."""
+    """An object has an unexpected type."""
 
     def __init__(self, type_name: str, obj: object) -> None:
         super().__init__(f"could not convert object to type {type_name}: {obj!r}")
 
 
 class ObjectNotFoundError(VolumeError):
-    """A cache has no object of that name."""
+    """A cache has no object with a name."""
 
     def __init__(self, type_name: str, name: str) -> None:
         super().__init__(f'could not find {type_name} "{name}"')
@@ -53,9 +55,9 @@ class AssumeCache(Generic[T]):
     Parameters
     ----------
     informer : Informer or None
-        Its events fill the cache; without one, the caller calls `add` and `remove`.
+        Its events fill the cache; without an informer, the caller calls `add` and `remove`.
     description : str
-        Kind in error texts, as ``v1.PersistentVolume``.
+        Kind in error messages, for example ``v1.PersistentVolume``.
     index_name : str
         Name of the index.
     index_func : callable
@@ -69,7 +71,7 @@ class AssumeCache(Generic[T]):
         self._index_name = index_name
         self._index_func = index_func
         self._objects: Indexer[T] = Indexer({index_name: index_func})
-        self._objects.by_index(index_name, "")  # builds the index, in the order of insertion
+        self._objects.by_index(index_name, "")  # builds the index in order of insertion
         self._assumed: dict[str, T] = {}
         self._lock = RLock()
         if informer is not None:
@@ -78,50 +80,56 @@ class AssumeCache(Generic[T]):
     # ---- events of the informer --------------------------------------------------------------------------
 
     def on_add(self, obj: T, is_in_initial_list: bool) -> None:
-        """Store an object, as `add`.
+        """Handle the creation of an object: store it (see `add`).
 
         Parameters
         ----------
         obj : Object
+            The object.
         is_in_initial_list : bool
+            Whether the object is from the informer's first list; not used.
         """
         self.add(obj)
 
     def on_update(self, old: T, new: T) -> None:
-        """Store the new state of an object, as `add`.
+        """Handle the update of an object: store its new state (see `add`).
 
         Parameters
         ----------
         old : Object
+            The object before the update; not used.
         new : Object
+            The object after the update.
         """
         self.add(new)
 
     def on_delete(self, obj: T | DeletedFinalStateUnknown[T]) -> None:
-        """Remove an object and its assumed state.
+        """Handle the deletion of an object: remove it and its assumed state.
 
         Parameters
         ----------
-        obj : T or DeletedFinalStateUnknown
+        obj : Object or DeletedFinalStateUnknown
+            The deleted object.
         """
         self.remove(obj.key)
 
     def add(self, obj: T) -> None:
         """Store an object of the informer and end its assumed state.
 
-        Ignored if the stored state, assumed or not, has the same or a higher resource version, or if a
-        resource version is not a number.
+        The object is ignored if the stored state, assumed or not, has the same or a higher resource version,
+        or if a resource version is not a number.
 
         Parameters
         ----------
         obj : Object
+            State reported by the informer.
         """
         try:
             key = self._key(obj)
             with self._lock:
                 stored = self.find(key)
                 if stored is None or self._version(obj) > self._version(stored):
-                    tuple(self._index_func(obj))  # raises before anything is stored
+                    tuple(self._index_func(obj))  # an error is raised before anything is stored
                     self._objects.put(key, obj)
                     self._assumed.pop(key, None)
         except VolumeError as error:
@@ -133,6 +141,7 @@ class AssumeCache(Generic[T]):
         Parameters
         ----------
         key : str
+            ``namespace/name``, or the name without a namespace.
 
         Returns
         -------
@@ -182,7 +191,7 @@ class AssumeCache(Generic[T]):
     # ---- reading -------------------------------------------------------------------------------------------
 
     def find(self, key: str) -> T | None:
-        """The assumed state of an object, or the informer's if there is none; None for an unknown key.
+        """Return the assumed state of an object, or the informer's state if there is none.
 
         Parameters
         ----------
@@ -192,12 +201,13 @@ class AssumeCache(Generic[T]):
         Returns
         -------
         Object or None
+            None for an unknown key.
         """
         with self._lock:
             return self._assumed.get(key, self._objects.get(key))
 
     def get(self, key: str) -> T:
-        """The assumed state of an object, or the informer's if there is none.
+        """Return the assumed state of an object, or the informer's state if there is none.
 
         Parameters
         ----------
@@ -211,11 +221,12 @@ class AssumeCache(Generic[T]):
         Raises
         ------
         ObjectNotFoundError
+            The key is unknown.
         """
         return self._required(key, self.find(key))
 
     def get_api_obj(self, key: str) -> T:
-        """The informer's state of an object.
+        """Return the informer's state of an object.
 
         Parameters
         ----------
@@ -229,25 +240,26 @@ class AssumeCache(Generic[T]):
         Raises
         ------
         ObjectNotFoundError
+            The key is unknown.
         """
         return self._required(key, self._objects.get(key))
 
     def index_values(self) -> list[str]:
-        """The index values that some object has."""
+        """Return the index values that some object has."""
         return self._objects.list_index_func_values(self._index_name)
 
     def list(self, index_obj: T) -> tuple[T, ...] | None:
-        """The latest states of all objects that share an index value with an object, without duplicates, in
-        order of insertion; None if the index function fails.
+        """Return the latest states of all objects that share an index value with an object.
 
         Parameters
         ----------
         index_obj : Object
-            Need not be in the cache.
+            An object, which need not be in the cache.
 
         Returns
         -------
-        tuple of T or None
+        tuple of Object or None
+            Without duplicates, in order of insertion; None if the index function fails.
         """
         try:
             values = tuple(self._index_func(index_obj))
@@ -258,7 +270,7 @@ class AssumeCache(Generic[T]):
             return tuple({obj.key: obj for value in values for obj in self.list_value(value)}.values())
 
     def list_value(self, value: str) -> tuple[T, ...]:
-        """The latest states of all objects with an index value, in order of insertion.
+        """Return the latest states of all objects with an index value, in order of insertion.
 
         Parameters
         ----------
@@ -277,7 +289,7 @@ class AssumeCache(Generic[T]):
     # ---- transactions --------------------------------------------------------------------------------------
 
     def save(self) -> object:
-        """The states of all objects, for `undo`."""
+        """Return the states of all objects, for `undo`."""
         with self._lock:
             return self._objects.save(), self._assumed.copy()
 
@@ -287,7 +299,7 @@ class AssumeCache(Generic[T]):
         Parameters
         ----------
         saved : object
-            As returned by `save`.
+            Result of `save`.
         """
         objects, assumed = cast("tuple[object, dict[str, T]]", saved)
         with self._lock:
@@ -322,45 +334,57 @@ class PVAssumeCache(AssumeCache[PersistentVolume]):
     Parameters
     ----------
     informer : Informer or None
-        As for `AssumeCache`.
+        Informer of volumes; see `AssumeCache`.
     """
 
     def __init__(self, informer: Informer[PersistentVolume] | None) -> None:
         super().__init__(informer, "v1.PersistentVolume", "storageclass", _by_class)
 
     def get_pv(self, name: str) -> PersistentVolume:
-        """The latest state of a volume; raises as `get`, and WrongTypeError.
+        """Return the latest state of a volume.
 
         Parameters
         ----------
         name : str
+            Name of the volume.
 
         Returns
         -------
         PersistentVolume
+
+        Raises
+        ------
+        ObjectNotFoundError, WrongTypeError
+            There is no such volume.
         """
         return _of_type(PersistentVolume, self.description, self.get(name))
 
     def get_api_pv(self, name: str) -> PersistentVolume:
-        """The informer's state of a volume; raises as `get_pv`.
+        """Return the informer's state of a volume.
 
         Parameters
         ----------
         name : str
+            Name of the volume.
 
         Returns
         -------
         PersistentVolume
+
+        Raises
+        ------
+        ObjectNotFoundError, WrongTypeError
+            There is no such volume.
         """
         return _of_type(PersistentVolume, self.description, self.get_api_obj(name))
 
     def list_pvs(self, class_name: str) -> tuple[PersistentVolume, ...]:
-        """The latest states of all volumes of a class, in order of insertion.
+        """Return the latest states of all volumes of a class, in order of insertion.
 
         Parameters
         ----------
         class_name : str
-            "" for volumes without a class.
+            Name of the class; "" selects volumes without a class.
 
         Returns
         -------
@@ -375,45 +399,60 @@ class PVCAssumeCache(AssumeCache[PersistentVolumeClaim]):
     Parameters
     ----------
     informer : Informer or None
-        As for `AssumeCache`.
+        Informer of claims; see `AssumeCache`.
     """
 
     def __init__(self, informer: Informer[PersistentVolumeClaim] | None) -> None:
         super().__init__(informer, "v1.PersistentVolumeClaim", "namespace", by_namespace)
 
     def get_pvc(self, key: str) -> PersistentVolumeClaim:
-        """The latest state of a claim (``namespace/name``); raises as `get`, and WrongTypeError.
+        """Return the latest state of a claim.
 
         Parameters
         ----------
         key : str
+            ``namespace/name``.
 
         Returns
         -------
         PersistentVolumeClaim
+
+        Raises
+        ------
+        ObjectNotFoundError, WrongTypeError
+            There is no such claim.
         """
         return _of_type(PersistentVolumeClaim, self.description, self.get(key))
 
     def get_api_pvc(self, key: str) -> PersistentVolumeClaim:
-        """The informer's state of a claim; raises as `get_pvc`.
+        """Return the informer's state of a claim.
 
         Parameters
         ----------
         key : str
+            ``namespace/name``.
 
         Returns
         -------
         PersistentVolumeClaim
+
+        Raises
+        ------
+        ObjectNotFoundError, WrongTypeError
+            There is no such claim.
         """
         return _of_type(PersistentVolumeClaim, self.description, self.get_api_obj(key))
 
 
 def parse_int64(text: str) -> int:
-    """A decimal number of 64 bits, as Go's ParseInt reads it; resource versions are compared as such.
+    """Parse a decimal 64-bit integer as Go's ParseInt.
+
+    Resource versions are compared as such integers.
 
     Parameters
     ----------
     text : str
+        Decimal digits, with an optional sign.
 
     Returns
     -------
@@ -422,7 +461,7 @@ def parse_int64(text: str) -> int:
     Raises
     ------
     ValueError
-        It is none; the text is Go's.
+        The text is no such integer; the message is Go's.
     """
     if not _DIGITS.fullmatch(text):
         raise ValueError(f'strconv.ParseInt: parsing "{text}": invalid syntax')

@@ -1,4 +1,4 @@
-"""Properties of claims and volumes, and their relation (component-helpers/storage/volume)."""
+"""Properties and relations of claims and volumes (component-helpers/storage/volume)."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ T = TypeVar("T", bound=Object)
 
 
 class VolumeError(MoorageError):
-    """Volumes cannot be matched, assumed, bound or provisioned; the text is upstream's."""
+    """Volumes cannot be matched, assumed, bound or provisioned; the message is upstream's."""
 
 
 @contextmanager
 def prefixing(prefix: str, errors: type[Exception] = VolumeError) -> Iterator[None]:
-    """Raise VolumeErrors for errors inside of the context, with a prefix before their texts.
+    """Convert errors inside the context to VolumeErrors, with a prefix before their messages.
 
     Parameters
     ----------
     prefix : str
-        Without the colon.
+        The prefix, without the colon.
     errors : type of Exception
-        Others are raised as they are.
+        Types of errors to convert; others pass unchanged.
     """
     try:
         yield
@@ -59,17 +59,18 @@ def prefixing(prefix: str, errors: type[Exception] = VolumeError) -> Iterator[No
 
 
 class ClassLister(Protocol):
-    """Looks up storage classes; listers of informers satisfy it."""
+    """Lookup of storage classes; listers of informers satisfy it."""
 
     def get(self, name: str) -> StorageClass: ...
 
 
 def claim_class(claim: PersistentVolumeClaim) -> str:
-    """The storage class of a claim: the beta annotation, else the field; "" where there is none.
+    """Return the storage class of a claim: the beta annotation, else the field, else "".
 
     Parameters
     ----------
     claim : PersistentVolumeClaim
+        The claim.
 
     Returns
     -------
@@ -80,11 +81,12 @@ def claim_class(claim: PersistentVolumeClaim) -> str:
 
 
 def volume_class(volume: PersistentVolume) -> str:
-    """The storage class of a volume: the beta annotation, else the field.
+    """Return the storage class of a volume: the beta annotation, else the field.
 
     Parameters
     ----------
     volume : PersistentVolume
+        The volume.
 
     Returns
     -------
@@ -94,11 +96,12 @@ def volume_class(volume: PersistentVolume) -> str:
 
 
 def requested_storage(claim: PersistentVolumeClaim) -> int:
-    """Requested storage of a claim in bytes; 0 without a request.
+    """Return the requested storage of a claim in bytes; 0 without a request.
 
     Parameters
     ----------
     claim : PersistentVolumeClaim
+        The claim.
 
     Returns
     -------
@@ -108,11 +111,12 @@ def requested_storage(claim: PersistentVolumeClaim) -> int:
 
 
 def storage_capacity(volume: PersistentVolume) -> int:
-    """Capacity of a volume in bytes; 0 if not set.
+    """Return the capacity of a volume in bytes; 0 if it is not set.
 
     Parameters
     ----------
     volume : PersistentVolume
+        The volume.
 
     Returns
     -------
@@ -123,12 +127,12 @@ def storage_capacity(volume: PersistentVolume) -> int:
 
 @lru_cache(4096)
 def parse_bytes(quantity: QuantityLike) -> int:
-    """Value of a quantity in bytes, rounded up.
+    """Convert a quantity to bytes, rounded up.
 
     Parameters
     ----------
     quantity : str, int or float
-        As in a manifest.
+        A quantity as in a manifest.
 
     Returns
     -------
@@ -138,11 +142,12 @@ def parse_bytes(quantity: QuantityLike) -> int:
 
 
 def is_fully_bound(claim: PersistentVolumeClaim) -> bool:
-    """Whether a claim has a volume and the binding is complete.
+    """Whether a claim names a volume and the binding is complete.
 
     Parameters
     ----------
     claim : PersistentVolumeClaim
+        The claim.
 
     Returns
     -------
@@ -152,13 +157,16 @@ def is_fully_bound(claim: PersistentVolumeClaim) -> bool:
 
 
 def is_volume_bound_to_claim(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether a volume is bound to a claim, or the user bound it to a claim of that name beforehand: name and
-    namespace are equal, and the UID where the volume has one.
+    """Whether a volume is bound to a claim, or pre-bound by the user to a claim of that name.
+
+    Name and namespace must be equal, and the UID if the volume's reference has one.
 
     Parameters
     ----------
     volume : PersistentVolume
+        The volume.
     claim : PersistentVolumeClaim
+        The claim.
 
     Returns
     -------
@@ -171,14 +179,16 @@ def is_volume_bound_to_claim(volume: PersistentVolume, claim: PersistentVolumeCl
 
 
 def check_owner(pod: Pod, claim: PersistentVolumeClaim) -> None:
-    """Check that the claim of an ephemeral volume belongs to its pod (component-helpers/storage/ephemeral,
-    VolumeIsForPod).
+    """Check that the claim of an ephemeral volume belongs to its pod.
+
+    Source: component-helpers/storage/ephemeral, VolumeIsForPod.
 
     Parameters
     ----------
     pod : Pod
+        The pod with the ephemeral volume.
     claim : PersistentVolumeClaim
-        Found by the name of the pod's ephemeral volume.
+        The claim with the name of the ephemeral volume.
 
     Raises
     ------
@@ -196,6 +206,7 @@ def is_delay_binding_mode(claim: PersistentVolumeClaim, class_lister: ClassListe
     Parameters
     ----------
     claim : PersistentVolumeClaim
+        The claim.
     class_lister : ClassLister
         Storage classes by name.
 
@@ -226,7 +237,9 @@ def have_equal_modes(volume: PersistentVolume, claim: PersistentVolumeClaim) -> 
     Parameters
     ----------
     volume : PersistentVolume
+        The volume.
     claim : PersistentVolumeClaim
+        The claim.
 
     Returns
     -------
@@ -241,7 +254,9 @@ def has_access_modes(volume: PersistentVolume, claim: PersistentVolumeClaim) -> 
     Parameters
     ----------
     volume : PersistentVolume
+        The volume.
     claim : PersistentVolumeClaim
+        The claim.
 
     Returns
     -------
@@ -253,20 +268,24 @@ def has_access_modes(volume: PersistentVolume, claim: PersistentVolumeClaim) -> 
 def get_bind_volume_to_claim(
     volume: PersistentVolume, claim: PersistentVolumeClaim
 ) -> tuple[PersistentVolume, bool]:
-    """The volume with its binding to a claim, and whether it differs from before.
+    """Return a volume with its binding to a claim.
 
-    A volume that the user bound beforehand, by name alone, gets the claim's UID, but is not marked as bound
-    by the controller.
+    A volume that the user bound beforehand, by name alone, gets the claim's UID but is not marked as bound by
+    the controller.
 
     Parameters
     ----------
     volume : PersistentVolume
+        The volume.
     claim : PersistentVolumeClaim
+        The claim.
 
     Returns
     -------
     volume : PersistentVolume
+        The volume with the binding.
     is_new : bool
+        Whether it differs from the given volume.
     """
     was_bound = is_volume_bound_to_claim(volume, claim)
     reference, meta, bound = volume.spec.claim_ref, claim.metadata, volume
@@ -287,13 +306,14 @@ def get_bind_volume_to_claim(
 
 
 def with_annotations(obj: T, changes: dict[str, str]) -> T:
-    """Set annotations of an object.
+    """Return an object with changed annotations.
 
     Parameters
     ----------
     obj : Object
+        The object.
     changes : dict of str to str
-        Other annotations are unchanged.
+        Values to set; other annotations are unchanged.
 
     Returns
     -------
@@ -311,8 +331,9 @@ def reaches_node(volume: PersistentVolume, labels: dict[str, str]) -> bool:
     Parameters
     ----------
     volume : PersistentVolume
+        The volume.
     labels : dict of str to str
-        The node's.
+        Labels of the node.
 
     Returns
     -------
@@ -330,8 +351,9 @@ def matches_labels(selector: NodeSelector, labels: dict[str, str]) -> bool:
     Parameters
     ----------
     selector : NodeSelector
+        The node selector.
     labels : dict of str to str
-        The node's.
+        Labels of the node.
 
     Returns
     -------
@@ -346,16 +368,14 @@ def _matcher(selector: NodeSelector) -> NodeSelectorMatcher:
 
 
 def allows_topology(terms: Sequence[TopologySelectorTerm], labels: dict[str, str]) -> bool:
-    """Whether some term of a class's ``allowedTopologies`` matches a node's labels; without terms, every node
-    does.
-
-    A term without expressions matches nothing.
+    """Whether some term of a class's ``allowedTopologies`` matches a node's labels.
 
     Parameters
     ----------
     terms : sequence of TopologySelectorTerm
+        The terms. Without terms every node matches; a term without expressions matches no node.
     labels : dict of str to str
-        The node's.
+        Labels of the node.
 
     Returns
     -------

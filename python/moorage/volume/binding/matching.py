@@ -1,4 +1,4 @@
-"""Matching of volumes to claims (component-helpers/storage/volume, FindMatchingVolume)."""
+"""Matches volumes to claims (component-helpers/storage/volume, FindMatchingVolume)."""
 
 from __future__ import annotations
 
@@ -29,20 +29,23 @@ _Ranked = tuple[int, PersistentVolume]
 def find_matching_volume(
     claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume], delay_binding: bool
 ) -> PersistentVolume | None:
-    """Find the volume that the controller binds to a claim: a pre-bound one, else the smallest that is large
-    enough, the first of equals.
+    """Find the volume that the controller binds to a claim.
+
+    It is a pre-bound volume, else the smallest that is large enough; the first of several equal ones.
 
     Parameters
     ----------
     claim : PersistentVolumeClaim
+        The claim.
     volumes : iterable of PersistentVolume
         The candidates, in the order in which ties are broken.
     delay_binding : bool
-        Whether the claim's class waits for its first consumer: then only a pre-bound volume is found.
+        Whether the claim's class waits for its first consumer; then only a pre-bound volume is found.
 
     Returns
     -------
     PersistentVolume or None
+        None if no volume matches.
     """
     best, best_size = None, 0
     for volume, size, was_bound in suitable_volumes(claim, volumes):
@@ -56,12 +59,14 @@ def find_matching_volume(
 def suitable_volumes(
     claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]
 ) -> Iterator[tuple[PersistentVolume, int, bool]]:
-    """Volumes that match a claim independently of the node.
+    """Iterate over the volumes that match a claim on some node.
 
     Parameters
     ----------
     claim : PersistentVolumeClaim
+        The claim.
     volumes : iterable of PersistentVolume
+        The candidates.
 
     Yields
     ------
@@ -98,8 +103,9 @@ def suitable_volumes(
 
 
 class ClaimMatcher:
-    """The volumes that a claim may be bound to, the smallest first, indexed by the node labels that they
-    require: finds the volume on each of many nodes.
+    """Finds the volume for a claim on each of many nodes.
+
+    The candidates are sorted by size and indexed by the node labels that they require.
 
     Parameters
     ----------
@@ -129,20 +135,21 @@ class ClaimMatcher:
                     by_value.setdefault(value, []).append((rank, volume))
 
     def find(self, labels: dict[str, str], excluded: Container[str]) -> PersistentVolume | None:
-        """The volume for the claim on a node: a pre-bound one, else the smallest that is accessible, the
-        first of equals.
+        """Return the volume for the claim on a node.
+
+        It is a pre-bound volume, else the smallest accessible one; the first of several equal ones.
 
         Parameters
         ----------
         labels : dict of str to str
-            The node's.
+            Labels of the node.
         excluded : container of str
             Names of volumes that are not available.
 
         Returns
         -------
         PersistentVolume or None
-            None also where a pre-bound volume is not accessible: no other one is considered then.
+            None if there is none, or if a pre-bound volume is not accessible.
         """
         for volume in self._bound_before:
             if volume.name not in excluded:
@@ -166,7 +173,7 @@ class ClaimMatcher:
 
 
 def _selection(claim: PersistentVolumeClaim) -> Callable[[dict[str, str]], bool]:
-    """A predicate of volume labels for a claim's selector."""
+    """Return a predicate of volume labels for a claim's selector."""
     selector = claim.spec.selector
     if selector is None:
         return lambda labels: True
@@ -175,7 +182,7 @@ def _selection(claim: PersistentVolumeClaim) -> Callable[[dict[str, str]], bool]
 
 
 def _required_label(volume: PersistentVolume) -> NodeSelectorRequirement | None:
-    """A label that a node must have, with one of some values, to be reached at all; None if there is none."""
+    """The label requirement that every node with access to a volume meets; None without one."""
     affinity = volume.spec.node_affinity
     terms = () if affinity is None or affinity.required is None else affinity.required.node_selector_terms
     if len(terms) != 1:

@@ -1,5 +1,7 @@
-"""Metrics of volume scheduling (scheduler_volume_*) and of the controller (volume_operation_*), exported by
-prometheus_client."""
+"""Metrics of volume scheduling (scheduler_volume_*) and of the controller (volume_operation_*).
+
+They are exported through prometheus_client.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ OF_CONTROLLER = ("plugin_name", "operation_name")
 
 
 class _Metric:
-    """Name, help text and labels of a metric.
+    """Name, help text and labels of a metric, which are upstream's.
+
+    The subsystem is prepended to the name if the labels are `OF_SCHEDULING`.
 
     Parameters
     ----------
@@ -37,28 +41,30 @@ class _Metric:
 
 
 class OperationCounter(_Metric):
-    """A counter; parameters as for `_Metric`."""
+    """A counter by label values; see `_Metric` for its parameters."""
 
     def __init__(self, name: str, help: str, labels: tuple[str, ...] = OF_SCHEDULING) -> None:
         super().__init__(name, help, labels)
         self._values: dict[tuple[str, ...], int] = {}
 
     def inc(self, *labels: str) -> None:
-        """Increment the counter of these label values.
+        """Increment the counter of label values.
 
         Parameters
         ----------
         *labels : str
+            Label values, in the order of the labels.
         """
         with self._lock:
             self._values[labels] = self._values.get(labels, 0) + 1
 
     def value(self, *labels: str) -> int:
-        """The counter of these label values.
+        """Return the counter of label values.
 
         Parameters
         ----------
         *labels : str
+            Label values, in the order of the labels.
 
         Returns
         -------
@@ -67,7 +73,7 @@ class OperationCounter(_Metric):
         return self._values.get(labels, 0)
 
     def collect(self) -> Iterator[Any]:
-        """The metric family, as a collector of prometheus_client."""
+        """Yield the metric family (prometheus_client's interface of collectors)."""
         family = prometheus().CounterMetricFamily(self.name, self.help, labels=list(self.labels))
         with self._lock:
             for labels, value in self._values.items():
@@ -76,7 +82,7 @@ class OperationCounter(_Metric):
 
 
 class OperationHistogram(_Metric):
-    """A histogram; further parameters as for `_Metric`.
+    """A histogram by label values; see `_Metric` for the other parameters.
 
     Parameters
     ----------
@@ -93,12 +99,12 @@ class OperationHistogram(_Metric):
         self._sums: dict[tuple[str, ...], float] = {}
 
     def observe(self, value: float, *labels: str) -> None:
-        """Add a value to the histogram of these label values.
+        """Add a value to the histogram of label values.
 
         Parameters
         ----------
         value : float
-            Seconds.
+            Duration in seconds.
         *labels : str
             Label values, in the order of the labels.
         """
@@ -108,11 +114,12 @@ class OperationHistogram(_Metric):
             self._sums[labels] = self._sums.get(labels, 0.0) + value
 
     def sum(self, *labels: str) -> float:
-        """Sum of the observed values.
+        """Return the sum of the observed values in seconds.
 
         Parameters
         ----------
         *labels : str
+            Label values, in the order of the labels.
 
         Returns
         -------
@@ -121,11 +128,12 @@ class OperationHistogram(_Metric):
         return self._sums.get(labels, 0.0)
 
     def counts(self, *labels: str) -> tuple[int, ...]:
-        """Number of values in each bucket, not cumulative; the last bucket is unbounded.
+        """Return the number of values in each bucket, not cumulative; the last bucket is unbounded.
 
         Parameters
         ----------
         *labels : str
+            Label values, in the order of the labels.
 
         Returns
         -------
@@ -134,7 +142,7 @@ class OperationHistogram(_Metric):
         return tuple(self._counts.get(labels, [0] * (len(self.buckets) + 1)))
 
     def collect(self) -> Iterator[Any]:
-        """The metric family, as a collector of prometheus_client."""
+        """Yield the metric family (prometheus_client's interface of collectors)."""
         family = prometheus().HistogramMetricFamily(self.name, self.help, labels=list(self.labels))
         bounds = [*map(str, self.buckets), "+Inf"]
         with self._lock:
@@ -148,13 +156,13 @@ class OperationHistogram(_Metric):
 VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE = OperationCounter(
     "binder_cache_requests_total", "Total number for request volume binding cache"
 )
-"""Entries made (``add``) and pods dropped (``delete``) in a `PodBindingCache`."""
+"""Entries added (``add``) and pods removed (``delete``) in a `PodBindingCache`."""
 VOLUME_SCHEDULING_STAGE_LATENCY = OperationHistogram(
     "scheduling_duration_seconds",
     "Volume scheduling stage latency",
     tuple(1000.0 * 2**step for step in range(15)),
 )
-"""Seconds of each ``predicate``, ``assume`` and ``bind``. The bounds are upstream's, as for microseconds."""
+"""Seconds of each ``predicate``, ``assume`` and ``bind``; upstream's bounds, meant for microseconds."""
 VOLUME_SCHEDULING_STAGE_FAILED = OperationCounter(
     "scheduling_stage_error_total", "Volume scheduling stage error count"
 )
@@ -175,7 +183,7 @@ VOLUME_OPERATION_ERRORS = OperationCounter(
 
 @contextmanager
 def counting_failures(operation: str) -> Iterator[None]:
-    """Count an exception as a failure of the stage, and let it pass.
+    """Count an exception inside the context as a failure of a stage, and re-raise it.
 
     Parameters
     ----------
@@ -191,14 +199,14 @@ def counting_failures(operation: str) -> Iterator[None]:
 
 @contextmanager
 def measuring(operation: str, clock: Callable[[], float]) -> Iterator[None]:
-    """Observe the duration of the stage in seconds on `clock`, also after an exception.
+    """Observe the duration of a stage in seconds, also after an exception.
 
     Parameters
     ----------
     operation : str
         ``predicate``, ``assume`` or ``bind``.
     clock : callable
-        Seconds.
+        Returns the time in seconds.
     """
     start = clock()
     try:
@@ -212,7 +220,7 @@ _registered: list[tuple[object, str]] = []
 
 
 def register_volume_scheduling_metrics() -> None:
-    """Register the metrics in prometheus_client's default registry; repeated calls have no effect.
+    """Register the scheduling metrics in prometheus_client's default registry, once.
 
     Raises
     ------
@@ -228,8 +236,7 @@ def register_volume_scheduling_metrics() -> None:
 
 
 def register(what: str, *collectors: object) -> None:
-    """Register collectors in prometheus_client's default registry; a second call with the same `what` has no
-    effect.
+    """Register collectors in prometheus_client's default registry, once for each group.
 
     Parameters
     ----------
@@ -252,6 +259,13 @@ def register(what: str, *collectors: object) -> None:
 
 
 def prometheus() -> Any:
+    """Return the module prometheus_client.
+
+    Raises
+    ------
+    MoorageError
+        prometheus_client is not installed.
+    """
     try:
         return import_module("prometheus_client.core")
     except ImportError as error:

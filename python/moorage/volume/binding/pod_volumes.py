@@ -1,4 +1,4 @@
-"""The volumes of a pod: its claims by state, and what is to be bound and provisioned on a node."""
+"""The volumes of a pod: its claims by state, and the bindings and provisions on a node."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ Claims = list[PersistentVolumeClaim]
 
 
 class BindingInfo(NamedTuple):
-    """A claim and the volume that it will be bound to."""
+    """A claim and the volume to which it will be bound."""
 
     pv: PersistentVolume
     pvc: PersistentVolumeClaim
 
 
 class DynamicProvision(NamedTuple):
-    """A claim whose volume will be provisioned, and the storage capacity found for it, if it had to be
-    checked.
+    """A claim whose volume will be provisioned.
+
+    It has the storage capacity that was found, if capacity had to be checked.
     """
 
     pvc: PersistentVolumeClaim
@@ -36,7 +37,7 @@ class DynamicProvision(NamedTuple):
 class PodVolumes:
     """Bindings and provisions of a pod on one node.
 
-    None is "not decided", which cannot be bound; an empty list is "nothing to do".
+    None means "not decided", which cannot be bound; an empty list means "nothing to do".
     """
 
     static_bindings: list[BindingInfo] | None = None
@@ -66,29 +67,31 @@ class PodVolumeClaims:
 
     @cached_property
     def selected(self) -> Claims:
-        """Claims with delayed binding for which a node was selected: they are provisioned there."""
+        """Claims with delayed binding and a selected node, on which they are provisioned."""
         return [claim for claim in self.unbound_delayed if SELECTED_NODE in claim.metadata.annotations]
 
     @cached_property
     def matchers(self) -> list[ClaimMatcher]:
-        """The other claims with delayed binding, the smallest first, each with its candidate volumes."""
+        """The other claims with delayed binding in order of size, each with its candidate volumes."""
         others = [claim for claim in self.unbound_delayed if SELECTED_NODE not in claim.metadata.annotations]
         others.sort(key=requested_storage)
         return [ClaimMatcher(claim, self.volumes.get(claim_class(claim), ())) for claim in others]
 
 
 def claim_key(pod: Pod, volume: Volume) -> str | None:
-    """Key (``namespace/name``) of the claim of a pod's volume; None for other volumes.
+    """Return the key (``namespace/name``) of the claim of a pod's volume.
 
     Parameters
     ----------
     pod : Pod
+        The pod.
     volume : Volume
-        One of the pod's.
+        A volume of the pod.
 
     Returns
     -------
     str or None
+        None for a volume without a claim.
     """
     if volume.persistent_volume_claim is not None:
         return f"{pod.namespace}/{volume.persistent_volume_claim.claim_name}"

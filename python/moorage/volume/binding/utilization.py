@@ -1,4 +1,4 @@
-"""Scores nodes by the utilization of storage (kube-scheduler v1.36, volumebinding/scorer.go)."""
+"""Scores nodes by the utilization of their storage (kube-scheduler v1.36, volumebinding/scorer.go)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .claims import claim_class, parse_bytes, requested_storage, storage_capacit
 from .pod_volumes import PodVolumes
 
 MOST_UTILIZATION = 100
-SCORE_SCALE = 10  # a shape's scores are 0 to 10
+SCORE_SCALE = 10  # scores of a shape are 0 to 10
 
 
 class Utilization:
@@ -18,23 +18,24 @@ class Utilization:
     Parameters
     ----------
     shape : sequence of mapping
-        Points ``{"utilization": 0 to 100, "score": 0 to 10}``, by ascending utilization.
+        Points ``{"utilization": 0 to 100, "score": 0 to 10}`` in ascending order of utilization.
     """
 
     def __init__(self, shape: Sequence[Mapping[str, Any]]) -> None:
         self._points = [(point["utilization"], point["score"] * SCORE_SCALE) for point in shape]
 
     def score(self, volumes: PodVolumes) -> int:
-        """Mean score over storage classes, 0 to 100: of static bindings, else of dynamic provisions with
-        known capacity; 0 if there are neither.
+        """Return the mean score over storage classes.
 
         Parameters
         ----------
         volumes : PodVolumes
+            Static bindings are scored, else dynamic provisions with known capacity.
 
         Returns
         -------
         int
+            0 to 100; 0 if there is nothing to score.
         """
         scores = [self._of_class(requested, capacity) for requested, capacity in _sums(volumes).values()]
         if not scores:
@@ -47,8 +48,7 @@ class Utilization:
         return self._at(requested * MOST_UTILIZATION // capacity)
 
     def _at(self, utilization: int) -> int:
-        """Interpolate the score at a utilization, with Go's integer division, which truncates towards
-        zero."""
+        """Interpolate the score with Go's integer division, which truncates towards zero."""
         before = self._points[0]
         for x, y in self._points:
             if utilization <= x:
@@ -62,11 +62,11 @@ class Utilization:
 
 
 def _sums(volumes: PodVolumes) -> dict[str, tuple[int, int]]:
-    """Requested bytes and capacity in bytes by storage class: of static bindings, else of dynamic provisions
-    with known capacity.
+    """Requested bytes and capacity in bytes by storage class.
 
-    The class of a static binding is the volume's, which differs from the claim's for pre-bound volumes. The
-    capacities of dynamic provisions are not added: the last one of a class counts, as upstream.
+    Counted are static bindings, else dynamic provisions with known capacity. The class of a static binding is
+    the volume's, which differs from the claim's for pre-bound volumes. As upstream, capacities of dynamic
+    provisions are not added: the last one of a class counts.
     """
     sums: dict[str, tuple[int, int]] = {}
     for volume, claim in volumes.static_bindings or ():

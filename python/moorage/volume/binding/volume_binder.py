@@ -1,5 +1,7 @@
-"""The volume binder: finds the volumes of a pod's claims on a node, assumes their bindings, writes them, and
-waits for them (kube-scheduler v1.36, volumebinding/binder.go)."""
+"""The volume binder: finds, assumes, writes and awaits the bindings of a pod's claims.
+
+Source: kube-scheduler v1.36, volumebinding/binder.go.
+"""
 
 from __future__ import annotations
 
@@ -78,15 +80,15 @@ class VolumeSources:
     Attributes
     ----------
     client : ObjectClient
-        Where bindings are written.
+        Client to which bindings are written.
     pv_cache, pvc_cache : PVAssumeCache, PVCAssumeCache
-        Volumes and claims.
+        Known and assumed volumes and claims.
     class_lister, node_lister : Lister
-        Storage classes and nodes.
+        Listers of storage classes and nodes.
     require_pod : callable
         Raises if a pod whose volumes are being bound no longer exists.
     csi_driver_lister, csi_storage_capacity_lister : Lister or None
-        Without them, there is always enough storage.
+        Without them, storage capacity is not checked.
     """
 
     client: ObjectClient
@@ -105,9 +107,9 @@ class VolumeSources:
         Parameters
         ----------
         client : ObjectClient
-            Where bindings are written.
+            Client to which bindings are written.
         informers : InformerFactory
-            The caller runs them.
+            Informers of volumes, claims, classes, nodes and pods; the caller runs them.
 
         Returns
         -------
@@ -126,11 +128,12 @@ class VolumeSources:
 
 
 def listed_pods(lister: Lister[Pod]) -> RequirePod:
-    """A `RequirePod` that looks pods up in a lister.
+    """Return a `RequirePod` that looks pods up in a lister.
 
     Parameters
     ----------
     lister : Lister of Pod
+        Lister of pods.
 
     Returns
     -------
@@ -149,7 +152,7 @@ def listed_pods(lister: Lister[Pod]) -> RequirePod:
 
 
 class Unbound(NamedTuple):
-    """The result for claims with delayed binding."""
+    """The result of the search for claims with delayed binding."""
 
     volumes: PodVolumes
     satisfied: bool = True
@@ -158,17 +161,18 @@ class Unbound(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunningBinding:
-    """Bindings of a pod's volumes that have been written.
+    """Written bindings of a pod's volumes that are not confirmed yet.
 
     Attributes
     ----------
     pod : Pod
+        The pod.
     node_name : str
-        The node on which the pod will run.
+        Name of the node on which the pod will run.
     volumes : PodVolumes
         The written objects.
     deadline : float
-        Seconds on the binder's clock.
+        Time in seconds on the binder's clock.
     """
 
     pod: Pod
@@ -181,19 +185,19 @@ class VolumeBinder:
     """Finds volumes for a pod's claims on a node, assumes them, and binds them.
 
     `get_pod_volume_claims` is called once for each attempt to schedule a pod, `find_pod_volumes` for each
-    node, from any thread; `assume_pod_volumes` and `revert_assumed_pod_volumes` by one thread at a time;
-    binding from any thread, once for each pod.
+    node, from any thread. `assume_pod_volumes` and `revert_assumed_pod_volumes` are called by one thread at a
+    time. Binding is called once for each pod, from any thread.
 
     Parameters
     ----------
     sources : VolumeSources
         Client, caches and listers.
     bind_timeout : float
-        Seconds on `clock` that binding a pod's volumes may take.
+        Seconds that binding a pod's volumes may take.
     clock : callable
-        Seconds.
+        Returns the time in seconds.
     sleep : callable
-        Waits for a number of seconds; only `bind_pod_volumes` calls it.
+        Waits a number of seconds; only `bind_pod_volumes` calls it.
     """
 
     def __init__(
@@ -214,7 +218,7 @@ class VolumeBinder:
     # ---- a pod's claims ------------------------------------------------------------------------------------
 
     def get_pod_volume_claims(self, pod: Pod) -> PodVolumeClaims:
-        """Classify the claims of a pod, those of ephemeral volumes included.
+        """Classify the claims of a pod, including those of ephemeral volumes.
 
         Parameters
         ----------
@@ -223,6 +227,7 @@ class VolumeBinder:
         Returns
         -------
         PodVolumeClaims
+            Claims by state.
 
         Raises
         ------
@@ -263,21 +268,23 @@ class VolumeBinder:
         Parameters
         ----------
         pod : Pod
+            The pod that is being scheduled.
         claims : PodVolumeClaims
-            The pod's, of `get_pod_volume_claims`.
+            Result of `get_pod_volume_claims` for the pod.
         node : Node
+            The node.
 
         Returns
         -------
         volumes : PodVolumes
-            What to bind and to provision; None for empty lists.
+            Volumes to bind and to provision; None instead of empty lists.
         reasons : tuple of str
             Reasons why the node is not feasible, in upstream's order; empty if it is.
 
         Raises
         ------
         VolumeError
-            A claim cannot be provisioned for lack of a class, or its selector cannot be read.
+            A claim has no class and cannot be provisioned, or its selector cannot be read.
         """
         try:
             bound = self.check_bound_claims(claims.bound, node)
@@ -296,18 +303,19 @@ class VolumeBinder:
     def check_bound_claims(
         self, claims: Sequence[PersistentVolumeClaim], node: Node
     ) -> ObjectNotFoundError | bool:
-        """Whether the volumes of bound claims are accessible from a node; the error if one does not exist.
-
-        The first negative result is returned.
+        """Check whether the volumes of bound claims are accessible from a node.
 
         Parameters
         ----------
         claims : sequence of PersistentVolumeClaim
+            Fully bound claims.
         node : Node
+            The node.
 
         Returns
         -------
         ObjectNotFoundError or bool
+            False, or the error for a volume that does not exist, of the first claim that fails; else True.
         """
         for claim in claims:
             try:
@@ -319,13 +327,14 @@ class VolumeBinder:
         return True
 
     def find_unbound(self, claims: PodVolumeClaims, node: Node) -> Unbound:
-        """Find volumes on a node for the claims with delayed binding, or check that they can be provisioned
-        there.
+        """Find volumes on a node for claims with delayed binding, or check their provisioning.
 
         Parameters
         ----------
         claims : PodVolumeClaims
+            Claims of the pod by state.
         node : Node
+            The node.
 
         Returns
         -------
@@ -334,7 +343,7 @@ class VolumeBinder:
         Raises
         ------
         VolumeError
-            A claim cannot be provisioned for lack of a class.
+            A claim has no class and cannot be provisioned.
         """
         if not claims.unbound_delayed:
             return Unbound(PodVolumes())
@@ -355,8 +364,10 @@ class VolumeBinder:
         return Unbound(PodVolumes(bindings or None, provisions or None))
 
     def _check_volume_provisions(self, claims: Claims, node: Node) -> list[DynamicProvision] | bool:
-        """Check that claims can be provisioned on a node: False if one cannot; True if all could, but there
-        is not enough storage."""
+        """Check that claims can be provisioned on a node.
+
+        Returns False if a claim cannot be provisioned, and True if only storage capacity is missing.
+        """
         provisions = []
         for claim in claims:
             name = claim_class(claim)
@@ -379,8 +390,10 @@ class VolumeBinder:
     def _find_capacity(
         self, claim: PersistentVolumeClaim, storage_class: StorageClass, node: Node
     ) -> CSIStorageCapacity | Literal[False] | None:
-        """Find the first storage capacity that is accessible from a node and large enough for a claim: None
-        if the driver does not publish capacities, False if none suffices."""
+        """Find the first accessible storage capacity on a node that suffices for a claim.
+
+        Returns None if the driver does not publish capacities, and False if no capacity suffices.
+        """
         drivers, capacities = self.sources.csi_driver_lister, self.sources.csi_storage_capacity_lister
         if drivers is None or capacities is None or "storage" not in claim.spec.resources.requests:
             return None
@@ -405,21 +418,22 @@ class VolumeBinder:
         Parameters
         ----------
         pod : Pod
+            The pod that is being scheduled.
         node_name : str
             Name of the node.
         pod_volumes : PodVolumes
-            As `find_pod_volumes` returned it. Afterwards it has the assumed objects, with empty lists for
-            None.
+            Result of `find_pod_volumes`. Afterwards it has the assumed objects, with empty lists for None.
 
         Returns
         -------
         bool
-            Whether there is nothing to do, as every claim is fully bound; `pod_volumes` is unchanged then.
+            True if every claim is fully bound and there is nothing to assume; `pod_volumes` is unchanged
+            then.
 
         Raises
         ------
         VolumeError
-            An object has changed since; nothing is assumed, and `pod_volumes` is unchanged.
+            An object has changed in the meantime; nothing is assumed, and `pod_volumes` is unchanged.
         """
         with counting_failures("assume"):
             if self._are_bound(pod):
@@ -455,6 +469,7 @@ class VolumeBinder:
         Parameters
         ----------
         pod_volumes : PodVolumes
+            The assumed volumes.
         """
         self._restore(pod_volumes.static_bindings or (), pod_volumes.dynamic_provisions or ())
 
@@ -469,26 +484,29 @@ class VolumeBinder:
     def begin(self, pod: Pod, pod_volumes: PodVolumes, node_name: str | None = None) -> RunningBinding:
         """Write the assumed bindings, the volumes before the claims.
 
-        The caller then calls `check` each `POLL_INTERVAL`.
+        The caller then calls `check` every `POLL_INTERVAL` seconds.
 
         Parameters
         ----------
         pod : Pod
+            The pod.
         pod_volumes : PodVolumes
-            As `assume_pod_volumes` left it. Afterwards it has the written objects.
+            Result of `assume_pod_volumes`. Afterwards it has the written objects.
         node_name : str, optional
-            The node on which the pod will run; the one in its spec by default.
+            Name of the node on which the pod will run; by default the one in its spec.
 
         Returns
         -------
         RunningBinding
+            The written bindings.
 
         Raises
         ------
         VolumeError
             Bindings and provisions were not decided.
         ApiError
-            The client's. Earlier writes remain, and their objects assumed; the other objects are restored.
+            The client failed. Earlier writes remain, and their objects assumed; the other objects are
+            restored.
         """
         bound = provisioned = 0
         with counting_failures("bind"):
@@ -506,21 +524,22 @@ class VolumeBinder:
         return RunningBinding(pod, node_name, pod_volumes, self._clock() + self._bind_timeout)
 
     def check(self, running: RunningBinding) -> bool:
-        """Whether all written bindings are complete.
+        """Check whether all written bindings are complete.
 
         Parameters
         ----------
         running : RunningBinding
-            As returned by `begin`.
+            Result of `begin`.
 
         Returns
         -------
         bool
+            True if they are complete.
 
         Raises
         ------
         VolumeError
-            They will not be, or are not in time (`BindTimeoutError`): the pod is to be scheduled again.
+            They cannot be completed, or not in time (`BindTimeoutError`); the pod has to be scheduled again.
         """
         with counting_failures("bind"):
             try:
@@ -531,21 +550,24 @@ class VolumeBinder:
                 raise VolumeError(f"binding volumes: {error}") from error
 
     def is_binding_complete(self, running: RunningBinding) -> bool:
-        """Whether all written objects have been observed and are fully bound; as `check`, but with other
-        error texts, and failures are not counted.
+        """Check whether all written objects have been observed and are fully bound.
+
+        Unlike `check`, failures are not counted, and messages have no prefix.
 
         Parameters
         ----------
         running : RunningBinding
+            Result of `begin`.
 
         Returns
         -------
         bool
+            True if they are.
 
         Raises
         ------
         VolumeError
-            As for `check`.
+            The binding cannot be completed.
         """
         pod = running.pod
         bindings, provisions = _decision(pod, running.volumes)
@@ -560,24 +582,26 @@ class VolumeBinder:
         return False
 
     def binding(self, pod: Pod, pod_volumes: PodVolumes, node_name: str | None = None) -> Steps[None]:
-        """Run `begin`, then `check` each `POLL_INTERVAL` until all is bound, as a generator.
+        """Return a generator that runs `begin`, then `check` until all bindings are complete.
 
         Parameters
         ----------
         pod : Pod
+            The pod.
         pod_volumes : PodVolumes
-            As for `begin`.
+            Result of `assume_pod_volumes`; see `begin`.
         node_name : str, optional
-            As for `begin`.
+            Name of the node; by default the one in the pod's spec.
 
         Returns
         -------
         generator
+            Yields `POLL_INTERVAL` seconds between two checks.
 
         Raises
         ------
         VolumeError, ApiError
-            As for `begin` and `check`.
+            Errors of `begin` and `check`.
         """
         running = self.begin(pod, pod_volumes, node_name)
         done = False
@@ -586,20 +610,21 @@ class VolumeBinder:
             done = self.check(running)
 
     def bind_pod_volumes(self, pod: Pod, pod_volumes: PodVolumes, node_name: str | None = None) -> None:
-        """Run `binding` and `sleep` between its steps.
+        """Bind the volumes of a pod and wait until all bindings are complete.
 
         Parameters
         ----------
         pod : Pod
+            The pod.
         pod_volumes : PodVolumes
-            As for `begin`.
+            Result of `assume_pod_volumes`; see `begin`.
         node_name : str, optional
-            As for `begin`.
+            Name of the node; by default the one in the pod's spec.
 
         Raises
         ------
         VolumeError, ApiError
-            As for `begin` and `check`.
+            Errors of `begin` and `check`.
         """
         take_all(self.binding(pod, pod_volumes, node_name), self._sleep)
 
@@ -637,7 +662,7 @@ class VolumeBinder:
 
 
 def _decision(pod: Pod, volumes: PodVolumes) -> tuple[list[BindingInfo], list[DynamicProvision]]:
-    """The bindings and provisions of a pod, which must have been decided."""
+    """The bindings and provisions of a pod; an error if they are not decided."""
     if volumes.static_bindings is None:
         raise VolumeError(f'failed to get cached bindings for pod "{pod.key}"')
     if volumes.dynamic_provisions is None:

@@ -1,4 +1,4 @@
-"""The nodes on which each volume can be used, for all rows of the node table at once."""
+"""The nodes from which each volume is accessible, for all rows of the node table at once."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .claims import matches_labels
 if TYPE_CHECKING:
     from moorage.framework.plugin.handle import FrameworkHandle
 
-LIMIT = 1 << 12  # node affinities in the cache
+LIMIT = 1 << 12  # maximum number of cached node affinities
 Mask = npt.NDArray[np.bool_]
 
 
 class VolumeTopology:
-    """`reaches_node` as a mask over the rows of the node table, cached per node affinity."""
+    """Masks of `reaches_node` over the rows of the node table, cached by node affinity."""
 
     def __init__(self, cluster: ClusterState) -> None:
         self._cluster = cluster
@@ -31,7 +31,7 @@ class VolumeTopology:
 
     @classmethod
     def of(cls, handle: FrameworkHandle) -> VolumeTopology:
-        """Make one for the nodes of a handle's cache.
+        """Make the masks for the nodes of a handle's cache.
 
         Parameters
         ----------
@@ -45,16 +45,18 @@ class VolumeTopology:
         return cls(handle.cache.state)
 
     def mask(self, volume: PersistentVolume) -> Mask | None:
-        """The rows whose node satisfies a volume's required node affinity.
+        """Return the rows whose node satisfies a volume's required node affinity.
 
         Parameters
         ----------
         volume : PersistentVolume
+            The volume.
 
         Returns
         -------
-        ndarray of bool, shape (rows of the node table,), or None
-            None if the volume has no required node affinity. Entries of rows without a node are undefined.
+        (rows,) bool array, or None
+            One entry for each row of the node table, undefined for rows without a node; None if the volume
+            has no required node affinity.
         """
         affinity = volume.spec.node_affinity
         if affinity is None or affinity.required is None:
@@ -93,6 +95,7 @@ def is_readable(term: NodeSelectorTerm) -> bool:
     Parameters
     ----------
     term : NodeSelectorTerm
+        The term.
 
     Returns
     -------
@@ -106,7 +109,7 @@ def is_readable(term: NodeSelectorTerm) -> bool:
 
 
 def _satisfies(requirement: NodeSelectorRequirement, value: str | None) -> bool:
-    """Whether a node with this value of the requirement's label, or without the label, satisfies it."""
+    """Whether a node with a value of the requirement's label (None: without the label) satisfies it."""
     labels = {} if value is None else {requirement.key: value}
     term = NodeSelectorTerm(match_expressions=(requirement,))
     return matches_labels(NodeSelector(node_selector_terms=(term,)), labels)

@@ -1,1 +1,1 @@
-"""Which volumes are in use on which node, attach limits and migration."""
+"""Volumes in use on nodes, attach limits, and migration to CSI."""

@@ -1,7 +1,7 @@
-"""CSI volumes in use by node, and the limits of nodes (kube-scheduler v1.36, nodevolumelimits/csi.go).
+"""CSI volumes in use by node, and the volume limits of nodes (kube-scheduler v1.36, nodevolumelimits/csi.go).
 
-Counted are: for each claim its volume, or, as long as it has none, one volume of its class's provisioner; and
-the other volumes that VolumeAttachments name.
+For each claim its volume is counted, or, while it has none, one volume of its class's provisioner. Other
+volumes named by VolumeAttachments are counted, too.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from moorage.volume.binding.pod_volumes import claim_key
 from . import migration
 
 CSIVolume = tuple[str, str]
-"""A volume as its driver knows it: the driver, and the volume's handle there."""
+"""CSI driver and volume handle."""
 Counts = npt.NDArray[np.int32]
 Rows = npt.NDArray[np.int32]
 
 UNLIMITED = np.iinfo(np.int32).max
 NO_NODE = ""
-UNBOUND = "\0"  # no handle begins like this
+UNBOUND = "\0"  # start of a name that no volume handle has
 NO_NAME = "PersistentVolumeClaim had no name"
 
 
@@ -43,13 +43,14 @@ class AttachedVolumes:
     Parameters
     ----------
     table : NodeTable
+        The node table.
     informers : InformerFactory
-        Has the informers of claims, volumes, classes, CSINodes and VolumeAttachments.
+        Informers of claims, volumes, classes, CSINodes and VolumeAttachments.
 
     Attributes
     ----------
-    errors : dict of int to dict
-        Row to the UIDs of pods whose volumes cannot be determined, each with upstream's error text.
+    errors : dict of int to dict of str to str
+        By row, the UIDs of pods whose volumes cannot be determined, each with upstream's error message.
     """
 
     def __init__(self, table: NodeTable, informers: InformerFactory) -> None:
@@ -62,26 +63,27 @@ class AttachedVolumes:
         self.clear()
 
     def logs(self) -> tuple[KeyLog, ...]:
-        """The change logs of claims, volumes, classes, CSINodes and VolumeAttachments, in this order."""
+        """Return the change logs of claims, volumes, classes, CSINodes and VolumeAttachments, in this order.
+        """
         indexers = self._claims, self._volumes, self._classes, self._nodes, self._attachments
         return tuple(indexer.follow() for indexer in indexers)
 
     def clear(self) -> None:
-        """Drop the counts of all rows; the pods have to be added again."""
+        """Drop the counts of all rows; the caller has to add the pods again."""
         self.errors: dict[int, dict[str, str]] = {}
         self._size = 0
         self._used: defaultdict[str, Counts] = defaultdict(lambda: np.zeros(self._size, dtype=np.int32))
-        self._headroom: dict[str, Counts] = {}  # of drivers with a limit; UNLIMITED less the used ones
-        self._names: dict[int, str] = {}  # rows whose limits have been read
-        # Where a volume is used, by pods and by attachments; on one row it counts once.
+        self._headroom: dict[str, Counts] = {}  # by driver; UNLIMITED minus the used volumes
+        self._names: dict[int, str] = {}  # node by row, of rows whose limits have been read
+        # Uses of volumes by pods and by attachments; on each row a volume is counted once.
         self._pods_with: dict[CSIVolume, dict[int, int]] = {}
         self._of_pod: dict[tuple[int, str], tuple[CSIVolume, ...]] = {}
         self._attached: dict[int, frozenset[CSIVolume]] = {}
-        # Where a change of an object shows.
+        # Indexes from a changed object to the affected counts.
         self._resolved: dict[str, CSIVolume | None] = {}
         self._pods_of: dict[str, dict[tuple[int, str], None]] = {}  # by claim
-        self._claims_of: dict[str, set[str]] = {}  # by volume; may name too many
-        self._nodes_of: dict[str, set[str]] = {}  # by volume, through attachments; may name too many
+        self._claims_of: dict[str, set[str]] = {}  # by volume; may contain too many
+        self._nodes_of: dict[str, set[str]] = {}  # by volume, from attachments; may contain too many
         self._attachments_of: dict[str, dict[str, VolumeAttachment]] = {}  # by node
         self._node_of: dict[str, str] = {}  # by attachment
         for key in self._attachments.items():
@@ -90,11 +92,12 @@ class AttachedVolumes:
     # ---- queries ------------------------------------------------------------------------------------------
 
     def volumes_of_new_pod(self, pod: Pod) -> frozenset[CSIVolume]:
-        """The CSI volumes of a pod that is to be scheduled.
+        """Return the CSI volumes of a pod that is being scheduled.
 
         Parameters
         ----------
         pod : Pod
+            The pod.
 
         Returns
         -------
@@ -103,25 +106,26 @@ class AttachedVolumes:
         Raises
         ------
         MissingClaimError
-            A claim is not there.
+            A claim does not exist.
         VolumeError
-            A claim has no name, or is another pod's ephemeral volume.
+            A claim has no name, or belongs to another pod's ephemeral volume.
         """
         return frozenset(self._volumes_of(pod, True))
 
     def rows_over_limit(self, rows: Rows, added: Iterable[CSIVolume]) -> npt.NDArray[np.bool_]:
-        """The rows whose node would exceed a volume limit with these volumes in addition.
+        """Return the rows whose node would exceed a volume limit with additional volumes.
 
         Parameters
         ----------
-        rows : ndarray of int32, shape (n,)
+        rows : (n,) int32 array
             Rows of the node table.
         added : iterable of CSIVolume
             The volumes of one pod.
 
         Returns
         -------
-        ndarray of bool, shape (n,)
+        (n,) bool array
+            Mask over `rows`.
         """
         over = np.zeros(len(rows), dtype=bool)
         by_driver: dict[str, list[CSIVolume]] = {}
@@ -142,16 +146,17 @@ class AttachedVolumes:
         return over
 
     def is_limited(self, rows: Rows) -> npt.NDArray[np.bool_]:
-        """The rows whose node has a limit for any driver, as a mask over `rows`.
+        """Return the rows whose node has a limit for any driver.
 
         Parameters
         ----------
-        rows : ndarray of int32, shape (n,)
+        rows : (n,) int32 array
             Rows of the node table.
 
         Returns
         -------
-        ndarray of bool, shape (n,)
+        (n,) bool array
+            Mask over `rows`.
         """
         found = np.zeros(len(rows), dtype=bool)
         for driver, room in self._headroom.items():
@@ -159,12 +164,12 @@ class AttachedVolumes:
         return found
 
     def is_over_limit(self, node_name: str, pods: Iterable[Pod], added: Iterable[CSIVolume]) -> bool:
-        """Whether a node with these pods would exceed a limit with further volumes.
+        """Whether a node with some pods would exceed a limit with additional volumes.
 
         Parameters
         ----------
         node_name : str
-            The node whose limits and VolumeAttachments count.
+            Name of the node whose limits and VolumeAttachments count.
         pods : iterable of Pod
             The pods of the node, which may differ from those in the cache.
         added : iterable of CSIVolume
@@ -188,7 +193,7 @@ class AttachedVolumes:
         return any(driver in limits and counts[driver] + new[driver] > limits[driver] for driver in new)
 
     def limits_of(self, node_name: str) -> dict[str, int]:
-        """Driver to the maximum number of its volumes on a node, without drivers that have no limit.
+        """Return the volume limits of a node.
 
         Parameters
         ----------
@@ -198,6 +203,7 @@ class AttachedVolumes:
         Returns
         -------
         dict of str to int
+            Maximum number of volumes by driver, without drivers that have no limit.
         """
         node = self._nodes.get(node_name)
         return {
@@ -209,7 +215,10 @@ class AttachedVolumes:
     # ---- volumes of claims ---------------------------------------------------------------------------------
 
     def _volumes_of(self, pod: Pod, is_new: bool, claims: list[str] | None = None) -> list[CSIVolume]:
-        """The volumes of a pod; missing claims are an error of new pods only. `claims` gets their keys."""
+        """The volumes of a pod; `claims` receives the keys of its claims.
+
+        A missing claim is an error for new pods only.
+        """
         found = []
         for volume in pod.spec.volumes:
             key = claim_key(pod, volume)
@@ -234,7 +243,7 @@ class AttachedVolumes:
         return found
 
     def _resolve(self, key: str) -> CSIVolume | None:
-        """The volume that counts for a claim; None if none does."""
+        """The volume that is counted for a claim; None if none is."""
         if key not in self._resolved:
             self._resolved[key] = self._look_up(key)
         return self._resolved[key]
@@ -259,7 +268,7 @@ class AttachedVolumes:
     # ---- updates -----------------------------------------------------------------------------------------
 
     def resize(self, rows: int) -> None:
-        """Grow the columns.
+        """Grow the columns to a number of rows.
 
         Parameters
         ----------
@@ -280,8 +289,9 @@ class AttachedVolumes:
         Parameters
         ----------
         row : int
+            Row of the node table.
         name : str
-            The node's name, or `NO_NODE`.
+            Name of the node, or `NO_NODE`.
         """
         if self._names.get(row, NO_NODE) != name:
             self._names[row] = name
@@ -294,7 +304,9 @@ class AttachedVolumes:
         Parameters
         ----------
         pod : Pod
+            The pod.
         row : int
+            Row of the node table.
         """
         at, claims = (row, pod.metadata.uid), list[str]()
         try:
@@ -312,13 +324,14 @@ class AttachedVolumes:
             rows[row] = rows.get(row, 0) + 1
 
     def remove_pod(self, pod: Pod, row: int) -> None:
-        """Undo `add_pod`.
+        """Subtract the volumes of a pod that was removed from a row.
 
         Parameters
         ----------
         pod : Pod
-            As for `add_pod`.
+            The pod, as passed to `add_pod`.
         row : int
+            Row of the node table.
         """
         at = row, pod.metadata.uid
         for volume in self._of_pod.pop(at):
@@ -389,7 +402,7 @@ class AttachedVolumes:
         claims, volumes, nodes, attachments : iterable of str
             Keys of changed claims, volumes, CSINodes and VolumeAttachments.
         pods : mapping of int to mapping of str to Pod
-            Row to its pods by UID, as for `add_pod`.
+            Pods by UID, by row, as passed to `add_pod`.
         """
         stale = set(nodes)
         for key in attachments:
@@ -412,7 +425,7 @@ class AttachedVolumes:
                 self._set_attached(found, name)
 
     def _update_attachment(self, key: str) -> set[str]:
-        """Index the current state of an attachment; returns the names of the nodes concerned."""
+        """Index the current state of an attachment; returns the names of the affected nodes."""
         before, attachment = self._node_of.pop(key, None), self._attachments.get(key)
         if before is not None:
             del self._attachments_of[before][key]

@@ -1,7 +1,7 @@
 """Volumes in use: by row, by claim, by disk, and attached by CSI drivers.
 
-Derived from the pods of the cache and the informers' claims and volumes, and updated from their change logs;
-a rollback of a transaction appends the rows that it restores.
+The counts follow from the pods of the cache and from the informers' claims and volumes, and are updated from
+their change logs. A rollback of a transaction appends the restored rows to the log.
 """
 
 from __future__ import annotations
@@ -26,21 +26,23 @@ Disk = tuple[str, ...]
 
 
 class VolumesInUse:
-    """The pods that use volumes, on the nodes of the cluster. To be read after `refresh`.
+    """The pods that use volumes on the nodes of the cluster; to be read after `refresh`.
 
     Parameters
     ----------
     state : ClusterState
+        State of the cluster in the core.
     informers : InformerFactory
+        Informers of claims, volumes, classes, CSINodes and VolumeAttachments.
 
     Attributes
     ----------
-    pods : dict of int to dict
-        Row of the node table to its pods by UID; rows without such pods are left out.
+    pods : dict of int to dict of str to Pod
+        By row of the node table, its pods with volumes by UID; rows without such pods are omitted.
     claims : dict of str to int
-        ``namespace/name`` of a claim to the number of times that pods name it, ephemeral volumes left out.
+        By ``namespace/name`` of a claim, the number of times that pods name it, without ephemeral volumes.
     disks : dict
-        Disk (`disk_of`) to the inline volumes of it, by row.
+        By disk (`disk_of`), its inline volumes by row.
     attached : AttachedVolumes
         Volumes of CSI drivers, and the limits of nodes.
     """
@@ -55,7 +57,7 @@ class VolumesInUse:
 
     @classmethod
     def of(cls, handle: FrameworkHandle) -> VolumesInUse:
-        """Make the one of a handle's cluster; plugins use it through `FrameworkHandle.shared`.
+        """Make an instance for a handle's cluster; plugins share it through `FrameworkHandle.shared`.
 
         Parameters
         ----------
@@ -85,12 +87,12 @@ class VolumesInUse:
 
     def _refresh_objects(self) -> None:
         """Apply changes of claims, volumes, classes, CSINodes and VolumeAttachments."""
-        # Read before `since`: a concurrent change is applied twice, not lost.
+        # Read before `since`, so that a concurrent change is applied twice rather than lost.
         heads = [log.head for log in self._logs]
         changes = [log.since(head) for log, head in zip(self._logs, self._heads, strict=True)]
         self._heads = heads
         claims, volumes, classes, nodes, attachments = changes
-        if classes or None in changes:  # classes change seldom
+        if classes or None in changes:  # changes of classes are rare
             self._clear()
             self._cursor = NEVER
             return
@@ -129,7 +131,7 @@ class VolumesInUse:
             del self.pods[row]
 
     def _count(self, pod: Pod, row: int, sign: int) -> None:
-        """Add (`sign` 1) or subtract (-1) a pod's claims and disks at a row."""
+        """Add (`sign` 1) or subtract (-1) the claims and disks of a pod at a row."""
         for volume in pod.spec.volumes:
             if volume.persistent_volume_claim is not None:
                 key = f"{pod.metadata.namespace}/{volume.persistent_volume_claim.claim_name}"
@@ -149,23 +151,24 @@ class VolumesInUse:
 
 
 def _has_equal_volumes(pod: Pod, other: Pod | None) -> bool:
-    """Whether a pod, as reported before and after, uses the same volumes."""
+    """Whether a pod uses the same volumes before and after an update."""
     return pod is other or (other is not None and pod.spec.volumes == other.spec.volumes)
 
 
 def disk_of(volume: Volume) -> Disk | None:
-    """The identity of an inline volume that may be mounted only once, or once for writing; of RBD images, two
-    of one identity may have no monitor in common.
+    """Return the identity of an inline volume that can be mounted only once, or once for writing.
 
-    None for all other volumes.
+    RBD images of equal identity conflict only if they have a monitor in common.
 
     Parameters
     ----------
     volume : Volume
+        An inline volume of a pod.
 
     Returns
     -------
     Disk or None
+        None for all other volumes.
     """
     disk: DiskVolumeSource | None
     if (disk := volume.gce_persistent_disk) is not None:

@@ -1,4 +1,4 @@
-"""In-tree volumes that CSI drivers have replaced, and their handles there (csi-translation-lib)."""
+"""In-tree volumes that CSI drivers have replaced, and their volume handles (csi-translation-lib)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MIGRATED = {
     "azure_disk": "disk.csi.azure.com",
     "cinder": "cinder.csi.openstack.org",
 }
-"""The field of a volume's source to the CSI driver."""
+"""CSI driver by field of a volume's source."""
 MIGRATED_PROVISIONERS = {
     "kubernetes.io/aws-ebs": MIGRATED["aws_elastic_block_store"],
     "kubernetes.io/gce-pd": MIGRATED["gce_persistent_disk"],
@@ -22,9 +22,9 @@ MIGRATED_PROVISIONERS = {
     "kubernetes.io/cinder": MIGRATED["cinder"],
     "kubernetes.io/portworx-volume": "pxd.portworx.com",
 }
-"""The provisioner of a class to the CSI driver."""
+"""CSI driver by provisioner of a storage class."""
 UNCOUNTED_PROVISIONERS = frozenset({"kubernetes.io/azure-file", "kubernetes.io/vsphere-volume"})
-"""Provisioners that a CSI driver replaces, but whose volumes do not count as the driver's."""
+"""Provisioners that a CSI driver replaces, but whose volumes are not counted for the driver."""
 
 ZONE_LABELS = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
 ZONES_DELIMITER = "__"
@@ -32,29 +32,33 @@ AWS = "aws://"
 
 
 def migrated_driver(volume: Volume) -> str | None:
-    """The CSI driver that replaces the plugin of an inline volume, or None.
+    """Return the CSI driver that replaces the plugin of an inline volume.
 
     Parameters
     ----------
     volume : Volume
+        An inline volume of a pod.
 
     Returns
     -------
     str or None
+        None if the plugin is not replaced.
     """
     return inline_driver_and_handle(volume)[0] or None
 
 
 def driver_and_handle(volume: PersistentVolume) -> tuple[str, str]:
-    """The CSI driver of a volume and its handle there; both "" for other volumes.
+    """Return the CSI driver and volume handle of a persistent volume.
 
     Parameters
     ----------
     volume : PersistentVolume
+        The volume.
 
     Returns
     -------
     driver, handle : str
+        Both "" if no CSI driver is responsible for the volume.
     """
     spec = volume.spec
     if spec.csi is not None:
@@ -64,15 +68,17 @@ def driver_and_handle(volume: PersistentVolume) -> tuple[str, str]:
 
 
 def inline_driver_and_handle(volume: Volume) -> tuple[str, str]:
-    """The CSI driver of an inline volume and its handle there; both "" for other volumes.
+    """Return the CSI driver and volume handle of an inline volume.
 
     Parameters
     ----------
     volume : Volume
+        An inline volume of a pod.
 
     Returns
     -------
     driver, handle : str
+        Both "" if no CSI driver is responsible for the volume.
     """
     return _migrated(volume, "")
 
@@ -85,7 +91,7 @@ def _migrated(source: Volume | PersistentVolumeSpec, zones: str) -> tuple[str, s
 
 
 def _handle(field: str, disk: DiskVolumeSource, zones: str) -> str:
-    """The handle of a disk in these zones; "" if it cannot be determined."""
+    """The volume handle of a disk in these zones; "" if it cannot be determined."""
     if field == "azure_disk":
         return disk.disk_uri
     if field == "cinder":

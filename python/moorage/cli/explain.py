@@ -88,9 +88,9 @@ def explain(
     enabled = feature_gates(gates)
     # Read once, because the file may be standard input.
     configuration = None if config is None else read_configuration(config, enabled)
-    known = {node.name for node in cluster.nodes}
+    node_names = {node.name for node in cluster.nodes}
     for name in names:
-        if name not in known:
+        if name not in node_names:
             raise InputError("there is no such node", source="--node", obj=name)
     explanation = SITUATIONS[situation or "in-turn"](
         lambda: Scheduler(cluster, config=configuration, feature_gates=enabled), key
@@ -129,12 +129,12 @@ def find_pod(cluster: Cluster, text: str, namespace: str | None) -> str:
     if place and namespace not in (None, place):
         raise InputError(f"not in namespace {namespace}", source="POD", obj=text)
     place = place or namespace or ""
-    found = [pod for pod in cluster.pods if pod.name == name and place in ("", pod.namespace)]
-    if len(found) > 1:
-        places = ", ".join(sorted(pod.namespace for pod in found))
+    pods = [pod for pod in cluster.pods if pod.name == name and place in ("", pod.namespace)]
+    if len(pods) > 1:
+        places = ", ".join(sorted(pod.namespace for pod in pods))
         raise InputError(f"in several namespaces ({places}): choose one with -n", source="POD", obj=text)
-    if found:
-        return found[0].key
+    if pods:
+        return pods[0].key
     if any(pod.name == name and place in ("", pod.namespace) for pod in cluster.finished):
         raise InputError("has finished: it is not scheduled any more", source="POD", obj=text)
     where = f" in namespace {place}" if place else ""

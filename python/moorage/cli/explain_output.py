@@ -97,26 +97,26 @@ def _head(explanation: Explanation) -> Iterable[str]:
 
 def _of_situation(explanation: Explanation) -> Iterable[str]:
     """Lines about other pending pods, and about the result of a run for the pod."""
-    seen = explanation.situation
-    text = SITUATION_TEXTS[seen.kind].format(placed=seen.placed, pending=seen.pending)
-    if text and seen.placed + seen.pending:
+    situation = explanation.situation
+    text = SITUATION_TEXTS[situation.kind].format(placed=situation.placed, pending=situation.pending)
+    if text and situation.placed + situation.pending:
         yield f"situation: {text}"
-    if seen.node and seen.kind == IN_TURN:
-        yield f"simulate places it on {seen.node}"
-    elif seen.message and explanation.feasible:
-        yield f"simulate leaves it without a node: {seen.message}"
+    if situation.node and situation.kind == IN_TURN:
+        yield f"simulate places it on {situation.node}"
+    elif situation.message and explanation.feasible:
+        yield f"simulate leaves it without a node: {situation.message}"
 
 
-def _of_preemption(seen: PreemptionExamination) -> Iterable[str]:
+def _of_preemption(examination: PreemptionExamination) -> Iterable[str]:
     """Lines about preemption: the chosen node and criterion, or why there is no preemption."""
-    found, choice = seen.found, seen.choice
+    preemption, choice = examination.found, examination.choice
     if choice is None:
-        yield f"preemption: {found.message or 'no node where it helps'}"
+        yield f"preemption: {preemption.message or 'no node where it helps'}"
     else:
-        where = f"{len(found.candidates)} of {len(found.potential)} nodes that may help"
+        where = f"{len(preemption.candidates)} of {len(preemption.potential)} nodes that may help"
         yield f"preemption: would evict pods on {choice.candidate.name}, chosen among {where}"
         yield f"  decided by: {CRITERION_TEXTS[choice.criterion]}"
-    for reason, nodes in seen.rejections().items():
+    for reason, nodes in examination.rejections().items():
         yield f"  on {nodes}: {reason}"
 
 
@@ -155,9 +155,9 @@ def _group(group: NodeGroup, limit: int | None) -> tuple[str, ...]:
     return str(len(group.nodes)), ", ".join(names), verdicts, "; ".join(texts)
 
 
-def _shortfall(one: Shortfall, group: NodeGroup) -> str:
-    text = shortfall_text(one)
-    return text if one.nodes == len(group.nodes) else f"{text} (on {one.nodes})"
+def _shortfall(shortfall: Shortfall, group: NodeGroup) -> str:
+    text = shortfall_text(shortfall)
+    return text if shortfall.nodes == len(group.nodes) else f"{text} (on {shortfall.nodes})"
 
 
 def _verdict(status: Status) -> str:

@@ -199,9 +199,9 @@ def _wide(rows: list[PodRow], pods: list[Pod], cluster: Cluster) -> Table:
     cells = []
     for row, pod in zip(rows, pods, strict=True):
         requests = pod_requests(pod)
-        asked = [str(requests.get(name, 0)) for name in ("cpu", "memory")]
+        quantities = [str(requests.get(name, 0)) for name in ("cpu", "memory")]
         place = (row.node or row.status, zones.get(row.node, ""))
-        cells.append((row.namespace, row.pod, *place, *asked, str(pod.spec.priority or 0), row.reason))
+        cells.append((row.namespace, row.pod, *place, *quantities, str(pod.spec.priority or 0), row.reason))
     return ("NAMESPACE", "POD", "NODE OR STATUS", "ZONE", "CPU", "MEMORY", "PRIORITY", "REASON"), cells
 
 

@@ -234,10 +234,10 @@ class Binder:
                 some = [self._admit(placement) for placement in unit]
                 if group is not None:
                     some = self._all_or_nothing("/".join(group), some)
-                outcomes += [_outcome(one) for one in some]
-                ready += [one for one in some if isinstance(one, Admitted)]
-        ended = {id(one.placement): one for one in self._proceed(ready)}
-        return [ended.get(id(one.placement), one) for one in outcomes]
+                outcomes += [_outcome(decided) for decided in some]
+                ready += [decided for decided in some if isinstance(decided, Admitted)]
+        final = {id(decided.placement): decided for decided in self._proceed(ready)}
+        return [final.get(id(decided.placement), decided) for decided in outcomes]
 
     def _unit_of(self, placement: Placement) -> UnitKey | None:
         return group_of(placement.pod) if self._has_units else None
@@ -257,15 +257,15 @@ class Binder:
             self.cache.clean(self.clock())
             now, waiting, self._waiting = self.clock(), self._waiting, {}
             ready, late = list[Admitted](), list[Admitted]()
-            for uid, one in waiting.items():
-                if not self._has_victims(one):
-                    ready.append(one)
-                elif now > one.deadline:
-                    late.append(one)
+            for uid, admitted in waiting.items():
+                if not self._has_victims(admitted):
+                    ready.append(admitted)
+                elif now > admitted.deadline:
+                    late.append(admitted)
                 else:
-                    self._waiting[uid] = one
+                    self._waiting[uid] = admitted
             status = fwk.Status(fwk.Code.ERROR, (TOO_LATE.format(VICTIMS_TIMEOUT),))
-            return [self._reject(one, status) for one in late] + self._bind_all(ready)
+            return [self._reject(admitted, status) for admitted in late] + self._bind_all(ready)
 
     def _admit(self, placement: Placement) -> Admitted | Outcome:
         """Check one placement; if it passes, mark its victims and assume its pod."""
@@ -336,12 +336,12 @@ class Binder:
     def _all_or_nothing(self, group: str, unit: list[Admitted | Outcome]) -> list[Admitted | Outcome]:
         """Reject the admitted pods of a unit if they are fewer than its minimum."""
         there = self.informers.informer(PodGroup).indexer.get(group)
-        wanted = 0 if there is None else there.min_count
+        minimum = 0 if there is None else there.min_count
         running = len(self.cache.get_unit_status(unit_key(unit[0].placement.pod)).running_pods)
-        if running >= wanted:
+        if running >= minimum:
             return unit
-        few = fwk.Status(fwk.Code.UNSCHEDULABLE, (TOO_FEW.format(group, running, wanted),))
-        return [self._reject(one, few) if isinstance(one, Admitted) else one for one in unit]
+        few = fwk.Status(fwk.Code.UNSCHEDULABLE, (TOO_FEW.format(group, running, minimum),))
+        return [self._reject(outcome, few) if isinstance(outcome, Admitted) else outcome for outcome in unit]
 
     # ---- after the decision --------------------------------------------------------------------------------
 
@@ -362,32 +362,32 @@ class Binder:
                 ready.append(one)
         return outcomes + self._bind_all(ready)
 
-    def _has_victims(self, one: Admitted) -> bool:
-        return any(self.cache.state.has_pod(victim) for victim in one.placement.victims)
+    def _has_victims(self, admitted: Admitted) -> bool:
+        return any(self.cache.state.has_pod(victim) for victim in admitted.placement.victims)
 
     def _bind_all(self, ready: Sequence[Admitted]) -> list[Outcome]:
         """Bind pods, with one call of the store if no plugin takes part."""
         outcomes = []
-        plain = [one for one in ready if one.engine.is_in_core_for(one.placement.pod)]
+        plain = [item for item in ready if item.engine.is_in_core_for(item.placement.pod)]
         try:
             if isinstance(self.client, ObjectStore) and plain:
                 self.client.bind_many(
-                    [one.placement.pod for one in plain], [one.placement.node for one in plain]
+                    [item.placement.pod for item in plain], [item.placement.node for item in plain]
                 )
                 self._finish(plain)
-                outcomes = [Outcome(one.placement) for one in plain]
+                outcomes = [Outcome(item.placement) for item in plain]
         except ApiError:
             pass  # no pod is bound, because one was bound or deleted before
         done = {id(outcome.placement) for outcome in outcomes}
-        outcomes += [self._bind(one) for one in ready if id(one.placement) not in done]
+        outcomes += [self._bind(item) for item in ready if id(item.placement) not in done]
         self.sync()
         return outcomes
 
-    def _bind(self, one: Admitted) -> Outcome:
+    def _bind(self, admitted: Admitted) -> Outcome:
         """Run Reserve, PreBind, Bind and PostBind of one pod."""
-        framework, pod, node = one.engine.framework, one.assumed, one.placement.node
-        state = one.state or framework.new_state(pod)
-        one.engine.take_turn()
+        framework, pod, node = admitted.engine.framework, admitted.assumed, admitted.placement.node
+        state = admitted.state or framework.new_state(pod)
+        admitted.engine.take_turn()
         status = framework.run_reserve_plugins_reserve(state, pod, node)
         if status is None:
             status = framework.run_pre_bind_pre_flights(state, pod, node)
@@ -397,31 +397,31 @@ class Binder:
             status = framework.run_bind_plugins(state, pod, node)
         if status is not None and not status.is_success:
             framework.run_reserve_plugins_unreserve(state, pod, node)
-            return self._reject(one, status)
+            return self._reject(admitted, status)
         framework.run_post_bind_plugins(state, pod, node)
-        self._finish([one])
-        return Outcome(one.placement)
+        self._finish([admitted])
+        return Outcome(admitted.placement)
 
     def _finish(self, bound_pods: Sequence[Admitted]) -> None:
-        for one in bound_pods:
-            self.cache.finish_binding(one.assumed)
-            if self._unit_of(one.placement) is not None:
-                self.cache.set_unit_scheduling_status(unit_key(one.assumed), SchedulingStatus.SCHEDULED)
+        for admitted in bound_pods:
+            self.cache.finish_binding(admitted.assumed)
+            if self._unit_of(admitted.placement) is not None:
+                self.cache.set_unit_scheduling_status(unit_key(admitted.assumed), SchedulingStatus.SCHEDULED)
 
-    def _reject(self, one: Admitted, status: fwk.Status) -> Outcome:
+    def _reject(self, admitted: Admitted, status: fwk.Status) -> Outcome:
         """Forget a pod and unmark its victims."""
         with self.cache.lock:
-            self._unmark(one.placement.victims, one.placement.pod)
-            self.cache.forget_pod(CachePodInfo(one.assumed))
-        return Outcome(one.placement, status)
+            self._unmark(admitted.placement.victims, admitted.placement.pod)
+            self.cache.forget_pod(CachePodInfo(admitted.assumed))
+        return Outcome(admitted.placement, status)
 
     def _unmark(self, victims: Sequence[Pod], preemptor: Pod) -> None:
         for victim in victims:
             self.cache.remove_delete_pod_marker(victim, preemptor)
 
 
-def _outcome(one: Admitted | Outcome) -> Outcome:
-    return Outcome(one.placement) if isinstance(one, Admitted) else one
+def _outcome(decided: Admitted | Outcome) -> Outcome:
+    return Outcome(decided.placement) if isinstance(decided, Admitted) else decided
 
 
 logger = logging.getLogger("moorage.multi")
@@ -430,8 +430,7 @@ T = TypeVar("T", bound=Object)
 
 
 class Handler(Generic[T]):
-    """Event handler that calls the cache's methods for one kind, such as `add_node`; a CacheError is logged.
-    """
+    """Event handler that calls the cache's methods for one kind, such as `add_node`; a CacheError is logged."""
 
     def __init__(self, cache: BinderCache, kind: str) -> None:
         self._add, self._update, self._delete = (

@@ -107,8 +107,8 @@ class Worker:
         self.init = init
         nodes = list(init.cluster.nodes)
         if init.owners is not None:
-            seen = zip(nodes, init.owners, strict=True)
-            nodes = [mark_partition(init.number, node, owner) for node, owner in seen]
+            owned = zip(nodes, init.owners, strict=True)
+            nodes = [mark_partition(init.number, node, owner) for node, owner in owned]
         cluster = Cluster(nodes, init.cluster.pods, init.cluster.namespaces, init.cluster.others)
         self.scheduler = Scheduler(cluster, **init.settings)
         for engine in self.scheduler.engines.values():
@@ -134,13 +134,13 @@ class Worker:
         nodes = np.full(len(pods), NO_NODE, dtype=np.int32)
         proposed = ProposedPlacements(pods, nodes)
         self._schedule(pods, nodes, [self.init.pods[at] for at in pods.tolist()])
-        left = np.flatnonzero(nodes < 0)
-        if self.init.owners is not None and len(left):
-            rest, found = pods[left], nodes[left]
-            self._schedule(rest, found, [self._anywhere(at) for at in rest.tolist()])
-            nodes[left] = found
-            left = np.flatnonzero(nodes < 0)
-        for place in left.tolist():
+        unplaced = np.flatnonzero(nodes < 0)
+        if self.init.owners is not None and len(unplaced):
+            rest, chosen = pods[unplaced], nodes[unplaced]
+            self._schedule(rest, chosen, [self._anywhere(at) for at in rest.tolist()])
+            nodes[unplaced] = chosen
+            unplaced = np.flatnonzero(nodes < 0)
+        for place in unplaced.tolist():
             if self._unit_of(self.init.pods[int(pods[place])]) is None:  # no worker evicts pods for a group
                 self._preempt(proposed, place)
         return proposed
@@ -209,8 +209,8 @@ class Worker:
         engine = scheduler.context.engine_of(pod)
         if pod.spec.preemption_policy == "Never" or why_not_at_once(engine, pod):
             return
-        with scheduler.preempt_pods([pod]) as tried:
-            row, evicted = int(tried.rows[0]), tried.victims(0)
+        with scheduler.preempt_pods([pod]) as preemption:
+            row, evicted = int(preemption.rows[0]), preemption.victims(0)
         if row < 0:
             return
         for victim in evicted:

@@ -118,7 +118,7 @@ class DynamicResources(
     def _claims(self, pod: Pod) -> list[ResourceClaim] | None:
         """The claims of a pod; None if one is missing, being deleted, or owned by another pod."""
         indexer = self.required_handle().informers.informer(ResourceClaim).indexer
-        found = []
+        claims = []
         for name, is_generated in _claim_names(pod):
             claim: ResourceClaim | None = None if name is None else indexer.get(f"{pod.namespace}/{name}")
             if claim is None or claim.metadata.deletion_timestamp:
@@ -126,8 +126,8 @@ class DynamicResources(
             owner = claim.metadata.controller()
             if is_generated and (owner is None or owner.uid != pod.metadata.uid):
                 return None
-            found.append(claim)
-        return found
+            claims.append(claim)
+        return claims
 
 
 def _claim_names(pod: Pod) -> Iterator[tuple[str | None, bool]]:
@@ -135,11 +135,11 @@ def _claim_names(pod: Pod) -> Iterator[tuple[str | None, bool]]:
 
     The name of a generated claim that has none yet is None.
     """
-    made = {one.name: one for one in pod.status.resource_claim_statuses}
+    statuses = {status.name: status for status in pod.status.resource_claim_statuses}
     for use in pod.spec.resource_claims:
         if use.resource_claim_name is not None:
             yield use.resource_claim_name, False
-        elif use.name not in made:
+        elif use.name not in statuses:
             yield None, True
-        elif (name := made[use.name].resource_claim_name) is not None:
+        elif (name := statuses[use.name].resource_claim_name) is not None:
             yield name, True

@@ -165,14 +165,14 @@ class NodeResourcesFit(
         -------
         QueueingHint
         """
-        wanted = _wanted(self.shape_of(pod))
-        now = _allocatable(new, wanted)
-        delegated = {name for name in wanted if not now[name] and self._is_delegated(name)}
-        if now["pods"] < 1 or any(now[name] < wanted[name] for name in wanted if name not in delegated):
+        requests = _wanted(self.shape_of(pod))
+        now = _allocatable(new, requests)
+        delegated = {name for name in requests if not now[name] and self._is_delegated(name)}
+        if now["pods"] < 1 or any(now[name] < requests[name] for name in requests if name not in delegated):
             return queue_if(False)
         if old is None or delegated:
             return fwk.QUEUE
-        was = _allocatable(old, wanted)
+        was = _allocatable(old, requests)
         return queue_if(any(now[name] > was[name] for name in now))
 
     def _is_delegated(self, name: str) -> bool:
@@ -217,10 +217,10 @@ def _wanted(shape: Shape) -> dict[str, int]:
 def _allocatable(node: Node, names: Iterable[str]) -> dict[str, int]:
     """The allocatable quantities of some resources, and of pods."""
     allocatable = node.status.allocatable
-    found = {name: parse_value(allocatable.get(name, 0)) for name in (*names, "pods")}
-    if "cpu" in found:
-        found["cpu"] = parse_milli(allocatable.get("cpu", 0))
-    return found
+    quantities = {name: parse_value(allocatable.get(name, 0)) for name in (*names, "pods")}
+    if "cpu" in quantities:
+        quantities["cpu"] = parse_milli(allocatable.get("cpu", 0))
+    return quantities
 
 
 def _names(device_class: DeviceClass) -> set[str | None]:

@@ -45,22 +45,22 @@ class NodeVolumeLimits(VolumePlugin):
 
     def filter(self, state: fwk.CycleState, pod: Pod, node_info: fwk.AnyNodeInfo) -> fwk.Status | None:
         attached = self._attached()
-        wanted = self._wanted(state, pod, attached)
-        if isinstance(wanted, fwk.Status):
-            return wanted
+        volumes = self._wanted(state, pod, attached)
+        if isinstance(volumes, fwk.Status):
+            return volumes
         try:
-            exceeds = attached.is_over_limit(node_info.name, node_info.pods, wanted)
+            exceeds = attached.is_over_limit(node_info.name, node_info.pods, volumes)
         except VolumeError as error:
             return fwk.Status(fwk.Code.ERROR, (str(error),))
         return EXCEEDED if exceeds else None
 
     def filter_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Answers:
         attached, rows = self._attached(), nodes.rows
-        wanted = self._wanted(state, pod, attached)
-        if isinstance(wanted, fwk.Status):
-            return fwk.Answers(np.zeros(len(rows), dtype=np.uint8), (wanted,))
-        numbers = attached.rows_over_limit(rows, wanted).view(np.uint8)
-        if not (wanted and attached.errors):
+        volumes = self._wanted(state, pod, attached)
+        if isinstance(volumes, fwk.Status):
+            return fwk.Answers(np.zeros(len(rows), dtype=np.uint8), (volumes,))
+        numbers = attached.rows_over_limit(rows, volumes).view(np.uint8)
+        if not (volumes and attached.errors):
             return fwk.Answers(numbers, STATUSES)
         failing = np.flatnonzero(np.isin(rows, list(attached.errors)) & attached.is_limited(rows)).tolist()
         texts = [next(iter(attached.errors[int(rows[at])].values())) for at in failing]
@@ -83,11 +83,11 @@ class NodeVolumeLimits(VolumePlugin):
     ) -> frozenset[CSIVolume] | fwk.Status:
         """The volumes of a pod to attach, or a status for all nodes."""
         try:
-            wanted: frozenset[CSIVolume] | fwk.Status = state.read(STATE)
+            volumes: frozenset[CSIVolume] | fwk.Status = state.read(STATE)
         except fwk.NotFoundError:
-            wanted = _volumes_of(pod, attached)
-            state.write(STATE, wanted)
-        return wanted
+            volumes = _volumes_of(pod, attached)
+            state.write(STATE, volumes)
+        return volumes
 
     # ---- the queue -----------------------------------------------------------------------------------------
 

@@ -89,12 +89,12 @@ def _default_plugins(
     gates: frozenset[tuple[str, bool]],
 ) -> tuple[tuple[type[Plugin], Mapping[str, Any] | None], ...]:
     """The classes and arguments of the plugins that are enabled by default."""
-    by_name, found = dict(gates), []
+    by_name, plugins = dict(gates), []
     for plugin in IN_TREE:
         if by_name.get(plugin.feature_gate, True):
             args = default_args(plugin.name, by_name)
-            found.append((plugin, None if args is None else write(args)))
-    return tuple(found)
+            plugins.append((plugin, None if args is None else write(args)))
+    return tuple(plugins)
 
 
 ConfigurationSource = str | PathLike[str] | bytes | Mapping[str, Any] | KubeSchedulerConfiguration

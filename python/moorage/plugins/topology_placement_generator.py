@@ -32,9 +32,9 @@ class TopologyPlacementGenerator(fwk.PlacementGeneratePlugin):
         if not group.topology_keys:
             return [parent]
         state, key = self.required_handle().cache.state, group.topology_keys[0]
-        known = state.view.static_version, key
-        if self._placements_of is None or self._placements_of[0] != known:
-            self._placements_of = known, _placements(state, key, parent)
+        cache_key = state.view.static_version, key
+        if self._placements_of is None or self._placements_of[0] != cache_key:
+            self._placements_of = cache_key, _placements(state, key, parent)
         if not scheduled:
             return self._placements_of[1]
         domain = self._domain(state, key, scheduled)
@@ -42,7 +42,7 @@ class TopologyPlacementGenerator(fwk.PlacementGeneratePlugin):
 
     def _domain(self, state: ClusterState, key: str, scheduled: Sequence[Pod]) -> str:
         """The label's value on the nodes of some pods; MoorageError for none or several."""
-        found: str | None = None
+        first: str | None = None
         for pod in scheduled:
             name = state.get_pod(pod).spec.node_name
             row = state.table.find_row(name)
@@ -50,11 +50,11 @@ class TopologyPlacementGenerator(fwk.PlacementGeneratePlugin):
             domain = None if node is None else node.metadata.labels.get(key)
             if domain is None:
                 raise MoorageError(NO_DOMAIN.format(f"no topology domain found for pod {pod.key}"))
-            if found not in (None, domain):
-                text = f"more than 1 domain found for pod group: {found}, {domain}"
+            if first not in (None, domain):
+                text = f"more than 1 domain found for pod group: {first}, {domain}"
                 raise MoorageError(NO_DOMAIN.format(text))
-            found = domain
-        return found or ""
+            first = domain
+        return first or ""
 
 
 def _placements(state: ClusterState, key: str, parent: fwk.Placement) -> list[fwk.Placement]:

@@ -116,7 +116,7 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
     # ---- decisions -----------------------------------------------------------------------------------------
 
     def pre_filter(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
-        known = VolumeBindingState()
+        pod_state = VolumeBindingState()
         has_claims = False
         for volume in pod.spec.volumes:
             key = claim_key(pod, volume)
@@ -127,12 +127,12 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
                     return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (wrong,))
         if has_claims:
             try:
-                known.claims = self.binder.get_pod_volume_claims(pod)
+                pod_state.claims = self.binder.get_pod_volume_claims(pod)
             except VolumeError as error:
                 return fwk.as_status(error)
-            if known.claims.unbound_immediate:
+            if pod_state.claims.unbound_immediate:
                 return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (volume_binder.UNBOUND_IMMEDIATE,))
-        state.write(STATE, known)
+        state.write(STATE, pod_state)
         return None if has_claims else fwk.SKIP
 
     def _wrong_with(self, pod: Pod, key: str, is_ephemeral: bool) -> str:
@@ -155,34 +155,34 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
         return ""
 
     def filter(self, state: fwk.CycleState, pod: Pod, node_info: fwk.AnyNodeInfo) -> fwk.Status | None:
-        known = _read(state)
-        if known is None or known.claims is None or node_info.node is None:
+        pod_state = _read(state)
+        if pod_state is None or pod_state.claims is None or node_info.node is None:
             return None
         try:
-            volumes, reasons = self.binder.find_pod_volumes(pod, known.claims, node_info.node)
+            volumes, reasons = self.binder.find_pod_volumes(pod, pod_state.claims, node_info.node)
         except VolumeError as error:
             return fwk.as_status(error)
         if reasons:
             return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
-        known.volumes[node_info.name] = volumes
+        pod_state.volumes[node_info.name] = volumes
         return None
 
     def filter_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Answers:
-        known = _read(state)
-        if known is None or known.claims is None:
+        pod_state = _read(state)
+        if pod_state is None or pod_state.claims is None:
             return fwk.Answers(np.zeros(len(nodes), dtype=np.uint8), (None,))
-        if known.claims.unbound_delayed or self._make_binder is not None:
+        if pod_state.claims.unbound_delayed or self._make_binder is not None:
             statuses = [self.filter(state, pod, info) for info in nodes]
             return fwk.Answers(np.arange(len(statuses)), statuses)
-        return fwk.Answers(self._of_bound(known.claims, nodes.rows), OF_BOUND)
+        return fwk.Answers(self._of_bound(pod_state.claims, nodes.rows), OF_BOUND)
 
     def fits_everywhere(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> bool:
-        known = _read(state)
-        if known is None or known.claims is None:
+        pod_state = _read(state)
+        if pod_state is None or pod_state.claims is None:
             return True
         if self._make_binder is not None:
             return False
-        return not (known.claims.unbound_delayed or self._of_bound(known.claims, nodes.rows).any())
+        return not (pod_state.claims.unbound_delayed or self._of_bound(pod_state.claims, nodes.rows).any())
 
     def _of_bound(self, claims: PodVolumeClaims, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.uint8]:
         """The status of bound claims for each node: that of the first claim that rejects the node.
@@ -197,17 +197,17 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
         (n,) uint8 array
             Indices in `OF_BOUND`.
         """
-        found = np.zeros(len(rows), dtype=np.uint8)
+        numbers = np.zeros(len(rows), dtype=np.uint8)
         topology = self.required_handle().shared(VolumeTopology.of)
         for claim in claims.bound:
             try:
                 mask = topology.mask(self.binder.sources.pv_cache.get_pv(claim.spec.volume_name))
             except ObjectNotFoundError:
-                found[found == FITS] = IS_MISSING
+                numbers[numbers == FITS] = IS_MISSING
                 break
             if mask is not None:
-                found[~mask.take(rows)] = CONFLICTS
-        return found
+                numbers[~mask.take(rows)] = CONFLICTS
+        return numbers
 
     # ---- scores --------------------------------------------------------------------------------------------
 
@@ -218,44 +218,44 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
         return fwk.SKIP if self._utilization is None else None
 
     def score(self, state: fwk.CycleState, pod: Pod, node_info: fwk.AnyNodeInfo) -> int:
-        known = _read(state)
-        volumes = None if known is None else known.volumes.get(node_info.name)
+        pod_state = _read(state)
+        volumes = None if pod_state is None else pod_state.volumes.get(node_info.name)
         return 0 if volumes is None or self._utilization is None else self._utilization.score(volumes)
 
     # ---- binding -------------------------------------------------------------------------------------------
 
     def reserve(self, state: fwk.CycleState, pod: Pod, node_name: str) -> fwk.Status | None:
-        known = _read(state)
-        if known is None:
+        pod_state = _read(state)
+        if pod_state is None:
             return None
-        volumes = known.volumes.get(node_name)
+        volumes = pod_state.volumes.get(node_name)
         if volumes is None:
-            known.all_bound = True
+            pod_state.all_bound = True
             return None
         try:
-            known.all_bound = self.binder.assume_pod_volumes(pod, node_name, volumes)
+            pod_state.all_bound = self.binder.assume_pod_volumes(pod, node_name, volumes)
         except VolumeError as error:
             return fwk.as_status(error)
         return None
 
     def unreserve(self, state: fwk.CycleState, pod: Pod, node_name: str) -> None:
-        known = _read(state)
-        if known is not None and node_name in known.volumes:
-            self.binder.revert_assumed_pod_volumes(known.volumes[node_name])
+        pod_state = _read(state)
+        if pod_state is not None and node_name in pod_state.volumes:
+            self.binder.revert_assumed_pod_volumes(pod_state.volumes[node_name])
 
     def pre_bind_pre_flight(self, state: fwk.CycleState, pod: Pod, node_name: str) -> fwk.Status | None:
-        known = _read(state)
-        if known is None or known.all_bound:
+        pod_state = _read(state)
+        if pod_state is None or pod_state.all_bound:
             return fwk.SKIP
-        return None if node_name in known.volumes else _nothing_found(node_name)
+        return None if node_name in pod_state.volumes else _nothing_found(node_name)
 
     def pre_bind(self, state: fwk.CycleState, pod: Pod, node_name: str) -> fwk.Status | StatusSteps | None:
-        known = _read(state)
-        if known is None or known.all_bound:
+        pod_state = _read(state)
+        if pod_state is None or pod_state.all_bound:
             return None
-        if node_name not in known.volumes:
+        if node_name not in pod_state.volumes:
             return _nothing_found(node_name)
-        return self._bind(pod, known.volumes[node_name], node_name)
+        return self._bind(pod, pod_state.volumes[node_name], node_name)
 
     def _bind(self, pod: Pod, volumes: PodVolumes, node_name: str) -> StatusSteps:
         try:
@@ -394,10 +394,10 @@ def sources_of(handle: fwk.FrameworkHandle) -> VolumeSources:
 def _read(state: fwk.CycleState) -> VolumeBindingState | None:
     """The plugin's state; None for a pod without volumes, for which PreFilter was not called."""
     try:
-        known: VolumeBindingState = state.read(STATE)
+        pod_state: VolumeBindingState = state.read(STATE)
     except fwk.NotFoundError:
         return None
-    return known
+    return pod_state
 
 
 def _nothing_found(node_name: str) -> fwk.Status:

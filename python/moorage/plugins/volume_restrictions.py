@@ -107,12 +107,12 @@ class VolumeRestrictions(VolumePlugin):
     def filter_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Answers:
         in_use = self.required_handle().shared(VolumesInUse.of)
         in_use.refresh()
-        taken = []
+        excluded = []
         for mine in pod.spec.volumes:
             disk = disk_of(mine)
             there = in_use.disks.get(disk, {}) if disk is not None else {}
-            taken += [row for row, held in there.items() if any(conflict(mine, theirs) for theirs in held)]
-        numbers = np.isin(nodes.rows, taken) if taken else np.zeros(len(nodes), dtype=bool)
+            excluded += [row for row, held in there.items() if any(conflict(mine, theirs) for theirs in held)]
+        numbers = np.isin(nodes.rows, excluded) if excluded else np.zeros(len(nodes), dtype=bool)
         return fwk.Answers(numbers.view(np.uint8), (self._of_claims(state), NO_DISK))
 
     def _of_claims(self, state: fwk.CycleState) -> fwk.Status | None:

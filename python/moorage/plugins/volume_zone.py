@@ -97,21 +97,21 @@ class VolumeZone(VolumePlugin):
 
     def filter_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Answers:
         try:
-            asked: PodTopologies = state.read(STATE)
+            pod_topologies: PodTopologies = state.read(STATE)
         except fwk.NotFoundError:
             statuses = [self.filter(state, pod, info) for info in nodes]
             return fwk.Answers(np.arange(len(nodes)), statuses)
-        elsewhere = asked.elsewhere.take(nodes.rows).view(np.uint8)
+        elsewhere = pod_topologies.elsewhere.take(nodes.rows).view(np.uint8)
         return fwk.Answers(elsewhere, STATUSES)
 
     def fits_everywhere(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> bool:
-        asked: PodTopologies = state.read(STATE)
-        return not asked.elsewhere.take(nodes.rows).any()
+        pod_topologies: PodTopologies = state.read(STATE)
+        return not pod_topologies.elsewhere.take(nodes.rows).any()
 
     def _topologies(self, pod: Pod) -> tuple[Topology, ...] | fwk.Status:
         """The zones and regions of the volumes of the pod's claims, or a rejection."""
         claims, volumes = self.lister(PersistentVolumeClaim), self.lister(PersistentVolume)
-        found: list[Topology] = []
+        topologies: list[Topology] = []
         for volume in pod.spec.volumes:
             if volume.persistent_volume_claim is None:
                 continue
@@ -125,10 +125,10 @@ class VolumeZone(VolumePlugin):
                     if why:
                         return _unresolvable(why)
                     continue
-                found += _topology(volumes.get(claim.spec.volume_name)).items()
+                topologies += _topology(volumes.get(claim.spec.volume_name)).items()
             except ObjectNotFoundError as error:
                 return _unresolvable(str(error))
-        return tuple(found)
+        return tuple(topologies)
 
     def _why_unbound(self, claim: PersistentVolumeClaim) -> str:
         """The reason against a claim without a volume; "" if it is bound with its first consumer."""

@@ -211,11 +211,11 @@ class Rounds:
     def _round(self) -> None:
         self.out.rounds += 1
         began = time.perf_counter()
-        taken = [self._take(queue) for queue in self._queues]
-        batches = [np.array([*chain(*units)], dtype=np.int32) for units in taken]
+        units_of = [self._take(queue) for queue in self._queues]
+        batches = [np.array([*chain(*units)], dtype=np.int32) for units in units_of]
         proposals = self.pool.propose(batches)
         decided = time.perf_counter()
-        outcomes = self.binder.bind(self._placements_in_turn(taken, proposals)) + self.binder.resume()
+        outcomes = self.binder.bind(self._placements_in_turn(units_of, proposals)) + self.binder.resume()
         bound = time.perf_counter()
         self.pool.update(self._record(outcomes))
         self.out.deciding += decided - began
@@ -230,26 +230,26 @@ class Rounds:
         return units
 
     def _placements_in_turn(
-        self, taken: Sequence[list[Unit]], proposals: Sequence[multi.ProposedPlacements]
+        self, units_of: Sequence[list[Unit]], proposals: Sequence[multi.ProposedPlacements]
     ) -> list[multi.Placement]:
         """The proposed placements, one unit of each scheduler in turn.
 
         Pods without a node are retried when others have been placed.
         """
         proposed: list[list[list[multi.Placement]]] = []
-        for number, (units, proposal) in enumerate(zip(taken, proposals, strict=True)):
+        for number, (units, proposal) in enumerate(zip(units_of, proposals, strict=True)):
             node_of = dict(zip(proposal.pods.tolist(), proposal.nodes.tolist(), strict=True))
             proposed.append([])
             for unit in units:
                 placements = [
                     self._placement(number, at, node_of[at], proposal) for at in unit if node_of[at] >= 0
                 ]
-                left = [at for at in unit if node_of[at] < 0]
-                if left:
-                    self._unplaced[number].append(left)
+                unplaced = [at for at in unit if node_of[at] < 0]
+                if unplaced:
+                    self._unplaced[number].append(unplaced)
                 proposed[number].append(placements)
             self.out.schedulers[number].placements += sum(map(len, proposed[number]))
-        return [one for units in zip_longest(*proposed, fillvalue=()) for unit in units for one in unit]
+        return [item for units in zip_longest(*proposed, fillvalue=()) for unit in units for item in unit]
 
     def _placement(
         self, number: int, at: int, node: int, proposal: multi.ProposedPlacements

@@ -111,13 +111,13 @@ class VolumeCounts:
 
     def counts(self) -> dict[str, Counter[str]]:
         """Return the values of the gauges: by name without subsystem, the count by label value."""
-        found: dict[str, Counter[str]] = {name: Counter() for name in _GAUGES}
+        values: dict[str, Counter[str]] = {name: Counter() for name in _GAUGES}
         for volume in _all(self._volumes):
-            found[f"{_state(volume)}_pv_count"][volume.spec.storage_class_name] += 1
+            values[f"{_state(volume)}_pv_count"][volume.spec.storage_class_name] += 1
         for claim in _all(self._claims):
             is_bound = claim.status.phase == "Bound"
-            found["bound_pvc_count" if is_bound else "unbound_pvc_count"][claim.namespace] += 1
-        return found
+            values["bound_pvc_count" if is_bound else "unbound_pvc_count"][claim.namespace] += 1
+        return values
 
     def collect(self) -> Iterator[Any]:
         """Yield the metric families (prometheus_client's interface of collectors)."""

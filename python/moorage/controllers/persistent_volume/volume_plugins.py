@@ -378,8 +378,11 @@ class VolumeHost:
         Parameters
         ----------
         pod_uid : str
+            UID of the pod.
         plugin_name : str
+            Name of the plugin.
         volume_name : str
+            Name of the volume.
 
         Returns
         -------
@@ -393,7 +396,9 @@ class VolumeHost:
         Parameters
         ----------
         pod_uid : str
+            UID of the pod.
         plugin_name : str
+            Name of the plugin.
 
         Returns
         -------
@@ -461,9 +466,18 @@ class VolumeHost:
         Parameters
         ----------
         vol_name : str
+            Name of the volume.
         spec : Object
+            The volume.
         pod : Pod
+            The pod.
         opts : object, optional
+            Options of the mounter.
+
+        Raises
+        ------
+        VolumeError
+            Always.
         """
         raise VolumeError("PersistentVolumeController.NewWrapperMounter is not implemented")
 
@@ -473,8 +487,16 @@ class VolumeHost:
         Parameters
         ----------
         vol_name : str
+            Name of the volume.
         spec : Object
+            The volume.
         pod_uid : str
+            UID of the pod.
+
+        Raises
+        ------
+        VolumeError
+            Always.
         """
         raise VolumeError("PersistentVolumeController.NewWrapperMounter is not implemented")
 

@@ -16,6 +16,7 @@ def quote(text: str) -> str:
     Parameters
     ----------
     text : str
+        The string.
 
     Returns
     -------

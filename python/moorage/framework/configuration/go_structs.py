@@ -229,7 +229,7 @@ def members(value: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
 
 
 def without_surrogates(text: str) -> str:
-    """Decode a JSON string as Go: an unpaired surrogate such as ``"\ud800"`` becomes U+FFFD.
+    """Decode a JSON string as Go: an unpaired surrogate such as ``"\\ud800"`` becomes U+FFFD.
 
     Parameters
     ----------

@@ -161,13 +161,13 @@ def enabled_plugins(configuration: types.KubeSchedulerConfiguration) -> list[dic
     list of dict of str to object
         For each profile, the plugins enabled at some point, with their arguments or None.
     """
-    found = []
+    profiles = []
     for profile, args in zip(configuration.profiles or (), _all_args(configuration), strict=True):
         plugins = profile.plugins or types.Plugins()
         sets = [plugins.multi_point, *(_plugin_set(plugins, point) for point in POINTS)]
         names = {plugin.name for one in sets for plugin in one.enabled or ()}
-        found.append({name: args.get(name) for name in sorted(names)})
-    return found
+        profiles.append({name: args.get(name) for name in sorted(names)})
+    return profiles
 
 
 def _all_args(configuration: types.KubeSchedulerConfiguration) -> list[dict[str, Any]]:

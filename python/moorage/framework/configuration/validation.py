@@ -173,8 +173,8 @@ def _extenders(extenders: Sequence[types.Extender]) -> Errors:
             managed.add(resource.name)
     binders = sum(bool(extender.bind_verb) for extender in extenders)
     if binders > 1:
-        found = f"found {binders} extenders implementing bind"
-        yield invalid("extenders", found, "only one extender can implement bind")
+        text = f"found {binders} extenders implementing bind"
+        yield invalid("extenders", text, "only one extender can implement bind")
 
 
 def _extended_resource(name: str, path: str) -> Errors:

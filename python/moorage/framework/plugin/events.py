@@ -320,8 +320,8 @@ def pod_update_events(old: Pod, new: Pod) -> list[ClusterEvent]:
         A general update if no such property has changed.
     """
     resource = ASSIGNED_POD if new.spec.node_name else UNSCHEDULABLE_POD
-    found = [_event(resource, action) for action, changed in _POD_CHANGES if changed(old, new)]
-    return found or [_event(resource, ActionType.UPDATE)]
+    events = [_event(resource, action) for action, changed in _POD_CHANGES if changed(old, new)]
+    return events or [_event(resource, ActionType.UPDATE)]
 
 
 def same_amounts(a: Resources, b: Resources) -> bool:

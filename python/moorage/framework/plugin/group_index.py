@@ -26,6 +26,7 @@ class PodGroups:
     Parameters
     ----------
     handle : FrameworkHandle
+        Handle of the scheduler's framework.
     """
 
     def __init__(self, handle: FrameworkHandle) -> None:
@@ -50,8 +51,8 @@ class PodGroups:
         -------
         PodGroup or None
         """
-        found: PodGroup | None = self._groups.get("/".join(key))
-        return found
+        group: PodGroup | None = self._groups.get("/".join(key))
+        return group
 
     @property
     def whole(self) -> Mapping[UnitKey, int]:
@@ -130,8 +131,8 @@ class PodGroups:
         -------
         list of Pod
         """
-        found: list[Pod] = self._pods.by_index(INDEX, "/".join(key))
-        return found
+        pods: list[Pod] = self._pods.by_index(INDEX, "/".join(key))
+        return pods
 
     def scheduled(self, key: UnitKey) -> list[Pod]:
         """Return the pods of a group that have a node or are assumed.

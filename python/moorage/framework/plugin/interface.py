@@ -296,8 +296,8 @@ class FilterPlugin(Plugin, point="filter"):
             None if the pod fits; a rejection; any other status fails the cycle.
         """
         answer = self.filter_all(state, pod, InfoNodes([node_info]))
-        found = read_answers(self.name, answer, 1, self.verdict)
-        return found.statuses[int(found.numbers[0])]
+        answers = read_answers(self.name, answer, 1, self.verdict)
+        return answers.statuses[int(answers.numbers[0])]
 
     def filter_all(self, state: CycleState, pod: Pod, nodes: NodesView) -> npt.ArrayLike | Answers:
         """Check a pod against several nodes of a search.

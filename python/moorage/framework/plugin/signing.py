@@ -38,6 +38,7 @@ class Signer:
     Parameters
     ----------
     profile : Profile
+        The scheduling profile.
 
     Attributes
     ----------
@@ -124,10 +125,10 @@ def requests(plugin: Plugin, pod: Pod) -> dict[str, Any]:
         Part of a signature.
     """
     gates = plugin.required_handle().cache.state.classes.gates
-    found = pod_requests(pod, None, gates.pod_level_resources, resizes=False)
-    plain = [found.get(name, ZERO).value() for name in ("memory", STORAGE)]
-    scalars = {name: found[name].value() for name in found if is_counted(name) and name != STORAGE}
-    return {"requests": (found.get("cpu", ZERO).milli_value(), *plain, scalars)}
+    quantities = pod_requests(pod, None, gates.pod_level_resources, resizes=False)
+    plain = [quantities.get(name, ZERO).value() for name in ("memory", STORAGE)]
+    scalars = {name: quantities[name].value() for name in quantities if is_counted(name) and name != STORAGE}
+    return {"requests": (quantities.get("cpu", ZERO).milli_value(), *plain, scalars)}
 
 
 def volumes(pod: Pod) -> dict[str, Any]:

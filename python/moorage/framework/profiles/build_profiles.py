@@ -104,7 +104,7 @@ def check_profiles(profiles: Sequence[Profile]) -> list[Profile]:
     """
     if not profiles:
         raise InputError("at least one profile is required")
-    seen: set[str] = set()
+    names: set[str] = set()
     first = _sorter(profiles[0])
     for profile in profiles:
         name = profile.scheduler_name
@@ -114,9 +114,9 @@ def check_profiles(profiles: Sequence[Profile]) -> list[Profile]:
             raise InputError(f'plugins required for profile with scheduler name "{name}"')
         if why := profile_plugins.queue_sort_error(name, _sorter(profile), first):
             raise InputError(why)
-        if name in seen:
+        if name in names:
             raise InputError(f'duplicate profile with scheduler name "{name}"')
-        seen.add(name)
+        names.add(name)
     return list(profiles)
 
 

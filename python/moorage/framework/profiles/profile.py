@@ -177,8 +177,8 @@ class Profile:
     def core_post_filters(self) -> tuple[CorePostFilter, ...] | None:
         """The PostFilter plugins if all of them are `CorePostFilter`, else None."""
         plugins = self.at(interface.PostFilterPlugin)
-        found = tuple(p for p in plugins if isinstance(p, CorePostFilter))
-        return found if len(found) == len(plugins) else None
+        in_core = tuple(p for p in plugins if isinstance(p, CorePostFilter))
+        return in_core if len(in_core) == len(plugins) else None
 
     @cached_property
     def has_units(self) -> bool:
@@ -205,13 +205,13 @@ class Profile:
         Keys are `FilterPlugin` and `ScorePlugin`; values map a plugin that is not enabled at PreFilter or
         PreScore to its error.
         """
-        found: dict[type[Plugin], dict[str, str]] = {FilterPlugin: {}, ScorePlugin: {}}
+        texts: dict[type[Plugin], dict[str, str]] = {FilterPlugin: {}, ScorePlugin: {}}
         for base, before in ((FilterPlugin, PreFilterPlugin), (ScorePlugin, interface.PreScorePlugin)):
             for plugin in self.at(base):
                 words = plugin.missing_state_text.get(base) if isinstance(plugin, NativePlugin) else None
                 if words and plugin not in self.at(before):
-                    found[base][plugin.name] = f"{words} from cycleState: not found"
-        return found
+                    texts[base][plugin.name] = f"{words} from cycleState: not found"
+        return texts
 
     @cached_property
     def filters_in_core(self) -> bool:

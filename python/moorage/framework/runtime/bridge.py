@@ -135,8 +135,8 @@ class Bridge:
             return self._externals[plugin.name]
         filters = partial(self.filter, plugin) if isinstance(plugin, FilterPlugin) else None
         scores = partial(self.score, plugin) if isinstance(plugin, ScorePlugin) else None
-        made = self._externals[plugin.name] = PythonExternal(plugin.name, filter=filters, score=scores)
-        return made
+        external = self._externals[plugin.name] = PythonExternal(plugin.name, filter=filters, score=scores)
+        return external
 
     def failing(self, plugin: Plugin, text: str) -> PythonExternal:
         """Return a filter that fails on every node.
@@ -251,11 +251,11 @@ class Bridge:
         if cached is None or len(cached.numbers) < self.framework.columns.state.table.used:
             cached = self._caches[plugin.name] = StatusCache(plugin, self.framework.columns.state.table.used)
         ask_about = self._filter_all if cached.is_vectorised else self._filter_each
-        known = cached.numbers.take(rows)
-        if known.max() == NOT_ASKED:
+        numbers = cached.numbers.take(rows)
+        if numbers.max() == NOT_ASKED:
             return cached.record(rows, ask_about(plugin, rows))
-        if known.min() == NOT_ASKED:
-            new = rows[known == NOT_ASKED]
+        if numbers.min() == NOT_ASKED:
+            new = rows[numbers == NOT_ASKED]
             cached.record(new, ask_about(plugin, new))
         return cached.codes(rows)
 
@@ -409,10 +409,10 @@ class StatusCache:
             A status is neither Success nor a rejection.
         """
         statuses = tuple(answers.statuses)
-        known = self._read.get(id(answers.statuses))
-        if known is None or known[1] != statuses:
-            known = self._read[id(answers.statuses)] = answers.statuses, statuses, *self._numbered(statuses)
-        places, failures = known[2:]
+        entry = self._read.get(id(answers.statuses))
+        if entry is None or entry[1] != statuses:
+            entry = self._read[id(answers.statuses)] = answers.statuses, statuses, *self._numbered(statuses)
+        places, failures = entry[2:]
         if failures and len(failed := np.flatnonzero(np.isin(answers.numbers, failures))):
             failure = statuses[int(answers.numbers[failed[0]])]
             raise StatusError(cast(Status, filter_status(self.plugin, failure)))
@@ -422,13 +422,13 @@ class StatusCache:
 
     def _numbered(self, statuses: tuple[Status | None, ...]) -> tuple[Rows, list[int]]:
         """The index of each status, and the positions of the failures."""
-        known, places = len(self._places), self._places
+        size, places = len(self._places), self._places
         read = [filter_status(self.plugin, status) for status in statuses]
         failures = [at for at, status in enumerate(read) if status and not status.is_rejected]
         numbers = [places.setdefault(status, len(places)) for status in read]
-        if len(places) > known:
+        if len(places) > size:
             self._statuses = list(places)
-            new = [status.code if status else 0 for status in self._statuses[known:]]
+            new = [status.code if status else 0 for status in self._statuses[size:]]
             self._codes = np.append(self._codes, np.array(new, dtype=np.uint8))
         return np.array(numbers, dtype=np.int32), failures
 

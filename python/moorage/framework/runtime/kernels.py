@@ -30,6 +30,7 @@ class Kernels:
     Parameters
     ----------
     cache : SchedulerCache
+        The scheduler's cache of nodes and pods.
     plan : Plan
         The compiled plan of the profile.
 
@@ -148,10 +149,10 @@ class Kernels:
 
     def _by_row(self, pods: Iterable[Pod]) -> Iterator[tuple[int, list[Pod]]]:
         """The rows of pods in the cache, each with its pods; evaluated lazily."""
-        found: dict[str, list[Pod]] = {}
+        by_node: dict[str, list[Pod]] = {}
         for pod in pods:
-            found.setdefault(pod.spec.node_name, []).append(pod)
-        for name, there in found.items():
+            by_node.setdefault(pod.spec.node_name, []).append(pod)
+        for name, there in by_node.items():
             row = self.cache.state.table.find_row(name)
             if row is not None:
                 yield row, there

@@ -71,6 +71,7 @@ class PreemptHandle:
     Parameters
     ----------
     handle : FrameworkHandle
+        Handle of the scheduler's framework.
     run_all_filters : bool
         Run all Filter plugins, also after a rejection (WithRunAllFilters).
     """

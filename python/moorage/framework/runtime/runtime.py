@@ -264,8 +264,8 @@ class Framework:
                 skipped.update([name for before, name in self._skipping if before < at])
                 return PreFilterRun(stop, plugins=at_fault, skipped=frozenset(skipped))
         skipped.update([name for _, name in self._skipping])
-        left = None if names is None else names.node_names
-        return PreFilterRun(rejection, left, tuple(sorted(narrowing)), frozenset(skipped))
+        remaining = None if names is None else names.node_names
+        return PreFilterRun(rejection, remaining, tuple(sorted(narrowing)), frozenset(skipped))
 
     def run_pre_filter_extension_add_pod(
         self, state: CycleState, pod: Pod, pod_to_add: Pod, node_info: AnyNodeInfo
@@ -504,11 +504,11 @@ class Framework:
             for plugin, weight in self.scorers
             if plugin.name in normalized
         ]
-        found = []
+        node_scores = []
         for at, name in enumerate(nodes.names):
             scores = tuple((plugin, column[at]) for plugin, column in weighted)
-            found.append(NodePluginScores(name, scores, sum(score for _, score in scores)))
-        return found, None
+            node_scores.append(NodePluginScores(name, scores, sum(score for _, score in scores)))
+        return node_scores, None
 
     def _normalized_scores(self, state: CycleState, pod: Pod, nodes: NodesView) -> dict[str, Scores]:
         """The normalized scores by plugin; all Python plugins score before the first one normalizes."""
@@ -519,14 +519,14 @@ class Framework:
             for plugin in plugins
             if not (are_rows and isinstance(plugin, NativePlugin))
         }
-        found: dict[str, Scores] = {}
+        columns: dict[str, Scores] = {}
         for plugin in plugins:
             if plugin.name in raw:
-                found[plugin.name] = normalized_scores(plugin, state, pod, nodes, raw[plugin.name])
+                columns[plugin.name] = normalized_scores(plugin, state, pod, nodes, raw[plugin.name])
             elif isinstance(plugin, NativePlugin):
-                found[plugin.name] = plugin.normalized_scores(state, nodes.rows)
-        check_range(found)
-        return found
+                columns[plugin.name] = plugin.normalized_scores(state, nodes.rows)
+        check_range(columns)
+        return columns
 
     def run_reserve_plugins_reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Run Reserve until a plugin fails: a rejection with the plugin's name, or an Error."""

@@ -76,12 +76,12 @@ class NodeSelectorRequirement(Struct, frozen=True):
     values: tuple[str, ...] = ()
 
 
-def _check_expression(one: NodeSelectorRequirement) -> None:
-    refuse(requirement_error(one.key, one.operator, one.values, node=True))
+def _check_expression(requirement: NodeSelectorRequirement) -> None:
+    refuse(requirement_error(requirement.key, requirement.operator, requirement.values, node=True))
 
 
-def _check_field(one: NodeSelectorRequirement) -> None:
-    refuse(field_requirement_error(one.key, one.operator, one.values))
+def _check_field(requirement: NodeSelectorRequirement) -> None:
+    refuse(field_requirement_error(requirement.key, requirement.operator, requirement.values))
 
 
 class NodeSelectorTerm(Struct, frozen=True):

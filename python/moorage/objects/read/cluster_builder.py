@@ -138,7 +138,7 @@ def _implied_namespaces(
     Inter-pod affinity selects namespaces by labels, and each namespace has at least the label of its name.
     """
     listed = {namespace.name for namespace in cluster.namespaces}
-    used = dict.fromkeys(one.namespace for one in (*cluster.pods, *cluster.finished, *cluster.others))
+    used = dict.fromkeys(obj.namespace for obj in (*cluster.pods, *cluster.finished, *cluster.others))
     for name in used:
         if name and name not in listed:
             yield default_object(Namespace(metadata=ObjectMeta(name=name)), classes, names)

@@ -49,10 +49,10 @@ def list_files(path: str | Path) -> list[str]:
     path = Path(path)
     if not _is_directory(path):
         return [str(path)]
-    found = sorted(file for file in path.iterdir() if has_suffix(file.name, _SUFFIXES) and file.is_file())
-    if not found:
+    files = sorted(file for file in path.iterdir() if has_suffix(file.name, _SUFFIXES) and file.is_file())
+    if not files:
         raise InputError("no .json, .yaml or .yml file in this directory", source=str(path))
-    return [str(file) for file in found]
+    return [str(file) for file in files]
 
 
 def _is_directory(path: Path) -> bool:

@@ -167,10 +167,10 @@ class _Identity(msgspec.Struct):
 def _identity(document: Any, kind: str) -> tuple[str, str, str]:
     """Kind, namespace and name of an object that cannot be decoded; "" where unreadable."""
     try:
-        found = decode(document, _Identity)
+        identity = decode(document, _Identity)
     except (InputError, UnicodeDecodeError):
-        found = _Identity()
-    names = found.metadata if isinstance(found.metadata, dict) else {}
-    texts = found.kind or kind, names.get("namespace"), names.get("name")
+        identity = _Identity()
+    names = identity.metadata if isinstance(identity.metadata, dict) else {}
+    texts = identity.kind or kind, names.get("namespace"), names.get("name")
     kind, namespace, name = (text if isinstance(text, str) else "" for text in texts)
     return kind, namespace, name

@@ -223,11 +223,11 @@ def _priority(spec: PodSpec, classes: PriorityClasses, path: str) -> dict[str, A
     if spec.priority is not None:
         return {}
     name = spec.priority_class_name
-    found = _priority_class(name, classes, path)
-    if found is None:
+    chosen = _priority_class(name, classes, path)
+    if chosen is None:
         return {"priority": 0}
-    policy = found.preemption_policy if spec.preemption_policy is None else spec.preemption_policy
-    return {"priority": found.value, "priority_class_name": name or found.name, "preemption_policy": policy}
+    policy = chosen.preemption_policy if spec.preemption_policy is None else spec.preemption_policy
+    return {"priority": chosen.value, "priority_class_name": name or chosen.name, "preemption_policy": policy}
 
 
 def _priority_class(name: str, classes: PriorityClasses, path: str) -> PriorityClass | None:
@@ -400,11 +400,11 @@ def _default_job(job: Job, classes: PriorityClasses) -> Job:
     return replace(job, spec=replace(spec, completion_mode=mode, template=template))
 
 
-def _default_storage_class(one: StorageClass, classes: PriorityClasses) -> StorageClass:
+def _default_storage_class(storage_class: StorageClass, classes: PriorityClasses) -> StorageClass:
     """Default to immediate binding and deletion with the claim (v1.36, SetDefaults_StorageClass)."""
-    policy = "Delete" if one.reclaim_policy is None else one.reclaim_policy
-    mode = "Immediate" if one.volume_binding_mode is None else one.volume_binding_mode
-    return replace(one, reclaim_policy=policy, volume_binding_mode=mode)
+    policy = "Delete" if storage_class.reclaim_policy is None else storage_class.reclaim_policy
+    mode = "Immediate" if storage_class.volume_binding_mode is None else storage_class.volume_binding_mode
+    return replace(storage_class, reclaim_policy=policy, volume_binding_mode=mode)
 
 
 _DEFAULTS: dict[type[Object], Any] = {

@@ -176,13 +176,13 @@ class _Builder:
         return value
 
     def _list(self) -> list[Any]:
-        found = []
+        items = []
         while not isinstance(event := self._next(), events.SequenceEndEvent):
-            found.append(self._value(event))
-        return found
+            items.append(self._value(event))
+        return items
 
     def _map(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         merged: list[dict[str, Any]] = []
         while not isinstance(event := self._next(), events.MappingEndEvent):
             if isinstance(event, events.ScalarEvent) and event.value == "<<" and event.implicit[0]:
@@ -191,16 +191,16 @@ class _Builder:
             if isinstance(event, events.CollectionStartEvent):
                 raise _RefusedError("a key must be a string")
             key = _key(self._value(event))
-            if key in found and self.duplicates is None:
+            if key in members and self.duplicates is None:
                 raise _RefusedError(f'duplicate key "{key}"')
             event, line = self._next(), self.line
             value = self._value(event)
-            if key in found and self.duplicates is not None:
+            if key in members and self.duplicates is not None:
                 self.duplicates.append((line, key))
-            found[key] = value
+            members[key] = value
         for source in merged:  # keys of the map itself take precedence, then earlier merges
-            found = found | source | found
-        return found
+            members = members | source | members
+        return members
 
     def _alias(self, name: str) -> Any:
         if name not in self._anchors:

@@ -88,7 +88,7 @@ def _rules(struct: type[Struct]) -> list[tuple[str, str, object, Rule]]:
     default, found = struct(), []
     for field in fields(struct):
         rules: list[Rule] = [rule for rule in getattr(field.type, "__metadata__", ()) if callable(rule)]
-        if any(_rules(one) or one.check is not Struct.check for one in _structs(field.type)):
+        if any(_rules(part) or part.check is not Struct.check for part in _structs(field.type)):
             rules.append(_check)
         absent = getattr(default, field.name)
         for rule in rules:

@@ -108,17 +108,17 @@ def _replicas(pods: list[Pod], others: Iterable[Object]) -> int | None:
 
     def controller(obj: Object) -> Deployment | ReplicaSet | ReplicationController | StatefulSet | None:
         reference = obj.metadata.controller()
-        found = reference and scales.get((obj.namespace, reference.kind, reference.name))
-        return found if found and refers_to(reference, found) else None
+        owner = reference and scales.get((obj.namespace, reference.kind, reference.name))
+        return owner if owner and refers_to(reference, owner) else None
 
     total: dict[str, int] = {}
     for pod in pods:
         if pod.metadata.controller() is None:
             continue
-        found = controller(pod)
-        if found is None:
+        owner = controller(pod)
+        if owner is None:
             return None
-        if isinstance(found, ReplicaSet):
-            found = controller(found) or found
-        total[f"{found.kind} {found.name}"] = found.spec.replicas or 0
+        if isinstance(owner, ReplicaSet):
+            owner = controller(owner) or owner
+        total[f"{owner.kind} {owner.name}"] = owner.spec.replicas or 0
     return sum(total.values())

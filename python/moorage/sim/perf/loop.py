@@ -255,8 +255,8 @@ class Run:
     def _schedule_batch(self) -> bool:
         """Pop and schedule pods up to the next event; returns whether there were any."""
         limit = min(self.time.attempts_until(self._next_event()), self.meter.batch_limit())
-        tried, any_popped = self.attempts.next_batch(max(1, limit))
-        self.time.attempted(tried)
+        attempts, any_popped = self.attempts.next_batch(max(1, limit))
+        self.time.attempted(attempts)
         for run, number in self.attempts.placed:
             if run.state[number] >= 0:
                 self.placed(run, number)
@@ -321,15 +321,15 @@ class Attempts(SchedulerRun):
         infos, pods = self.take(limit), meter.pods
         self._known = [self.run.known[info.pod.key] for info in infos]
         if meter.window is not None and infos:
-            runs = Counter(one for one, _ in self._known)
-            measured = sum(count for one, count in runs.items() if meter.measures(one))
+            runs = Counter(pod_run for pod_run, _ in self._known)
+            measured = sum(count for pod_run, count in runs.items() if meter.measures(pod_run))
             meter.queue_ns += (self.run.timer() - began) * measured // len(infos)
             meter.queued += measured
-        tried = self.attempt(infos) if infos else 0
+        attempts = self.attempt(infos) if infos else 0
         self.bind()
         if meter.window is not None and infos:
             meter.tried(self.run.timer() - began, measured / len(infos), meter.pods - pods)
-        return tried, bool(infos or self.result.skipped)
+        return attempts, bool(infos or self.result.skipped)
 
     def place(
         self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
@@ -390,14 +390,14 @@ class Attempts(SchedulerRun):
         return placed + len(failed)
 
     def _timed(
-        self, way: Way, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
+        self, place: Way, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
     ) -> int:
         """Try some pods of a batch that are of one run; returns the number of attempts."""
-        one, _ = self._known[pods.start]
+        pod_run, _ = self._known[pods.start]
         before, began = len(self.placed), self.run.timer()
-        tried = way(engine, result, infos, pods)
-        self.run.meter.scheduled(one, len(self.placed) - before, began, self.run.timer())
-        return tried
+        attempts = place(engine, result, infos, pods)
+        self.run.meter.scheduled(pod_run, len(self.placed) - before, began, self.run.timer())
+        return attempts
 
     def place_unit(
         self, group: PodGroup | None, pods: Sequence[Pod], scheduled: Sequence[Pod]
@@ -409,10 +409,10 @@ class Attempts(SchedulerRun):
         return done
 
     def _note_placements(self, keys: Sequence[str], nodes: Sequence[str]) -> None:
-        known, find_row = self.run.known, self.scheduler.table.find_row
+        known_pods, find_row = self.run.known, self.scheduler.table.find_row
         for key, node in zip(keys, nodes, strict=True):
-            one, number = placed = known[key]
-            one.state[number] = cast(int, find_row(node))
+            pod_run, number = placed = known_pods[key]
+            pod_run.state[number] = cast(int, find_row(node))
             self.placed.append(placed)
         super()._note_placements(keys, nodes)
 

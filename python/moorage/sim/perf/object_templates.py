@@ -86,16 +86,16 @@ class ObjectTemplate:
         if len(documents) != 1 or not isinstance(documents[0], dict):
             raise InputError("not one object", source=source)
         document = documents[0]
-        found = document.get("kind") or kind
-        if not isinstance(found, str) or not found:
+        object_kind = document.get("kind") or kind
+        if not isinstance(object_kind, str) or not object_kind:
             raise InputError("no kind", source=source)
-        if kind and found != kind:
-            raise InputError(f"a {found}, not a {kind}", source=source, path="kind")
-        if not is_known(found, str(document.get("apiVersion") or "")):
-            raise NotBuiltError(f"objects of kind {found}")
+        if kind and object_kind != kind:
+            raise InputError(f"a {object_kind}, not a {kind}", source=source, path="kind")
+        if not is_known(object_kind, str(document.get("apiVersion") or "")):
+            raise NotBuiltError(f"objects of kind {object_kind}")
         with located(source=source):
-            obj = decode_kind(fold_case(document, struct_named(found)), found)
-            changes = {"namespace": namespace} if found not in CLUSTER_SCOPED and namespace else {}
+            obj = decode_kind(fold_case(document, struct_named(object_kind)), object_kind)
+            changes = {"namespace": namespace} if object_kind not in CLUSTER_SCOPED and namespace else {}
             changes |= {"name": name, "generate_name": ""} if name else {}
             obj = replace(obj, metadata=replace(obj.metadata, **changes))
             _refuse_unbuilt(obj)

@@ -74,16 +74,16 @@ class Op(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True
 
     def templates(self) -> list[str]:
         """Return the paths of the operation's template files."""
-        found: list[str] = []
+        paths: list[str] = []
         for field in self.__struct_fields__:
             value = getattr(self, field)
             if field.endswith("template_path") and value:
-                found.append(value)
+                paths.append(value)
             elif field == "template_paths":
-                found += value
+                paths += value
             elif isinstance(value, Op):
-                found += value.templates()
-        return found
+                paths += value.templates()
+        return paths
 
 
 class CountedOp(Op, frozen=True, kw_only=True):
@@ -205,45 +205,45 @@ class CreatePods(TemplateOp, frozen=True):
         run.cluster.namespace(namespace)
         template = self.template(run, self.pod_template_path or run.workload.pod_template)
         # Decoded before the measurement, so that the garbage of decoding is collected.
-        made = list(runs_of(template, self.count, namespace, run.names, self.signature_batch_size))
+        runs = list(runs_of(template, self.count, namespace, run.names, self.signature_batch_size))
         volumes: list[Object] = []
         if path := self.persistent_volume_claim_template_path:
             claim = run.template(path, {}, self.count)
             volume = run.template(self.persistent_volume_template_path, {}, self.count)
-            volumes, made = list(bound_volumes(claim, volume, self.count, namespace)), list(with_claims(made))
+            volumes, runs = list(bound_volumes(claim, volume, self.count, namespace)), list(with_claims(runs))
         if self.collect_metrics:
             run.meter.open(Window(frozenset({namespace}), {}))
         run.cluster.create_many(volumes)
         if self.steady_state:
-            self._keep_steady_state(run, made, namespace)
+            self._keep_steady_state(run, runs, namespace)
         else:
-            run.add(*made)
+            run.add(*runs)
             if not self.skip_wait_to_completion:
-                run.until(lambda: all(one.count(NEW, FAILED, GATED) == 0 for one in reversed(made)))
+                run.until(lambda: all(pod_run.count(NEW, FAILED, GATED) == 0 for pod_run in reversed(runs)))
         if self.collect_metrics:
             run.meter.close()
 
     def _keep_steady_state(self, run: Run, pods: list[PodRun], namespace: str) -> None:
         """Keep a constant number of pods: delete each placed pod and create another one."""
-        seen = 0
+        placed_pods = 0
 
-        def placed(one: PodRun, number: int) -> None:
-            nonlocal seen
-            if one.template.metadata.namespace != namespace:
+        def placed(pod_run: PodRun, number: int) -> None:
+            nonlocal placed_pods
+            if pod_run.template.metadata.namespace != namespace:
                 return
-            seen += 1
-            run.cluster.delete_pod(one, number)
-            first = run.names.reserve(namespace, one.template.metadata.generate_name, 1)
-            run.add(PodRun(one.template, first, 1))
+            placed_pods += 1
+            run.cluster.delete_pod(pod_run, number)
+            first = run.names.reserve(namespace, pod_run.template.metadata.generate_name, 1)
+            run.add(PodRun(pod_run.template, first, 1))
 
         end = run.time.now + _seconds(self.duration or "0")
         run.placed = placed
-        for one in pods:
-            for index in range(len(one)):  # one at a time, since each makes room for the next
-                run.add(PodRun(one.template, one.first + index, 1))
+        for pod_run in pods:
+            for index in range(len(pod_run)):  # one at a time, since each makes room for the next
+                run.add(PodRun(pod_run.template, pod_run.first + index, 1))
         run.sleep(end - run.time.now)
-        run.placed = lambda one, number: None
-        if not seen:
+        run.placed = lambda pod_run, number: None
+        if not placed_pods:
             raise WorkloadFailedError("no pod was placed while in steady state")
 
 
@@ -275,13 +275,13 @@ class DeletePods(Op, frozen=True):
 
     def execute(self, run: Run, number: int) -> None:
         chosen = [
-            (one.name(index), one, index)
-            for one in run.find((self.namespace,), self.label_selector)
-            for index in range(len(one))
-            if one.state[index] != GONE
+            (pod_run.name(index), pod_run, index)
+            for pod_run in run.find((self.namespace,), self.label_selector)
+            for index in range(len(pod_run))
+            if pod_run.state[index] != GONE
         ]
         in_order = sorted(chosen, key=lambda item: item[0])  # the order in which an API server lists them
-        actions = [partial(run.cluster.delete_pod, one, index) for _, one, index in in_order]
+        actions = [partial(run.cluster.delete_pod, pod_run, index) for _, pod_run, index in in_order]
         _perform(run, actions, self.delete_pods_per_second, not self.skip_wait_to_completion)
 
 
@@ -332,7 +332,7 @@ class Barrier(Op, frozen=True):
 
         def over() -> bool:
             chosen = run.find(self.namespaces, self.label_selector)
-            return all(one.count(*states) == 0 for one in chosen)
+            return all(pod_run.count(*states) == 0 for pod_run in chosen)
 
         run.until(over)
 
@@ -455,20 +455,20 @@ def _seconds(duration: str) -> Fraction:
 
 def _perform(run: Run, actions: Iterable[Callable[[], object]], per_second: int, waits: bool = True) -> None:
     """Perform actions at a rate and wait for the last one; a rate of 0 performs all at once."""
-    left = deque(actions)
+    remaining = deque(actions)
 
     def step() -> bool:
-        left.popleft()()
-        return bool(left)
+        remaining.popleft()()
+        return bool(remaining)
 
     if not per_second:
-        while left:
+        while remaining:
             step()
-    elif left:
-        seconds = Fraction(len(left), per_second)
+    elif remaining:
+        seconds = Fraction(len(remaining), per_second)
         run.time.every(Fraction(1, per_second), step)
         if waits:
-            run.until(lambda: not left, seconds + 1)
+            run.until(lambda: not remaining, seconds + 1)
 
 
 def _recreate(

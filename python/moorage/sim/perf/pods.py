@@ -196,15 +196,15 @@ def runs_of(
         for start in range(0, count, size):
             yield run_of(_signed(pod, start, signature), min(size, count - start), names)
         return
-    found: list[PodRun] = []
+    runs: list[PodRun] = []
     for index in range(count):
         pod = _signed(template.pod(index, namespace), index, signature)
         following = run_of(pod, 1, names)
-        if found and _continues(found[-1], following):
-            found[-1] = PodRun(found[-1].template, found[-1].first, len(found[-1]) + 1)
+        if runs and _continues(runs[-1], following):
+            runs[-1] = PodRun(runs[-1].template, runs[-1].first, len(runs[-1]) + 1)
         else:
-            found.append(following)
-    yield from found
+            runs.append(following)
+    yield from runs
 
 
 def _continues(run: PodRun, following: PodRun) -> bool:
@@ -275,16 +275,16 @@ def bound_volumes(
         A claim and its volume in turn. Names and volume handles are numbered from 0 in each namespace, as
         upstream; only disks repeat between namespaces.
     """
-    made, disk = claim.make(0, CLAIM, namespace, claim_name(0)), volume.make(0, VOLUME, name="vol-0")
-    assert isinstance(made, PersistentVolumeClaim)
+    first_claim, disk = claim.make(0, CLAIM, namespace, claim_name(0)), volume.make(0, VOLUME, name="vol-0")
+    assert isinstance(first_claim, PersistentVolumeClaim)
     assert isinstance(disk, PersistentVolume)
-    claim_status = replace(made.status, phase="Bound")
+    claim_status = replace(first_claim.status, phase="Bound")
     volume_status = replace(disk.status, phase="Bound")
     for index in range(number):
         name = f"{namespace}-vol-{index}"
-        meta = replace(made.metadata, name=claim_name(index))
-        claim_spec = replace(made.spec, volume_name=name)
-        yield replace(made, metadata=meta, spec=claim_spec, status=claim_status)
+        meta = replace(first_claim.metadata, name=claim_name(index))
+        claim_spec = replace(first_claim.spec, volume_name=name)
+        yield replace(first_claim, metadata=meta, spec=claim_spec, status=claim_status)
         reference = ObjectReference(kind=CLAIM, namespace=namespace, name=meta.name, api_version="v1")
         spec = replace(disk.spec, claim_ref=reference)
         if spec.csi is not None:

@@ -126,18 +126,18 @@ def read_workloads(file: str, only: str = "") -> list[Workload]:
     documents = list(read_yaml(read_text(file, source), source))
     if len(documents) != 1 or not isinstance(documents[0], list):
         raise InputError("not a list of test cases", source=source)
-    found: list[Workload] = []
+    workloads: list[Workload] = []
     case_name, _, workload_name = only.partition("/")
     for number, document in enumerate(documents[0]):
         with located(source=source, obj=f"case {_name(document, number)}"):
             case = _decode(document, _Case)
         if only and case.name != case_name:
             continue
-        chosen = [one for one in case.workloads if workload_name in ("", one.name)]
-        found += [_workload(case, one, source) for one in chosen]
-    if only and not found:
+        chosen = [workload for workload in case.workloads if workload_name in ("", workload.name)]
+        workloads += [_workload(case, workload, source) for workload in chosen]
+    if only and not workloads:
         raise InputError(f"there is no case or workload {only}", source=source)
-    return found
+    return workloads
 
 
 def _name(document: Any, number: int) -> str:

@@ -59,10 +59,10 @@ class SimulatedCluster:
         InputError
             There is an object of this name.
         """
-        made = default_object(obj, CLASSES, self.names)
-        self._write(made)
+        created = default_object(obj, CLASSES, self.names)
+        self._write(created)
         self.scheduler.sync()
-        return made
+        return created
 
     def create_many(self, objects: Iterable[Object]) -> None:
         """Create objects that have names and defaults.
@@ -146,13 +146,13 @@ class SimulatedCluster:
         template : ObjectTemplate or None
             Template of the nodes; None for the default node.
         """
-        made: list[Node] = []
+        nodes: list[Node] = []
         is_constant = template is None or not template.by_index
         for index in range(op.count):
-            made.append(self._named(made[0] if made and is_constant else _node(template, index)))
-            self._write(made[-1])
-        self.nodes += len(made)
-        for number, node in enumerate(sorted(made, key=lambda node: node.name)):
+            nodes.append(self._named(nodes[0] if nodes and is_constant else _node(template, index)))
+            self._write(nodes[-1])
+        self.nodes += len(nodes)
+        for number, node in enumerate(sorted(nodes, key=lambda node: node.name)):
             changed = _prepared(op, node, number)
             if changed is not None:
                 self.store.update(changed)

@@ -282,9 +282,9 @@ class AssumeCache(Generic[T]):
         tuple of Object
         """
         with self._lock:
-            found = self._objects.items_by_index(self._index_name, value)
-            found.update((key, obj) for key, obj in self._assumed.items() if key in found)
-        return tuple(found.values())
+            objects = self._objects.items_by_index(self._index_name, value)
+            objects.update((key, obj) for key, obj in self._assumed.items() if key in objects)
+        return tuple(objects.values())
 
     # ---- transactions --------------------------------------------------------------------------------------
 

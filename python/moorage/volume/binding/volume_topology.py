@@ -68,8 +68,8 @@ class VolumeTopology:
             self._version = view.static_version
         if selector not in self._masks:
             none = np.zeros(self._cluster.table.used, dtype=bool)
-            found = [self._term(term) for term in selector.node_selector_terms if is_readable(term)]
-            self._masks[selector] = reduce(np.logical_or, found, none)
+            masks = [self._term(term) for term in selector.node_selector_terms if is_readable(term)]
+            self._masks[selector] = reduce(np.logical_or, masks, none)
         return self._masks[selector]
 
     def _term(self, term: NodeSelectorTerm) -> Mask:
@@ -79,10 +79,10 @@ class VolumeTopology:
     def _requirement(self, requirement: NodeSelectorRequirement) -> Mask:
         column, symbols = self._cluster.table.label_column(requirement.key), self._cluster.symbols
         if requirement.operator == "In":
-            found = np.zeros(len(column), dtype=bool)
+            mask = np.zeros(len(column), dtype=bool)
             for symbol in filter(None, map(symbols.find, requirement.values)):
-                found |= column == symbol
-            return found
+                mask |= column == symbol
+            return mask
         present, which = np.unique(column, return_inverse=True)
         names = symbols.names
         answers = [_satisfies(requirement, names[one] if one else None) for one in present.tolist()]

@@ -63,8 +63,7 @@ class AttachedVolumes:
         self.clear()
 
     def logs(self) -> tuple[KeyLog, ...]:
-        """Return the change logs of claims, volumes, classes, CSINodes and VolumeAttachments, in this order.
-        """
+        """Return the change logs of claims, volumes, classes, CSINodes and VolumeAttachments, in this order."""
         indexers = self._claims, self._volumes, self._classes, self._nodes, self._attachments
         return tuple(indexer.follow() for indexer in indexers)
 
@@ -158,10 +157,10 @@ class AttachedVolumes:
         (n,) bool array
             Mask over `rows`.
         """
-        found = np.zeros(len(rows), dtype=bool)
+        mask = np.zeros(len(rows), dtype=bool)
         for driver, room in self._headroom.items():
-            found |= (room + self._used[driver]).take(rows) != UNLIMITED
-        return found
+            mask |= (room + self._used[driver]).take(rows) != UNLIMITED
+        return mask
 
     def is_over_limit(self, node_name: str, pods: Iterable[Pod], added: Iterable[CSIVolume]) -> bool:
         """Whether a node with some pods would exceed a limit with additional volumes.
@@ -219,13 +218,13 @@ class AttachedVolumes:
 
         A missing claim is an error for new pods only.
         """
-        found = []
+        volumes = []
         for volume in pod.spec.volumes:
             key = claim_key(pod, volume)
             if key is None:
                 inline = migration.inline_driver_and_handle(volume)
                 if inline[1]:
-                    found.append(inline)
+                    volumes.append(inline)
                 continue
             name = key.partition("/")[2]
             if not name:
@@ -239,8 +238,8 @@ class AttachedVolumes:
                 check_owner(pod, claim)
             resolved = self._resolve(key)
             if resolved is not None:
-                found.append(resolved)
-        return found
+                volumes.append(resolved)
+        return volumes
 
     def _resolve(self, key: str) -> CSIVolume | None:
         """The volume that is counted for a claim; None if none is."""
@@ -379,13 +378,13 @@ class AttachedVolumes:
 
     def _attached_to(self, node_name: str) -> frozenset[CSIVolume]:
         """The volumes that VolumeAttachments name for a node."""
-        found = []
+        volumes = []
         for attachment in self._attachments_of.get(node_name, {}).values():
             attacher, name = attachment.spec.attacher, attachment.spec.source.persistent_volume_name
             volume = None if name is None else self._volumes.get(name)
             if attacher and volume is not None and volume.spec.csi is not None:
-                found.append((attacher, volume.spec.csi.volume_handle))
-        return frozenset(found)
+                volumes.append((attacher, volume.spec.csi.volume_handle))
+        return frozenset(volumes)
 
     def update_objects(
         self,

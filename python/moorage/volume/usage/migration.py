@@ -111,5 +111,5 @@ def _aws_handle(volume_id: str) -> str:
     """The ID in ``aws://<zone>/<id>``, or a bare ID."""
     if not volume_id.startswith(AWS):
         return volume_id
-    found = urlsplit(volume_id).path.strip("/")
-    return found if found.startswith("vol-") and "/" not in found else ""
+    handle = urlsplit(volume_id).path.strip("/")
+    return handle if handle.startswith("vol-") and "/" not in handle else ""

@@ -430,7 +430,10 @@ T = TypeVar("T", bound=Object)
 
 
 class Handler(Generic[T]):
-    """Event handler that calls the cache's methods for one kind, such as `add_node`; a CacheError is logged."""
+    """Event handler that calls the cache's methods for one kind, for example `add_node`.
+
+    A CacheError is logged.
+    """
 
     def __init__(self, cache: BinderCache, kind: str) -> None:
         self._add, self._update, self._delete = (

@@ -63,7 +63,7 @@ class AttachedVolumes:
         self.clear()
 
     def logs(self) -> tuple[KeyLog, ...]:
-        """Return the change logs of claims, volumes, classes, CSINodes and VolumeAttachments, in this order."""
+        """Return the change logs of claims, volumes, classes, CSINodes and VolumeAttachments, in order."""
         indexers = self._claims, self._volumes, self._classes, self._nodes, self._attachments
         return tuple(indexer.follow() for indexer in indexers)
 

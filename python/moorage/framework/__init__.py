@@ -1,7 +1,7 @@
-"""The framework: what plugins are, what they answer, and the profile that puts them in order.
+"""The scheduling framework: interfaces of plugins, their results, and the profiles that order plugins.
 
 `moorage.framework.configuration` reads KubeSchedulerConfigurations; `moorage.compat.v1alpha1` is the first
-API of this framework, of 2019.
+version of the framework's interface, of 2019.
 """
 
 from .plugin.cycle_state import CycleState as CycleState

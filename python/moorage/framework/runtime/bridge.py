@@ -332,7 +332,7 @@ class Bridge:
         Returns
         -------
         raw, normalized : (n,) int64 array
-            All 0 where PreScore answered Skip.
+            All 0 if PreScore returned Skip.
 
         Raises
         ------

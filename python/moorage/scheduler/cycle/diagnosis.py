@@ -1,4 +1,7 @@
-"""Why a pod fits nowhere, as data; the text is made when somebody reads it."""
+"""The diagnosis of a failed pod as counted reasons, from which the FitError text is made at the first use.
+
+Texts and counting rules: kube-scheduler v1.36, framework/types.go FitError and Diagnosis.
+"""
 
 from __future__ import annotations
 
@@ -22,39 +25,53 @@ NO_NODES = "no nodes available to schedule pods"
 
 
 class Rejectors(NamedTuple):
-    """The plugins that rejected a pod; those that made it wait (code Pending) are in both."""
+    """Names of the plugins that rejected a pod.
+
+    Attributes
+    ----------
+    unschedulable : frozenset of str
+        All of them.
+    pending : frozenset of str
+        Those among them that returned code Pending.
+    """
 
     unschedulable: frozenset[str] = frozenset()
     pending: frozenset[str] = frozenset()
 
 
 class Diagnosis(Struct, frozen=True):
-    """The rejections of one failed pod, counted when it failed.
+    """The rejections of one failed pod, counted at its failure.
 
     Attributes
     ----------
     nodes : int
-        Nodes in the view.
+        Number of nodes in the snapshot.
+    profile : Profile
+        The pod's profile, whose filters number the verdicts.
+    shape : Shape
+        Of the pod.
     pre_filter : Status or None
-        The rejection of a PreFilter plugin, which speaks for all nodes.
+        The rejection of a PreFilter plugin, which holds for all nodes.
     verdicts : dict of int to int
         Verdict (see `Search.verdicts`) to number of nodes.
     absent : Status or None
         Status of the nodes that PreFilter left out of the search.
     narrowing : tuple of str
-        The PreFilter plugins that left nodes out.
+        Names of the PreFilter plugins that left nodes out.
     statuses : tuple of Status
-        What plugins outside the core said; their verdicts have the place in here as reason bits.
+        Statuses of out-of-tree plugins. The reason bits of their verdicts are an index into it.
     extender_statuses : dict of str to Status
-        Statuses that extenders gave to nodes by name; those nodes have no verdict.
+        Node name to the status that an extender gave; these nodes have no verdict.
     extender_rejected : bool
-        An extender rejected nodes that every plugin let pass: `Extender` is among what the pod waits for.
+        Whether an extender rejected nodes that every plugin found feasible. `Extender` is then among the
+        rejectors.
     chosen : Status or None
-        The rejection of the one node that was chosen, at Reserve, at Permit, or while waiting.
+        The rejection of the chosen node by Reserve, by Permit, or while the pod waited on Permit.
     post_filter : str
-        What PostFilter says.
+        The message of PostFilter.
     futile_plugins : tuple of CorePostFilter
-        In its stead, the PostFilter plugins that were not asked, as they could not have helped.
+        The PostFilter plugins that were not run because they could not have helped. Their message takes the
+        place of `post_filter`.
     """
 
     nodes: int
@@ -73,7 +90,7 @@ class Diagnosis(Struct, frozen=True):
 
     @property
     def potential(self) -> int:
-        """How many nodes were rejected, but not for good."""
+        """Number of nodes with code Unschedulable, where eviction might help."""
         if self.pre_filter is not None:
             return self.nodes if self.pre_filter.code == Code.UNSCHEDULABLE else 0
         counted = [(verdict_code(self.profile, each, self.statuses), n) for each, n in self.verdicts.items()]
@@ -81,7 +98,8 @@ class Diagnosis(Struct, frozen=True):
         return sum(nodes for code, nodes in counted if code == Code.UNSCHEDULABLE)
 
     def post_filter_message(self) -> str:
-        """What PostFilter says, or would have said."""
+        """Return the message of PostFilter, or the one that the plugins in `futile_plugins` would have given.
+        """
         if not self.futile_plugins:
             return self.post_filter
         nodes, potential = self.nodes, self.potential
@@ -90,7 +108,13 @@ class Diagnosis(Struct, frozen=True):
         )
 
     def reasons(self) -> dict[str, int]:
-        """Reason to number of nodes that gave it; by plugin, then by verdict."""
+        """Return the number of nodes that gave each reason.
+
+        Returns
+        -------
+        dict of str to int
+            Ordered by plugin, then by verdict.
+        """
         if self.pre_filter is not None:
             return dict.fromkeys(self.pre_filter.reasons, self.nodes)
         counts: Counter[str] = Counter()
@@ -108,8 +132,15 @@ class Diagnosis(Struct, frozen=True):
         return dict(counts)
 
     def rejectors(self) -> Rejectors:
-        """Who rejected the pod: what they have registered decides which events bring it back. PostFilter
-        plugins never do; where there are no nodes, nobody does."""
+        """Return the plugins that rejected the pod. The events they registered decide what moves it back to
+        the queue.
+
+        PostFilter plugins are never among them. Without nodes the result is empty.
+
+        Returns
+        -------
+        Rejectors
+        """
         if self.nodes == 0:
             return Rejectors()
         if self.chosen is not None:
@@ -127,12 +158,12 @@ class Diagnosis(Struct, frozen=True):
         return _rejectors(statuses, plugins)
 
     def message(self) -> str:
-        """The text of upstream's FitError (kube-scheduler v1.36, types.go)."""
+        """Return the FitError text (kube-scheduler v1.36, framework/types.go FitError.Error)."""
         after = self.post_filter_message() if self.nodes else ""
         return f"{self.search_message()} {after}" if after else self.search_message()
 
     def search_message(self) -> str:
-        """The same without what PostFilter says."""
+        """Return the FitError text without the message of PostFilter."""
         if self.nodes == 0:
             return NO_NODES
         if self.pre_filter is not None:
@@ -141,14 +172,42 @@ class Diagnosis(Struct, frozen=True):
 
 
 def verdict_code(profile: Profile, verdict: int, statuses: Sequence[Status] = ()) -> Code:
-    """The code of the status that a verdict stands for; `statuses` as in `Diagnosis`."""
+    """Return the code of the status that a verdict stands for.
+
+    Parameters
+    ----------
+    profile : Profile
+    verdict : int
+        See `Search.verdicts`.
+    statuses : sequence of Status, optional
+        See `Diagnosis`.
+
+    Returns
+    -------
+    Code
+    """
     if not isinstance(profile.planned(FilterPlugin)[(verdict >> VERDICT_SHIFT) - 1], NativePlugin):
         return statuses[verdict & REASONS].code
     return Code.UNSCHEDULABLE_AND_UNRESOLVABLE if verdict & UNRESOLVABLE else Code.UNSCHEDULABLE
 
 
 def explain_verdict(profile: Profile, shape: Shape, verdict: int, statuses: Sequence[Status] = ()) -> Status:
-    """The status that a verdict stands for; `statuses` as in `Diagnosis`."""
+    """Return the status that a verdict stands for.
+
+    Parameters
+    ----------
+    profile : Profile
+    shape : Shape
+        Of the pod.
+    verdict : int
+        See `Search.verdicts`.
+    statuses : sequence of Status, optional
+        See `Diagnosis`.
+
+    Returns
+    -------
+    Status
+    """
     plugin = profile.planned(FilterPlugin)[(verdict >> VERDICT_SHIFT) - 1]
     if not isinstance(plugin, NativePlugin):
         return statuses[verdict & REASONS]
@@ -156,5 +215,6 @@ def explain_verdict(profile: Profile, shape: Shape, verdict: int, statuses: Sequ
 
 
 def _rejectors(statuses: Iterable[Status], plugins: Iterable[str]) -> Rejectors:
+    """Return the rejectors; the pending ones are those whose status has code Pending."""
     pending = frozenset(status.plugin for status in statuses if status.code == Code.PENDING)
     return Rejectors(frozenset(plugins), pending)

@@ -1,4 +1,8 @@
-"""Engine: one profile at work over the cache, from PreFilter to the choice of a node."""
+"""The scheduling cycle of one profile over the cache: PreFilter, Filter, Score, the choice of a node,
+PostFilter.
+
+The order of the steps is that of kube-scheduler v1.36, schedule_one.go schedulingCycle and schedulePod.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +34,7 @@ from moorage.objects.model.pod import Pod
 from moorage.scheduler.extenders.extended_search import ExtendedSearch
 
 from .diagnosis import Diagnosis, explain_verdict
-from .opportunistic_batching import (
-    Batching,
-    ScoredNodes,
-    find_hint,
-    leave_nodes,
-)
+from .opportunistic_batching import Batching, ScoredNodes, find_hint, leave_nodes
 from .results import Decision
 
 NO_ROWS = np.zeros(0, dtype=np.int32)
@@ -43,17 +42,18 @@ NO_ROWS = np.zeros(0, dtype=np.int32)
 
 @dataclass(frozen=True, slots=True)
 class FailedSearch:
-    """What the placing loop found about a pod that fits nowhere, and about which PostFilter is to be asked.
+    """A search of the placing loop that found no feasible node, kept for the PostFilter step.
 
     Attributes
     ----------
     state : CycleState
-        After PreFilter.
+        State of the cycle after PreFilter.
     ran : PreFilterRun
+        The result of PreFilter.
     diagnosis : Diagnosis
-        Without what PostFilter says.
+        The rejections, without the message of PostFilter.
     by_node : callable
-        The status of each node.
+        Returns the status of each node by name.
     """
 
     state: CycleState
@@ -63,16 +63,39 @@ class FailedSearch:
 
 
 class Engine:
-    """Decides for the pods of one profile.
+    """Runs the scheduling cycles of one profile.
+
+    Parameters
+    ----------
+    profile : Profile
+    handle : FrameworkHandle
+        What the plugins of the profile are handed.
+    tie_break : TieBreak
+        How one of several nodes with the highest total is chosen.
+    percentage : int
+        percentageOfNodesToScore, 0 (adaptive) to 100; that of the profile takes precedence.
+    seed : int
+        Seed of the random tie-break; the low 64 bits count.
+    batching : Batching, optional
+        Opportunistic batching, shared by all engines of a scheduler; off by default.
 
     Attributes
     ----------
-    search, decider, placer
-        The core's, from reading to accounting; see `moorage._core.decide`.
+    search : Search
+        The filters and scores of the core; see `moorage._core.decide`.
+    decider : Decider
+        Chooses a node by means of `search`.
+    placer : Placer
+        Places and accounts for pods by means of `decider`.
     number : int
-        Of its profile.
+        Index of the profile in the configuration.
     runs_post_filter : bool
-        Whether PostFilter is run for pods that fit nowhere; without, nobody is evicted.
+        Whether PostFilter is run for pods that fit nowhere. Without it no pod is evicted.
+
+    Raises
+    ------
+    ValueError
+        The percentage is not between 0 and 100.
     """
 
     def __init__(
@@ -111,17 +134,33 @@ class Engine:
     # ---- pods that use volumes -----------------------------------------------------------------------------
 
     def deciding(self, uses_volumes: bool) -> Engine:
-        """The engine of this profile that decides about pods that use volumes, or about others."""
+        """Return the engine of this profile for pods that use volumes, or for pods that use none.
+
+        Parameters
+        ----------
+        uses_volumes : bool
+            Whether the pods use volumes.
+
+        Returns
+        -------
+        Engine
+            This engine, where the profile has no plugins about volumes.
+        """
         return self.for_volumes if uses_volumes and self._divides else self
 
     def for_pod(self, pod: Pod) -> Engine:
-        """The engine of this profile that decides about a pod."""
+        """Return the engine of this profile that schedules a pod; see `deciding`.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
         return self.deciding(uses_volumes(pod))
 
     @cached_property
     def for_volumes(self) -> Engine:
-        """The engine of this profile for pods that use volumes, made when the first one comes. Both have one
-        handle, whose framework is that of the engine whose turn it is."""
+        """The engine of this profile for pods that use volumes, made at the first use. The two engines share
+        one handle; `take_turn` decides whose framework the handle has."""
         out = Engine(self.profile.with_volumes(), self.handle, *self._setting, self.batching)
         out.runs_post_filter, out.number = self.runs_post_filter, self.number
         out.framework.without_volumes = self.framework
@@ -131,19 +170,19 @@ class Engine:
         return out
 
     def _volumes_fit_everywhere(self, state: CycleState, pod: Pod, ran: PreFilterRun) -> bool:
-        """Whether no plugin about volumes that is at work rejects or scores a node for the pod, whoever is
-        there: then the search is that for a pod without volumes. Random choices have a state of their own."""
+        """Whether no plugin about volumes rejects or scores any node for the pod. The search is then that for
+        a pod without volumes. False with the random tie-break, whose state each engine has for itself."""
         plain = self._without_volumes
         if plain is None or not plain.profile.is_in_core or self.decider.tie_break == TieBreak.RANDOM:
             return False
         if not self.decides_alone(pod):
             return False
         volumes = [plugin for plugin in self.profile.plugins if isinstance(plugin, VolumePlugin)]
-        if any(one.name in ran.plugins or not one.skips("pre_score") for one in volumes):
+        if any(plugin.name in ran.plugins or not plugin.skips("pre_score") for plugin in volumes):
             return False
-        asked = [p for p in self.framework.filters if isinstance(p, VolumePlugin)]
+        filters = [p for p in self.framework.filters if isinstance(p, VolumePlugin)]
         nodes, skipped = self.framework.all_nodes(), state.skip_filter_plugins
-        return all(one.fits_everywhere(state, pod, nodes) for one in asked if one.name not in skipped)
+        return all(plugin.fits_everywhere(state, pod, nodes) for plugin in filters if plugin.name not in skipped)
 
     def _search_without_volumes(
         self,
@@ -153,7 +192,8 @@ class Engine:
         scored: ScoredNodes | None,
         order: Callable[[], list[str]],
     ) -> Decision:
-        """Have the engine for pods without volumes search and preempt, from where this one would begin."""
+        """Run the search and PostFilter by the engine for pods without volumes, from this engine's position
+        in the rotation."""
         plain = self._without_volumes
         assert plain is not None
         runs_post_filter = plain.runs_post_filter
@@ -167,37 +207,38 @@ class Engine:
             self.take_turn()
 
     def take_turn(self) -> None:
-        """What plugins ask of their handle from now on is about this engine."""
+        """Make this engine's framework that of the shared handle, which plugins use."""
         self.handle.framework = self.framework
 
     # ---- one cycle -----------------------------------------------------------------------------------------
 
     def begin_cycle(self) -> None:
-        """A cycle begins: plugins from outside may look at the snapshot."""
+        """Begin a scheduling cycle: refresh the snapshot that out-of-tree plugins read."""
         if self.profile.has_out_of_tree_plugins:
             self.handle.begin_cycle()
 
     def nodes_in_view(self) -> int:
-        """The number of nodes that a cycle sees which begins now."""
+        """Return the number of nodes in the snapshot of a cycle that begins now."""
         self.cache.state.view.refresh()
         return self.search.nodes
 
     def schedule(
         self, pod: Pod, target: Target, order: Callable[[], list[str]]
     ) -> tuple[Decision, CycleState]:
-        """Search and choose, without placing the pod; the state is that of its cycle.
+        """Run one scheduling cycle up to the choice of a node; the pod is not assumed.
 
         Parameters
         ----------
         pod : Pod
         target : (int, int, int)
-            Class, symbol of the named node, symbol of the node it is pinned to; 0 for none.
+            Class of the pod, symbol of spec.nodeName, symbol of the node it is pinned to; 0 for none.
         order : callable
             Returns the node names in list order.
 
         Returns
         -------
         decision : Decision
+            With the result of PostFilter, where no node is feasible.
         state : CycleState
             As the plugins left it.
         """
@@ -228,7 +269,7 @@ class Engine:
         return self._post_filter(state, pod, decision, statuses), state
 
     def interested(self, pod: Pod) -> list[Extender]:
-        """The extenders that want to hear of a pod, in their order.
+        """Return the extenders that are interested in a pod, in the order of the configuration.
 
         Parameters
         ----------
@@ -241,27 +282,37 @@ class Engine:
         return [extender for extender in self.handle.extenders if extender.is_interested(pod)]
 
     def decides_alone(self, pod: Pod) -> bool:
-        """Whether no extender has a say in a pod."""
+        """Whether no extender is interested in a pod.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
         return not (self.handle.extenders and self.interested(pod))
 
     def is_in_core_for(self, pod: Pod) -> bool:
-        """Whether the core alone decides about a pod, and nobody has anything to do before it is bound."""
+        """Whether the core alone schedules a pod: no out-of-tree plugin and no extender takes part up to its
+        binding.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
         return self.for_pod(pod).profile.is_in_core and self.decides_alone(pod)
 
     def passes(self, target: Target, pod: Pod) -> bool:
-        """Whether no PreFilter or PreScore plugin of a profile in the core rejects pods of a target. They
-        reject malformed selectors and terms of the pod alone, whatever else is there.
+        """Whether no PreFilter or PreScore plugin rejects the pods of a target.
+
+        Plugins in the core reject malformed selectors and affinity terms of the pod at these points. The
+        answer does not depend on the nodes and is remembered.
 
         Parameters
         ----------
         target : (int, int, int)
-            As for `schedule`.
+            Class of the pods, symbol of spec.nodeName, symbol of the node they are pinned to; 0 for none. The
+            profile of the pods is in the core.
         pod : Pod
             Any pod of the target.
-
-        Returns
-        -------
-        bool
         """
         known = self.search.states.state_of(*target)
         if known.passes is None:
@@ -273,19 +324,30 @@ class Engine:
 
     @cached_property
     def signs(self) -> bool:
-        """Whether batching may know a pod of this profile by its signature."""
+        """Whether opportunistic batching recognizes pods of this profile by their signature."""
         return self.batching.is_on and bool(self.framework.signer.plugins)
 
     def sign(self, pod: Pod) -> bytes | None:
-        """The signature by which batching knows equal pods; None where it leaves this one alone."""
+        """Return the signature by which opportunistic batching recognizes equal pods.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        bytes or None
+            None for a pod that batching does not handle.
+        """
         return self.framework.sign_pod(pod) if self.signs else None
 
     def begin_search(self, state: CycleState, pod: Pod, ran: PreFilterRun) -> None:
-        """What the search is asked next is about this pod, whose PreFilter ran with this state.
+        """Prepare the search for a pod: nodes named by PreFilter, cycle state for plugins, nominated pods.
 
         Parameters
         ----------
         state : CycleState
+            State of the cycle after PreFilter.
         pod : Pod
         ran : PreFilterRun
             The result of PreFilter for the pod.
@@ -295,11 +357,11 @@ class Engine:
         self._nominate(pod)
 
     def _nominate(self, pod: Pod) -> None:
-        """Tell the next search which nominated pods go before `pod`, and where."""
+        """Have the next search count the nominated pods that go before `pod` on their nodes."""
         self.search.follow_nominator(self.handle.nominator, pod)
 
     def row_in_view(self, name: str) -> int:
-        """Row of a node that a cycle sees, or -1.
+        """Return the row of a node in the node table.
 
         Parameters
         ----------
@@ -308,14 +370,14 @@ class Engine:
         Returns
         -------
         int
-            -1 for a node that is not known, or only as a ghost.
+            -1 for an unknown node, and for one that is kept only because pods name it.
         """
         row = self.cache.state.table.find_row(name)
         return -1 if row is None or not self.cache.state.table.is_present(row) else row
 
     def _narrow(self, ran: PreFilterRun) -> None:
-        """Tell the search of the nodes that PreFilter plugins outside the core have named; what those inside
-        name, it knows itself."""
+        """Restrict the search to the nodes that out-of-tree PreFilter plugins named. The search derives those
+        that plugins in the core name."""
         outside = bool(ran.plugins) and any(
             plugin.name in ran.plugins and not plugin.in_core for plugin in self.profile.at(PreFilterPlugin)
         )
@@ -329,6 +391,7 @@ class Engine:
         scored: ScoredNodes | None,
         order: Callable[[], list[str]],
     ) -> Decision:
+        """Search the nodes, with the hint of batching first, and run PostFilter where none is feasible."""
         start = self.decider.start
         node, error, diagnosis = None, "", None
         try:
@@ -357,9 +420,9 @@ class Engine:
         return decision if diagnosis is None else self._post_filter(state, pod, decision, statuses)
 
     def try_first(self, state: CycleState, pod: Pod, hint: str) -> tuple[int, bool]:
-        """The node that is tried before all others: the one that the pod is nominated to, else the hint. Its
-        row, -1 where there is none that counts, and whether the pod fits. One about which a plugin fails is
-        passed over (kube-scheduler v1.36, evaluateNominatedNode).
+        """Filter the node that is tried before all others: the pod's nominated node, else the hint of
+        batching. A node for which a plugin fails with an error is passed over (kube-scheduler v1.36,
+        schedule_one.go evaluateNominatedNode).
 
         Parameters
         ----------
@@ -371,7 +434,9 @@ class Engine:
         Returns
         -------
         row : int
+            Row of the node; -1 for none.
         fits : bool
+            Whether the pod fits there.
         """
         name = pod.status.nominated_node_name or hint
         row = self.row_in_view(name) if name else -1
@@ -381,14 +446,38 @@ class Engine:
             return -1, False
 
     def on_tried_node(self, row: int, order: Callable[[], list[str]]) -> Decision:
-        """The pod fits the node that was tried first: no other is looked at, and the rotation stays."""
+        """Return the decision for the node that was tried first. No other node is searched, and the rotation
+        stays.
+
+        Parameters
+        ----------
+        row : int
+            Row of the node in the node table.
+        order : callable
+            Returns the node names in list order.
+
+        Returns
+        -------
+        Decision
+        """
         start = self.decider.start
         at = self.cache.state.view.position_of(row)
         positions = np.array([at], dtype=np.int32) if at >= 0 else NO_ROWS
         return Decision(self.cache.state.table.row_name(row), start, start, 1, positions, None, order)
 
     def pre_score(self, positions: npt.NDArray[np.int32]) -> str:
-        """PreScore over the feasible nodes, unless a Score plugin had it run; the error of the cycle."""
+        """Run PreScore over the feasible nodes, unless a Score plugin has had it run already.
+
+        Parameters
+        ----------
+        positions : (n,) int32 array
+            Positions of the feasible nodes in list order.
+
+        Returns
+        -------
+        str
+            The error of the cycle; "" for none.
+        """
         try:
             self.bridge.pre_score(lambda: self.cache.state.view.rows()[positions])
         except StatusError as failed:
@@ -396,6 +485,7 @@ class Engine:
         return ""
 
     def _no_search(self, diagnosis: Diagnosis | None, order: Callable[[], list[str]]) -> Decision:
+        """Return the decision of a cycle that ended before Filter."""
         start = self.decider.start
         error = diagnosis.message() if diagnosis is not None and diagnosis.nodes == 0 else ""
         return Decision(None, start, start, 0, NO_ROWS, None, order, diagnosis, error)
@@ -405,23 +495,25 @@ class Engine:
     def diagnose(
         self, target: Target, shape: Shape, ran: PreFilterRun, tried: int = -1
     ) -> tuple[Diagnosis, Callable[[], dict[str, Status]]]:
-        """Why no node fits, counted, and the same by node for those who ask before a change; `tried` as
-        in `Placer.decide`.
+        """Count the reasons why no node is feasible.
 
         Parameters
         ----------
         target : (int, int, int)
-            As for `schedule`.
+            Class of the pod, symbol of spec.nodeName, symbol of the node it is pinned to; 0 for none.
         shape : Shape
+            Of the pod.
         ran : PreFilterRun
-        tried : int
-            Row of the node that was tried first, -1 for none.
+            The result of PreFilter for the pod.
+        tried : int, optional
+            Row of the node that was tried first; -1 for none.
 
         Returns
         -------
         diagnosis : Diagnosis
         by_node : callable
-            Returns the status of each rejecting node by name; valid before the next change of the cluster.
+            Returns the status of each rejecting node by name. To be called before the next change of the
+            cluster.
         """
         known = None
         if tried < 0 and self.profile.filters_in_core:
@@ -444,53 +536,57 @@ class Engine:
         def by_node() -> dict[str, Status]:
             rows, verdicts, statuses = known or self._verdicts(target, tried)
             table = self.cache.state.table
-            found = {} if ran.absent is None else self._rejected_by_all(ran.absent)()
-            said = {
+            by_name = {} if ran.absent is None else self._rejected_by_all(ran.absent)()
+            status_of = {
                 verdict: explain_verdict(self.profile, shape, verdict, statuses)
                 for verdict in set(verdicts.tolist())
             }
             for row, verdict in zip(rows.tolist(), verdicts.tolist(), strict=True):
-                found[table.row_name(row)] = said[verdict]
-            return found
+                by_name[table.row_name(row)] = status_of[verdict]
+            return by_name
 
         return diagnosis, by_node
 
     def _verdicts(
         self, target: Target, tried: int
     ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64], tuple[Status, ...]]:
-        """Rows, what they say, and what plugins outside the core mean by it."""
+        """Return rows, verdicts with numbered statuses, and those statuses; see `Search.verdicts` and
+        `number_statuses`."""
         rows, verdicts = self.search.verdicts(*target)
         if tried >= 0 and tried not in rows:
             rows = np.append(rows, np.int32(tried))
             verdicts = np.append(verdicts, np.uint64(self.search.verdict(tried, *target)))
-        return rows, verdicts, self.heard(rows, verdicts)
+        return rows, verdicts, self.number_statuses(rows, verdicts)
 
-    def heard(self, rows: npt.NDArray[np.int32], verdicts: npt.NDArray[np.uint64]) -> tuple[Status, ...]:
-        """Number the statuses of plugins outside the core: a verdict's reason bits become the number of what
-        the plugin said. Changes `verdicts`.
+    def number_statuses(self, rows: npt.NDArray[np.int32], verdicts: npt.NDArray[np.uint64]) -> tuple[Status, ...]:
+        """Number the statuses of out-of-tree plugins: the reason bits of their verdicts become an index into
+        the result.
 
         Parameters
         ----------
         rows : (n,) int32 array
+            Rows of the nodes.
         verdicts : (n,) uint64 array
             See `Search.verdicts`; changed in place.
 
         Returns
         -------
         tuple of Status
-            Index is the reason bits of a changed verdict.
+            The distinct statuses; empty where all filters are in the core.
         """
         if self.profile.filters_in_core:
             return ()
         return self.bridge.number_statuses(rows, verdicts)
 
     def _rejected_by_all(self, status: Status) -> Callable[[], dict[str, Status]]:
+        """Return a callable that gives every node the same status."""
         return lambda: dict.fromkeys(self.cache.state.view.node_names(), status)
 
     def _post_filter(
         self, state: CycleState, pod: Pod, decision: Decision, statuses: Mapping[str, Status]
     ) -> Decision:
-        """The decision with what PostFilter made of it."""
+        """Run PostFilter for a pod that fits nowhere, unless it is known to be futile; return the decision
+        with its result."""
         if not (self.runs_post_filter and self.profile.at(PostFilterPlugin)) or decision.diagnosis is None:
             return decision
         if not pod.status.nominated_node_name and self.preemption_is_futile(decision.diagnosis):
@@ -504,16 +600,17 @@ class Engine:
         return replace(decision, diagnosis=diagnosis, nominating=result)
 
     def preempt(self, pod: Pod, searched: FailedSearch, order: Callable[[], list[str]]) -> Decision:
-        """What PostFilter makes of a pod that the placing loop has just looked for a node for in vain; the
-        rotation moves as that search would have moved it.
+        """Run PostFilter for a pod after a search of the placing loop that found no feasible node. The
+        rotation advances as that search would have advanced it.
 
         Parameters
         ----------
         pod : Pod
             Of a profile whose filters are in the core.
         searched : FailedSearch
+            The search of this pod.
         order : callable
-            Names of the nodes in list order.
+            Returns the node names in list order.
 
         Returns
         -------
@@ -533,43 +630,59 @@ class Engine:
         )
 
     def _post_filter_failure(self, state: CycleState) -> Status | None:
-        """The Error of a PostFilter plugin that cannot do without what it would have written in PreFilter."""
+        """Return the Error of the first PostFilter plugin that misses the state which its PreFilter would
+        have written; None without one."""
         failures = (plugin.failure(state) for plugin in self.core_post_filters or ())
         return next((status for status in failures if status is not None), None)
 
     @property
     def core_post_filters(self) -> tuple[CorePostFilter, ...] | None:
-        """The PostFilter plugins, where all of them tell when they cannot help."""
+        """The PostFilter plugins, where all of them can tell in advance that they cannot help; None where one
+        cannot."""
         return self.profile.core_post_filters if self.runs_post_filter else ()
 
     def may_preempt(self, shape: Shape, potential: int = 1) -> bool:
-        """Whether PostFilter could make room for pods of a shape; so many nodes were rejected, but not for
-        good.
+        """Whether PostFilter could make room for pods of a shape.
 
         Parameters
         ----------
         shape : Shape
-            Of the pod.
-        potential : int
-            Nodes that were rejected, but not for good (code Unschedulable).
-
-        Returns
-        -------
-        bool
+            Of the pods.
+        potential : int, optional
+            Number of nodes with code Unschedulable, where eviction might help.
         """
         plugins = self.core_post_filters
         return plugins is None or any(plugin.may_preempt(shape, potential) for plugin in plugins)
 
     def preemption_is_futile(self, diagnosis: Diagnosis) -> bool:
-        """Whether it certainly makes none for a pod that is nominated nowhere."""
+        """Whether PostFilter certainly makes no room for a pod without a nominated node.
+
+        Parameters
+        ----------
+        diagnosis : Diagnosis
+            Of the failed search.
+        """
         return not self.may_preempt(diagnosis.shape, diagnosis.potential)
 
     def with_futile_messages(self, diagnosis: Diagnosis) -> tuple[Diagnosis, NominatingInfo | None]:
-        """What comes of PostFilter then, without asking it."""
+        """Return the result of PostFilter for a pod that it cannot help, without running it.
+
+        Parameters
+        ----------
+        diagnosis : Diagnosis
+            Of the failed search.
+
+        Returns
+        -------
+        diagnosis : Diagnosis
+            With the messages of the PostFilter plugins.
+        result : NominatingInfo or None
+            Clears the nomination where a plugin does so; None leaves it.
+        """
         plugins = self.core_post_filters or ()
         answers = [plugin.futile_message(diagnosis.shape, diagnosis.nodes, 0) for plugin in plugins]
         result = NominatingInfo() if any(ends for _, ends in answers) else None
-        if any(plugin.reason_against for plugin in plugins):  # only in this cycle
-            said = ", ".join(text for text, _ in answers)
-            return replace(diagnosis, post_filter=said), result
+        if any(plugin.reason_against for plugin in plugins):  # it holds for this cycle only, so the text is made now
+            message = ", ".join(text for text, _ in answers)
+            return replace(diagnosis, post_filter=message), result
         return replace(diagnosis, futile_plugins=plugins), result

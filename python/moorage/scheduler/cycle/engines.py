@@ -1,4 +1,4 @@
-"""The engines of a scheduler, what they are handed, and the rotation that they share."""
+"""The engines of a scheduler, the handle of their plugins, and the rotation that they share."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from moorage.store import InformerFactory, ObjectClient
 from .engine import Engine
 from .opportunistic_batching import Batching
 
-PARALLELISM = 16  # kube-scheduler's default
-OWN_ATTRIBUTES = vars(Plugin()).keys()  # of a plugin that keeps no state
+PARALLELISM = 16  # default of kube-scheduler v1.36
+OWN_ATTRIBUTES = vars(Plugin()).keys()  # all attributes of a plugin that keeps no state
 
 
 def make_handle(
@@ -45,7 +45,29 @@ def make_handle(
     time: SimulatedController | ExternalController,
     gates: Mapping[str, bool],
 ) -> FrameworkHandle:
-    """What plugins are handed, with the extenders of a configuration."""
+    """Make the handle that plugins use, with the extenders of a configuration.
+
+    Parameters
+    ----------
+    cache : SchedulerCache
+    client : ObjectClient
+        Where plugins read and write objects.
+    informers : InformerFactory
+    nominator : PodNominator
+    configuration : KubeSchedulerConfiguration or None
+        Names the extenders.
+    tie_break : str
+        With "random", preemption draws its offsets from `seed`.
+    seed : int
+    time : SimulatedController or ExternalController
+        The clock, in seconds, and the wait of plugins.
+    gates : mapping of str to bool
+        The feature gates.
+
+    Returns
+    -------
+    FrameworkHandle
+    """
     handle = FrameworkHandle(
         cache,
         client,
@@ -64,7 +86,20 @@ def make_handle(
 
 
 class Rotation:
-    """Where the next search begins: all profiles share it. A Participant of the cache's transactions."""
+    """The position in the node list at which the next search begins, shared by all profiles.
+
+    A Participant of the cache's transactions. kube-scheduler v1.36, schedule_one.go nextStartNodeIndex.
+
+    Parameters
+    ----------
+    engines : sequence of Engine
+        One for each profile; numbered in this order.
+
+    Attributes
+    ----------
+    holder : Engine
+        The engine whose decider has the position: the one that searched last.
+    """
 
     def __init__(self, engines: Sequence[Engine]) -> None:
         self.engines = engines
@@ -73,7 +108,8 @@ class Rotation:
             engine.number = number
 
     def take(self, engine: Engine) -> Engine:
-        """The next search is this engine's, from where the last one ended.
+        """Hand the rotation to an engine, whose search is the next, and make its framework that of the
+        handle.
 
         Parameters
         ----------
@@ -82,7 +118,7 @@ class Rotation:
         Returns
         -------
         Engine
-            The same.
+            The argument.
         """
         if engine is not self.holder:
             engine.decider.start = self.holder.decider.start
@@ -92,7 +128,7 @@ class Rotation:
 
     @property
     def start(self) -> int:
-        """Where the next search begins."""
+        """Position in the node list at which the next search begins."""
         return self.holder.decider.start
 
     @start.setter
@@ -100,16 +136,32 @@ class Rotation:
         self.holder.decider.start = start
 
     def save(self) -> object:
+        """Return what `undo` needs: the holder and its position."""
         return self.holder, self.holder.decider.start
 
     def undo(self, saved: object) -> None:
+        """Restore the holder and its position.
+
+        Parameters
+        ----------
+        saved : object
+            The result of `save`.
+        """
         self.holder, self.holder.decider.start = cast(tuple[Engine, int], saved)
 
     def release(self, saved: object) -> None:
+        """Do nothing: a saved position needs no release.
+
+        Parameters
+        ----------
+        saved : object
+            The result of `save`.
+        """
         pass
 
     def clone(self) -> Rotation:
-        """A fork has no engines of its own yet; it takes over nothing that could change here."""
+        """Return a rotation for a fork of the cache. The fork searches by engines of its own, so it never
+        moves this position."""
         out = Rotation(self.engines)
         out.holder = self.holder
         return out
@@ -125,7 +177,7 @@ def make_engines(
     seed: int,
     batching: Batching,
 ) -> list[Engine]:
-    """The engines of a configuration, else of some profiles.
+    """Make an engine for each profile of a configuration, or else of a list of profiles.
 
     Parameters
     ----------
@@ -133,15 +185,16 @@ def make_engines(
         Each engine has a copy of it.
     configuration : KubeSchedulerConfiguration, optional
     profiles : sequence of Profile
-        Read where there is no configuration.
+        Used without a configuration.
     registry : Registry, optional
         Plugins that a configuration may name besides the in-tree ones.
     tie_break : TieBreak
     percentage : int, optional
         percentageOfNodesToScore, 0 to 100, in place of the configuration's.
     seed : int
-        For the tie-break RANDOM.
+        Seed of the random tie-break.
     batching : Batching
+        Shared by the engines.
 
     Returns
     -------
@@ -170,14 +223,22 @@ def make_engines(
 
 
 def _threads(parallelism: int) -> int:
-    """Threads of a look at very many nodes: no more than this process has cores."""
+    """Return the number of threads that search very many nodes, at most the number of this process's cores.
+    """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(parallelism, cores, MAX_THREADS)
 
 
 @contextmanager
 def disowned_on_error(profiles: Sequence[Profile]) -> Iterator[None]:
-    """Where making a scheduler fails, the plugins of its profiles can be given to another one."""
+    """Take the plugins of profiles from their scheduler if an exception ends the block, so that another can
+    use them.
+
+    Parameters
+    ----------
+    profiles : sequence of Profile
+        Read at the exception.
+    """
     try:
         yield
     except BaseException:
@@ -188,8 +249,18 @@ def disowned_on_error(profiles: Sequence[Profile]) -> Iterator[None]:
 
 
 def owned_profile(profile: Profile, handle: FrameworkHandle) -> Profile:
-    """A profile whose plugins belong to the scheduler of `handle`, so that a profile can be used again: of
-    another scheduler's plugins it has copies.
+    """Return a profile whose plugins belong to the scheduler of `handle`. Plugins of another scheduler are
+    copied.
+
+    Parameters
+    ----------
+    profile : Profile
+    handle : FrameworkHandle
+
+    Returns
+    -------
+    Profile
+        The argument, where no plugin had to be copied.
 
     Raises
     ------
@@ -203,6 +274,7 @@ def owned_profile(profile: Profile, handle: FrameworkHandle) -> Profile:
 
 
 def _owned_plugin(plugin: Plugin, handle: FrameworkHandle) -> Plugin:
+    """Return the plugin itself, or a copy where it belongs to another scheduler."""
     if plugin.handle is None or plugin.handle is handle:
         return plugin
     if type(plugin) in IN_TREE:
@@ -220,5 +292,15 @@ def _owned_plugin(plugin: Plugin, handle: FrameworkHandle) -> Plugin:
 
 
 def placements_percentage(configuration: KubeSchedulerConfiguration | None) -> int | None:
-    """percentageOfPlacementsToScore; None where nothing says it."""
+    """Return percentageOfPlacementsToScore of a configuration.
+
+    Parameters
+    ----------
+    configuration : KubeSchedulerConfiguration or None
+
+    Returns
+    -------
+    int or None
+        None where it is not set.
+    """
     return None if configuration is None else configuration.percentage_of_placements_to_score

@@ -1,4 +1,5 @@
-"""Examining a pod: every filter's verdict and every score, per node, through the kernels of scheduling."""
+"""Examination of a pod: the verdict of the filters and the scores of every node, by the kernels of
+scheduling."""
 
 from __future__ import annotations
 
@@ -25,12 +26,12 @@ if TYPE_CHECKING:
 
 
 def examine(engine: Engine, pod: Pod, order: list[str]) -> Examination:
-    """The whole of one cycle for `pod`, unsampled and without placing it; `order` is the node list.
+    """Run the cycle of a pod over all nodes, without sampling and without placing the pod.
 
     Parameters
     ----------
     engine : Engine
-        The engine that decides about the pod.
+        The engine that schedules the pod (`Engine.for_pod`).
     pod : Pod
     order : list of str
         Node names in list order.
@@ -62,10 +63,10 @@ def examine(engine: Engine, pod: Pod, order: list[str]) -> Examination:
 
 
 def _search(engine: Engine, state: CycleState, ran: PreFilterRun, examination: Examination) -> Examination:
-    """The examination with the verdict on every node, and the scores of those that pass."""
+    """Return the examination with the verdict of every node, and the scores of the feasible ones."""
     profile, table = engine.profile, engine.cache.state.table
     rows, verdicts = engine.search.verdicts(*state.target)
-    statuses = engine.heard(rows, verdicts)
+    statuses = engine.number_statuses(rows, verdicts)
     names = [table.row_name(row) for row in rows]
     counts = count_verdicts(verdicts)
     diagnosis = Diagnosis(
@@ -76,19 +77,20 @@ def _search(engine: Engine, state: CycleState, ran: PreFilterRun, examination: E
         absent=ran.absent,
         statuses=statuses,
     )
-    said = {verdict: explain_verdict(profile, state.shape, verdict, statuses) for verdict in counts}
-    found = replace(
+    status_of = {verdict: explain_verdict(profile, state.shape, verdict, statuses) for verdict in counts}
+    filtered = replace(
         examination,
         rejected={
-            name: said[verdict] for name, verdict in zip(names, verdicts.tolist(), strict=True) if verdict
+            name: status_of[verdict] for name, verdict in zip(names, verdicts.tolist(), strict=True) if verdict
         },
         feasible=[name for name, verdict in zip(names, verdicts, strict=True) if not verdict],
         fit_error="" if (verdicts == 0).any() else diagnosis.message(),
     )
-    return _score(engine, state, found, rows[verdicts == 0]) if found.feasible else found
+    return _score(engine, state, filtered, rows[verdicts == 0]) if filtered.feasible else filtered
 
 
 def _outcome(ran: PreFilterRun) -> PreFilterOutcome | None:
+    """Return the effect of PreFilter on the search; None without one."""
     if ran.rejection is not None:
         return PreFilterOutcome(ran.rejection.plugin, ran.rejection.code, ran.rejection.reasons)
     if ran.node_names is None:
@@ -99,7 +101,7 @@ def _outcome(ran: PreFilterRun) -> PreFilterOutcome | None:
 def _score(
     engine: Engine, state: CycleState, examination: Examination, rows: npt.NDArray[np.int32]
 ) -> Examination:
-    """The examination with scores over its feasible nodes."""
+    """Return the examination with the scores of its feasible nodes."""
     profile = engine.profile
     if not profile.at(ScorePlugin):  # every node counts 1 (v1.36, schedule_one.go prioritizeNodes)
         return replace(examination, total=np.ones(len(rows), dtype=np.int64), best=examination.feasible)

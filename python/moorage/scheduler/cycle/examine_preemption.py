@@ -1,4 +1,4 @@
-"""Examining a pod that fits nowhere: whom preemption would evict for it, on each node where that helps."""
+"""Examination of a pod that fits nowhere: the victims of preemption on each node where eviction helps."""
 
 from __future__ import annotations
 
@@ -21,25 +21,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PreemptionExamination:
-    """What preemption could do for a pod, on all nodes; nothing is done.
+    """The possible preemptions for a pod; no pod is evicted.
 
     Attributes
     ----------
     found : FoundCandidates
-        Who may preempt, and the candidates among all potential nodes.
+        Whether the pod may preempt, and the candidates.
     choice : Choice or None
-        The node that would be taken, and what decided; None without candidates.
+        The candidate that preemption would choose, and the criterion that decided; None without candidates.
     """
 
     found: FoundCandidates = field(default_factory=FoundCandidates)
     choice: Choice | None = None
 
     def listed(self, limit: int | None) -> list[Candidate]:
-        """So many of the candidates, the chosen one first; None for all.
+        """Return the candidates, the chosen one first.
 
         Parameters
         ----------
         limit : int or None
+            Largest number of candidates; None for all.
 
         Returns
         -------
@@ -50,22 +51,23 @@ class PreemptionExamination:
         return (chosen + others)[:limit]
 
     def rejections(self) -> dict[str, int]:
-        """Reason to number of nodes that were tried and where it would not help; the most frequent first."""
+        """Return the number of nodes per reason why eviction does not help there; the most frequent reason
+        first."""
         counts = Counter(reason for status in self.found.rejected.values() for reason in status.reasons)
         return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def examine_preemption(engine: Engine, pod: Pod, everywhere: bool = True) -> PreemptionExamination:
-    """Try every node where others could make room for a pod; or, as the plugin does, from an offset on as
-    many as are needed for enough candidates. Extenders are not asked.
+    """Find the nodes where evictions would make room for a pod. Extenders are not called.
 
     Parameters
     ----------
     engine : Engine
         Of the pod's profile.
     pod : Pod
-    everywhere : bool
-        Whether dry runs are made on all nodes.
+    everywhere : bool, optional
+        Whether dry runs are made on all nodes. Otherwise they begin at an offset and end with enough
+        candidates, as those of DefaultPreemption do.
 
     Returns
     -------
@@ -91,7 +93,7 @@ def examine_preemption(engine: Engine, pod: Pod, everywhere: bool = True) -> Pre
 
 
 def _statuses(engine: Engine, state: CycleState, pod: Pod, ran: PreFilterRun) -> dict[str, Status]:
-    """Why each node rejects the pod; nothing where one does not, or where a plugin fails."""
+    """Return the status of each rejecting node; empty where a node is feasible or a plugin fails."""
     if ran.rejection is not None:
         return dict.fromkeys(engine.cache.state.view.node_names(), ran.rejection)
     engine.begin_search(state, pod, ran)

@@ -1,7 +1,8 @@
-"""Opportunistic batching (KEP-5598): a search's list of scored nodes serves equal pods that come right after.
+"""Opportunistic batching (KEP-5598): the scored nodes of one search serve equal pods in the cycles right
+after it.
 
-kube-scheduler v1.36, framework/runtime/batch.go. Upstream keeps a list per profile and the number of the
-cycle that stored it. Since only the very next cycle may use it, what the last cycle left is all there is.
+kube-scheduler v1.36, framework/runtime/batch.go. Upstream keeps a list per profile, with the number of the
+cycle that stored it. Only the very next cycle may use a list, so one list for all profiles is enough here.
 """
 
 from __future__ import annotations
@@ -30,22 +31,23 @@ MAX_AGE = 0.5  # seconds
 
 @dataclass(slots=True)
 class ScoredNodes:
-    """What the last cycle leaves to the next one.
+    """The scored nodes that a cycle leaves to the next one.
 
     Attributes
     ----------
     signature : bytes
-        Of the pod that the nodes were scored for.
+        Signature of the pod for which the nodes were scored.
     chosen : str
-        The node that the last pod was put on.
+        The node on which the last pod was placed.
     created : float
-        Seconds, by the scheduler's clock.
+        Time of the search, seconds of the scheduler's clock.
     names : (n,) int32 array
-        Symbols of the feasible nodes' names, in the order found.
+        Symbols of the names of the feasible nodes, in the order found.
     totals : (n,) int64 array
-        Their weighted totals.
+        Weighted totals of these nodes.
     by_heap : bool
-        In the order of Go's heap; else higher totals first, and equals as they were found.
+        Whether nodes are taken in the order of Go's container/heap. Otherwise higher totals come first, equal
+        ones in the order found.
     """
 
     signature: bytes
@@ -60,14 +62,20 @@ class ScoredNodes:
         return len(self.names) - 1 if self._left is None else len(self._left)
 
     def copy(self) -> ScoredNodes:
-        """One that can be taken from on its own."""
+        """Return a copy from which nodes are taken independently."""
         return replace(self, _left=None if self._left is None else self._left.copy())
 
     def pop(self) -> int:
-        """Take the next best node off the list: the symbol of its name."""
+        """Remove the best remaining node.
+
+        Returns
+        -------
+        int
+            Symbol of its name.
+        """
         take = heap_pop if self.by_heap else list.pop
         if self._left is None:
-            # Made only here, since most lists are never asked. The first of it has its pod already.
+            # The order is made at the first use, as most lists are never used. The first node is the chosen one.
             self._left = list(zip(self.totals.tolist(), self.names.tolist(), strict=True))
             if self.by_heap:
                 heap_init(self._left)
@@ -79,14 +87,19 @@ class ScoredNodes:
 
 
 class Batching:
-    """The list that the last cycle left, whichever profile's it was. A Participant of transactions.
+    """Holds the list of scored nodes that the last cycle left. A Participant of the cache's transactions.
 
     Parameters
     ----------
     is_on : bool
-        False where no pod is signed: without the feature gate OpportunisticBatching, or with extenders.
+        False without the feature gate OpportunisticBatching and with extenders; no pod is signed then.
     clock : callable
-        Seconds; a list is good for 0.5 of them.
+        Returns seconds; a list expires after 0.5 s.
+
+    Attributes
+    ----------
+    scored : ScoredNodes or None
+        The list of the last cycle.
     """
 
     def __init__(self, is_on: bool, clock: Callable[[], float]) -> None:
@@ -95,36 +108,57 @@ class Batching:
         self.scored: ScoredNodes | None = None
 
     def take(self) -> ScoredNodes | None:
-        """A cycle begins: what the last one left is this one's, or lost."""
+        """Remove and return the list at the beginning of a cycle; a list that this cycle does not use
+        expires.
+
+        Returns
+        -------
+        ScoredNodes or None
+        """
         scored, self.scored = self.scored, None
         return scored
 
     def save(self) -> object:
+        """Return a copy of the list for `undo`."""
         return None if self.scored is None else self.scored.copy()
 
     def undo(self, saved: object) -> None:
+        """Restore a saved list.
+
+        Parameters
+        ----------
+        saved : object
+            The result of `save`.
+        """
         self.scored = cast(ScoredNodes | None, saved)
 
     def release(self, saved: object) -> None:
+        """Do nothing: a saved list needs no release.
+
+        Parameters
+        ----------
+        saved : object
+            The result of `save`.
+        """
         pass
 
     def clone(self) -> Batching:
-        """A fork has no engines yet; it begins without a list."""
+        """Return the batching of a fork, without a list."""
         return Batching(self.is_on, self.clock)
 
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """What a cycle begins with.
+    """The proposal of opportunistic batching for a cycle.
 
     Attributes
     ----------
     signature : bytes or None
-        Of its pod; None where batching leaves that alone.
+        Signature of the pod; None for a pod that batching does not handle.
     scored : ScoredNodes or None
-        The list that it may use.
+        The list from which the node was taken.
     node : str
-        The node that the list proposes; "" where none does.
+        Name of the proposed node; "" for none.
     """
 
     signature: bytes | None = None
@@ -133,10 +167,11 @@ class Hint:
 
 
 def find_hint(engine: Engine, scored: ScoredNodes | None, state: CycleState, pod: Pod) -> Hint:
-    """Take a node off the list that the last cycle left, where that may be used.
+    """Take a node from the list of the last cycle, if the pod may use the list.
 
-    It may for a pod of the same signature, for 0.5 seconds, where the node that the last pod was put on
-    rejects this one, for which nominated pods do not count: the others then compare as they did.
+    The conditions are: the pod has the signature of the list, the list is at most 0.5 s old, and the node of
+    the last pod rejects this pod (nominated pods do not count). The other nodes then compare as they did
+    before (kube-scheduler v1.36, framework/runtime/batch.go GetNodeHint).
 
     Parameters
     ----------
@@ -149,6 +184,7 @@ def find_hint(engine: Engine, scored: ScoredNodes | None, state: CycleState, pod
     Returns
     -------
     Hint
+        Without a node, if the pod may not use the list.
     """
     signature = engine.sign(pod)
     if signature is None or scored is None or scored.signature != signature or len(scored) == 0:
@@ -168,27 +204,27 @@ def find_hint(engine: Engine, scored: ScoredNodes | None, state: CycleState, pod
 
 
 def leave_nodes(engine: Engine, hint: Hint, decision: Decision) -> Decision:
-    """Leave a list to the next cycle: what remains of the one that proposed the chosen node, or a new one.
+    """Leave a list to the next cycle: the rest of the list that proposed the chosen node, or a new one.
 
     Parameters
     ----------
     engine : Engine
     hint : Hint
-        The one that the cycle began with.
+        The hint with which the cycle began.
     decision : Decision
         With a node.
 
     Returns
     -------
     Decision
-        With `hinted` set where the hint was used.
+        With `hinted` set where the node is the hint.
     """
     node, totals, tie_break = decision.node or "", decision.totals, engine.decider.tie_break
     if hint.scored is not None and node == hint.node:
         hint.scored.chosen = node
         engine.batching.scored = hint.scored
         return structs.replace(decision, hinted=True)
-    # Random ties are drawn for each pod anew, as before v1.35, which had no batching.
+    # With random ties each pod is scored anew, as before v1.35, which introduced batching.
     if hint.signature is not None and totals is not None and tie_break != TieBreak.RANDOM:
         cluster, now = engine.cache.state, engine.batching.clock()
         names = cluster.table.name_symbols(cluster.view.rows()[decision.feasible])
@@ -198,20 +234,38 @@ def leave_nodes(engine: Engine, hint: Hint, decision: Decision) -> Decision:
 
 
 def heap_init(heap: list[tuple[int, int]]) -> None:
-    """Order (total, name) pairs as Go's container/heap Init does with the higher total on top."""
+    """Order a list as a heap with the highest total on top, as Go's container/heap Init does.
+
+    Parameters
+    ----------
+    heap : list of (int, int)
+        (Total, symbol of the node name); changed in place.
+    """
     for at in range(len(heap) // 2 - 1, -1, -1):
         _sift_down(heap, at, len(heap))
 
 
 def heap_pop(heap: list[tuple[int, int]]) -> tuple[int, int]:
-    """Take the top off such a heap, as Go's Pop does."""
+    """Remove the top of a heap, as Go's container/heap Pop does.
+
+    Parameters
+    ----------
+    heap : list of (int, int)
+        (Total, symbol of the node name), not empty; changed in place.
+
+    Returns
+    -------
+    (int, int)
+        The pair with the highest total.
+    """
     heap[0], heap[-1] = heap[-1], heap[0]
     _sift_down(heap, 0, len(heap) - 1)
     return heap.pop()
 
 
 def _sift_down(heap: list[tuple[int, int]], at: int, n: int) -> None:
-    """A child goes up only where it is strictly higher, the right one only where it beats the left."""
+    """Move an item down. A child rises only if strictly higher than its parent, the right one only if
+    strictly higher than the left."""
     while (child := 2 * at + 1) < n:
         if child + 1 < n and heap[child + 1][0] > heap[child][0]:
             child += 1

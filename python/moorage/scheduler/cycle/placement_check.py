@@ -1,4 +1,4 @@
-"""Whether a pod fits the node that was chosen for it: the filters of a profile, asked about one node."""
+"""Check of a chosen node: the filters of a profile for one pod on one node."""
 
 from __future__ import annotations
 
@@ -18,13 +18,22 @@ from .engine import Engine
 
 
 def check(engine: Engine, pod: Pod, node: str, victims: Sequence[Pod]) -> Status | CycleState | None:
-    """What the profile's PreFilter and Filter plugins say of a pod on a node without some of its pods.
+    """Run the PreFilter and Filter plugins of a profile for a pod on a node, as if some pods had left it.
+
+    Parameters
+    ----------
+    engine : Engine
+        The engine that schedules the pod (`Engine.for_pod`).
+    pod : Pod
+    node : str
+    victims : sequence of Pod
+        Pods of the cache that count as removed; nothing changes.
 
     Returns
     -------
     Status, CycleState or None
-        Why it does not fit. Where it fits the state as PreFilter leaves it; None if no plugin writes one.
-        Nothing changes.
+        The status that rejects the pod. If the pod fits: the state after PreFilter, or None where the core
+        alone decides and no plugin writes one.
     """
     if not victims:
         return _check(engine, pod, node)
@@ -35,6 +44,7 @@ def check(engine: Engine, pod: Pod, node: str, victims: Sequence[Pod]) -> Status
 
 
 def _check(engine: Engine, pod: Pod, node: str) -> Status | CycleState | None:
+    """Check the node as the cache is now."""
     engine.nodes_in_view()
     row = engine.row_in_view(node)
     if row < 0:
@@ -54,7 +64,7 @@ def _check(engine: Engine, pod: Pod, node: str) -> Status | CycleState | None:
 
 
 def _ask_all(engine: Engine, state: CycleState, pod: Pod, ran: PreFilterRun, row: int) -> Status | None:
-    """The filters of a profile with plugins outside the core."""
+    """Filter one node by a profile with out-of-tree plugins; None where the pod fits."""
     engine.begin_search(state, pod, ran)
     try:
         engine.framework.searching(True)
@@ -66,5 +76,5 @@ def _ask_all(engine: Engine, state: CycleState, pod: Pod, ran: PreFilterRun, row
     if not verdict:
         return None
     rows, verdicts = np.array([row], dtype=np.int32), np.array([verdict], dtype=np.uint64)
-    statuses = engine.heard(rows, verdicts)
+    statuses = engine.number_statuses(rows, verdicts)
     return explain_verdict(engine.profile, state.shape, int(verdicts[0]), statuses)

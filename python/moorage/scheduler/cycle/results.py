@@ -1,4 +1,4 @@
-"""What the scheduler answers: a decision about one pod, an examination of one pod, the result of a run."""
+"""Results of the scheduler: a decision about one pod, an examination of one pod, the result of a run."""
 
 from __future__ import annotations
 
@@ -21,14 +21,21 @@ from .diagnosis import Diagnosis, Rejectors
 
 @dataclass(frozen=True, slots=True)
 class PreFilterOutcome:
-    """What PreFilter did to the search: a rejection, or (code Success) the nodes it narrowed the search to.
+    """The effect of PreFilter on the search: a rejection, or (code Success) the nodes it narrowed the search
+    to.
 
     Attributes
     ----------
+    plugin : str
+        Name of the plugin that rejected the pod; "" for none.
+    code : Code
+        Code of its status.
+    reasons : tuple of str
+        Reasons of its status.
     node_names : list of str or None
-        Sorted; may name nodes that do not exist.
+        Sorted names of the nodes left to the search, some of which may not exist; None for all.
     plugins : list of str
-        Who narrowed the search.
+        Names of the plugins that narrowed the search.
     """
 
     plugin: str = ""
@@ -40,27 +47,32 @@ class PreFilterOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """All nodes filtered and all feasible ones scored, whatever their number; nothing is placed.
+    """The verdict of every node and the scores of all feasible nodes, however many there are. Nothing is
+    placed.
 
     Attributes
     ----------
     order : list of str
         Node names in list order.
     pre_filter : PreFilterOutcome or None
-        None where PreFilter neither rejected nor narrowed.
+        None where PreFilter neither rejected the pod nor narrowed the search.
     skipped_filter, skipped_score : list of str
-        Plugins that answered Skip, sorted.
+        Sorted names of the plugins that returned Skip at PreFilter or PreScore.
     rejected : dict of str to Status
         Node to the status of the first filter that rejected it, in list order.
     feasible : list of str
-        Nodes that pass, in list order; `raw`, `normalized` and `total` are aligned with it.
+        Feasible nodes in list order; `raw`, `normalized` and `total` are aligned with it.
+    raw, normalized : dict of str to (n,) int64 array
+        Plugin to its scores of the feasible nodes: as returned, and 0 to 100 before weighting.
+    total : (n,) int64 array
+        Weighted sums.
     best : list of str
         Feasible nodes with the highest total.
     fit_error : str
-        FitError text where nothing is feasible.
+        FitError text where no node is feasible.
     error : str
-        Set where the cycle fails with an error instead of a decision. Over a score that is not 0 to 100, what
-        the filters said is there all the same.
+        The error with which the cycle fails. After a score out of range (0 to 100) the verdicts of the
+        filters are given all the same.
     """
 
     order: list[str]
@@ -79,14 +91,14 @@ class Examination:
 
 @dataclass(frozen=True, slots=True)
 class Feasibility:
-    """Whether a pod fits.
+    """The nodes on which a pod fits; true where there is one and the cycle has no error.
 
     Attributes
     ----------
     nodes : tuple of str
-        The nodes that it fits on, in list order.
+        Names of the feasible nodes in list order.
     message : str
-        FitError text, or the error of the cycle, where it fits nowhere.
+        FitError text or the error of the cycle, where the pod fits nowhere.
     """
 
     nodes: tuple[str, ...]
@@ -97,33 +109,33 @@ class Feasibility:
 
 
 class Decision(Struct, frozen=True):
-    """The outcome of one cycle.
+    """The outcome of one scheduling cycle.
 
     Attributes
     ----------
     node : str or None
-        Where the pod was put.
+        The node that the pod was put on.
     start, next : int
-        Positions at which this search and the next one begin.
+        Positions in the node list at which this search and the next one begin.
     evaluated : int
-        Nodes looked at that count: feasible and rejected. A node that an extender leaves out without a reason
-        is neither. 0 where extenders were asked and the search failed with an error.
+        Number of feasible and of rejected nodes. A node that an extender leaves out without a reason is
+        neither. 0 where extenders were called and the search failed with an error.
     feasible : (n,) int32 array
         Positions of the feasible nodes in the order found.
     totals : (n,) int64 array or None
-        Their weighted totals; None where fewer than two are feasible, which are not scored.
+        Weighted totals of the feasible nodes; None for fewer than two nodes, which are not scored.
     order : callable
-        The node list of this cycle; valid until the next one.
+        Returns the node names of this cycle in list order. To be called before the next cycle.
     diagnosis : Diagnosis or None
-        Why nothing was feasible.
+        Why no node was feasible.
     error : str
-        Set where the cycle failed with an error.
+        The error with which the cycle failed; "" for none.
     nominating : NominatingInfo or None
-        What PostFilter does to the pod's nomination.
+        Change of the pod's nomination by PostFilter.
     waiting, binding : bool
-        The pod is assumed on `node` and waits on Permit, or is being bound to it.
+        Whether the pod, assumed on `node`, waits on Permit or is being bound.
     hinted : bool
-        `node` is what the list of an earlier, equal pod proposed (`Batching`).
+        Whether `node` comes from the scored list of an earlier equal pod (`Batching`).
     """
 
     node: str | None
@@ -142,25 +154,27 @@ class Decision(Struct, frozen=True):
 
     @property
     def evicts(self) -> bool:
-        """Whether others have to leave a node for the pod."""
+        """Whether PostFilter nominated the pod to a node, from which other pods are evicted."""
         return self.nominating is not None and bool(self.nominating.nominated_node_name)
 
     @property
     def fit_error(self) -> str:
-        """FitError text, or "" where the pod was placed."""
+        """FitError text; "" where the pod was placed or the cycle failed with an error."""
         return self.diagnosis.message() if self.diagnosis is not None and not self.error else ""
 
 
 def after_binding(
     decision: Decision, failure: Failure | None, waiting: bool = False, binding: bool = False
 ) -> Decision:
-    """A decision with what became of the pod since: whether it failed, waits on Permit or is being bound.
+    """Return a decision with the progress of the pod after the scheduling cycle.
 
     Parameters
     ----------
     decision : Decision
     failure : Failure or None
-    waiting, binding : bool
+        Why Reserve, Permit or the binding cycle failed; None where it did not.
+    waiting, binding : bool, optional
+        Whether the pod waits on Permit or is being bound.
 
     Returns
     -------
@@ -174,14 +188,18 @@ def after_binding(
 
 
 class Failure(Struct, frozen=True, dict=True):
-    """Why one pod of a run was not placed; pods of one class that failed alike share one.
+    """Why one pod was not placed. Pods of one class that fail alike share one object.
 
     Attributes
     ----------
+    diagnosis : Diagnosis or None
+        Why no node was feasible.
+    error : str
+        The error with which the cycle failed; "" for none.
     nominating : NominatingInfo or None
-        What the attempt made of the pod's nomination.
+        Change of the pod's nomination by the attempt.
     group_failure : str
-        Why its group failed, whether the pod itself fitted or not.
+        Why the pod's group failed, whether or not the pod itself fitted.
     """
 
     diagnosis: Diagnosis | None = None
@@ -191,32 +209,42 @@ class Failure(Struct, frozen=True, dict=True):
 
     @classmethod
     def of(cls, decision: Decision) -> Failure:
-        """Why a single pod was not placed."""
+        """Return the failure of a pod that was scheduled in a cycle of its own.
+
+        Parameters
+        ----------
+        decision : Decision
+            Without a node.
+
+        Returns
+        -------
+        Failure
+        """
         return cls(decision.diagnosis, decision.error, decision.nominating)
 
     @property
     def nominated_node(self) -> str:
-        """The node on which others were evicted for the pod."""
+        """Name of the node on which pods were evicted for the pod; "" for none."""
         return self.nominating.nominated_node_name if self.nominating else ""
 
     @cached_property
     def message(self) -> str:
-        """FitError text; or the error of the cycle, or why its group failed."""
+        """The error of the cycle, or the FitError text, or why the group failed."""
         return self.error or (self.diagnosis.message() if self.diagnosis else self.group_failure)
 
     @property
     def search_message(self) -> str:
-        """The same without what PostFilter says."""
+        """`message` without the part of PostFilter."""
         return self.error or (self.diagnosis.search_message() if self.diagnosis else self.group_failure)
 
     @cached_property
     def reasons(self) -> dict[str, int]:
-        """Reason to number of nodes; empty where the cycle failed with an error."""
+        """Reason to number of nodes that gave it; empty where the cycle failed with an error."""
         return self.diagnosis.reasons() if self.diagnosis and not self.error else {}
 
     @cached_property
     def rejectors(self) -> Rejectors:
-        """Who rejected the pod; nobody where the cycle failed with an error."""
+        """The plugins that rejected the pod; none where the cycle failed with an error."""
         found = self.diagnosis.rejectors() if self.diagnosis and not self.error else Rejectors()
         if self.group_failure:
             return found._replace(unschedulable=found.unschedulable | {GangScheduling.name})
@@ -224,37 +252,47 @@ class Failure(Struct, frozen=True, dict=True):
 
 
 class Eviction(Struct, frozen=True):
-    """A pod that had to leave its node for another one, or for a group: both are ``namespace/name``."""
+    """The eviction of one pod.
+
+    Attributes
+    ----------
+    node : str
+        The node that the pod was on.
+    by : str
+        ``namespace/name`` of the pod or group that the eviction makes room for.
+    """
 
     node: str
     by: str
 
 
 class ScheduleResult(Placements):
-    """What became of pods: of those given to a verb, in their order; or of those of a run, first the placed
-    ones in the order of the decisions, then those that fit nowhere. A pod's key is its ``namespace/name``.
+    """The pods of one call or run, with their nodes and failures. The key of a pod is its ``namespace/name``.
+
+    For a call with pods, they stand in the order given. For a run, the placed pods come first in the order of
+    the decisions, then those that fit nowhere.
 
     Attributes
     ----------
     rows : (n,) int32 array
-        Row of the node table that each pod was put on, -1 where it fits nowhere.
+        Row in the node table of each pod's node; -1 where it fits nowhere.
     nodes : list of str or None
-        Name of the node of each pod, None where it fits nowhere; made when somebody asks.
+        Name of each pod's node, None where it fits nowhere; made at the first use.
     failures : dict of int to Failure
-        Place of each other pod to the reason.
+        Index of each unplaced pod to the reason.
     seconds : float
-        Time that a run spent deciding; otherwise 0.
+        Seconds that a run spent on decisions; otherwise 0.
     """
 
     seconds = 0.0
 
     @property
     def failure(self) -> Failure | None:
-        """Why the first pod that fits nowhere does not; None where all were placed."""
+        """The failure of the first unplaced pod; None where all were placed."""
         return self.failures[min(self.failures)] if self.failures else None
 
     def nodes_of(self, placed: Sequence[int]) -> list[str]:
-        """Return the names of the nodes of some pods.
+        """Return the node names of some of the placed pods.
 
         Parameters
         ----------
@@ -275,6 +313,7 @@ class ScheduleResult(Placements):
         return [self._key(at) for at in range(len(self))]
 
     def _key(self, at: int) -> str:
+        """Return the key of the pod at an index of the batch."""
         assert self.batch is not None
         return self.batch.pod(at).key
 
@@ -285,38 +324,39 @@ class ScheduleResult(Placements):
 
     @cached_property
     def unschedulable(self) -> dict[str, Failure]:
-        """Key of each other pod to the reason."""
+        """Key of each unplaced pod to the reason."""
         return {self._key(at): failure for at, failure in self.failures.items()}
 
     @cached_property
     def waiting(self) -> dict[str, str]:
-        """Pods of a run that wait on Permit, and the node that each is assumed on; `Scheduler.advance` goes
-        on with them."""
+        """Key of each pod of a run that waits on Permit, to the node on which it is assumed.
+        `Scheduler.advance` goes on with these pods."""
         return {}
 
     @cached_property
     def binding(self) -> dict[str, str]:
-        """Pods of a run that are being bound, and their nodes, where it is not for the scheduler to let time
-        pass."""
+        """Key of each pod of a run that is being bound, to its node. Empty where the scheduler itself lets
+        time pass and finishes the binding."""
         return {}
 
     @cached_property
     def evicted(self) -> dict[str, Eviction]:
-        """Pods that a run preempted, in the order in which they went; nobody makes them anew."""
+        """Key of each pod that a run evicted, to its eviction, in the order of the evictions. No controller
+        of the run replaces these pods."""
         return {}
 
     @cached_property
     def skipped(self) -> dict[str, str]:
-        """Pods of a run that were not this scheduler's to place, and why."""
+        """Key of each pod of a run that this scheduler does not schedule, to the reason."""
         return {}
 
     @cached_property
     def warnings(self) -> list[str]:
-        """What the decisions left out, one sentence each."""
+        """Messages about what the decisions did not consider, one sentence each."""
         return []
 
     def end_at_failure(self) -> None:
-        """Tell of the pods before the first that fits nowhere, and of its failure; note the nodes' names."""
+        """Cut the result after the first unplaced pod, and record the node names of the pods before it."""
         failure = self.failure
         if failure is not None:
             placed = min(self.failures)
@@ -326,7 +366,13 @@ class ScheduleResult(Placements):
         self.note_names()
 
     def end_run(self) -> Self:
-        """Have rows and failures of the `placements` and the `unschedulable` pods of a run that is over."""
+        """Fill rows and failures from `placements` and `unschedulable` at the end of a run.
+
+        Returns
+        -------
+        ScheduleResult
+            This result.
+        """
         placed, find = len(self.placements), self.state.table.find_row
         self.keys = [*self.placements, *self.unschedulable]
         self.resize(len(self.keys))

@@ -244,7 +244,7 @@ class ExtendedSearch:
         search.node_names = frozenset(map(table.row_name, rejected)) - self.extender_statuses.keys()
         try:
             rows, verdicts = search.verdicts(*target)
-            statuses = engine.heard(rows, verdicts)
+            statuses = engine.number_statuses(rows, verdicts)
         finally:
             search.node_names = names
         profile, shape, view = engine.profile, self.state.shape, engine.cache.state.view

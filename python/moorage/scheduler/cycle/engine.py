@@ -182,7 +182,7 @@ class Engine:
             return False
         filters = [p for p in self.framework.filters if isinstance(p, VolumePlugin)]
         nodes, skipped = self.framework.all_nodes(), state.skip_filter_plugins
-        return all(plugin.fits_everywhere(state, pod, nodes) for plugin in filters if plugin.name not in skipped)
+        return all(p.fits_everywhere(state, pod, nodes) for p in filters if p.name not in skipped)
 
     def _search_without_volumes(
         self,

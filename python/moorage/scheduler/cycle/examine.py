@@ -77,11 +77,11 @@ def _search(engine: Engine, state: CycleState, ran: PreFilterRun, examination: E
         absent=ran.absent,
         statuses=statuses,
     )
-    status_of = {verdict: explain_verdict(profile, state.shape, verdict, statuses) for verdict in counts}
+    status = {verdict: explain_verdict(profile, state.shape, verdict, statuses) for verdict in counts}
     filtered = replace(
         examination,
         rejected={
-            name: status_of[verdict] for name, verdict in zip(names, verdicts.tolist(), strict=True) if verdict
+            name: status[verdict] for name, verdict in zip(names, verdicts.tolist(), strict=True) if verdict
         },
         feasible=[name for name, verdict in zip(names, verdicts, strict=True) if not verdict],
         fit_error="" if (verdicts == 0).any() else diagnosis.message(),

@@ -1,9 +1,9 @@
 """From a chosen node to a bound pod: assume, Reserve, Permit, and the binding cycle.
 
-kube-scheduler v1.36, schedule_one.go. Upstream runs each binding cycle in a thread of its own. Here it runs
-at once up to where it has to wait, for Permit or in PreBind, and stays with the scheduler until that has
-ended: the next pod is decided about meanwhile. Where plugins or an API server take real time, PreBind and
-Bind are given to a pool of threads; all else happens in the thread of the scheduler.
+kube-scheduler v1.36, schedule_one.go. Upstream runs each binding cycle in a goroutine of its own. Here a
+binding cycle runs at once until it has to wait, for Permit or in PreBind, and is resumed later; meanwhile the
+next pods are scheduled. Where plugins or an API server take real time, PreBind and Bind run in a pool of
+threads. Everything else runs in the thread of the scheduler.
 """
 
 from __future__ import annotations
@@ -40,17 +40,28 @@ logger = logging.getLogger("moorage.scheduler")
 
 
 THREADS = 8
-"""Binding cycles at work at a time over an API server."""
+"""Number of threads that run steps of binding cycles over an API server."""
 
 
 def threads_for(cluster: Cluster | ObjectClient, asked: int | None, time: object) -> int:
-    """How many threads binding cycles have, see `Scheduler`; `time` is what it was given to tell the time or
-    let it pass, if anything.
+    """Return the number of threads for binding cycles; see `Scheduler`.
+
+    Parameters
+    ----------
+    cluster : Cluster or ObjectClient
+    asked : int or None
+        The number that the caller wants; None for the default.
+    time : object
+        The clock or wait that the caller gave; false for none.
+
+    Returns
+    -------
+    int
 
     Raises
     ------
     ValueError
-        Threads are asked for where time does not pass by itself, or fewer than none.
+        The number is negative, or threads are wanted where time does not pass by itself.
     """
     takes_real_time = not (isinstance(cluster, Cluster) or time)
     if asked is None:
@@ -62,16 +73,20 @@ def threads_for(cluster: Cluster | ObjectClient, asked: int | None, time: object
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A pod between its assumption and its binding.
+    """An assumed pod between its assumption and its binding.
 
     Attributes
     ----------
+    engine : Engine
+        The engine that scheduled the pod.
+    state : CycleState
+        Of the pod's cycle.
     pod : Pod
         As it was queued.
     assumed : Pod
-        The same with its node.
+        The pod with spec.nodeName set.
     waiting : WaitingPod or None
-        Where a plugin asked to wait.
+        Set where a Permit plugin returned Wait.
     """
 
     engine: Engine
@@ -82,12 +97,24 @@ class Started:
 
     @property
     def node(self) -> str:
+        """Name of the node on which the pod is assumed."""
         return self.assumed.spec.node_name
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a pod: bound on `node`, waiting on Permit for it, being bound to it, or failed."""
+    """The outcome for a pod: bound to `node`, waiting on Permit, being bound, or failed.
+
+    Attributes
+    ----------
+    pod : Pod
+        As it was queued.
+    node : str
+        "" for a failed pod.
+    waiting, binding : bool
+        Whether the pod waits on Permit or is being bound.
+    failure : Failure or None
+    """
 
     pod: Pod
     node: str = ""
@@ -102,14 +129,15 @@ class Running:
 
     Attributes
     ----------
+    started : Started
     steps : generator
-        PreBind and Bind.
+        The steps of PreBind and Bind.
     in_pre_bind : PodInPreBind or None
-        Where PreBind has something to do.
+        Set where a PreBind plugin has something to do.
     due : float
-        When it goes on, where no thread is at work on it.
+        Time of the next step in seconds, where no thread runs one.
     at_work : Future or None
-        The step that a thread is at work on.
+        The step that a thread runs.
     """
 
     started: Started
@@ -119,34 +147,42 @@ class Running:
     at_work: futures.Future[float | Ended[Status | None]] | None = None
 
     def can_go_on(self, now: float) -> bool:
-        """Whether its next step may be taken or has been: its time has come, or it is cancelled."""
+        """Whether the next step may begin, or the step of a thread has ended: the time has come, or the pod
+        is cancelled.
+
+        Parameters
+        ----------
+        now : float
+            Seconds of the clock of `BindingCycles.time`.
+        """
         if self.at_work is not None:
             return self.at_work.done()
         return self.due <= now or bool(self.in_pre_bind is not None and self.in_pre_bind.cause)
 
 
 class BindingCycles:
-    """Carries pods from a chosen node to their binding, and keeps those that wait on Permit or in PreBind.
+    """Takes pods from a chosen node to their binding, and holds those that wait on Permit or in PreBind.
 
     Parameters
     ----------
     client : ObjectClient
         Where pods are bound.
     clock : callable
-        Seconds, for pods that wait on Permit.
+        Returns seconds; for the timeouts of Permit.
     time : SimulatedController or ExternalController
         The time that passes while pods are being bound.
-    threads : int
-        How many steps of binding cycles are taken at a time beside the scheduling cycles; 0 for none.
+    threads : int, optional
+        Number of threads that run steps of binding cycles beside the scheduling cycles; 0 for none.
 
     Attributes
     ----------
     waiting : dict of str to Started
-        Pods that wait on Permit by UID.
+        UID to each pod that waits on Permit.
     running : dict of str to Running
-        Pods that are being bound by UID, in the order in which they began.
+        UID to each pod that is being bound, in the order of their begin.
     freed : list of Pod
-        Pods, with their nodes, that were forgotten in a binding cycle and that nobody has heard of yet.
+        Pods, with their nodes, that were forgotten in a binding cycle. The queue has not yet received their
+        removal.
     """
 
     def __init__(
@@ -163,15 +199,15 @@ class BindingCycles:
         self.running: dict[str, Running] = {}
         self.freed: list[Pod] = []
         self._pool = futures.ThreadPoolExecutor(threads, "binding") if threads else None
-        self._decided: deque[str] = deque()  # UIDs of pods that wait no longer
-        self._expiry = NEVER  # no timer fires before
+        self._decided: deque[str] = deque()  # UIDs of pods whose wait on Permit has ended
+        self._expiry = NEVER  # time in seconds before which no Permit timer is due
 
     def save(self) -> object:
-        """The pods that wait on Permit, for `undo`. None is being bound."""
+        """Return the pods that wait on Permit, for `undo`. No pod may be in a running binding cycle."""
         return self.waiting.copy(), self.freed.copy(), self._decided.copy(), self._expiry
 
     def stop(self) -> None:
-        """Drop the pods that are being bound, before an `undo`. What threads are at work on ends first."""
+        """Drop the pods that are being bound, before an `undo`. Steps that threads run are awaited first."""
         at_work = [running.at_work for running in self.running.values() if running.at_work is not None]
         futures.wait([one for one in at_work if not one.cancel()])
         for uid, running in self.running.items():
@@ -179,14 +215,20 @@ class BindingCycles:
         self.running = {}
 
     def undo(self, saved: Any) -> None:
-        """Be as at `save`, after `stop`."""
+        """Restore the pods that waited on Permit, after `stop`.
+
+        Parameters
+        ----------
+        saved : tuple
+            The result of `save`.
+        """
         waiting, freed, decided, self._expiry = saved
         self.waiting, self.freed, self._decided = waiting.copy(), freed.copy(), decided.copy()
 
     # ---- under the lock of the cache -----------------------------------------------------------------------
 
     def reserve(self, engine: Engine, state: CycleState, pod: Pod, node: str) -> Started | Outcome:
-        """Assume the pod on the node, then Reserve and Permit: it can be bound, or it has failed.
+        """Assume a pod on a node and run Reserve and Permit, under the lock of the cache.
 
         Parameters
         ----------
@@ -199,7 +241,7 @@ class BindingCycles:
         Returns
         -------
         Started or Outcome
-            What `bind` goes on with; or the failure of the pod, which is forgotten then.
+            The argument of `bind`; or the failure of the pod, which is then forgotten.
         """
         assumed = bound(pod, node)
         started = Started(engine, state, pod, assumed)
@@ -223,7 +265,7 @@ class BindingCycles:
 
     @contextmanager
     def _forgotten_on_error(self, started: Started) -> Iterator[None]:
-        """Where an exception ends what is done inside, the pod is unreserved and forgotten."""
+        """Unreserve and forget the pod if an exception ends the block."""
         try:
             yield
         except BaseException:
@@ -235,10 +277,10 @@ class BindingCycles:
                 self._forget(started)
             raise
 
-    # ---- without it ----------------------------------------------------------------------------------------
+    # ---- without that lock --------------------------------------------------------------------------------
 
     def bind(self, started: Started) -> Outcome:
-        """The binding cycle, up to the end or to where the pod waits on Permit.
+        """Run the binding cycle until the pod is bound, fails, or has to wait; without the lock of the cache.
 
         Parameters
         ----------
@@ -265,17 +307,17 @@ class BindingCycles:
         return self._go_on(started)
 
     def resume(self, now: float) -> list[Outcome]:
-        """Let the timers of Permit fire that are due, and go on with every pod that need not wait any longer;
-        those that still do are not listed.
+        """Fire the Permit timers that are due, and resume the binding cycles that can go on.
 
         Parameters
         ----------
         now : float
-            Seconds on the scheduler's clock.
+            Seconds of the scheduler's clock.
 
         Returns
         -------
         list of Outcome
+            Without the pods that still wait.
         """
         if now >= self._expiry:
             there = [started.waiting for started in self.waiting.values() if started.waiting is not None]
@@ -290,7 +332,7 @@ class BindingCycles:
         return outcomes + self._resume_running()
 
     def _resume_running(self) -> list[Outcome]:
-        """Go on with those whose time has come, in its order."""
+        """Resume the running binding cycles whose next step is due, in the order of time."""
         if not self.running:
             return []
         now = self.time.now()
@@ -304,16 +346,31 @@ class BindingCycles:
         return outcomes
 
     def has(self, pod: Pod) -> bool:
-        """Whether a pod waits on Permit or is being bound."""
+        """Whether a pod waits on Permit or is being bound.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
         return pod.metadata.uid in self.waiting or pod.metadata.uid in self.running
 
     def is_running(self, pod: Pod) -> bool:
-        """Whether a pod is being bound."""
+        """Whether a pod is being bound.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
         return pod.metadata.uid in self.running
 
     def let_time_pass(self) -> bool:
-        """Let time pass until a binding cycle can go on. False where none waits for time alone, or where it
-        is not for the scheduler to let it pass."""
+        """Let time pass until a binding cycle can go on.
+
+        Returns
+        -------
+        bool
+            False where no binding cycle waits for time alone, or where the scheduler cannot let time pass.
+        """
         at_work = [running.at_work for running in self.running.values() if running.at_work is not None]
         due = min((one.due for one in self.running.values() if one.at_work is None), default=NEVER)
         seconds = due - self.time.now()
@@ -329,7 +386,7 @@ class BindingCycles:
         return True
 
     def _go_on(self, started: Started) -> Outcome:
-        """WaitOnPermit has an answer: PreBind, Bind, PostBind."""
+        """Run PreBind, Bind and PostBind of a pod whose wait on Permit has ended."""
         framework, uid = started.engine.framework, started.pod.metadata.uid
         with self._forgotten_on_error(started):
             if started.waiting is not None and started.waiting.signal is not None:
@@ -343,7 +400,7 @@ class BindingCycles:
         return self._take_step(Running(started, self._steps(started, in_pre_bind), in_pre_bind))
 
     def _take_step(self, running: Running) -> Outcome:
-        """Take the next step, or have a thread take it."""
+        """Run the next step, or have a thread run it."""
         if self._pool is None:
             running.started.engine.take_turn()
             return self._went(running, lambda: take_step(running.steps))
@@ -351,7 +408,7 @@ class BindingCycles:
         return self._is_binding(running)
 
     def _went(self, running: Running, get_step: Callable[[], float | Ended[Status | None]]) -> Outcome:
-        """A step is taken, or was by a thread; where it raises, the pod is taken back."""
+        """Process the result of a step. A pod whose step raises is unreserved and forgotten."""
         started = running.started
         with self._forgotten_on_error(started):
             step = get_step()
@@ -365,12 +422,14 @@ class BindingCycles:
         return self._is_binding(running)
 
     def _is_binding(self, running: Running) -> Outcome:
+        """Record a running binding cycle and return its outcome so far."""
         started = running.started
         self.running[started.pod.metadata.uid] = running
         return Outcome(started.pod, started.node, binding=True)
 
     def _steps(self, started: Started, in_pre_bind: PodInPreBind | None) -> StatusSteps:
-        """PreBind, during which the pod can be cancelled, and Bind."""
+        """Yield the waits, in seconds, of PreBind, during which the pod can be cancelled; then bind. Return
+        the final status."""
         framework = started.engine.framework
         if in_pre_bind is not None:
             try:
@@ -386,7 +445,7 @@ class BindingCycles:
         return self._bind(started)
 
     def _end(self, started: Started, status: Status | None) -> Outcome:
-        """Bind has an answer, or PreBind has failed."""
+        """Finish a binding cycle with the status of Bind, or with the failure of PreBind."""
         if status is not None and not status.is_success:
             return self._give_up(started, status)
         framework, assumed, node = started.engine.framework, started.assumed, started.node
@@ -397,8 +456,8 @@ class BindingCycles:
         return Outcome(started.pod, node)
 
     def _bind(self, started: Started) -> Status | None:
-        """By an extender, which writes the binding itself, else by the plugins. A store of this process is
-        out of its reach: there the binding is written in its stead."""
+        """Bind by an extender, or else by the plugins. An extender cannot write to a store of this process,
+        so the binding is then written here."""
         engine, assumed, node = started.engine, started.assumed, started.node
         try:
             if not bind_by_extender(engine.interested(assumed), assumed, node):
@@ -416,18 +475,20 @@ class BindingCycles:
     # ---- failures ------------------------------------------------------------------------------------------
 
     def _take_back(self, started: Started, status: Status) -> Outcome:
-        """Unreserve and forget an assumed pod."""
+        """Unreserve and forget an assumed pod that failed in its scheduling cycle."""
         self._forget(started)
         return self._failed(started, status)
 
     def _give_up(self, started: Started, status: Status) -> Outcome:
-        """The same in a binding cycle: others may have been rejected for this pod's sake. They hear of it
-        where it failed by an error; pods that reject one another on Permit would be tried without end."""
+        """Unreserve and forget an assumed pod that failed in its binding cycle. Other pods may have been
+        rejected because of it; the queue is told of its removal after an error, but not after a rejection, as
+        pods that reject one another on Permit would be retried without end."""
         if self._forget(started) and not status.is_rejected:
             self.freed.append(started.assumed)
         return self._failed(started, status)
 
     def _forget(self, started: Started) -> bool:
+        """Unreserve and forget an assumed pod; return whether the cache had it."""
         engine, assumed = started.engine, started.assumed
         try:
             engine.framework.run_reserve_plugins_unreserve(started.state, assumed, started.node)
@@ -441,6 +502,7 @@ class BindingCycles:
         return is_forgotten
 
     def _failed(self, started: Started, status: Status) -> Outcome:
+        """Report the failure of a pod and return its outcome."""
         engine = started.engine
         if status.is_rejected:
             chosen = Diagnosis(1, engine.profile, started.state.shape, chosen=status)
@@ -452,7 +514,7 @@ class BindingCycles:
         return Outcome(started.pod, failure=failure)
 
     def nominate(self, nominator: PodNominator, pod: Pod, info: NominatingInfo | None) -> None:
-        """Note what PostFilter made of the nomination of a pod about whose failure no more is told.
+        """Record a change of nomination by PostFilter, for a pod whose failure is not reported otherwise.
 
         Parameters
         ----------
@@ -475,8 +537,8 @@ class BindingCycles:
         nominating: NominatingInfo,
         silent: bool = False,
     ) -> None:
-        """Nominate the pod, record FailedScheduling and write its condition; an overall Skip is silent
-        (schedule_one.go handleSchedulingFailure).
+        """Nominate a failed pod, record the event FailedScheduling and write the pod's condition
+        (kube-scheduler v1.36, schedule_one.go handleSchedulingFailure).
 
         Parameters
         ----------
@@ -484,9 +546,9 @@ class BindingCycles:
         pod : Pod
         failure : Failure
         nominating : NominatingInfo
-            The nomination that the pod has from now on.
-        silent : bool
-            Whether neither an event nor a condition is written.
+            The pod's new nomination.
+        silent : bool, optional
+            Whether event and condition are left out, as for an overall Skip.
         """
         handle = engine.handle
         handle.nominator.add_nominated_pod(pod, nominating)

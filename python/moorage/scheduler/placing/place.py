@@ -1,4 +1,5 @@
-"""Pods in order, each decided about and accounted for: the core in one go, single cycles where it must be."""
+"""The loop that places the pods of a batch in order: by the core together where possible, else in single
+cycles."""
 
 from __future__ import annotations
 
@@ -15,28 +16,28 @@ if TYPE_CHECKING:
     from moorage.scheduler.scheduling_context import SchedulingContext
 
 WHOLE_CYCLE = int(Route.PYTHON | Route.EXTENDERS)
-"""Plugins outside the core or extenders have a say: each pod has a cycle of its own, with all its plugins."""
+"""Route bits of pods that out-of-tree plugins or extenders take part in: each has a cycle of its own."""
 
 APART = WHOLE_CYCLE | int(Route.WAITS)
-"""The same, and pods that wait on Permit for others of their group where they come alone."""
+"""`WHOLE_CYCLE` and the route bit of single pods of a group, which wait on Permit for the other members."""
 
 LEDGER = LedgerSink()
 ALONE = int(Route.ALONE)
 
 
 class Placing:
-    """Places the pods of a batch for one engine, whose turn it is from now on, one after the other.
+    """Places the pods of a batch by one engine, in order. Creating it hands the rotation to the engine.
 
     Parameters
     ----------
     context : SchedulingContext
     engine : Engine
-        Of a profile that is in the core as a whole.
+        Of a profile all of whose plugins are in the core.
     batch : PodBatch
     result : ScheduleResult
-        Takes rows and failures, at the places of the pods.
+        Receives rows and failures at the indexes of the pods.
     sink : Sink, optional
-        Where placed pods go; by default the ledger, as assumed.
+        Receives the placed pods; by default the ledger, which assumes them.
     """
 
     def __init__(
@@ -52,26 +53,28 @@ class Placing:
         self.batch = batch
         self.result = result
         self.sink = sink
-        self._latest: dict[Target, Failure] = {}  # of each target, before a pod of this call failed
-        self._failed_search: tuple[int, FailedSearch] | None = None  # with the pod's place
+        self._latest: dict[Target, Failure] = {}  # latest failure of each target, for `_complete_failures`
+        self._failed_search: tuple[int, FailedSearch] | None = None  # with the pod's index
 
     def place(self, first: int, end: int, until_eviction: bool = False) -> int:
-        """Place the pods from `first` to `end`.
+        """Place the pods from `first` up to, but not including, `end`.
 
         Parameters
         ----------
         first, end : int
-        until_eviction : bool
-            End behind the first pod that others are evicted for, before anybody hears of their leaving.
+            Indexes in the batch.
+        until_eviction : bool, optional
+            Whether to stop after the first pod for which others are evicted, before the store's events about
+            them are processed.
 
         Returns
         -------
         int
-            The place of the pod to go on with.
+            Index of the next pod to place.
         """
         at = first
         while at < end:
-            with self.context.cache.lock:  # not over the whole: informers take it after a lock of their own
+            with self.context.cache.lock:  # for one step only: informers take it after a lock of their own
                 at = self.place_together(at, end)
                 if at == end:
                     break
@@ -84,16 +87,18 @@ class Placing:
         return at
 
     def place_until_failure(self, end: int) -> int:
-        """Place the pods up to the first that fits nowhere. Nobody hears of those that leave for it.
+        """Place the pods from 0 up to the first that fits nowhere. Events about evicted pods are not
+        processed in between.
 
         Parameters
         ----------
         end : int
+            Index after the last pod.
 
         Returns
         -------
         int
-            The end of the pods that were tried.
+            Index after the last pod that was tried.
         """
         at = 0
         while at < end and not self.result.failures:
@@ -109,12 +114,13 @@ class Placing:
         Parameters
         ----------
         first, end : int
+            Indexes in the batch.
 
         Returns
         -------
         int
-            `end`; or the place of the first pod that needs a cycle of its own, see `Placer.place`, or that
-            fits nowhere while others may be evicted for it.
+            `end`, or the index of the first pod that needs a cycle of its own: see `Placer.place`, or it fits
+            nowhere and PostFilter has to run for it.
         """
         placer = self.engine.placer
         done = placer.place(self.batch, self.result, first, end, self.sink, self._must_ask_post_filter)
@@ -125,8 +131,8 @@ class Placing:
         return done
 
     def _must_ask_post_filter(self, at: int) -> bool:
-        """A pod fits nowhere that is the first of its target to find the cluster so: note why, unless it
-        needs a cycle of its own."""
+        """Whether PostFilter has to run for a pod that fits nowhere; otherwise record its failure. Called for
+        the first failing pod of a target since the cluster changed."""
         target = self.batch.target(at)
         known = self.engine.search.states.state_of(*target).failure
         failure = self._why(target, at)
@@ -138,7 +144,8 @@ class Placing:
         return False
 
     def _complete_failures(self, first: int, end: int) -> None:
-        """Pods of a target that failed one after the other have the reason of the first."""
+        """Give each failed pod without a failure of its own the failure of the pod of its target before it.
+        """
         failures, latest, states = self.result.failures, self._latest, self.engine.search.states
         for at in (first + np.flatnonzero(self.result.rows[first:end] < 0)).tolist():
             target = self.batch.target(at)
@@ -149,7 +156,8 @@ class Placing:
         self._latest = {}
 
     def _why(self, target: Target, at: int) -> Failure | None:
-        """Why a pod fits nowhere, as things are; None where PostFilter must be asked about it."""
+        """Return why a pod fits nowhere in the cluster as it is now; None where PostFilter has to run for it.
+        """
         engine, head = self.engine, self.context.cache.state.log.head
         search = engine.search
         known = None if search.has_nominated else search.states.failure_of(target, head)
@@ -162,13 +170,13 @@ class Placing:
             self._failed_search = at, FailedSearch(state, ran, diagnosis, by_node)
             return None
         failure = Failure(engine.with_futile_messages(diagnosis)[0])
-        # A search among named nodes moves the rotation even in vain.
+        # A search among named nodes advances the rotation even without a result, so it has to be repeated.
         if ran.node_names is None and not search.has_nominated:
             search.states.set_failure(target, failure, head)
         return failure
 
     def _place_one(self, at: int) -> bool:
-        """Decide about one pod in a cycle of its own; whether others were evicted for it."""
+        """Schedule one pod in a cycle of its own; return whether pods were evicted for it."""
         target, states, log = self.batch.target(at), self.engine.search.states, self.context.cache.state.log
         is_plain = not (self.context.nominator or self.batch.route(at) & ALONE)
         if is_plain and (known := states.failure_of(target, log.head)) is not None:
@@ -186,11 +194,12 @@ class Placing:
         return bool(failure.nominated_node)
 
     def cycle(self, at: int) -> Decision:
-        """A cycle for one pod: it is assumed on the chosen node, or nominated as PostFilter says.
+        """Run the cycle of one pod: assume it on the chosen node, or record the nomination by PostFilter.
 
         Parameters
         ----------
         at : int
+            Index of the pod in the batch.
 
         Returns
         -------

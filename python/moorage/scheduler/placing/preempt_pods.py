@@ -1,4 +1,5 @@
-"""Pods placed at once, where they fit or where others are evicted for them; all of it can be taken back."""
+"""Immediate preemption: pods are placed at once, with evictions where they fit nowhere, in an open
+transaction."""
 
 from __future__ import annotations
 
@@ -31,17 +32,17 @@ Offsets = npt.NDArray[np.int64]
 
 
 class Preemption:
-    """Pods that were placed, and whom they evicted: no result yet, but the handle of an open transaction.
+    """Pods placed by `preempt_pods` with their victims: the handle of an open transaction.
 
-    Until `commit` or `undo` the transaction is open that holds all of it: the cache's lock is this thread's,
-    and the store has not heard of anything. As a context manager it undoes at the end what was not committed.
+    The transaction is open until `commit` or `undo`. Until then the current thread holds the lock of the
+    cache, and nothing is written to the store. At the end of a ``with`` block an open transaction is undone.
 
     Attributes
     ----------
     pods : list of Pod
-        As they were given.
+        In the order given.
     rows : (pods,) int32 array
-        Row of the node table that each pod was put on, -1 where it fits nowhere.
+        Row in the node table of each pod's node; -1 where it fits nowhere.
     """
 
     def __init__(self, context: SchedulingContext, pods: Sequence[Pod]) -> None:
@@ -54,12 +55,12 @@ class Preemption:
         self.rows: npt.NDArray[np.int32] = np.full(len(pods), -1, dtype=np.int32)
 
     def victims(self, at: int) -> list[Pod]:
-        """Whom the pod at this place evicted, most important first, with the node they were on.
+        """Return the pods evicted for one pod, most important first, with the node that they were on.
 
         Parameters
         ----------
         at : int
-            Place of the pod.
+            Index of the pod.
 
         Returns
         -------
@@ -71,14 +72,15 @@ class Preemption:
         return []
 
     def place(self, engine: Engine, target: Target, at: int, end: int, offsets: Offsets) -> None:
-        """Place the pods from `at` to `end`, which are of one target.
+        """Place the pods from `at` up to, but not including, `end`.
 
         Parameters
         ----------
         engine : Engine
         target : (int, int, int)
-            Class, symbol of the named node, symbol of the node it is pinned to; 0 for none.
+            Class of these pods, symbol of spec.nodeName, symbol of the node they are pinned to; 0 for none.
         at, end : int
+            Indexes in `pods`.
         offsets : (end - at,) int64 array
             See `preempt_pods`.
         """
@@ -100,13 +102,25 @@ class Preemption:
         self.rows[at : at + len(evictions.rows)] = evictions.rows
 
     def undo(self) -> None:
-        """Take everything back: pods, victims, their order on each node, the rotation."""
+        """Undo everything: placed pods, victims and their order on each node, rotation.
+
+        Raises
+        ------
+        MoorageError
+            The transaction has ended.
+        """
         self._end()
         self._stack.close()
 
     def commit(self) -> None:
-        """Keep everything. The pods that were placed stay assumed and are nominated no more; victims that the
-        store knows are deleted there."""
+        """Keep everything. The placed pods stay assumed and lose their nomination; victims that the store has
+        are deleted there.
+
+        Raises
+        ------
+        MoorageError
+            The transaction has ended.
+        """
         self._end()
         victims = [victim for at in range(len(self.pods)) for victim in self.victims(at)]
         self._transaction.commit()
@@ -121,7 +135,7 @@ class Preemption:
                 if current.metadata.uid == victim.metadata.uid:
                     context.handle.client.delete(Pod, victim.name, victim.namespace)
             except NotFoundError:
-                pass  # the cache alone knew it, or somebody else was faster
+                pass  # only the cache had it, or another client has deleted it
         context.sync()
 
     def _end(self) -> None:
@@ -138,17 +152,19 @@ class Preemption:
 
 
 def preempt_pods(context: SchedulingContext, pods: Sequence[Pod], offsets: Sequence[int] = ()) -> Preemption:
-    """Place pods at once, one after the other: where they fit, or else on the node where that costs least,
-    without the pods of lower priority there that have to go. Victims need no time, and nobody takes evictions
-    off disruption budgets in between.
+    """Place pods one after the other: on a feasible node, or else on the node where eviction of pods of lower
+    priority costs least.
+
+    Victims disappear at once, and disruption budgets are not updated in between.
 
     Parameters
     ----------
+    context : SchedulingContext
     pods : sequence of Pod
         Not in the cache. Their own nominations have no effect.
     offsets : sequence of int, optional
-        Of each pod, the index of the node at which dry runs begin, among those that eviction might help,
-        modulo their number; 0 by default.
+        For each pod, the index at which dry runs begin among the nodes where eviction might help, modulo
+        their number; 0 by default.
 
     Returns
     -------
@@ -157,25 +173,27 @@ def preempt_pods(context: SchedulingContext, pods: Sequence[Pod], offsets: Seque
 
     Raises
     ------
+    ValueError
+        There are not as many offsets as pods.
     CacheError
-        For a pod that is in the cache, or comes twice.
+        A pod is in the cache or appears twice.
     MoorageError
-        Where not all plugins of a pod's profile are in the core, there are extenders, or pod groups that are
-        only evicted whole.
+        A plugin of a pod's profile is not in the core, there are extenders, or there are pod groups that are
+        only evicted as a whole.
     """
     if offsets and len(offsets) != len(pods):
         raise ValueError("an offset for each pod is wanted")
     begin = np.array(offsets or [0] * len(pods), dtype=np.int64)
     check_new(context.cache.state, pods)
-    asked = [(context.engine_of(pod), context.target_of(pod)) for pod in pods]
-    for pod, (engine, _) in zip(pods, asked, strict=True):
+    targets = [(context.engine_of(pod), context.target_of(pod)) for pod in pods]
+    for pod, (engine, _) in zip(pods, targets, strict=True):
         if why := why_not_at_once(engine, pod):
             raise MoorageError(why)
     out, at = Preemption(context, pods), 0
     try:
-        for (_, target), equal in groupby(asked, key=lambda one: (id(one[0]), one[1])):
-            end, engine = at + len(list(equal)), asked[at][0]
-            if engine.passes(target, pods[at]):  # else PreFilter rejects it whoever goes
+        for (_, target), equal in groupby(targets, key=lambda one: (id(one[0]), one[1])):
+            end, engine = at + len(list(equal)), targets[at][0]
+            if engine.passes(target, pods[at]):  # otherwise PreFilter rejects it, whichever pods are evicted
                 out.place(context.rotation.take(engine), target, at, end, begin[at:end])
             at = end
     except BaseException:
@@ -185,7 +203,7 @@ def preempt_pods(context: SchedulingContext, pods: Sequence[Pod], offsets: Seque
 
 
 def why_not_at_once(engine: Engine, pod: Pod) -> str:
-    """Why a pod cannot be placed at once; "" where it can.
+    """Return why a pod cannot be placed by `preempt_pods`.
 
     Parameters
     ----------
@@ -196,6 +214,7 @@ def why_not_at_once(engine: Engine, pod: Pod) -> str:
     Returns
     -------
     str
+        "" where it can.
     """
     in_core = engine.is_in_core_for(pod) and engine.framework.preemptor.suits
     if not in_core or engine.handle.extenders:
@@ -204,7 +223,7 @@ def why_not_at_once(engine: Engine, pod: Pod) -> str:
 
 
 def _going_before(engine: Engine, run: Sequence[Pod]) -> list[tuple[int, list[Pod]]]:
-    """Per row the nominated pods that go before those of a run."""
+    """Return, per row, the nominated pods that go before the pods of a run."""
     ours = {pod.metadata.uid for pod in run}
     before = [
         (engine.row_in_view(node), [pod for pod in pods if pod.metadata.uid not in ours])
@@ -214,6 +233,6 @@ def _going_before(engine: Engine, run: Sequence[Pod]) -> list[tuple[int, list[Po
 
 
 def _arguments(engine: Engine) -> dict[str, int]:
-    """The arguments of the profile's DefaultPreemption; the default ones where it has none."""
-    found = [plugin.args for plugin in engine.profile.plugins if isinstance(plugin, DefaultPreemption)]
-    return {**DefaultPreemption.default_args, **(found[0] if found else {})}
+    """Return the arguments of the profile's DefaultPreemption, or the default ones."""
+    configured = [plugin.args for plugin in engine.profile.plugins if isinstance(plugin, DefaultPreemption)]
+    return {**DefaultPreemption.default_args, **(configured[0] if configured else {})}

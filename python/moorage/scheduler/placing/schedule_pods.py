@@ -1,4 +1,4 @@
-"""The verbs that place pods given by a caller: in order, or as replicas of a template."""
+"""Placement of pods that a caller gives: in order, or as replicas of a template."""
 
 from __future__ import annotations
 
@@ -26,7 +26,23 @@ MOST = 2**31 - 1
 
 
 def schedule_pods(context: SchedulingContext, pods: Sequence[Pod]) -> ScheduleResult:
-    """See `Scheduler.schedule_pods`."""
+    """Place pods in order; see `Scheduler.schedule_pods`.
+
+    Parameters
+    ----------
+    context : SchedulingContext
+    pods : sequence of Pod
+
+    Returns
+    -------
+    ScheduleResult
+        In the order of the pods.
+
+    Raises
+    ------
+    CacheError
+        A pod is in the cache or appears twice.
+    """
     state = context.cache.state
     check_new(state, pods)
     if context.cache.transactions:
@@ -54,7 +70,7 @@ def schedule_pods(context: SchedulingContext, pods: Sequence[Pod]) -> ScheduleRe
 def _place_each(
     context: SchedulingContext, engine: Engine, batch: PodBatch, result: ScheduleResult, pods: range
 ) -> None:
-    """Place some pods of a batch in whole cycles."""
+    """Schedule some pods of a batch in cycles of their own, with all plugins and extenders."""
     for at in pods:
         decision = whole_cycle(context, engine, batch.pod(at), batch.target(at))
         if decision.node is None:
@@ -64,7 +80,7 @@ def _place_each(
 
 
 def _finish_binding(context: SchedulingContext, pods: Sequence[Pod], result: ScheduleResult) -> None:
-    """Let time pass until the pods are bound, as far as they can be."""
+    """Let time pass until the binding cycles of the pods have ended, as far as the scheduler can."""
     failures = context.finish_binding(pods)
     for at, pod in enumerate(pods):
         if pod.key in failures and result.rows[at] >= 0:
@@ -72,13 +88,14 @@ def _finish_binding(context: SchedulingContext, pods: Sequence[Pod], result: Sch
 
 
 def replica(template: Pod, index: int) -> Pod:
-    """Replica `index` of a template, as the cache names it (`ClusterState.assume_template`).
+    """Return one replica of a template, with the name and UID that the cache gives it
+    (`ClusterState.assume_template`).
 
     Parameters
     ----------
     template : Pod
     index : int
-        The ordinal.
+        Ordinal of the replica.
 
     Returns
     -------
@@ -91,21 +108,43 @@ def replica(template: Pod, index: int) -> Pod:
 
 
 def schedule_by_template(context: SchedulingContext, template: Pod, n: int, first: int) -> ScheduleResult:
-    """See `Scheduler.schedule_by_template`."""
+    """Place replicas of a template up to the first that fits nowhere; see `Scheduler.schedule_by_template`.
+
+    Parameters
+    ----------
+    context : SchedulingContext
+    template : Pod
+    n : int
+        Number of replicas.
+    first : int
+        Ordinal of the first replica.
+
+    Returns
+    -------
+    ScheduleResult
+        Ends with the first replica that fits nowhere.
+
+    Raises
+    ------
+    ValueError
+        `n` is negative or larger than 2^31 - 1.
+    CacheError
+        A replica is in the cache.
+    """
     if not 0 <= n <= MOST:
         raise ValueError(f"n {n}: 0 to {MOST}")
     state, engine = context.cache.state, context.engine_of(template).for_pod(template)
     tries = engine.placer.tries(n)
     batch = PodBatch.of_template(state, template, tries, first, context.routes)
     result = ScheduleResult(state, tries, batch)
-    if tries and batch.route(0) & WHOLE_CYCLE:  # replicas do not wait for one another
+    if tries and batch.route(0) & WHOLE_CYCLE:  # Route.WAITS does not matter: replicas do not wait for one another
         _bind_each(context, batch, result)
         result.end_at_failure()
         return result
     with ExitStack() as stack:
         with context.cache.lock:
             state.check_template(template, first, n)
-            # From here on, pods of these names are those of this call.
+            # From here on, every cached pod with one of these names was placed by this call.
             stack.enter_context(context.taken_back_on_error(map(batch.pod, range(tries))))
             done = Placing(context, engine, batch, result).place_until_failure(tries)
             if done == tries and result.failures:
@@ -117,8 +156,8 @@ def schedule_by_template(context: SchedulingContext, template: Pod, n: int, firs
 
 
 def _bind_each(context: SchedulingContext, batch: PodBatch, result: ScheduleResult) -> None:
-    """Place replicas of a template one by one, up to the first that fits nowhere, where plugins outside the
-    core or extenders have a say. Each is created in the store, where it is bound."""
+    """Schedule and bind replicas of a template in cycles of their own, up to the first that fits nowhere.
+    Each replica is created in the store."""
     for at in range(len(batch)):
         pod = batch.pod(at)
         if context.current(pod) is None:

@@ -1,6 +1,6 @@
-"""What the scheduler writes to a pod's status: the condition PodScheduled and the nominated node.
+"""The part of a pod's status that the scheduler writes: the condition PodScheduled and the nominated node.
 
-kube-scheduler v1.36, schedule_one.go updatePod. A failure to write is only logged.
+kube-scheduler v1.36, schedule_one.go updatePod. A failed write is only logged.
 """
 
 from __future__ import annotations
@@ -20,22 +20,35 @@ POD_SCHEDULED = "PodScheduled"
 
 
 def not_scheduled(reason: str, message: str) -> Condition:
-    """The condition of a pod that was not scheduled."""
+    """Return the condition PodScheduled=False of a pod that was not scheduled.
+
+    Parameters
+    ----------
+    reason : str
+        "Unschedulable" or "SchedulerError".
+    message : str
+
+    Returns
+    -------
+    Condition
+    """
     return Condition(type=POD_SCHEDULED, status="False", reason=reason, message=message)
 
 
 def patch_pod(
     client: ObjectClient, pod: Pod, condition: Condition | None, nominating: NominatingInfo | None
 ) -> None:
-    """Write a condition and a nomination (None, or `noop`, leaves it), if that changes something. A pod that
-    is not in the store, or is another one by now, is left alone.
+    """Write the condition and the nomination of a pod, if that changes its status. A pod that is not in the
+    store, or has another UID there, is left alone.
 
     Parameters
     ----------
     client : ObjectClient
     pod : Pod
     condition : Condition or None
+        None leaves the conditions.
     nominating : NominatingInfo or None
+        None, or `noop`, leaves the nomination.
     """
     try:
         current = client.get(Pod, pod.name, pod.namespace)

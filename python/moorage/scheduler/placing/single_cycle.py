@@ -1,4 +1,4 @@
-"""One pod in a cycle of its own, with all that is known of the decision."""
+"""The scheduling of one pod in a cycle of its own, with a full `Decision`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 def schedule_one(context: SchedulingContext, pod: Pod) -> Decision:
-    """One cycle: search, choose, assume the pod on the chosen node. Where it fits nowhere others may be
-    evicted: it is nominated to their node then, and goes there when it comes again.
+    """Schedule one pod: search, choose a node, assume the pod there.
 
-    Where the profile has plugins for what comes after, or extenders are interested in the pod, it goes on to
-    the end: Reserve, Permit, PreBind, Bind, PostBind. Then the pod must be in the store, and may wait.
+    If no node is feasible, PostFilter may evict pods and nominate the pod to their node; the pod is to be
+    scheduled again then. If an out-of-tree plugin or an extender takes part, the cycle goes on with Reserve,
+    Permit, PreBind, Bind and PostBind. The pod must then be in the store, and may end up waiting.
 
     Parameters
     ----------
@@ -58,22 +58,22 @@ def schedule_one(context: SchedulingContext, pod: Pod) -> Decision:
 
 
 def whole_cycle(context: SchedulingContext, engine: Engine, pod: Pod, target: Target) -> Decision:
-    """A cycle with all its plugins, for one pod.
+    """Run the scheduling cycle and the binding cycle of one pod with all plugins and extenders.
 
     Parameters
     ----------
     context : SchedulingContext
     engine : Engine
-        The engine that decides about the pod.
+        The engine that schedules the pod (`SchedulingContext.deciding`).
     pod : Pod
         In the store.
     target : (int, int, int)
-        Class, symbol of the named node, symbol of the node it is pinned to; 0 for none.
+        Class, symbol of spec.nodeName, symbol of the node it is pinned to; 0 for none.
 
     Returns
     -------
     Decision
-        With what became of the pod up to where it waits or is being bound.
+        With the state of the pod where the binding cycle ended or has to wait.
     """
     context.rotation.take(engine)
     context.enlist()

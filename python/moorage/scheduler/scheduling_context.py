@@ -1,4 +1,5 @@
-"""What scheduling cycles share: cache, engines with their rotation, nominations, and binding cycles."""
+"""The state that scheduling cycles share: cache, engines with their rotation, nominations, and binding
+cycles."""
 
 from __future__ import annotations
 
@@ -30,35 +31,38 @@ from .records import Records
 
 VOLUMES, PROFILE = int(Route.VOLUMES), int(Route.PROFILE)
 SEGMENTS = APART | VOLUMES | ~(PROFILE - 1)
-"""Where these bits change, the engine or the way does in which pods are decided about."""
+"""Route bits that select the engine and the kind of cycle; a batch is cut where one of them changes."""
 
 
 @dataclass
 class SchedulingContext:
-    """What scheduling cycles share.
+    """The state that scheduling cycles share.
 
     Attributes
     ----------
+    cache : SchedulerCache
     handle : FrameworkHandle
-        What plugins are handed.
+        The handle of the plugins.
     rotation : Rotation
-        The engines, and where the next search begins.
+        The engines, and the position at which the next search begins.
     by_name : dict of str to Engine
-        The engine of each profile by its scheduler name.
+        Scheduler name to the engine of its profile.
+    bindings : BindingCycles
+        The pods that wait on Permit or are being bound.
     records : Records
-        The store and all that follows from it, as a participant of transactions.
+        Store, informers and queue as a participant of transactions.
     sync : callable
-        Takes over what the store has to tell.
+        Has the scheduler process the new events of the store; returns whether there were any.
     current : callable
-        What informers have of a pod now, by namespace and name.
+        Returns the latest state of a pod by namespace and name, or None.
     finish_binding : callable
-        Lets time pass until these pods are being bound no longer; those that failed, by
+        Lets time pass until none of the given pods is being bound; returns the failures by
         ``namespace/name``.
     group_cycle_bugs : bool
         See `Scheduler`.
     percentage_of_placements : int or None
-        The configuration's percentageOfPlacementsToScore: of the placements of a pod group that is bound to a
-        topology, how many that suit it are looked for; 0 is adaptive, None all (`placements_to_find`).
+        percentageOfPlacementsToScore of the configuration: the share of a pod group's candidate placements
+        that are searched for a feasible one. 0 is adaptive, None means all (`placements_to_find`).
     """
 
     cache: SchedulerCache
@@ -86,26 +90,55 @@ class SchedulingContext:
     # ---- engines -------------------------------------------------------------------------------------------
 
     def engine_of(self, pod: Pod) -> Engine:
-        """The engine of the profile that a pod asks for; of the first, where there is none."""
+        """Return the engine of a pod's profile; that of the first profile, if no profile has the pod's
+        scheduler name.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        Engine
+        """
         return self.by_name.get(pod.spec.scheduler_name) or self.rotation.engines[0]
 
     def engine_for(self, pod: Pod) -> Engine:
-        """The engine that decides about a pod, with the rotation, which all engines share."""
+        """Return the engine that schedules a pod, and hand the rotation to it.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        Engine
+        """
         return self.rotation.take(self.engine_of(pod).for_pod(pod))
 
     def target_of(self, pod: Pod) -> Target:
-        """A pod's class, and the symbols of the node it names and of the one it is pinned to (0: none)."""
+        """Return the target of a pod.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        (int, int, int)
+            Class of the pod, symbol of spec.nodeName, symbol of the node it is pinned to; 0 for none.
+        """
         return target_of(self.cache, pod)
 
     @cached_property
     def routes(self) -> Routes:
-        """What the placements of pods need."""
+        """Computes the route of a pod: the features that its placement needs."""
         engines = self.rotation.engines
         differ = self.handle.extenders or any(one.signs or one.profile.has_units for one in engines)
         return Routes(self._route_of_class, self._route_of_pod if differ else None)
 
     def batch_of(self, pods: Sequence[Pod]) -> PodBatch:
-        """Pods as the core reads them, with the route of each.
+        """Return pods as a batch for the core, with the route of each.
 
         Parameters
         ----------
@@ -118,7 +151,7 @@ class SchedulingContext:
         return PodBatch(self.cache.state, pods, self.routes)
 
     def _route_of_class(self, pod: Pod, target: Target) -> int:
-        """What the placement of all pods of a class needs: of a profile's pods with volumes, or of others."""
+        """Return the route bits that all pods of a class share."""
         engine = self.engine_of(pod)
         route, decider = engine.number * PROFILE, engine.for_pod(pod)
         if not decider.profile.is_in_core:
@@ -126,7 +159,7 @@ class SchedulingContext:
         return route if decider.passes(target, pod) else route | Route.REJECTED
 
     def _route_of_pod(self, pod: Pod) -> int:
-        """What else the placement of a pod needs."""
+        """Return the route bits that depend on the single pod."""
         engine, route = self.engine_of(pod), 0
         if not engine.decides_alone(pod):
             route |= Route.EXTENDERS
@@ -137,7 +170,7 @@ class SchedulingContext:
         return route
 
     def deciding(self, route: int) -> Engine:
-        """The engine that decides about pods of a route.
+        """Return the engine that schedules the pods of a route.
 
         Parameters
         ----------
@@ -151,7 +184,7 @@ class SchedulingContext:
         return self.rotation.engines[route // PROFILE].deciding(route & VOLUMES != 0)
 
     def assume(self, pod: Pod, node: str) -> None:
-        """Put a pod on the node that was chosen; it is nominated no more.
+        """Assume a pod on the chosen node, and end its nomination.
 
         Parameters
         ----------
@@ -169,13 +202,14 @@ class SchedulingContext:
     # ---- the node list -------------------------------------------------------------------------------------
 
     def view_order(self) -> list[str]:
-        """Node names in the order in which a cycle that began now would list them."""
+        """Return the node names in the list order of a cycle that begins now."""
         with self.cache.lock:
             self.cache.state.view.refresh()
             return self.cache.state.view.node_names()
 
     def view_rows(self) -> npt.NDArray[np.int32]:
-        """Rows of the node table in that order."""
+        """Return the rows of the node table in the list order of a cycle that begins now, as (n,) int32
+        array."""
         with self.cache.lock:
             self.cache.state.view.refresh()
             return self.cache.state.view.rows()
@@ -183,18 +217,24 @@ class SchedulingContext:
     # ---- transactions --------------------------------------------------------------------------------------
 
     def enlist(self) -> None:
-        """Before something is written to more than the cache: have all that take part in open transactions.
-        MoorageError where that cannot be taken back."""
+        """Enlist store, informers and queue in the open transactions, before a write to any of them.
+
+        Raises
+        ------
+        MoorageError
+            Such a write could not be undone.
+        """
         if self.cache.transactions:
             self.cache.enlist(self.records)
 
     def enlist_if_possible(self) -> None:
-        """`enlist`, where what is written can be taken back."""
+        """Enlist store, informers and queue in the open transactions, if writes to the store can be undone.
+        """
         if self.cache.transactions and self.records.can_undo:
             self.cache.enlist(self.records)
 
     def take_back(self, pods: Iterable[Pod]) -> None:
-        """Take pods off the nodes that they are assumed on, but those whose binding cycles go on.
+        """Remove assumed pods from the cache, except those whose binding cycles go on.
 
         Parameters
         ----------
@@ -208,7 +248,12 @@ class SchedulingContext:
 
     @contextmanager
     def taken_back_on_error(self, pods: Iterable[Pod]) -> Iterator[None]:
-        """Where an exception ends what is done inside, none of these pods stays assumed."""
+        """Remove assumed pods from the cache if an exception ends the block; see `take_back`.
+
+        Parameters
+        ----------
+        pods : iterable of Pod
+        """
         try:
             yield
         except BaseException:
@@ -218,7 +263,7 @@ class SchedulingContext:
     # ---- one pod -------------------------------------------------------------------------------------------
 
     def schedule_one(self, pod: Pod) -> Decision:
-        """One cycle for one pod, with all that is known of it; see `placing.single_cycle.schedule_one`.
+        """Schedule one pod in a cycle of its own; see `placing.single_cycle.schedule_one`.
 
         Parameters
         ----------

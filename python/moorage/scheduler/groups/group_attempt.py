@@ -39,14 +39,15 @@ WAITS_FOR_MEMBERS = f"{UNSCHEDULABLE}, {WAITS}, {WAITING}"
 
 
 class Segment(NamedTuple):
-    """Consecutive members that one engine schedules in one way.
+    """Consecutive members of a group that one engine schedules in the same kind of cycle.
 
     Attributes
     ----------
+    engine : Engine
     whole_cycle : bool
-        Whether each has a cycle of its own, with plugins outside the core or extenders.
+        Whether each member has a cycle of its own, with out-of-tree plugins or extenders.
     first, end : int
-        The first member, and the one behind the last.
+        Index of the first member, and index after the last.
     """
 
     engine: Engine
@@ -73,9 +74,9 @@ class Members:
     minimum : int
         Number of pods with a node that the group needs.
     batch : PodBatch
-        The pods as the core reads them.
+        The pending members.
     segments : list of Segment
-        Consecutive pods that are scheduled in one way.
+        The pending members, cut by engine and kind of cycle.
     """
 
     context: SchedulingContext
@@ -111,7 +112,13 @@ class Members:
 
     @contextmanager
     def engines_in_cycle(self, evicts: bool) -> Iterator[None]:
-        """Inside the context, the engines know no earlier failures, and run PostFilter only if `evicts`."""
+        """Configure the engines for the block: no remembered failures, and PostFilter only if `evicts`.
+
+        Parameters
+        ----------
+        evicts : bool
+            Whether PostFilter may run.
+        """
         before = [(one, one.runs_post_filter, one.search.states.open_scope()) for one in self.engines]
         for one, runs, _ in before:
             one.runs_post_filter = runs and evicts
@@ -123,7 +130,14 @@ class Members:
 
 
 def counts_members(engine: Engine) -> bool:
-    """Whether a group needs its minimum: not where pods are grouped and the profile has no GangScheduling."""
+    """Whether a group needs its minimum. It does not where the gate for pod groups is on and the profile
+    lacks GangScheduling.
+
+    Parameters
+    ----------
+    engine : Engine
+        Of the profile of the pods.
+    """
     has_plugin = any(plugin.name == GangScheduling.name for plugin in engine.profile.at(PermitPlugin))
     return has_plugin or not engine.handle.groups_pods
 
@@ -134,14 +148,14 @@ class GroupResult(ScheduleResult):
     Attributes
     ----------
     succeeded : bool
-        Whether the pods with a row are assumed. Otherwise nothing has changed.
+        Whether the pods with a row are assumed. Otherwise the cluster is unchanged.
     message : str
         Why the group failed.
     is_error : bool
         Whether it failed with an error.
     started : dict of int to Started
-        Position to the argument of `BindingCycles.bind`, for placed pods that plugins outside the core have
-        reserved and permitted; all others are bound like those of a batch.
+        Index to the argument of `BindingCycles.bind`, for the placed pods that out-of-tree plugins have
+        reserved and permitted. All others are bound like the pods of a batch.
     """
 
     succeeded = is_error = False
@@ -151,14 +165,16 @@ class GroupResult(ScheduleResult):
         self.started: dict[int, Started] = {}
 
     def fail(self, failures: dict[int, Failure], message: str, is_error: bool = False) -> None:
-        """Make it the result of a group that has failed.
+        """Turn this into the result of a failed group.
 
         Parameters
         ----------
         failures : dict of int to Failure
-            Position to the failure of each pod.
+            Index to the failure of each pod.
         message : str
+            Why the group failed.
         is_error : bool, optional
+            Whether it failed with an error.
         """
         self.rows[:] = -1
         self.failures.clear()
@@ -169,27 +185,36 @@ class GroupResult(ScheduleResult):
 class Attempt:
     """One attempt to place the pods of a group, inside a transaction of the caller.
 
+    Parameters
+    ----------
+    members : Members
+
     Attributes
     ----------
     reason : str
-        Why the group has failed, where its placements or preemption say more than the attempt.
+        Why the group failed, where its placements or preemption give a more specific reason than the attempt;
+        else "".
     result : GroupResult
-        With `rows` and `failures` as they are before the transaction is undone.
+        `rows` and `failures` are those before the transaction is undone.
     reserved : dict of int to Started
-        Position to what plugins outside the core have reserved for a pod.
+        Index to each pod that out-of-tree plugins have reserved.
     error : str
-        The error that ended it.
+        The error that ended the attempt; "" for none.
     is_permitted : bool
-        Whether Permit has let a pod go on. GangScheduling does once the minimum is reached.
+        Whether Permit let any pod continue. GangScheduling does once the minimum is reached.
     preempting : dict of int to str
-        Position of each pod that others are evicted for, to the node that it is nominated to. The pods after
-        it are scheduled as if it were on that node.
+        Index of each pod for which others are evicted, to its nominated node. Later pods are scheduled as if
+        it were on that node.
+    asked_to_wait : dict of int to str
+        Index of each pod that Permit made wait after the minimum was reached, to the message.
     waits : bool
-        Permit has let a pod go on after one that others are evicted for.
+        Whether Permit let a pod continue after one for which others are evicted.
     nominates : bool
-        Pods are evicted for the group, and its placed pods are nominated to their nodes.
+        Whether pods are evicted for the group, and its placed pods are nominated to their nodes.
     next_start : int
-        Where the next search would begin.
+        Position in the node list at which the next search would begin.
+    entered : int
+        Index after the last pod that is entered in the ledger.
     """
 
     def __init__(self, members: Members) -> None:
@@ -209,16 +234,17 @@ class Attempt:
 
     @property
     def succeeded(self) -> bool:
+        """Whether the group can be bound now."""
         return self.is_permitted and not self.waits and not self.error
 
     @property
     def is_feasible(self) -> bool:
-        """Whether the group has succeeded, or would after evictions."""
+        """Whether the group has succeeded, or would after the evictions."""
         return self.is_permitted and not self.error
 
     @property
     def placed(self) -> int:
-        """Number of pods with a node, or with one from which others are evicted."""
+        """Number of pods with a node or a nominated node."""
         return int(np.count_nonzero(self.rows >= 0)) + len(self.preempting)
 
     @property
@@ -227,7 +253,13 @@ class Attempt:
         return self.reason or (WAITS_FOR_VICTIMS if self.waits else UNSCHEDULABLE)
 
     def failed(self) -> dict[int, Failure]:
-        """The failure of each pod of a group that has failed without an error."""
+        """Return the failure of each pod of a group that failed without an error.
+
+        Returns
+        -------
+        dict of int to Failure
+            By index.
+        """
         failures = dict.fromkeys(range(len(self.rows)), Failure(group_failure=self.message)) | self.failures
         held = Failure(group_failure=WAITS_FOR_MEMBERS, nominating=NominatingInfo())
         placed, table = np.flatnonzero(self.rows >= 0).tolist(), self.context.cache.state.table
@@ -247,13 +279,13 @@ class Attempt:
         return len(self.members.scheduled) + self.placed >= self.members.minimum
 
     def permit(self) -> None:
-        """Record that a pod was placed for which no plugin outside the core waits."""
+        """Record a placed pod for which no out-of-tree Permit plugin waits."""
         if self.has_minimum:
             self.is_permitted, self.waits = True, bool(self.preempting)
 
     def place(self) -> None:
-        """Put every pod on a node, as far as nodes are found. Pods that the core alone schedules enter the
-        ledger in `enter`."""
+        """Place every pod that fits. Pods that the core alone schedules are entered in the ledger later, by
+        `enter`."""
         for segment in self.members.segments:
             MemberPlacing(self, segment).place(segment.first, segment.end, until_eviction=True)
             if self.error:
@@ -269,13 +301,25 @@ class Attempt:
             self.enter_until(len(self.rows))
 
     def enter_until(self, end: int) -> None:
-        """Enter the pods before a position."""
+        """Enter the pods before an index in the ledger.
+
+        Parameters
+        ----------
+        end : int
+        """
         if end > self.entered:
             LEDGER.enter(self.members.batch, self.result, self.entered, end)
             self.entered = end
 
     def reserve(self, at: int, started: Started) -> None:
-        """Run Reserve and Permit for an assumed pod."""
+        """Run Reserve and Permit for an assumed pod, and record the outcome.
+
+        Parameters
+        ----------
+        at : int
+            Index of the pod.
+        started : Started
+        """
         framework, state, node = started.engine.framework, started.state, started.node
         status = framework.run_reserve_plugins_reserve(state, started.assumed, node)
         if status is None:
@@ -299,17 +343,19 @@ class Attempt:
         self.failures[at], self.error = failure, failure.error
 
     def unreserve(self) -> None:
-        """Run Unreserve for all reserved pods; `start` reserves them again if the group has succeeded."""
+        """Run Unreserve for all reserved pods in reverse order; `start` reserves them again if the group
+        succeeded."""
         for one in reversed(self.reserved.values()):
             one.engine.framework.run_reserve_plugins_unreserve(one.state, one.assumed, one.node)
 
     def start(self) -> dict[int, Started]:
-        """Begin the binding cycles of a group that has succeeded, with Reserve and Permit for good.
+        """Begin the binding cycles of a group that succeeded: run Reserve and Permit again, this time to
+        stay.
 
         Returns
         -------
         dict of int to Started
-            Position to each pod that has passed Reserve and Permit of plugins outside the core.
+            Index to each pod that passed Reserve and Permit of out-of-tree plugins.
         """
         started: dict[int, Started] = {}
         for one in reversed(self.reserved.values()):
@@ -325,7 +371,13 @@ class Attempt:
 
 
 class MemberPlacing(Placing):
-    """Places the pods of a segment of a group, up to Permit; an error ends it."""
+    """Places the pods of a segment of a group, up to Permit. An error ends the placing.
+
+    Parameters
+    ----------
+    attempt : Attempt
+    segment : Segment
+    """
 
     def __init__(self, attempt: Attempt, segment: Segment) -> None:
         batch = attempt.members.batch
@@ -334,6 +386,18 @@ class MemberPlacing(Placing):
         self.whole_cycle = segment.whole_cycle
 
     def place_together(self, first: int, end: int) -> int:
+        """Place pods by the core alone, without nominated pods in the cluster; see `Placing.place_together`.
+
+        Parameters
+        ----------
+        first, end : int
+            Indexes in the batch.
+
+        Returns
+        -------
+        int
+            Index of the next pod.
+        """
         if self.whole_cycle or self.context.nominator:
             return first
         done = super().place_together(first, end)
@@ -342,7 +406,7 @@ class MemberPlacing(Placing):
         return done
 
     def _place_one(self, at: int) -> bool:
-        """A cycle of one pod, up to Permit; whether it failed with an error."""
+        """Run the cycle of one pod up to Permit; return whether it failed with an error."""
         attempt, context, pod = self.attempt, self.context, self.batch.pod(at)
         attempt.enter_until(at)
         attempt.entered = at + 1
@@ -370,13 +434,14 @@ class MemberPlacing(Placing):
 
 
 def decide(members: Members, commit: bool = True) -> Attempt:
-    """Place the pods of a group, in the best placement if it is bound to a topology.
+    """Place the pods of a group; in the best placement, if the group is bound to a topology.
 
     Parameters
     ----------
     members : Members
     commit : bool, optional
-        Keep the placed pods if the group succeeds; else all is undone. The rotation advances in any case.
+        Whether the placed pods stay if the group succeeds. Otherwise all is undone. The rotation advances in
+        any case.
 
     Returns
     -------
@@ -407,12 +472,26 @@ def decide(members: Members, commit: bool = True) -> Attempt:
 
 
 def try_members(members: Members, placement: Placement | None = None, commit: bool = True) -> Attempt:
-    """Place the pods of a group on the nodes of one placement, or on all nodes; otherwise as `decide`."""
+    """Place the pods of a group on the nodes of one placement, or on all nodes. The rotation advances in any
+    case.
+
+    Parameters
+    ----------
+    members : Members
+    placement : Placement, optional
+        None for all nodes.
+    commit : bool, optional
+        Whether the placed pods stay if the group succeeds. Otherwise all is undone.
+
+    Returns
+    -------
+    Attempt
+    """
     is_part = placement is not None and len(placement.rows) < members.context.cache.state.view.size
     for engine in members.engines:
         engine.search.search_in(placement.rows if placement is not None and is_part else None)
         if is_part:
-            engine.search.states.open_scope()  # failures known are about other nodes
+            engine.search.states.open_scope()  # remembered failures concern other nodes
     attempt = Attempt(members)
     with _all_or_nothing(members.context) as transaction:
         try:
@@ -443,7 +522,7 @@ def _all_or_nothing(context: SchedulingContext) -> Iterator[Transaction]:
 def _decide_in_best(
     members: Members, group: PodGroup, placements: Sequence[Placement], commit: bool
 ) -> Attempt:
-    """Try the placements, and place the group in the feasible one with the best score."""
+    """Try the placements in order, and place the group in the feasible placement with the best score."""
     rotation = members.context.rotation
     nodes = sum(len(placement.rows) for placement in placements)
     wanted = placements_to_find(members.context.percentage_of_placements, len(placements), nodes)
@@ -473,7 +552,7 @@ def _decide_in_best(
 
 
 def _best(members: Members, group: PodGroup, found: Sequence[tuple[Placement, Attempt, int]]) -> int:
-    """Index of the placement with the highest score; ties as among nodes."""
+    """Return the index of the placement with the highest score. Ties are broken as among nodes."""
     if len(found) == 1:
         return 0
     each = [
@@ -481,5 +560,5 @@ def _best(members: Members, group: PodGroup, found: Sequence[tuple[Placement, At
         for placement, attempt, _ in found
     ]
     totals = score_placements(members.engine.profile, group, each)
-    with members.context.cache.transaction():  # draws no lots from the pods that are placed again
+    with members.context.cache.transaction():  # restores the random state, so that placing the pods again draws the same numbers
         return members.engine.decider.pick(totals)

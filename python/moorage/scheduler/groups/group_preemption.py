@@ -1,8 +1,8 @@
-"""Preemption for a pod group that fits nowhere.
+"""Preemption for a pod group that fits nowhere (KEP-5710).
 
-kube-scheduler v1.36, DefaultPreemption at PodGroupPostFilter, framework/preemption/podgrouppreemption.go;
-KEP-5710. All units of lower priority in the cluster are removed and the group is placed; then they are
-reprieved one after the other, unless the group would not fit with them.
+kube-scheduler v1.36, DefaultPreemption at PodGroupPostFilter, framework/preemption/podgrouppreemption.go. All
+units of lower priority in the cluster are removed, and the group is placed. Then the units are put back one
+after the other, and those with which the group does not fit become the victims.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ EVERYWHERE = "cluster"
 
 
 def preempt_for_group(members: Members, group: PodGroup, failed: Attempt) -> None:
-    """Evict pods for a group that has failed.
+    """Evict pods for a group that failed.
 
     Parameters
     ----------
     members : Members
     group : PodGroup
     failed : Attempt
-        Changed in place: its placed pods are nominated to their nodes if evictions make room, else its reason
-        has the one why they do not.
+        Changed in place: its placed pods are nominated to their nodes if evictions make room. Otherwise the
+        reason why they do not is appended to its reason.
 
     Raises
     ------
@@ -57,12 +57,12 @@ def preempt_for_group(members: Members, group: PodGroup, failed: Attempt) -> Non
 
 
 class _Search:
-    """The search for victims of a group; only the rotation is changed.
+    """The search for victims of a group. It leaves the cache and the rotation as they were.
 
     Attributes
     ----------
     victims : list of Pod
-        The most important unit first.
+        By unit, the most important unit first.
     """
 
     def __init__(self, members: Members, group: PodGroup) -> None:
@@ -74,7 +74,7 @@ class _Search:
         self.victims: list[Pod] = []
 
     def run(self) -> str:
-        """Search; returns the reason why preemption does not help, or "". Raises StatusError if the cycle of
+        """Search for victims; return why preemption does not help, or "". Raises StatusError if the cycle of
         the group fails."""
         if why := self._not_eligible():
             return why
@@ -99,7 +99,7 @@ class _Search:
         return why
 
     def _not_eligible(self) -> str:
-        """The reason why the group may not preempt, or ""."""
+        """Return why the group may not preempt, or ""."""
         pods = self.members.pods
         if not preemption_plugins(self.members.engine.profile):
             return NO_PLUGIN
@@ -115,7 +115,8 @@ class _Search:
         return ""
 
     def _reprieve(self, ordered: Sequence[Unit]) -> list[int]:
-        """Indices of the units that cannot be reprieved; units protected by a budget are tried first."""
+        """Return the indexes of the units that have to go. Units protected by a disruption budget are put
+        back first."""
         costs = violations(ordered, budgets_of(self.handle))
         removed = []
         for at in sorted(range(len(ordered)), key=lambda at: not costs[at]):
@@ -127,11 +128,12 @@ class _Search:
         return removed
 
     def _remove(self, unit: Unit) -> None:
+        """Remove the pods of a unit from the cache."""
         for pod in unit.pods:
             self.cache.state.discard_pod(pod)
 
     def _does_not_fit(self) -> str:
-        """The reason why the group does not fit, or ""."""
+        """Return why the group does not fit, or ""."""
         try:
             attempt = decide(self.members, commit=False)
         except StatusError as error:

@@ -1,4 +1,4 @@
-"""Writes the status of pod groups. A failed write is only logged."""
+"""The status of pod groups as the scheduler writes it. A failed write is only logged."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ SCHEDULED, PENDING = "Scheduled", "Pending"
 
 
 def patch_group(client: ObjectClient, group: PodGroup, message: str, is_error: bool = False) -> None:
-    """Write the result of an attempt if the status changes: the condition PodGroupScheduled of a Kubernetes
-    group, the phase of a Gödel one. The status of a scheduled group stays.
+    """Write the result of an attempt, if that changes the status of the group.
+
+    A Kubernetes group has the condition PodGroupScheduled, a Gödel group has a phase. Once either says that
+    the group is scheduled, it stays.
 
     Parameters
     ----------
@@ -26,8 +28,8 @@ def patch_group(client: ObjectClient, group: PodGroup, message: str, is_error: b
     group : PodGroup
     message : str
         Why the attempt failed; "" where it succeeded.
-    is_error : bool
-        Whether it failed with an error.
+    is_error : bool, optional
+        Whether the attempt failed with an error.
     """
     try:
         current = client.get(PodGroup, group.name, group.namespace)
@@ -42,13 +44,15 @@ def patch_group(client: ObjectClient, group: PodGroup, message: str, is_error: b
 
 
 def _phase(group: PodGroup, message: str) -> dict[str, Any]:
+    """Return the change of the phase of a Gödel group; empty for none."""
     phase = PENDING if message else SCHEDULED
     done = group.status.phase not in ("", "Unknown", "Pending", "PreScheduling")
     return {} if done or phase == group.status.phase else {"phase": phase}
 
 
 def _condition(group: PodGroup, message: str, is_error: bool) -> dict[str, Any]:
-    held = next((one for one in group.status.conditions if one.type == POD_GROUP_SCHEDULED), None)
+    """Return the change of the conditions of a Kubernetes group; empty for none."""
+    current_condition = next((one for one in group.status.conditions if one.type == POD_GROUP_SCHEDULED), None)
     new = Condition(
         type=POD_GROUP_SCHEDULED,
         status="False" if message else "True",
@@ -56,6 +60,6 @@ def _condition(group: PodGroup, message: str, is_error: bool) -> dict[str, Any]:
         message=message,
     )
     conditions = with_condition(group.status.conditions, new)
-    if conditions == group.status.conditions or (message and held is not None and held.status == "True"):
+    if conditions == group.status.conditions or (message and current_condition is not None and current_condition.status == "True"):
         return {}
     return {"conditions": [plain(one) for one in conditions]}

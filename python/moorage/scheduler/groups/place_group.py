@@ -33,14 +33,14 @@ Actions = list[Callable[[], object]]
 
 
 def rejected(context: SchedulingContext, pods: Sequence[Pod], error: str) -> GroupResult:
-    """The result for pods that cannot form a group.
+    """Return the result for pods that cannot form a group.
 
     Parameters
     ----------
     context : SchedulingContext
     pods : sequence of Pod
     error : str
-        Error of each pod and of the group.
+        The error of each pod and of the group.
 
     Returns
     -------
@@ -60,21 +60,21 @@ def place_group(
     scheduled: Sequence[Pod] = (),
     evicts: bool = False,
 ) -> GroupResult:
-    """Place the pods of a group in order: all that fit, if together with the scheduled ones they reach the
-    group's minimum; else none.
+    """Place the pods of a group in order: all that fit, if they reach the group's minimum together with the
+    scheduled pods; otherwise none.
 
     Parameters
     ----------
     context : SchedulingContext
     engine : Engine
         Of the profile of the pods.
-    group : PodGroup, optional
+    group : PodGroup or None
         None is a group without a minimum.
     pods : sequence of Pod
         Pending members, not in the cache.
-    scheduled : sequence of Pod
+    scheduled : sequence of Pod, optional
         Members that have a node already, assumed ones included.
-    evicts : bool
+    evicts : bool, optional
         Whether PostFilter is run, and pods are evicted for the group.
 
     Returns
@@ -84,7 +84,7 @@ def place_group(
     postponed: Actions = []
     with context.cache.lock:
         members = Members(context, engine, group, pods, scheduled)
-        # Unless the scheduler follows upstream's bugs, a cycle that fails leaves no trace.
+        # Without upstream's bugs, a failed cycle is undone as a whole.
         undone = nullcontext() if context.group_cycle_bugs else context.cache.transaction()
         with undone as transaction:
             context.cache.state.view.refresh()
@@ -103,6 +103,7 @@ def place_group(
 
 
 def _decide(members: Members, evicts: bool) -> GroupResult:
+    """Attempt to place the group, and preempt for it if that fails."""
     attempt, handle = decide(members), members.engine.handle
     result = attempt.result
     if attempt.error:
@@ -130,8 +131,8 @@ def _failed_with_error(attempt: Attempt) -> GroupResult:
 
 @contextmanager
 def _one_snapshot(members: Members) -> Iterator[None]:
-    """Freeze the parts of the snapshot that upstream copies at the start of a cycle: the number of nodes per
-    image, and, by a bug, the list of nodes with affinity terms."""
+    """Freeze what upstream copies into its snapshot at the start of a cycle: the number of nodes per image,
+    and, by a bug, the list of nodes with affinity terms."""
     state = members.context.cache.state
     lists = members.context.group_cycle_bugs and members.carry_terms
     state.view.freezes_counts = True
@@ -150,8 +151,8 @@ def _one_snapshot(members: Members) -> Iterator[None]:
 def _engines_in_cycle(
     members: Members, evicts: bool, postponed: list[Callable[[], object]]
 ) -> Iterator[None]:
-    """Configure the engines for a cycle: PostFilter, known failures and the searched nodes. Preemption only
-    records its actions in `postponed`."""
+    """Configure the engines for a cycle: PostFilter, remembered failures and the searched nodes. Preemption
+    appends its actions to `postponed` instead of executing them."""
     handle = members.engine.handle
     plugins = preemption_plugins(members.engine.profile)
     for plugin in plugins:
@@ -171,7 +172,27 @@ def _engines_in_cycle(
 def schedule_workload(
     context: SchedulingContext, group: PodGroup, pods: Sequence[Pod] | None = None
 ) -> ScheduleResult:
-    """See `Scheduler.schedule_workload`."""
+    """Place and bind the pods of a group; see `Scheduler.schedule_workload`.
+
+    Parameters
+    ----------
+    context : SchedulingContext
+    group : PodGroup
+    pods : sequence of Pod, optional
+        In the order to try; by default the pending members.
+
+    Returns
+    -------
+    ScheduleResult
+        In the order of the pods.
+
+    Raises
+    ------
+    CacheError
+        A pod is in the cache or appears twice.
+    MoorageError
+        The pods ask for different schedulers.
+    """
     groups, unit = context.groups, (group.namespace, group.name)
     pending = groups.pending(unit) if pods is None else pods
     check_new(context.cache.state, pending)
@@ -193,7 +214,17 @@ def schedule_workload(
 
 
 def several_schedulers(pods: Sequence[Pod]) -> str:
-    """The error for pods of one group with different schedulers."""
+    """Return the error for pods of one group with different scheduler names.
+
+    Parameters
+    ----------
+    pods : sequence of Pod
+        At least two of them differ.
+
+    Returns
+    -------
+    str
+    """
     names = [pod.spec.scheduler_name or DEFAULT for pod in pods]
     other = next(name for name in names if name != names[0])
     return SEVERAL_SCHEDULERS.format(*(f'"{name}"' for name in (names[0], other)))

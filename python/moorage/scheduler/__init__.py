@@ -1,4 +1,4 @@
-"""The scheduler: cycles over the cache, decisions, and why a pod did not fit."""
+"""The scheduler: scheduling cycles over the cache, their results, and explanations of pods that fit nowhere."""
 
 from moorage.framework.profiles.profile import Profile as Profile
 

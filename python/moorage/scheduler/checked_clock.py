@@ -1,4 +1,4 @@
-"""The clock that a scheduler is given, which somebody else has written."""
+"""Validation of the clock that a caller gives to a scheduler."""
 
 from __future__ import annotations
 
@@ -8,11 +8,23 @@ from typing import Any
 
 from moorage.errors import ClockError
 
-MOST = 1e12  # seconds; far from where timers of the queue say never
+MOST = 1e12  # seconds; far below the time that timers of the queue use for "never"
 
 
 def checked(clock: Callable[[], float]) -> Callable[[], float]:
-    """The same clock; ClockError instead of what it raises, and for what is no time."""
+    """Wrap a clock so that every failure of it is a ClockError.
+
+    Parameters
+    ----------
+    clock : callable
+        Returns seconds.
+
+    Returns
+    -------
+    callable
+        Returns seconds between -1e12 and 1e12. Raises ClockError if the clock raises, or returns anything
+        else.
+    """
 
     def now() -> float:
         try:

@@ -36,9 +36,8 @@ def seconds(timestamp: str) -> float:
 
 
 class CreationClock:
-    """The clock of a queue without a clock: time is the newest creation timestamp among the pods so far.
-
-    So no decision depends on when a program runs.
+    """A clock that shows the newest creation timestamp of the pods so far, for a queue without a clock of its
+    own. Decisions thus never depend on when a program runs.
 
     Attributes
     ----------
@@ -53,7 +52,16 @@ class CreationClock:
         return self.now
 
     def entry(self, pod: Pod) -> QueuedPodInfo:
-        """Return the queue entry of a new pod, as of the pod's creation, and advance the clock to it."""
+        """Return the queue entry of a new pod as of its creation timestamp, and advance the clock to it.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        QueuedPodInfo
+        """
         created = pod.metadata.creation_timestamp
         at = seconds(created) if created else self.now
         self.now = max(self.now, at)

@@ -1,4 +1,4 @@
-"""What a transaction saves and restores besides the cache: store, informers, queue and plugins."""
+"""The state besides the cache that a transaction saves and restores: store, informers, queue and plugins."""
 
 from __future__ import annotations
 
@@ -22,13 +22,23 @@ class Part(Protocol):
         """Return the state, for `undo`."""
 
     def undo(self, saved: Any) -> None:
-        """Restore the state of `save`."""
+        """Restore the state of `save`.
+
+        Parameters
+        ----------
+        saved : object
+            The result of `save`.
+        """
 
 
 class Shared:
-    """The data that plugins share, and the engines for pods with volumes, as parts of a transaction.
+    """The data shared by plugins, and the engines for pods with volumes, as a part of a transaction.
 
-    Those made since `save` are dropped. The assumed volumes of the others are restored.
+    `undo` drops those made since `save`, and restores the assumed volumes of the others.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
     """
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -43,7 +53,13 @@ class Shared:
         return made.copy(), [(part, part.save()) for part in parts], with_volumes
 
     def undo(self, saved: object) -> None:
-        """Restore the state of `save`."""
+        """Restore the state of `save`.
+
+        Parameters
+        ----------
+        saved : object
+            The result of `save`.
+        """
         made, parts, with_volumes = cast(Any, saved)
         now = self._scheduler.handle.made()
         now.clear()
@@ -59,7 +75,8 @@ class Shared:
 
 
 class Records:
-    """The participant of transactions for a scheduler's records.
+    """The records of a scheduler (store, informers, queue, bindings, plugins) as a participant of
+    transactions.
 
     It is enlisted before the scheduler first writes to any of them in a transaction.
 
@@ -78,10 +95,11 @@ class Records:
         return isinstance(self._scheduler.client, ObjectStore)
 
     def _parts(self) -> list[Part]:
+        """Return the parts to save, in the order in which they are restored."""
         scheduler = self._scheduler
         handle: FrameworkHandle = scheduler.handle
         plugins = [plugin for engine in scheduler.engines.values() for plugin in engine.profile.plugins]
-        own = [one for one in plugins if hasattr(one, "save") and hasattr(one, "undo")]
+        with_state = [plugin for plugin in plugins if hasattr(plugin, "save") and hasattr(plugin, "undo")]
         return [
             scheduler.informers,
             scheduler.queue,
@@ -91,11 +109,16 @@ class Records:
             handle.recorder,
             scheduler.volumes,
             self._shared,
-            *cast(list[Part], own),
+            *cast(list[Part], with_state),
         ]
 
     def save(self) -> object:
-        """Save all parts.
+        """Save the store and all parts.
+
+        Returns
+        -------
+        object
+            The argument of `undo` and `release`.
 
         Raises
         ------
@@ -110,7 +133,13 @@ class Records:
         return scheduler.client.save(), [(part, part.save()) for part in self._parts()]
 
     def undo(self, saved: object) -> None:
-        """Restore the state of `save`."""
+        """Restore the state of `save`.
+
+        Parameters
+        ----------
+        saved : object
+            The result of `save`.
+        """
         mark, parts = cast(Any, saved)
         self._scheduler.bindings.stop()  # first, so that no thread writes to the store any more
         cast(ObjectStore, self._scheduler.client).undo(mark)  # before informers, so that watches rewind
@@ -118,6 +147,12 @@ class Records:
             part.undo(state)
 
     def release(self, saved: object) -> None:
-        """Drop the state of `save` without restoring it."""
+        """Drop the state of `save` without restoring it.
+
+        Parameters
+        ----------
+        saved : object
+            The result of `save`.
+        """
         mark, _ = cast(Any, saved)
         cast(ObjectStore, self._scheduler.client).release(mark)

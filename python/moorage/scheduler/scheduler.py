@@ -1,4 +1,5 @@
-"""Scheduler: cycles over a cluster, one pod at a time or all pending pods in queue order."""
+"""Scheduler: the public entry point, which schedules single pods, batches, or all pending pods in queue
+order."""
 
 from __future__ import annotations
 
@@ -57,66 +58,77 @@ NOTHING = Cluster()
 
 
 class Scheduler:
-    """Decides for the pods of a cluster as kube-scheduler v1.36.2 with one worker does.
+    """Schedules the pods of a cluster with the decisions of kube-scheduler v1.36.2 at parallelism 1.
 
     Parameters
     ----------
     cluster : Cluster or ObjectClient, optional
-        Objects, which go into a store of the scheduler's own (`client`), or a store that others write too.
-        Nodes and bound pods enter the cache through informers; pods without a node are what `run` places and
-        binds.
+        A Cluster, whose objects are written to a store of the scheduler's own (`client`), or a client of a
+        store that others write to as well. Nodes and bound pods enter the cache through informers. Pods
+        without a node are scheduled by `run`.
     profile : Profile, optional
-        Default: kube-scheduler's own.
+        The only profile; by default that of kube-scheduler.
     profiles : sequence of Profile, optional
-        Several instead, each for the pods that ask for its scheduler name; they share the queue order.
+        Several profiles, each for the pods with its scheduler name. All have the same queue order.
     config : path, bytes, mapping or KubeSchedulerConfiguration, optional
         A ``kubescheduler.config.k8s.io/v1`` configuration instead of profiles; see `load_configuration`.
     feature_gates : mapping of str to bool, optional
-        On top of the defaults of v1.36. With profiles, which say themselves what runs, only those have an
-        effect that say how pods are read (PodLevelResources, InPlacePodLevelResourcesVerticalScaling,
-        TaintTolerationComparisonOperators), OpportunisticBatching, and
-        GenericWorkload or GangScheduling: pods of a `PodGroup` are tried together. With
-        WorkloadAwarePreemption besides, pods are evicted for a group that fits nowhere.
+        Changes of the default gates of v1.36. Given profiles themselves determine their plugins, so only
+        these gates have an effect on them: those for reading pods (PodLevelResources,
+        InPlacePodLevelResourcesVerticalScaling, TaintTolerationComparisonOperators), OpportunisticBatching,
+        GenericWorkload and GangScheduling (the pods of a `PodGroup` are scheduled together), and
+        WorkloadAwarePreemption (with those, pods are evicted for a group that fits nowhere).
     registry : Registry, optional
         Plugins that the configuration may name besides the in-tree ones; by default those that installed
         packages offer (`installed_plugins`).
     percentage_of_nodes_to_score : int, optional
-        0 (adaptive, the default) to 100, in place of the configuration's; a profile's own value goes first.
+        0 (adaptive, the default) to 100, in place of the configuration's. The value of a profile takes
+        precedence.
     tie_break : {"go-heap", "first", "random"}
-        Among nodes of equal total: the one that Go's heap puts on top, as kube-scheduler v1.35 and v1.36
-        choose (parity, the default); the first found; a seeded random one, as up to v1.34.
+        The choice among nodes of equal total. "go-heap": the node on top of Go's container/heap, as in
+        kube-scheduler v1.35 and v1.36. "first": the first node found. "random": a random node, as up to
+        v1.34.
     seed : int
-        For the random tie-break.
+        Seed of the random tie-break.
     ttl : float, optional
-        When assumed pods expire, see `SchedulerCache`; never by default.
+        Seconds after which assumed pods expire, see `SchedulerCache`; by default they never do.
     clock : callable, optional
-        Seconds: for `ttl`, for pods that wait on Permit, for the half second that a list of opportunistic
-        batching is good for, and for the queue. By default time passes for the first two, a list does not
-        age, and pods come to the queue when they were created (`CreationClock`). One that raises, or tells no
-        finite time, is a ClockError; pods that a run has popped then are in the queue again.
+        Returns seconds: for `ttl`, for the timeouts of Permit, for the age of an opportunistic batch (0.5 s),
+        and for the queue. By default, real time passes for the first two, batches do not age, and pods enter
+        the queue at their creation timestamps (`CreationClock`). A clock that raises, or returns no finite
+        number, raises ClockError; the pods that a run has popped by then return to the queue.
     wait : callable, optional
-        Lets so many seconds pass while pods are being bound and no other one is left to decide about. By
-        default time passes. With a clock and no `wait`, nobody waits: such pods are in
-        `ScheduleResult.binding`, and `advance` goes on with them. In a store of the scheduler's own, waiting
-        takes no time, and claims are bound and volumes made at once (`SimulatedController`).
+        Takes seconds, and lets them pass while pods are being bound and no other pod can be scheduled. By
+        default real time passes. With a clock and without `wait` the scheduler does not wait: such pods are
+        in `ScheduleResult.binding`, and `advance` continues with them. In a store of the scheduler's own,
+        waiting takes no real time, and claims are bound and volumes provisioned at once
+        (`SimulatedController`).
     binding_threads : int, optional
-        How many pods' PreBind and Bind are at work at a time in threads, beside the decisions about others.
-        For plugins and API servers that take real time: not with a Cluster, a clock or `wait`. By default
-        none over an `ObjectStore`, else 8. A plugin that only waits needs no thread (`PreBindPlugin`).
+        Number of threads that run PreBind and Bind beside the scheduling of other pods, for plugins and API
+        servers that take real time; not with a Cluster, a clock or `wait`. By default 0 with an
+        `ObjectStore`, otherwise 8. A plugin that only waits needs no thread (`PreBindPlugin`).
     fail_fast : bool
-        An exception in a plugin ends the run and is raised, for finding its cause. By default it fails the
-        pod that the plugin was asked about, is logged once per plugin and type with its traceback, and is
-        counted (`plugin_errors`).
+        Whether an exception in a plugin ends the run and is raised, for debugging. By default it fails the
+        pod in question, is logged once per plugin and type with its traceback, and is counted
+        (`plugin_errors`).
     group_cycle_bugs : bool
-        Whether pod group cycles have two bugs of v1.36.2. The affinity terms of pods placed earlier in a
-        cycle matter to the later ones only where they are on nodes that had pods with such terms before; and
-        a group that fails leaves the rotation and the node list of its cycle. Without, all terms matter, and
-        a group that fails leaves no trace.
+        Whether pod group cycles reproduce two bugs of v1.36.2. First, affinity terms of pods placed earlier
+        in a cycle count for later pods only on nodes that had pods with such terms before. Second, a failed
+        group leaves the rotation and the node list of its cycle changed. Without the bugs all terms count,
+        and a failed group changes nothing.
 
     Attributes
     ----------
     context : SchedulingContext
-        What its cycles share.
+        The state that scheduling cycles share.
+    client : ObjectClient
+        The store.
+    cache : SchedulerCache
+    queue : SchedulingQueue
+    handle : FrameworkHandle
+        The handle of the plugins.
+    engines : dict of str to Engine
+        Scheduler name to the engine of its profile.
     """
 
     def __init__(
@@ -152,9 +164,9 @@ class Scheduler:
         self.handle.plugin_errors.fail_fast = fail_fast
         signs = gates["OpportunisticBatching"] and not self.handle.extenders
         batching = Batching(signs, clock or (lambda: 0.0))
-        its = registry, TIE_BREAKS[tie_break], percentage_of_nodes_to_score, seed, batching
+        engine_options = registry, TIE_BREAKS[tie_break], percentage_of_nodes_to_score, seed, batching
         one_or_more = profiles or (profile or default_profile(gates),)
-        engines = make_engines(self.handle, configuration, one_or_more, *its)
+        engines = make_engines(self.handle, configuration, one_or_more, *engine_options)
         with disowned_on_error([engine.profile for engine in engines]):
             self.engines = {engine.profile.scheduler_name: engine for engine in engines}
             rotation = Rotation(list(self.engines.values()))
@@ -171,84 +183,94 @@ class Scheduler:
             self._follow(cluster)
 
     def _follow(self, cluster: Cluster | ObjectClient) -> None:
-        """Have informers report to the cache and the queue; write a cluster to the scheduler's own store."""
+        """Have informers report to the cache and the queue; write a Cluster to the scheduler's own store."""
         watch(self.informers, self.cache, self.queue, self.pods, self._forget_failures)
         self.sync()
         if isinstance(cluster, Cluster) and isinstance(self.client, ObjectStore):
-            # Only now, so that the objects arrive in their order and not in that of a list.
+            # After the first sync, so that handlers receive the objects in their order here, not in that of a list.
             self.client.create_many((*cluster.namespaces, *cluster.nodes, *cluster.others, *cluster.pods))
             self.sync()
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        """Whatever is done inside is undone at the end, unless the transaction is committed and nothing was
-        raised: in the cache, in the store, in the queue, with nominations, pods that wait, and volumes. A
-        plugin with the methods `save()` and `undo(saved)` takes part as well. Transactions nest.
+        """Undo the changes of the block at its end, unless the transaction is committed and no exception was
+        raised.
 
-        What others write to the store meanwhile is undone, too; they hear of it by their watches.
+        The cache, the store, the queue, nominations, waiting pods, and volumes are restored. A plugin with
+        the methods `save()` and `undo(saved)` takes part as well. Transactions nest. Writes of others to the
+        store during the block are undone too; their watches report that.
+
+        Yields
+        ------
+        Transaction
 
         Raises
         ------
         MoorageError
-            Over a client that is no ObjectStore, where nothing can be taken back; and while pods are being
-            bound.
+            The client is no ObjectStore, so its changes cannot be undone; or pods are being bound.
         """
         with self.cache.transaction() as transaction:
             self.cache.enlist(self.context.records)
             yield transaction
 
     def _forget_failures(self, group: PodGroup) -> None:
-        """A pod group changed: other pods may be evicted for it."""
+        """Invalidate remembered failures after a change of a pod group: other pods may be evicted for it now.
+        """
         for engine in self.engines.values():
             engine.search.states.open_scope()
 
     def is_waiting(self, pod: Pod) -> bool:
-        """Whether a pod is there and has no node, as far as informers know.
+        """Whether a pod exists without a node, according to the informers.
 
         Parameters
         ----------
         pod : Pod
+        """
+        known = self.pods.current(pod)
+        return known is not None and not known.spec.node_name and known.metadata.uid == pod.metadata.uid
+
+    def _is_ours(self, pod: Pod) -> bool:
+        """Whether a profile has the scheduler name of a pod."""
+        return not pod.spec.scheduler_name or pod.spec.scheduler_name in self.engines
+
+    def sync(self) -> bool:
+        """Process all new events of the store.
 
         Returns
         -------
         bool
+            Whether there were any. Inside a transaction that cannot undo writes, events are left for later.
         """
-        held = self.pods.current(pod)
-        return held is not None and not held.spec.node_name and held.metadata.uid == pod.metadata.uid
-
-    def _is_ours(self, pod: Pod) -> bool:
-        return not pod.spec.scheduler_name or pod.spec.scheduler_name in self.engines
-
-    def sync(self) -> bool:
-        """Take over everything that the store has to tell; whether there was anything."""
-        heard = False
+        has_events = False
         if self.cache.transactions:
             if not self.context.records.can_undo:
-                return False  # nothing is heard before the end of the transaction
+                return False  # events are received after the transaction
             self.context.enlist()
         try:
             if self.bindings.freed:
                 self.announce_freed()
             while self.informers.run_once():
-                heard = True
+                has_events = True
         except BaseException:
             self.repair_queue()
             raise
-        return heard
+        return has_events
 
     def repair_queue(self) -> None:
-        """An exception may have ended an operation halfway: have every pod in the queue that waits."""
+        """Put every waiting pod that is missing back into the queue, after an exception interrupted an
+        operation."""
         self.pods.repair()
 
     def announce_freed(self) -> None:
-        """A pod whose binding failed is for others as if it had been deleted (handleBindingCycleError)."""
+        """Move pods in the queue that profit from the end of a failed binding cycle, as after the deletion of
+        its pod (kube-scheduler v1.36, schedule_one.go handleBindingCycleError)."""
         freed = self.bindings.freed
         while freed:
             self.queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, freed.pop(0), None)
 
     @property
     def plugin_errors(self) -> Mapping[tuple[str, str], int]:
-        """How often plugins have raised, by the name of the plugin and of the exception's type."""
+        """Number of exceptions by (plugin name, exception type name)."""
         return dict(self.handle.plugin_errors.counts)
 
     @property
@@ -259,8 +281,8 @@ class Scheduler:
     # ---- one pod -------------------------------------------------------------------------------------------
 
     def examine(self, pod: Pod) -> Examination:
-        """Filter every node and score all feasible ones, without sampling and without placing the pod.
-        Extenders are not asked.
+        """Filter every node and score all feasible nodes, without sampling and without placing the pod.
+        Extenders are not called.
 
         Parameters
         ----------
@@ -275,12 +297,13 @@ class Scheduler:
             return examine(self.context.engine_for(pod), pod, self.context.view_order())
 
     def can_schedule_pod(self, pod: Pod) -> Feasibility:
-        """Whether a pod fits now, on which nodes, or why on none. Nothing is placed, and nobody is evicted.
+        """Return the nodes on which a pod fits now, or why it fits on none. Nothing is placed and no pod is
+        evicted.
 
         Parameters
         ----------
         pod : Pod
-            In the cache or not. Extenders are not asked about it.
+            In the cache or not. Extenders are not called.
 
         Returns
         -------
@@ -291,15 +314,16 @@ class Scheduler:
         return Feasibility(tuple(seen.feasible), seen.error or ("" if seen.feasible else seen.fit_error))
 
     def explain(self, pod: Pod | str) -> Explanation:
-        """Explain where a pod (or the one of this ``namespace/name``) would go now, or why nowhere and what
-        would change that. A pod on a node is explained as if it were not; nothing that is tried stays.
-        Other pending pods are ignored; `explain_in_turn` has those placed that come before it in a run.
-        As in a run, what can be bound of the volumes in a store of the scheduler's own is bound first.
-        Extenders are not asked.
+        """Explain where a pod would be placed now, or why nowhere and which changes would help.
+
+        A pod on a node is explained as if it had none. Other pending pods are ignored; `explain_in_turn`
+        first places those that precede the pod in a run. As in a run, volumes in a store of the scheduler's
+        own are bound first where possible. Extenders are not called. Trials are undone.
 
         Parameters
         ----------
         pod : Pod or str
+            A pod, or its ``namespace/name``.
 
         Returns
         -------
@@ -318,12 +342,11 @@ class Scheduler:
 
     @property
     def groups(self) -> PodGroups:
-        """What is known of pod groups."""
+        """The index of pod groups and their members."""
         return self.handle.shared(PodGroups)
 
     def finish_binding(self, pods: Sequence[Pod]) -> dict[str, Failure]:
-        """Let time pass until these pods are being bound no longer, as far as it is for the scheduler to let
-        it pass; those that failed, by ``namespace/name``.
+        """Let time pass until none of some pods is being bound, as far as the scheduler can let time pass.
 
         Parameters
         ----------
@@ -332,6 +355,7 @@ class Scheduler:
         Returns
         -------
         dict of str to Failure
+            The pods whose binding failed, by ``namespace/name``.
         """
         run = Run(self)
         while any(map(self.bindings.is_running, pods)) and run.let_time_pass():
@@ -341,56 +365,72 @@ class Scheduler:
     # ---- many pods -----------------------------------------------------------------------------------------
 
     def run(self) -> ScheduleResult:
-        """Place every pending pod of the cluster, in queue order: higher priority first, then older. Those
-        that failed before are tried too, and all once more whenever something happens that may help them."""
+        """Schedule every pending pod of the cluster in queue order: higher priority first, then older.
+
+        Pods that failed before are tried too. A failed pod is tried again after an event that may make it
+        schedulable.
+
+        Returns
+        -------
+        ScheduleResult
+        """
         return Run(self).all()
 
     def schedule_pods(self, pods: Sequence[Pod]) -> ScheduleResult:
-        """Decide for pods in the given order, and assume each on its node.
+        """Schedule pods in the given order, and assume each on its node.
 
         Parameters
         ----------
         pods : sequence of Pod
-            Not in the cache. Those that plugins outside the core or extenders have a say in are bound, and
+            Not in the cache. A pod in which an out-of-tree plugin or an extender takes part is bound, and
             must be in the store.
 
         Returns
         -------
         ScheduleResult
+            In the order of the pods.
 
         Raises
         ------
         CacheError
-            For a pod that is in the cache, or comes twice: then none is placed.
+            A pod is in the cache or appears twice; no pod is placed then.
         """
         return schedule_pods(self.context, pods)
 
     def schedule_workload(self, pod_group: PodGroup, pods: Sequence[Pod] | None = None) -> ScheduleResult:
-        """Place the pods of a group at once, as a run would: as many as fit if, with those that have a node,
-        they make up the group's minimum; else none, and nothing has changed. Nobody is evicted.
+        """Place the pods of a group together: all that fit, if they reach the group's minimum with the
+        members that have a node. Otherwise nothing changes. No pod is evicted.
 
         Parameters
         ----------
+        pod_group : PodGroup
         pods : sequence of Pod, optional
-            In the order to try; by default those members without a node that informers know, as a run pops
-            them.
+            In the order to try; by default the members without a node, in the order in which a run pops them.
+
+        Returns
+        -------
+        ScheduleResult
+            In the order of the pods.
 
         Raises
         ------
         CacheError
-            For a pod that is in the cache, or comes twice.
+            A pod is in the cache or appears twice.
         MoorageError
-            Where pods ask for different schedulers.
+            The pods ask for different schedulers.
         """
         return schedule_workload(self.context, pod_group, pods)
 
     def preempt_pods(self, pods: Sequence[Pod], offsets: Sequence[int] = ()) -> Preemption:
-        """Place pods at once, evicting whom they must; see `scheduler.placing.preempt_pods`.
+        """Place pods at once, with evictions where they fit nowhere; see `scheduler.placing.preempt_pods`.
 
         Parameters
         ----------
         pods : sequence of Pod
+            Not in the cache.
         offsets : sequence of int, optional
+            For each pod, the index at which dry runs begin among the nodes where eviction might help; 0 by
+            default.
 
         Returns
         -------
@@ -400,48 +440,48 @@ class Scheduler:
         return preempt_pods(self.context, pods, offsets)
 
     def schedule_by_template(self, template: Pod, n: int, first: int = 0) -> ScheduleResult:
-        """Place up to `n` pods that are equal to a template, and assume them in the cache.
+        """Place up to `n` replicas of a template, and assume them in the cache.
 
-        Pod number i, from `first` on, is called ``<generateName><i>``, or ``<name>-<i>`` where there is no
-        generateName; its UID follows from that. The names must not be in use. It ends before the first pod
-        that does not fit, of which the result has the failure. The store hears nothing of pods whose profile
-        is all in the core.
+        Replica number i, from `first` on, is named ``<generateName><i>``, or ``<name>-<i>`` without a
+        generateName; its UID follows from the name. The names must not be in use. Placement ends at the first
+        replica that fits nowhere. If all plugins of the profile are in the core, nothing is written to the
+        store.
 
         Parameters
         ----------
         template : Pod
         n : int
             0 to 2^31 - 1.
-        first : int
-            The ordinal of the first pod.
+        first : int, optional
+            Ordinal of the first replica.
 
         Returns
         -------
         ScheduleResult
-            The rows of the placed pods; `failures` has the place of the first other one, if there is one.
+            The rows of the placed replicas; `failures` has the first replica that fits nowhere, by its index.
 
         Raises
         ------
         ValueError
-            `n` is no int32, or less than 0.
+            `n` is out of range.
         CacheError
             A name is in use, or the template has none.
         """
         return schedule_by_template(self.context, template, n, first)
 
     def advance(self, now: float | None = None) -> ScheduleResult:
-        """Go on with the pods whose waiting on Permit has ended, by a plugin or by a timer that is due at
-        `now` (seconds; default: the clock), and with those that are being bound and wait no longer. The
-        result tells what became of them, who waits still, and who is being bound still.
+        """Continue the pods whose wait on Permit has ended, by a plugin or a timeout, and the binding cycles
+        that are due.
 
         Parameters
         ----------
         now : float, optional
-            Seconds.
+            Seconds; by default the time of the clock.
 
         Returns
         -------
         ScheduleResult
+            The pods that were bound or failed, and in `waiting` and `binding` those that are not yet bound.
         """
         run = Run(self)
         if self.bindings.running:
@@ -454,7 +494,7 @@ class Scheduler:
         return run.result.end_run()
 
     def not_ours(self, pod: Pod) -> str:
-        """Why a pod is not this scheduler's to place now; "" where it is.
+        """Return why this scheduler does not schedule a pod now.
 
         Parameters
         ----------
@@ -463,6 +503,7 @@ class Scheduler:
         Returns
         -------
         str
+            "" where it does.
         """
         if pod.metadata.deletion_timestamp:
             return TERMINATING

@@ -1,4 +1,4 @@
-"""Volumes in a store that a scheduler alone writes: nobody else binds claims and makes volumes there."""
+"""Volume binding and the passage of time beside a scheduler: simulated, or by an external controller."""
 
 from __future__ import annotations
 
@@ -15,22 +15,29 @@ from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClai
 from moorage.store import InformerFactory, ObjectClient
 from moorage.volume.constants import NO_PROVISIONER
 
-SYNC_PERIOD = 15.0  # seconds
+SYNC_PERIOD = 15.0  # seconds between two resyncs of the controller, as in kube-controller-manager
 
 Wait = Callable[[float], object]
-"""Lets so many seconds pass while the volumes of a pod are being bound."""
+"""Takes seconds, and lets them pass while pods are being bound."""
 
 
 class SimulatedController:
-    """The persistent volume controller of such a store: at work whenever the scheduler lets it, it binds
-    claims, and makes volumes for every class that has a provisioner, as many and as large as are asked for.
+    """Simulates the persistent volume controller in a store that only this scheduler writes to.
+
+    It runs when the scheduler calls it: it binds claims, and provisions volumes of any number and size for
+    every class with a provisioner.
 
     Parameters
     ----------
     client : ObjectClient
         The store.
     sync : callable
-        Has the scheduler receive the changes of the store.
+        Has the scheduler process the new events of the store.
+
+    Attributes
+    ----------
+    is_instant, can_wait : bool
+        See `ExternalController`.
     """
 
     def __init__(self, client: ObjectClient, sync: Callable[[], object]) -> None:
@@ -44,13 +51,19 @@ class SimulatedController:
     is_instant, can_wait = True, True
 
     def save(self) -> object:
-        """What has been provisioned, and what the controller knows and has to do, for `undo`."""
+        """Return the time, the provisioned volumes and the state of the controller, for `undo`."""
         volumes = [(plugin, plugin.volumes.copy()) for plugin in self._plugins.values()]
         controller = self._controller
         return self._now, volumes, self._provisioners, controller, controller and controller.save()
 
     def undo(self, saved: Any) -> None:
-        """Be as at `save`, in a store that is back in its state of then."""
+        """Restore a saved state. The store must have been restored before.
+
+        Parameters
+        ----------
+        saved : tuple
+            The result of `save`.
+        """
         self._now, volumes, self._provisioners, self._controller, known = saved
         for plugin, assets in volumes:
             plugin.volumes = assets.copy()
@@ -59,33 +72,47 @@ class SimulatedController:
             self._controller.undo(known)
 
     def now(self) -> float:
-        """Seconds that have passed."""
+        """Return the simulated time in seconds."""
         return self._now
 
     def wait(self, seconds: float) -> None:
-        """Let so many seconds pass; they take no time."""
+        """Advance the simulated time and run the controller.
+
+        Parameters
+        ----------
+        seconds : float
+        """
         self.reach(self._now + seconds)
 
     def reach(self, when: float) -> None:
-        """It is so late now, at least."""
+        """Advance the simulated time to at least `when`, and run the controller.
+
+        Parameters
+        ----------
+        when : float
+            Seconds.
+        """
         self._now = max(self._now, when)
         self._work()
 
     def settle(self) -> None:
-        """Bind what can be bound. Costs nothing where there are no claims.
+        """Bind the claims that can be bound; without claims this does nothing.
 
-        Only when it looks at everything again does a controller see that a volume has come for a claim.
+        The time advances by the controller's sync period: only its periodic resync finds a new volume for a
+        waiting claim.
         """
         self.wait(SYNC_PERIOD)
 
     def _work(self) -> None:
+        """Run the controller and process its events, if there are claims."""
         if not self._client.list(PersistentVolumeClaim)[0]:
             return
         self._at_work().settle()
         self._sync()
 
     def _at_work(self) -> PersistentVolumeController:
-        """The controller, a new one where classes have come with other provisioners."""
+        """Return the controller; make a new one if the storage classes name other provisioners than before.
+        """
         classes: list[StorageClass] = self._client.list(StorageClass)[0]
         names = tuple(sorted({one.provisioner for one in classes} - {"", NO_PROVISIONER}))
         if self._controller is None or names != self._provisioners:
@@ -109,23 +136,24 @@ class SimulatedController:
 
 
 class ExternalController:
-    """Volumes that others bind and make, while time passes. Changes are received after each wait.
+    """Stands for volume controllers that others run while time passes. Events are processed after each wait.
 
     Parameters
     ----------
     sync : callable
-        Has the scheduler receive the changes of the store.
+        Has the scheduler process the new events of the store.
     wait : callable, optional
-        Lets so many seconds pass. Without it, time passes where `clock` is; the scheduler cannot wait.
+        Takes seconds, and lets them pass. Without it the scheduler cannot wait, and time passes only by
+        `clock`.
     clock : callable, optional
-        Seconds; without it, only waiting lets time pass.
+        Returns seconds. Without it time passes only by waiting.
 
     Attributes
     ----------
     is_instant : bool
-        Whether waiting takes no time, so that there is nothing to do meanwhile.
+        Whether waiting takes no real time, so that nothing else is done meanwhile.
     can_wait : bool
-        Whether the scheduler may let time pass.
+        Whether the scheduler can let time pass.
     """
 
     is_instant = False
@@ -140,31 +168,48 @@ class ExternalController:
         self.can_wait = wait is not None
 
     def save(self) -> float:
-        """What time it is, for `undo`."""
+        """Return the time in seconds, for `undo`."""
         return self._reached
 
     def undo(self, saved: float) -> None:
-        """Be as at `save`."""
+        """Restore a saved time.
+
+        Parameters
+        ----------
+        saved : float
+            The result of `save`.
+        """
         self._reached = saved
 
     def now(self) -> float:
-        """Seconds, no fewer than were waited for."""
+        """Return the time in seconds: that of the clock, but at least the time that waiting has reached."""
         return self._reached if self._clock is None else max(self._reached, self._clock())
 
     def wait(self, seconds: float) -> None:
-        """Let so many seconds pass."""
+        """Let time pass, and process the new events.
+
+        Parameters
+        ----------
+        seconds : float
+        """
         when = self.now() + seconds
         if self._wait is not None:
             self._wait(seconds)
         self.reach(when)
 
     def reach(self, when: float) -> None:
-        """It is so late now, at least: receive what has changed."""
+        """Record that the time is at least `when`, and process the new events.
+
+        Parameters
+        ----------
+        when : float
+            Seconds.
+        """
         self._reached = max(self._reached, when)
         self._sync()
 
     def settle(self) -> None:
-        """Leave it to them."""
+        """Do nothing: others bind the claims."""
 
 
 def volume_controller(
@@ -174,7 +219,25 @@ def volume_controller(
     wait: Wait | None,
     clock: Callable[[], float] | None = None,
 ) -> SimulatedController | ExternalController:
-    """Who sees to the volumes in the store of a scheduler that was given `cluster`, `wait` and `clock`."""
+    """Return the controller for the store of a scheduler.
+
+    Parameters
+    ----------
+    cluster : object
+        The argument of `Scheduler`. A Cluster without `wait` has a simulated controller.
+    client : ObjectClient
+        The store.
+    sync : callable
+        Has the scheduler process the new events of the store.
+    wait : callable or None
+        See `Scheduler`.
+    clock : callable, optional
+        See `Scheduler`.
+
+    Returns
+    -------
+    SimulatedController or ExternalController
+    """
     if wait is None and isinstance(cluster, Cluster):
         return SimulatedController(client, sync)
     if wait is None and clock is None:

@@ -560,5 +560,5 @@ def _best(members: Members, group: PodGroup, found: Sequence[tuple[Placement, At
         for placement, attempt, _ in found
     ]
     totals = score_placements(members.engine.profile, group, each)
-    with members.context.cache.transaction():  # restores the random state, so that placing the pods again draws the same numbers
+    with members.context.cache.transaction():  # restores the random state, for placing the pods again
         return members.engine.decider.pick(totals)

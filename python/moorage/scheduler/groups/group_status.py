@@ -52,7 +52,7 @@ def _phase(group: PodGroup, message: str) -> dict[str, Any]:
 
 def _condition(group: PodGroup, message: str, is_error: bool) -> dict[str, Any]:
     """Return the change of the conditions of a Kubernetes group; empty for none."""
-    current_condition = next((one for one in group.status.conditions if one.type == POD_GROUP_SCHEDULED), None)
+    latest = next((one for one in group.status.conditions if one.type == POD_GROUP_SCHEDULED), None)
     new = Condition(
         type=POD_GROUP_SCHEDULED,
         status="False" if message else "True",
@@ -60,6 +60,6 @@ def _condition(group: PodGroup, message: str, is_error: bool) -> dict[str, Any]:
         message=message,
     )
     conditions = with_condition(group.status.conditions, new)
-    if conditions == group.status.conditions or (message and current_condition is not None and current_condition.status == "True"):
+    if conditions == group.status.conditions or (message and latest is not None and latest.status == "True"):
         return {}
     return {"conditions": [plain(one) for one in conditions]}

@@ -81,7 +81,17 @@ class KeyedHeap:
         heappush(self._heap, entry)
 
     def remove(self, uid: str) -> None:
-        """Remove the pod of a UID; KeyError if there is none."""
+        """Remove the pod of a UID.
+
+        Parameters
+        ----------
+        uid : str
+
+        Raises
+        ------
+        KeyError
+            The heap has no such pod.
+        """
         del self.entries[uid]
         if len(self._heap) > 2 * len(self.entries) + SPARE:
             self._heap = list(self.entries.values())
@@ -153,21 +163,50 @@ class SortedHeap:
         return None
 
     def rank(self, info: QueuedPodInfo) -> Any:
-        """Return a unique key of the pod's position in the order; lower keys first."""
+        """Return a unique key of the pod's position in the order; lower keys first.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+
+        Returns
+        -------
+        comparable
+        """
         return Rank(self._less, info)
 
     def add(self, info: QueuedPodInfo) -> None:
-        """Add a pod whose UID is not in the queue."""
+        """Add a pod whose UID is not in the queue.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        """
         self._heap.add(self.rank(info), info)
         self.size += 1
 
     def remove(self, info: QueuedPodInfo) -> None:
-        """Remove a pod that is in the queue."""
+        """Remove a pod that is in the queue.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        """
         self._heap.remove(info.pod.metadata.uid)
         self.size -= 1
 
     def pop_many(self, limit: int) -> list[QueuedPodInfo]:
-        """Remove and return the first pods, at most `limit`."""
+        """Remove and return the first pods, at most `limit`.
+
+        Parameters
+        ----------
+        limit : int
+            Largest number of pods.
+
+        Returns
+        -------
+        list of QueuedPodInfo
+        """
         n = min(limit, self.size)
         self.size -= n
         return [self._heap.pop() for _ in range(n)]
@@ -201,7 +240,12 @@ class Lane:
         return merge(in_order, self.out_of_order, key=_position)
 
     def add(self, info: QueuedPodInfo) -> None:
-        """Add a pod whose UID is not in the lane."""
+        """Add a pod whose UID is not in the lane.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        """
         entry = info.timestamp, info.order, info
         if entry > self._last:
             self._last = entry
@@ -211,7 +255,12 @@ class Lane:
         self.size += 1
 
     def remove(self, info: QueuedPodInfo) -> None:
-        """Remove a pod that is in the lane."""
+        """Remove a pod that is in the lane.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        """
         self.size -= 1
         uid = info.pod.metadata.uid
         if uid in self.out_of_order.entries:
@@ -223,7 +272,17 @@ class Lane:
             self._removed.clear()
 
     def pop_many(self, limit: int) -> list[QueuedPodInfo]:
-        """Remove and return the first pods, at most `limit`."""
+        """Remove and return the first pods, at most `limit`.
+
+        Parameters
+        ----------
+        limit : int
+            Largest number of pods.
+
+        Returns
+        -------
+        list of QueuedPodInfo
+        """
         n = min(limit, self.size)
         self.size -= n
         if self._removed or self.out_of_order.entries:
@@ -271,11 +330,25 @@ class PriorityLanes:
         return self._priorities[-1] if self._priorities else None
 
     def rank(self, info: QueuedPodInfo) -> Any:
-        """Return a unique key of the pod's position in the order; lower keys first."""
+        """Return a unique key of the pod's position in the order; lower keys first.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+
+        Returns
+        -------
+        comparable
+        """
         return -(info.pod.spec.priority or 0), info.timestamp, info.order
 
     def add(self, info: QueuedPodInfo) -> None:
-        """Add a pod whose UID is not in the queue."""
+        """Add a pod whose UID is not in the queue.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        """
         priority = info.pod.spec.priority or 0
         lane = self._lanes.get(priority)
         if lane is None:
@@ -285,7 +358,12 @@ class PriorityLanes:
         self.size += 1
 
     def remove(self, info: QueuedPodInfo) -> None:
-        """Remove a pod that is in the queue."""
+        """Remove a pod that is in the queue.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        """
         priority = info.pod.spec.priority or 0
         lane = self._lanes[priority]
         lane.remove(info)
@@ -295,7 +373,17 @@ class PriorityLanes:
             del self._priorities[bisect_left(self._priorities, priority)]
 
     def pop_many(self, limit: int) -> list[QueuedPodInfo]:
-        """Remove and return the first pods, at most `limit`: those of the highest priority."""
+        """Remove and return the first pods, at most `limit`: those of the highest priority.
+
+        Parameters
+        ----------
+        limit : int
+            Largest number of pods.
+
+        Returns
+        -------
+        list of QueuedPodInfo
+        """
         if not self._priorities:
             return []
         lane = self._lanes[self._priorities[-1]]

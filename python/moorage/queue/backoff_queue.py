@@ -87,12 +87,22 @@ class BackoffQueue:
         return at - at % self._window
 
     def add(self, info: QueuedPodInfo) -> None:
-        """Add a pod to the heap of its `place`."""
+        """Add a pod to the heap of its `place`.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        """
         assert info.place is not None
         self.heaps[info.place].add((self.until(info), self._rank(info)), info)
 
     def remove(self, info: QueuedPodInfo) -> None:
-        """Remove a pod from the heap of its `place`."""
+        """Remove a pod from the heap of its `place`.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        """
         assert info.place is not None
         self.heaps[info.place].remove(info.pod.metadata.uid)
 

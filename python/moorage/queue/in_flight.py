@@ -42,7 +42,17 @@ class InFlight:
         return (info for _, info, _ in self._pods.values())
 
     def get(self, uid: str) -> QueuedPodInfo | None:
-        """Return the pod in flight of a UID, or None."""
+        """Return the pod in flight of a UID, or None.
+
+        Parameters
+        ----------
+        uid : str
+            UID of a pod.
+
+        Returns
+        -------
+        QueuedPodInfo or None
+        """
         popped = self._pods.get(uid)
         return None if popped is None else popped[1]
 
@@ -74,7 +84,13 @@ class InFlight:
         return pods, self._events.copy(), self._dropped
 
     def undo(self, saved: object) -> None:
-        """Restore the state of `save`."""
+        """Restore the state of `save`.
+
+        Parameters
+        ----------
+        saved : object
+            The result of `save`.
+        """
         pods, events, self._dropped = cast(Any, saved)
         self._events = events.copy()
         for _, (_, info, _), then in pods:
@@ -107,11 +123,31 @@ class InFlight:
         self._events.append((event, old, new))
 
     def since_pop(self, uid: str) -> Iterator[Observed]:
-        """Return the events since the pop of a pod that is in flight, by its UID."""
+        """Return the events since the pop of a pod that is in flight, by its UID.
+
+        Parameters
+        ----------
+        uid : str
+            UID of a pod.
+
+        Returns
+        -------
+        iterator of Observed
+        """
         return islice(self._events, self._pods[uid][0] - self._dropped, None)
 
     def place(self, uid: str) -> Place | None:
-        """Return the place that the pod of a UID was popped from; None if it is not in flight."""
+        """Return the place that the pod of a UID was popped from; None if it is not in flight.
+
+        Parameters
+        ----------
+        uid : str
+            UID of a pod.
+
+        Returns
+        -------
+        Place or None
+        """
         popped = self._pods.get(uid)
         return None if popped is None else popped[2]
 

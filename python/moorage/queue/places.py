@@ -52,7 +52,16 @@ class PendingPods(NamedTuple):
 
 
 def group_order(info: QueuedPodInfo) -> tuple[int, float, int]:
-    """Return a pod's sort key within its group: by priority, then by when it was first ready."""
+    """Return a pod's sort key within its group: by priority, then by when it was first ready.
+
+    Parameters
+    ----------
+    info : QueuedPodInfo
+
+    Returns
+    -------
+    (int, float, int)
+    """
     return -(info.pod.spec.priority or 0), info.initial_attempt_timestamp or 0.0, info.order
 
 
@@ -75,13 +84,23 @@ class Units:
         self.members: dict[UnitKey, dict[str, QueuedPodInfo]] = {}
 
     def enter(self, info: QueuedPodInfo) -> None:
-        """Add a pod that enters the queue, if it belongs to a group; set its `unit`."""
+        """Add a pod that enters the queue, if it belongs to a group; set its `unit`.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        """
         info.unit = group_of(info.pod)
         if info.unit is not None:
             self.members.setdefault(info.unit, {})[info.pod.metadata.uid] = info
 
     def leave(self, info: QueuedPodInfo) -> None:
-        """Remove a pod of a group that leaves the queue; its `unit` stays set."""
+        """Remove a pod of a group that leaves the queue; its `unit` stays set.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        """
         assert info.unit is not None
         members = self.members[info.unit]
         del members[info.pod.metadata.uid]
@@ -95,6 +114,10 @@ class Units:
         ----------
         unit : tuple of str, or None
             Namespace and name of the group; None has no pods.
+
+        Returns
+        -------
+        list of QueuedPodInfo
         """
         members = {} if unit is None else self.members.get(unit, {})
         return sorted(members.values(), key=lambda info: info.order)
@@ -243,6 +266,10 @@ class Places:
     def take(self, info: QueuedPodInfo) -> Place:
         """Remove a waiting pod out of turn, as if it had been ready.
 
+        Parameters
+        ----------
+        info : QueuedPodInfo
+
         Returns
         -------
         Place
@@ -334,7 +361,13 @@ class Places:
         return False
 
     def enter(self, info: QueuedPodInfo, place: Place) -> None:
-        """Move a pod to a place, behind the pods there that are equal to it."""
+        """Move a pod to a place, behind the pods there that are equal to it.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        place : Place
+        """
         if info.place is not None:
             self.leave(info)
         info.order = next(self._numbers)
@@ -360,7 +393,13 @@ class Places:
         return [(info, copy(info)) for info in self.infos.values()], copy(self._numbers)
 
     def undo(self, saved: object) -> None:
-        """Restore the state of `save`."""
+        """Restore the state of `save`.
+
+        Parameters
+        ----------
+        saved : object
+            The result of `save`.
+        """
         infos, numbers = cast("tuple[list[tuple[QueuedPodInfo, QueuedPodInfo]], count[int]]", saved)
         self._numbers = copy(numbers)
         for info, then in infos:
@@ -376,7 +415,12 @@ class Places:
             self.put(info, info.place or ACTIVE)
 
     def leave(self, info: QueuedPodInfo) -> None:
-        """Remove a waiting pod from its place."""
+        """Remove a waiting pod from its place.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        """
         assert info.place is not None
         self._by_place[info.place].remove(info)
         self._forget(info)

@@ -94,7 +94,12 @@ class QueuedPodInfo(msgspec.Struct, eq=False, gc=False):
     unit: UnitKey | None = None
 
     def assign(self, other: QueuedPodInfo) -> None:
-        """Copy all fields of another entry of the pod."""
+        """Copy all fields of another entry of the pod.
+
+        Parameters
+        ----------
+        other : QueuedPodInfo
+        """
         for field in self.__struct_fields__:
             setattr(self, field, getattr(other, field))
 

@@ -108,7 +108,17 @@ class SchedulingQueue:
         return len(self._places.infos)
 
     def get(self, uid: str) -> QueuedPodInfo | None:
-        """Return the waiting pod of a UID; None for one that is unknown or in flight."""
+        """Return the waiting pod of a UID; None for one that is unknown or in flight.
+
+        Parameters
+        ----------
+        uid : str
+            UID of a pod.
+
+        Returns
+        -------
+        QueuedPodInfo or None
+        """
         return self._places.infos.get(uid)
 
     def pending_pods(self) -> PendingPods:
@@ -127,7 +137,17 @@ class SchedulingQueue:
             return list(self._in_flight)
 
     def in_flight_pod(self, uid: str) -> QueuedPodInfo | None:
-        """Return the pod in flight of a UID, or None."""
+        """Return the pod in flight of a UID, or None.
+
+        Parameters
+        ----------
+        uid : str
+            UID of a pod.
+
+        Returns
+        -------
+        QueuedPodInfo or None
+        """
         with self._lock:
             return self._in_flight.get(uid)
 
@@ -137,7 +157,17 @@ class SchedulingQueue:
             return self._in_flight.events
 
     def backoff_until(self, info: QueuedPodInfo) -> float | None:
-        """Return when the backoff of a pod ends, in seconds; None for a pod without backoff."""
+        """Return when the backoff of a pod ends, in seconds; None for a pod without backoff.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+
+        Returns
+        -------
+        float or None
+            Seconds.
+        """
         until = self._places.backoff.until(info)
         return until / MICROSECONDS if until else None
 
@@ -389,7 +419,13 @@ class SchedulingQueue:
             return self._places.save(), self._in_flight.save(), self._timers.save(), self.nominator.save()
 
     def undo(self, saved: object) -> None:
-        """Restore the state of `save`."""
+        """Restore the state of `save`.
+
+        Parameters
+        ----------
+        saved : object
+            The result of `save`.
+        """
         with self._lock:
             places, in_flight, timers, nominated = cast(Any, saved)
             self._in_flight.undo(in_flight)

@@ -22,7 +22,16 @@ class Rejection(NamedTuple):
 
 
 def rejection_of(info: QueuedPodInfo) -> Rejection:
-    """Return the rejection of a pod."""
+    """Return the rejection of a pod.
+
+    Parameters
+    ----------
+    info : QueuedPodInfo
+
+    Returns
+    -------
+    Rejection
+    """
     return Rejection(
         info.pod.spec.scheduler_name, info.unschedulable_plugins, info.pending_plugins, info.gating_plugin
     )
@@ -48,7 +57,12 @@ class UnschedulablePods:
         return len(self._members)
 
     def add(self, info: QueuedPodInfo) -> None:
-        """Add a pod. Its rejection must not change while it is here."""
+        """Add a pod. Its rejection must not change while it is here.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        """
         rejection = rejection_of(info)
         members = self.by_rejection.setdefault(rejection, {})
         uid = info.pod.metadata.uid
@@ -56,7 +70,12 @@ class UnschedulablePods:
         self._members[uid] = rejection, members
 
     def remove(self, info: QueuedPodInfo) -> None:
-        """Remove a pod."""
+        """Remove a pod.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        """
         uid = info.pod.metadata.uid
         rejection, members = self._members.pop(uid)
         del members[uid]
@@ -70,6 +89,10 @@ class UnschedulablePods:
         ----------
         wanted : callable
             True for the rejections to select; by default all.
+
+        Returns
+        -------
+        list of QueuedPodInfo
         """
         found = [members.values() for rejection, members in self.by_rejection.items() if wanted(rejection)]
         if len(found) == 1:
@@ -105,6 +128,10 @@ class UnschedulablePods:
         ----------
         gated : bool
             Whether gated pods count.
+
+        Returns
+        -------
+        float or None
         """
         times = [
             min(info.timestamp for info in members.values())

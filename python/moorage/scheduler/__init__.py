@@ -1,4 +1,4 @@
-"""The scheduler: scheduling cycles over the cache, their results, and explanations of pods that fit nowhere."""
+"""The scheduler: scheduling cycles over the cache, their results, and explanations."""
 
 from moorage.framework.profiles.profile import Profile as Profile
 

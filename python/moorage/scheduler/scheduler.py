@@ -187,7 +187,7 @@ class Scheduler:
         watch(self.informers, self.cache, self.queue, self.pods, self._forget_failures)
         self.sync()
         if isinstance(cluster, Cluster) and isinstance(self.client, ObjectStore):
-            # After the first sync, so that handlers receive the objects in their order here, not in that of a list.
+            # After the first sync, so that handlers receive the objects in this order, not in that of a list.
             self.client.create_many((*cluster.namespaces, *cluster.nodes, *cluster.others, *cluster.pods))
             self.sync()
 

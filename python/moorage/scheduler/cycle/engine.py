@@ -558,7 +558,9 @@ class Engine:
             verdicts = np.append(verdicts, np.uint64(self.search.verdict(tried, *target)))
         return rows, verdicts, self.number_statuses(rows, verdicts)
 
-    def number_statuses(self, rows: npt.NDArray[np.int32], verdicts: npt.NDArray[np.uint64]) -> tuple[Status, ...]:
+    def number_statuses(
+        self, rows: npt.NDArray[np.int32], verdicts: npt.NDArray[np.uint64]
+    ) -> tuple[Status, ...]:
         """Number the statuses of out-of-tree plugins: the reason bits of their verdicts become an index into
         the result.
 
@@ -682,7 +684,7 @@ class Engine:
         plugins = self.core_post_filters or ()
         answers = [plugin.futile_message(diagnosis.shape, diagnosis.nodes, 0) for plugin in plugins]
         result = NominatingInfo() if any(ends for _, ends in answers) else None
-        if any(plugin.reason_against for plugin in plugins):  # it holds for this cycle only, so the text is made now
+        if any(plugin.reason_against for plugin in plugins):  # valid in this cycle only
             message = ", ".join(text for text, _ in answers)
             return replace(diagnosis, post_filter=message), result
         return replace(diagnosis, futile_plugins=plugins), result

@@ -75,7 +75,7 @@ class ScoredNodes:
         """
         take = heap_pop if self.by_heap else list.pop
         if self._left is None:
-            # The order is made at the first use, as most lists are never used. The first node is the chosen one.
+            # Sorted at the first use, as most lists are never used. The first node is the chosen one.
             self._left = list(zip(self.totals.tolist(), self.names.tolist(), strict=True))
             if self.by_heap:
                 heap_init(self._left)

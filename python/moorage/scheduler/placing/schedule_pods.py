@@ -137,7 +137,7 @@ def schedule_by_template(context: SchedulingContext, template: Pod, n: int, firs
     tries = engine.placer.tries(n)
     batch = PodBatch.of_template(state, template, tries, first, context.routes)
     result = ScheduleResult(state, tries, batch)
-    if tries and batch.route(0) & WHOLE_CYCLE:  # Route.WAITS does not matter: replicas do not wait for one another
+    if tries and batch.route(0) & WHOLE_CYCLE:  # WAITS is left out: replicas do not wait for one another
         _bind_each(context, batch, result)
         result.end_at_failure()
         return result

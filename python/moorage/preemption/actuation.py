@@ -136,6 +136,7 @@ def preempt_pod(
 def _preempt_postponed(
     handle: FrameworkHandle, node_name: str, preemptor: Pod | PodGroup, victim: Pod, plugin_name: str
 ) -> None:
+    """Postpone an eviction; it is carried out at the end of the pod group cycle."""
     try:
         preempt_pod(handle, node_name, preemptor, victim, plugin_name)
     except ApiError as error:
@@ -143,6 +144,8 @@ def _preempt_postponed(
 
 
 def _fail_in_memory(handle: FrameworkHandle, victim: Pod, plugin_name: str) -> bool:
+    """Reject a victim that waits on Permit, or cancel one in PreBind; return whether the victim was such a
+    pod."""
     uid = victim.metadata.uid
     if (waiting := handle.get_waiting_pod(uid)) is not None:
         return waiting.preempt(plugin_name, "preempted")
@@ -151,7 +154,7 @@ def _fail_in_memory(handle: FrameworkHandle, victim: Pod, plugin_name: str) -> b
 
 
 def _delete(handle: FrameworkHandle, preemptor: Pod | PodGroup, victim: Pod) -> bool:
-    """Delete a pod; false if it has been deleted meanwhile."""
+    """Delete a victim in the store; return False if another client has deleted it."""
     name = preemptor.spec.scheduler_name if isinstance(preemptor, Pod) else ""
     if not name and handle.framework is not None:
         name = handle.framework.profile.scheduler_name
@@ -175,15 +178,16 @@ def _delete(handle: FrameworkHandle, preemptor: Pod | PodGroup, victim: Pod) -> 
 
 @lru_cache
 def _disruption_target(scheduler_name: str, kind: str) -> Condition:
-    """The condition of a victim, by the name of the scheduler and the kind of the preemptor."""
+    """Return the condition DisruptionTarget of a victim, for the scheduler name and the kind of the
+    preemptor."""
     message = f"{scheduler_name}: preempting to accommodate a higher priority {kind.lower()}"
     return Condition(type=DISRUPTION_TARGET, status="True", reason=BY_SCHEDULER, message=message)
 
 
 def _remove_from_cache(handle: FrameworkHandle, pod: Pod) -> bool:
-    """Remove a pod from the cache, if the cache alone knows it; whether that was so.
+    """Remove a pod that only the cache has; return whether it was removed.
 
-    A pod that informers know has been deleted by another client: the event of that removes it.
+    A pod that informers have was deleted by another client. The event of that deletion removes it.
     """
     if handle.informers is not None:
         with suppress(NotFoundError):

@@ -23,24 +23,23 @@ RUNNING = "waiting for the preemption for this pod to be finished"
 class DefaultPreemption(fwk.PreEnqueuePlugin, CorePostFilter, fwk.EnqueueExtensions):
     """Preemption by priority (kube-scheduler v1.36, defaultpreemption/).
 
-    While no pod could be evicted, the core answers for the plugin without looking at nodes.
-
-    The plugin registers the deletion of pods, with a hint that never queues a pod: the event only makes the
-    queue run PreEnqueue again for gated pods.
+    While no pod could be evicted, the core gives the plugin's result without visiting nodes. The plugin
+    registers the deletion of pods with a hint that never queues a pod: the event only makes the queue run
+    PreEnqueue again for gated pods.
 
     Parameters
     ----------
     args : mapping, optional
-        ``minCandidateNodesPercentage`` (default 10) and ``minCandidateNodesAbsolute`` (default 100): how many
-        candidates dry runs look for.
+        ``minCandidateNodesPercentage`` (default 10) and ``minCandidateNodesAbsolute`` (default 100), which
+        bound the number of candidates.
     handle : FrameworkHandle, optional
 
     Attributes
     ----------
     preempting : set of str
-        The UIDs of pods whose preemption is running.
+        UIDs of the pods whose preemption is running.
     reason_against : str
-        Why the pods of the present pod group cycle preempt no others one by one; "" outside such cycles.
+        Why the pods of the current pod group cycle do not preempt one by one; "" outside such cycles.
     """
 
     name = "DefaultPreemption"
@@ -52,7 +51,17 @@ class DefaultPreemption(fwk.PreEnqueuePlugin, CorePostFilter, fwk.EnqueueExtensi
         return set()
 
     def pre_enqueue(self, pod: Pod) -> fwk.Status | None:
-        """Reject a pod whose preemption is running."""
+        """Reject a pod whose preemption is running.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        Status or None
+            None (Success) for any other pod.
+        """
         if pod.metadata.uid in self.preempting:
             return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (RUNNING,), self.name)
         return None
@@ -62,13 +71,26 @@ class DefaultPreemption(fwk.PreEnqueuePlugin, CorePostFilter, fwk.EnqueueExtensi
         return [on(POD, fwk.ActionType.DELETE, self.after_pod_deleted)]
 
     def after_pod_deleted(self, pod: Pod, old: Pod, new: None) -> fwk.QueueingHint:
-        """Answer Skip: the hints of the pod's other rejectors decide."""
+        """Return Skip: the hints of the pod's other rejectors decide.
+
+        Parameters
+        ----------
+        pod : Pod
+            The queued pod.
+        old : Pod
+            The deleted pod.
+        new : None
+
+        Returns
+        -------
+        QueueingHint
+        """
         return fwk.QUEUE_SKIP
 
     def post_filter(
         self, state: fwk.CycleState, pod: Pod, statuses: Mapping[str, fwk.Status]
     ) -> tuple[fwk.PostFilterResult | None, fwk.Status | None]:
-        """Preempt pods for a pod that no node passed.
+        """Preempt pods for a pod that no node accepts.
 
         Parameters
         ----------
@@ -76,14 +98,14 @@ class DefaultPreemption(fwk.PreEnqueuePlugin, CorePostFilter, fwk.EnqueueExtensi
             After PreFilter and Filter have run for the pod.
         pod : Pod
         statuses : mapping of str to Status
-            By node name why the node was rejected, in list order.
+            Node name to the status that rejected the node, in list order.
 
         Returns
         -------
         result : PostFilterResult or None
-            The nomination; an empty one clears an earlier nomination, None leaves it.
+            The nomination. An empty one clears an earlier nomination, None leaves it.
         status : Status or None
-            None (Success) if victims were evicted; else the reason why not.
+            None (Success) if victims were evicted; otherwise the reason why not.
         """
         handle = self.required_handle()
         if reason := reason_against_pod(handle, pod):
@@ -100,21 +122,19 @@ class DefaultPreemption(fwk.PreEnqueuePlugin, CorePostFilter, fwk.EnqueueExtensi
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The least numbers of candidates: in percent of the potential nodes, and absolute."""
+        """minCandidateNodesPercentage (of the potential nodes) and minCandidateNodesAbsolute."""
         return self.args["minCandidateNodesPercentage"], self.args["minCandidateNodesAbsolute"]
 
     def may_preempt(self, shape: Shape, potential: int) -> bool:
-        """Whether some pod could be evicted.
-
-        That is so where the cache has a pod of lower priority, or where a group of lower priority exists that
-        is evicted as a whole.
+        """Whether some pod could be evicted: the cache has a pod of lower priority, or there is a group of
+        lower priority that is evicted as a whole.
 
         Parameters
         ----------
         shape : Shape
             Of the preemptor's class.
         potential : int
-            The number of nodes that were rejected with Unschedulable.
+            Number of nodes that were rejected with code Unschedulable.
         """
         if not potential or not shape.may_preempt or self.reason_against:
             return False
@@ -125,16 +145,16 @@ class DefaultPreemption(fwk.PreEnqueuePlugin, CorePostFilter, fwk.EnqueueExtensi
         return has_pods_below(handle.cache.state, shape.priority)
 
     def futile_message(self, shape: Shape, nodes: int, potential: int) -> tuple[str, bool]:
-        """Return the message of a preemption that `may_preempt` excludes.
+        """Return the message of a preemption that `may_preempt` rules out.
 
         Parameters
         ----------
         shape : Shape
             Of the preemptor's class.
         nodes : int
-            The number of nodes in the list.
+            Number of nodes in the list.
         potential : int
-            The number of nodes that were rejected with Unschedulable.
+            Number of nodes that were rejected with code Unschedulable.
 
         Returns
         -------
@@ -151,5 +171,14 @@ class DefaultPreemption(fwk.PreEnqueuePlugin, CorePostFilter, fwk.EnqueueExtensi
 
 
 def preemption_plugins(profile: fwk.Profile) -> list[DefaultPreemption]:
-    """The PostFilter plugins of a profile that preempt pods as this one does."""
+    """Return the PostFilter plugins of a profile that are DefaultPreemption or derived from it.
+
+    Parameters
+    ----------
+    profile : Profile
+
+    Returns
+    -------
+    list of DefaultPreemption
+    """
     return [plugin for plugin in profile.at(fwk.PostFilterPlugin) if isinstance(plugin, DefaultPreemption)]

@@ -1,7 +1,7 @@
-"""The second step of preemption: the nodes on which the pod would fit after evictions, and the victims there.
+"""The second step of preemption: the nodes on which the pod fits after evictions, with the victims there.
 
-kube-scheduler v1.36, preemption/preemption.go DryRunPreemption, defaultpreemption SelectVictimsOnNode; for
-groups that are evicted as a whole v1.37.
+kube-scheduler v1.36, framework/preemption/preemption.go DryRunPreemption, defaultpreemption/
+SelectVictimsOnNode. For groups that are evicted as a whole: v1.37.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ other node that was tried is no candidate, an Error if a plugin failed."""
 
 
 class PreemptionDryRuns:
-    """The dry runs of one preemption; nothing is changed.
+    """The dry runs of one preemption. They change nothing.
 
     Parameters
     ----------
@@ -61,6 +61,10 @@ class PreemptionDryRuns:
             The index of the node to begin with. After the last node the first one follows.
         wanted : int
             Dry runs end with this number of candidates, of which at least one violates no budget.
+
+        Returns
+        -------
+        Outcome
         """
         order = (*nodes[offset:], *nodes[:offset])
         framework = self.framework_of(order)
@@ -85,7 +89,7 @@ class PreemptionDryRuns:
         return sorted(candidates, key=_violates), rejected
 
     def _by_filters(self, info: NodeInfo) -> Outcome:
-        """The dry run of one node, by the filters of the framework."""
+        """Return the outcome of one node by the Filter plugins of the framework."""
         if all(self.units.priority_of(other) >= priority_of(self.pod) for other in info.pods):
             return [], {info.name: NO_VICTIMS}
         victims, protected, status = self.select_victims_on_node(info)
@@ -166,7 +170,7 @@ class PreemptionDryRuns:
         return framework if framework.profile.pre_filters_in_core else None
 
     def in_core(self, framework: fwk.Framework, nodes: Sequence[str], wanted: int) -> Outcome:
-        """Do what `run` does with kernels.
+        """Try nodes by the kernels of the core; otherwise like `run`.
 
         Parameters
         ----------
@@ -175,7 +179,11 @@ class PreemptionDryRuns:
         nodes : sequence of str
             In the order in which to try them.
         wanted : int
-            As for `run`.
+            Number of candidates that ends the dry runs, see `run`.
+
+        Returns
+        -------
+        Outcome
         """
         table, kernels = self.handle.cache.state.table, framework.kernels
         assert kernels is not None
@@ -213,6 +221,7 @@ class PreemptionDryRuns:
 
 
 def _violates(candidate: Candidate) -> bool:
+    """Whether the eviction of a candidate's victims violates a PodDisruptionBudget."""
     return candidate.victims.num_pdb_violations > 0
 
 
@@ -237,7 +246,7 @@ class _Attempt:
         return None
 
     def _change(self, other: Pod, adds: bool) -> fwk.Status | None:
-        """Add or remove one pod, on this node or on another one (whose NodeInfo stays as it is)."""
+        """Add or remove one pod. If the pod is on another node, the NodeInfo of that node is not changed."""
         is_here = other.spec.node_name == self.node_info.name
         if is_here:
             (self.node_info.add_pod if adds else self.node_info.remove_pod)(other)
@@ -254,14 +263,13 @@ class _Attempt:
         return run(self.state, self.pod, other, info)
 
     def rejection(self) -> fwk.Status | None:
-        """Why the pod does not fit, with and without the pods that are nominated to the node; None if it
-        fits.
+        """Return why the pod does not fit, with or without the pods nominated to the node; None if it fits.
         """
         return self.handle.run_filter_plugins_with_nominated_pods(self.state, self.pod, self.node_info)
 
 
 def status_of(framework: fwk.Framework, state: fwk.CycleState, verdict: int) -> fwk.Status:
-    """Return why evictions do not help on a node.
+    """Return the status of a node on which evictions do not help.
 
     Parameters
     ----------
@@ -269,7 +277,11 @@ def status_of(framework: fwk.Framework, state: fwk.CycleState, verdict: int) -> 
     state : CycleState
         After PreFilter has run for the pod.
     verdict : int
-        Of a dry run: `NO_VICTIMS` of the core, or the verdict of a filter.
+        Result of a dry run: `NO_VICTIMS` of the core, or the verdict of a filter.
+
+    Returns
+    -------
+    Status
     """
     if verdict == NOBODY:
         return NO_VICTIMS

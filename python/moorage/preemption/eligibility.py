@@ -31,7 +31,12 @@ BY_SCHEDULER = "PreemptionByScheduler"
 
 
 def is_leaving(pod: Pod) -> bool:
-    """Whether a pod terminates because the scheduler has preempted it."""
+    """Whether a pod terminates because the scheduler has preempted it.
+
+    Parameters
+    ----------
+    pod : Pod
+    """
     if pod.metadata.deletion_timestamp is None:
         return False
     condition = next((one for one in pod.status.conditions if one.type == DISRUPTION_TARGET), None)
@@ -39,35 +44,57 @@ def is_leaving(pod: Pod) -> bool:
 
 
 def potential_nodes(statuses: Mapping[str, Status]) -> list[str]:
-    """Return the nodes where evictions could help: those with the code Unschedulable, in list order."""
+    """Return the nodes where evictions could help: those with the code Unschedulable, in list order.
+
+    Parameters
+    ----------
+    statuses : mapping of str to Status
+
+    Returns
+    -------
+    list of str
+    """
     return [name for name, status in statuses.items() if status.code == Code.UNSCHEDULABLE]
 
 
 def num_candidates(nodes: int, percentage: int, absolute: int) -> int:
-    """Return how many candidates dry runs look for (GetOffsetAndNumCandidates).
+    """Return the number of candidates after which dry runs end (kube-scheduler v1.36,
+    GetOffsetAndNumCandidates).
 
     Parameters
     ----------
     nodes : int
-        The number of potential nodes.
-    percentage, absolute : int
-        The arguments of DefaultPreemption.
+        Number of potential nodes.
+    percentage : int
+        minCandidateNodesPercentage, in percent of `nodes`.
+    absolute : int
+        minCandidateNodesAbsolute.
+
+    Returns
+    -------
+    int
+        At most `nodes`.
     """
     return min(nodes, max(nodes * percentage // 100, absolute))
 
 
 def why_not_eligible(handle: FrameworkHandle, pod: Pod, statuses: Mapping[str, Status]) -> str:
-    """Return why a pod may not preempt others, or "" (PodEligibleToPreemptOthers).
+    """Return why a pod may not preempt others (kube-scheduler v1.36, PodEligibleToPreemptOthers).
 
-    A pod waits while victims of the scheduler terminate on the node that its status nominates it to, if that
-    node exists and did not reject it as UnschedulableAndUnresolvable.
+    A pod whose status nominates it to a node waits while pods that the scheduler evicted terminate there, if
+    the node exists and did not reject the pod as UnschedulableAndUnresolvable.
 
     Parameters
     ----------
     handle : FrameworkHandle
     pod : Pod
     statuses : mapping of str to Status
-        By node name why the node was rejected.
+        Node name to the status that rejected the node.
+
+    Returns
+    -------
+    str
+        "" if it may.
     """
     if pod.spec.preemption_policy == "Never":
         return NEVER
@@ -81,14 +108,18 @@ def why_not_eligible(handle: FrameworkHandle, pod: Pod, statuses: Mapping[str, S
 
 
 def reason_against(handle: FrameworkHandle, group: PodGroup | None) -> str:
-    """Return why the pods of a group preempt no others one by one, or "".
-
-    kube-scheduler v1.36, PostFilter of defaultpreemption/.
+    """Return why the pods of a group do not preempt one by one (kube-scheduler v1.36, PostFilter of
+    defaultpreemption/).
 
     Parameters
     ----------
     handle : FrameworkHandle
     group : PodGroup or None
+
+    Returns
+    -------
+    str
+        "" if they may.
     """
     if handle.places_groups and group is not None and group.spec.scheduling_constraints is not None:
         return IN_PLACEMENTS
@@ -96,7 +127,18 @@ def reason_against(handle: FrameworkHandle, group: PodGroup | None) -> str:
 
 
 def reason_against_pod(handle: FrameworkHandle, pod: Pod) -> str:
-    """Return why a pod preempts no others by itself, because of its group; "" if it may."""
+    """Return why a pod of a group does not preempt by itself.
+
+    Parameters
+    ----------
+    handle : FrameworkHandle
+    pod : Pod
+
+    Returns
+    -------
+    str
+        "" if it may.
+    """
     groups, key = groups_of(handle), group_of(pod)
     if groups is None or key is None:
         return ""

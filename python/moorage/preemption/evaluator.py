@@ -69,6 +69,10 @@ class FoundCandidates:
         ----------
         nodes : int
             The number of nodes in the list.
+
+        Returns
+        -------
+        str
         """
         reasons = Counter(reason for status in self.rejected.values() for reason in status.reasons)
         return no_candidates(nodes, reasons, nodes - len(self.rejected))
@@ -85,6 +89,10 @@ def no_candidates(nodes: int, reasons: Mapping[str, int], unresolvable: int) -> 
         How many of the potential nodes have each reason.
     unresolvable : int
         The number of nodes where preemption could not help.
+
+    Returns
+    -------
+    str
     """
     counts = Counter(reasons)
     if unresolvable:
@@ -200,7 +208,15 @@ class Evaluator:
     def find_candidates(self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]) -> FoundCandidates:
         """Look for nodes on which a pod would fit after evictions; nothing is changed.
 
-        Parameters are as for `preempt`.
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        statuses : mapping of str to Status
+
+        Returns
+        -------
+        FoundCandidates
         """
         if message := why_not_eligible(self.handle, pod, statuses):
             return FoundCandidates(message)
@@ -301,6 +317,10 @@ def random_offset(seed: int, pod: Pod, nodes: int) -> int:
         The same seed and UID have the same index.
     nodes : int
         The number of potential nodes.
+
+    Returns
+    -------
+    int
     """
     digest = blake2b(f"{seed} {pod.metadata.uid}".encode(), digest_size=8).digest()
     return int.from_bytes(digest) % nodes

@@ -20,7 +20,16 @@ from moorage.objects import Pod, PodDisruptionBudget, UnitKey, group_of
 
 
 def priority_of(pod: Pod) -> int:
-    """Return a pod's priority; 0 if it has none."""
+    """Return a pod's priority; 0 if it has none.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    int
+    """
     return pod.spec.priority or 0
 
 
@@ -47,6 +56,14 @@ def by_importance(pods: Iterable[Pod]) -> list[Pod]:
     """Sort pods, the most important first: by priority, then by how long each has run.
 
     Pods that are equal in both stay in order; upstream's sort leaves their order open.
+
+    Parameters
+    ----------
+    pods : iterable of Pod
+
+    Returns
+    -------
+    list of Pod
     """
     return sorted(pods, key=lambda pod: (-priority_of(pod), start_time(pod)))
 
@@ -56,6 +73,14 @@ def units_by_importance(units: Iterable[Unit]) -> list[Unit]:
 
     The criteria are the priority; groups before pods; the number of the group's pods; how long the oldest pod
     has run. Units that are equal in all of them stay in order.
+
+    Parameters
+    ----------
+    units : iterable of Unit
+
+    Returns
+    -------
+    list of Unit
     """
     return sorted(
         units,
@@ -104,7 +129,16 @@ def violations(units: Iterable[Unit], budgets: Sequence[PodDisruptionBudget]) ->
 
 
 def groups_of(handle: FrameworkHandle) -> PodGroups | None:
-    """Return the index of pod groups; None where groups are ignored."""
+    """Return the index of pod groups; None where groups are ignored.
+
+    Parameters
+    ----------
+    handle : FrameworkHandle
+
+    Returns
+    -------
+    PodGroups or None
+    """
     return handle.shared(PodGroups) if handle.groups_pods else None
 
 
@@ -130,11 +164,25 @@ class Units:
         return bool(self._whole)
 
     def has_group_among(self, pods: Iterable[Pod]) -> bool:
-        """Whether one of these pods is evicted with its group only."""
+        """Whether one of these pods is evicted with its group only.
+
+        Parameters
+        ----------
+        pods : iterable of Pod
+        """
         return any(self._key(pod) is not None for pod in pods)
 
     def priority_of(self, pod: Pod) -> int:
-        """Return the priority of the unit that a pod belongs to."""
+        """Return the priority of the unit that a pod belongs to.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        int
+        """
         key = self._key(pod)
         return self._single(pod).priority if key is None else self._whole[key]
 

@@ -31,19 +31,45 @@ class Candidate:
 
 
 def highest_priority(victims: Victims) -> int:
-    """Return the priority of the most important victim."""
+    """Return the priority of the most important victim.
+
+    Parameters
+    ----------
+    victims : Victims
+
+    Returns
+    -------
+    int
+    """
     return priority_of(victims.pods[0])
 
 
 def sum_of_priorities(victims: Victims) -> int:
     """Return the sum of the victims' priorities, each raised by 2**31 so that one more victim never lowers
     it.
+
+    Parameters
+    ----------
+    victims : Victims
+
+    Returns
+    -------
+    int
     """
     return sum(priority_of(pod) + 2**31 for pod in victims.pods)
 
 
 def earliest_start(victims: Victims) -> int:
-    """Return the earliest start of the victims with the highest priority, in microseconds since 1970."""
+    """Return the earliest start of the victims with the highest priority, in microseconds since 1970.
+
+    Parameters
+    ----------
+    victims : Victims
+
+    Returns
+    -------
+    int
+    """
     highest = max(map(priority_of, victims.pods))
     return min(start_time(pod) for pod in victims.pods if priority_of(pod) == highest)
 
@@ -93,7 +119,16 @@ class Choice:
 
 
 def pick_one_node(candidates: Sequence[Candidate]) -> Choice | None:
-    """Choose one of the candidates; of equal ones the first. None if there are none."""
+    """Choose one of the candidates; of equal ones the first. None if there are none.
+
+    Parameters
+    ----------
+    candidates : sequence of Candidate
+
+    Returns
+    -------
+    Choice or None
+    """
     if not candidates:
         return None
     left, decided = list(candidates), ONLY_ONE

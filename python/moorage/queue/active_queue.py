@@ -135,12 +135,12 @@ class Rank:
 
 
 class SortedHeap:
-    """A queue in any order.
+    """A queue in the order of a QueueSort plugin.
 
     Parameters
     ----------
     less : callable
-        Of a QueueSort plugin: whether one pod comes before another.
+        The plugin's Less: whether the first of two pods comes before the second.
 
     Attributes
     ----------
@@ -291,6 +291,7 @@ class Lane:
         return [popleft()[2] for _ in range(n)]
 
     def _pop(self) -> QueuedPodInfo:
+        """Remove and return the first pod."""
         in_order, removed = self._in_order, self._removed
         while removed and in_order[0][1] in removed:
             removed.remove(in_order.popleft()[1])
@@ -300,6 +301,7 @@ class Lane:
 
 
 def _position(info: QueuedPodInfo) -> tuple[float, int]:
+    """Return the key by which the pods of one priority are ordered: timestamp, then number of the entry."""
     return info.timestamp, info.order
 
 

@@ -42,17 +42,18 @@ ADD, TAINT = int(ActionType.ADD), int(ActionType.UPDATE_NODE_TAINT)
 
 
 class Question(NamedTuple):
-    """A hint to ask about an event.
+    """A queueing hint that is to be called for an event.
 
     Attributes
     ----------
     plugin : str
+        Name of the plugin.
     hint : callable or None
-        None means that the answer is always Queue.
+        None stands for a hint that always returns Queue.
     is_pending : bool
-        The pod waits for this plugin (its last status was Pending), so that Queue moves it without backoff.
+        Whether the pod's last status from this plugin was Pending. Queue then moves the pod without backoff.
     of_unit : bool
-        The answer is Queue only for pods of the pod group that the event is about.
+        Whether Queue applies only to pods of the pod group that the event concerns.
     """
 
     plugin: str
@@ -102,16 +103,16 @@ class Hints:
     Parameters
     ----------
     frameworks : mapping of str to Framework
-        By scheduler name.
+        Scheduler name to the framework of its profile.
 
     Attributes
     ----------
     by_plugin : dict of str to list of ClusterEvent
-        The registered events of each plugin.
+        Plugin name to its registered events.
     by_profile : dict of str to dict
-        By scheduler name the `registrations` of the profile.
+        Scheduler name to the `registrations` of its profile.
     is_registered, questions, may_move, is_about_group : callable
-        The methods of these names with an underscore, with a cache.
+        Cached versions of the private methods of the same names.
     """
 
     def __init__(self, frameworks: Mapping[str, Framework]) -> None:
@@ -130,12 +131,12 @@ class Hints:
         self.is_about_group = lru_cache(CACHED)(self._is_about_group)
 
     def resources(self) -> dict[str, ActionType]:
-        """Return the resources that some plugin has registered.
+        """Return the registered actions of each resource.
 
         Returns
         -------
         dict of str to ActionType
-            By resource all registered actions.
+            Resource to the union of the registered actions.
         """
         found: dict[str, int] = {}
         for events in self.by_plugin.values():
@@ -148,13 +149,12 @@ class Hints:
         return event.is_wildcard or any(self._registers(name, event) for name in self.by_plugin)
 
     def _registers(self, plugin: str, event: ClusterEvent) -> bool:
+        """Whether one plugin has registered an event."""
         return any(one.matches(event) for one in self.by_plugin.get(plugin, ()))
 
     def _questions(self, rejection: Rejection, event: ClusterEvent) -> tuple[Question, ...] | None:
-        """The hints to ask about an event (no wildcard), for pods with this rejection.
-
-        None for pods of unknown profiles, which any event makes worth an attempt.
-        """
+        """Return the hints to call for an event, which has no wildcard, for the pods of a rejection. None for
+        pods of unknown profiles: every event moves them."""
         plugins = self.by_profile.get(rejection.scheduler_name)
         if plugins is None:
             return None
@@ -168,9 +168,8 @@ class Hints:
         )
 
     def _may_move(self, rejection: Rejection, event: ClusterEvent) -> bool:
-        """Whether an event can move pods with this rejection; gated ones only if the gating plugin registered
-        it.
-        """
+        """Whether an event can move pods of a rejection. A gated pod moves only if its gating plugin
+        registered the event."""
         if rejection.gating_plugin and not self._registers(rejection.gating_plugin, event):
             return False
         if event.is_wildcard or not (rejection.unschedulable_plugins or rejection.pending_plugins):
@@ -178,7 +177,7 @@ class Hints:
         return self._questions(rejection, event) != ()
 
     def _is_about_group(self, rejection: Rejection, event: ClusterEvent) -> bool:
-        """Whether an event moves pods with this rejection only if they are in the event's pod group."""
+        """Whether an event moves pods of a rejection only if they belong to the event's pod group."""
         if event.is_wildcard or not (rejection.unschedulable_plugins or rejection.pending_plugins):
             return False
         questions = self._questions(rejection, event)
@@ -246,7 +245,7 @@ class Hints:
         return found
 
     def _is_queue(self, question: Question, pod: Pod, old: Any, new: Any) -> bool:
-        """Whether a hint answers Queue. An exception counts as Queue."""
+        """Whether a hint returns Queue for an event. An exception in the hint counts as Queue."""
         if question.hint is None:
             return True
         try:

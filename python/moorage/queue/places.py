@@ -1,6 +1,6 @@
-"""The place of every waiting pod: the active queue, a backoff heap, or the unschedulable pods.
+"""The place of every waiting pod: the active queue, one of the backoff heaps, or the unschedulable pods.
 
-kube-scheduler v1.36, backend/queue/scheduling_queue.go: moveToActiveQ, moveToBackoffQ and what they call.
+kube-scheduler v1.36, backend/queue/scheduling_queue.go moveToActiveQ and moveToBackoffQ.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ NEW = (UNSCHEDULABLE_POD_ADD.label, UNSCHEDULABLE_POD_UPDATE.label)
 
 
 class Strategy(Enum):
-    """Whether an event moves a pod (upstream queueingStrategy): not, after its backoff, or at once."""
+    """The way in which an event moves a pod: not at all, after its backoff, or at once (upstream
+    queueingStrategy)."""
 
     SKIP = 0
     AFTER_BACKOFF = 1
@@ -52,7 +53,8 @@ class PendingPods(NamedTuple):
 
 
 def group_order(info: QueuedPodInfo) -> tuple[int, float, int]:
-    """Return a pod's sort key within its group: by priority, then by when it was first ready.
+    """Return the key that orders the pods of a group: higher priority first, then the earlier first
+    readiness.
 
     Parameters
     ----------
@@ -66,17 +68,17 @@ def group_order(info: QueuedPodInfo) -> tuple[int, float, int]:
 
 
 class Units:
-    """Pods that belong to a pod group by group, in whatever place of the queue they are.
+    """The waiting pods of each pod group, wherever they are in the queue.
 
     Parameters
     ----------
     is_on : bool
-        False where groups are ignored (gate GenericWorkload): then no pod is added.
+        False where groups are ignored (gate GenericWorkload). No pod is added then.
 
     Attributes
     ----------
     members : dict of (str, str) to dict
-        By namespace and name of the group its pods by UID.
+        Namespace and name of a group to its pods by UID.
     """
 
     def __init__(self, is_on: bool) -> None:
@@ -176,7 +178,7 @@ class Places:
         self._clear()
 
     def _clear(self) -> None:
-        """Make all places anew, without pods."""
+        """Replace all places by empty ones."""
         self.infos.clear()
         self.units = Units(self.units.is_on)
         is_by_priority = getattr(self._less, "__func__", None) is by_priority
@@ -252,7 +254,7 @@ class Places:
         """
         place = info.place
         assert place is not None
-        if place is Place.UNSCHEDULABLE:  # which is in order of entry, whatever the rank
+        if place is Place.UNSCHEDULABLE:  # ordered by entry, not by rank
             if info.unit is not None:
                 self.units.leave(info)
             info.pod = pod
@@ -264,7 +266,7 @@ class Places:
         self.put(info, place)
 
     def take(self, info: QueuedPodInfo) -> Place:
-        """Remove a waiting pod out of turn, as if it had been ready.
+        """Remove a waiting pod before its turn, as if it were ready.
 
         Parameters
         ----------
@@ -273,7 +275,7 @@ class Places:
         Returns
         -------
         Place
-            The place that it would have been popped from.
+            The place from which a pop would have removed the pod.
         """
         place = info.place
         assert place is not None
@@ -283,19 +285,19 @@ class Places:
         return ACTIVE if place is Place.UNSCHEDULABLE else place
 
     def requeue(self, info: QueuedPodInfo, strategy: Strategy, label: str) -> bool:
-        """Move a pod to where a strategy puts it.
+        """Move a pod to the place that a strategy selects.
 
         Parameters
         ----------
         info : QueuedPodInfo
         strategy : Strategy
         label : str
-            Of the event that moves the pod.
+            Label of the event that moves the pod.
 
         Returns
         -------
         bool
-            Whether the pod is in the active queue or in the backoff queue now.
+            Whether the pod is now in the active queue or the backoff queue.
         """
         if strategy is Strategy.SKIP:
             self.enter(info, Place.UNSCHEDULABLE)
@@ -317,10 +319,10 @@ class Places:
         ----------
         info : QueuedPodInfo
         label : str
-            Of the event that moves the pod.
-        from_backoff : bool
-            The pod was backing off. Where pods may be popped from the backoff queue, PreEnqueue has run
-            before the backoff and does not run again.
+            Label of the event that moves the pod.
+        from_backoff : bool, optional
+            Whether the pod comes from the backoff queue. If pods may be popped from there, PreEnqueue has run
+            before the backoff and is not repeated.
 
         Returns
         -------
@@ -408,7 +410,7 @@ class Places:
         self.rebuild()
 
     def rebuild(self) -> None:
-        """Make every place anew from `infos`. Each pod keeps its place and its order there."""
+        """Rebuild every place from `infos`. Each pod keeps its place and its position there."""
         infos = sorted(self.infos.values(), key=lambda info: info.order)
         self._clear()
         for info in infos:
@@ -426,6 +428,7 @@ class Places:
         self._forget(info)
 
     def _forget(self, info: QueuedPodInfo) -> None:
+        """Remove a pod from `infos` and from its group; its entry has no place then."""
         if info.unit is not None:
             self.units.leave(info)
         del self.infos[info.pod.metadata.uid]

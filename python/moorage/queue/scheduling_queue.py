@@ -195,7 +195,7 @@ class SchedulingQueue:
         ----------
         pod : Pod
         """
-        with self._lock:  # `run_periodic` sets another time
+        with self._lock:  # `run_periodic` replaces the time under this lock
             self.add_infos([QueuedPodInfo(pod, self._places.now())])
 
     def add_infos(self, infos: Iterable[QueuedPodInfo]) -> None:
@@ -328,7 +328,7 @@ class SchedulingQueue:
         """
         with self._lock:
             while (first := self.pop(0)) is None:
-                if timeout == 0 or not self._wait(timeout):  # which releases one level of the lock
+                if timeout == 0 or not self._wait(timeout):  # `_wait` releases the lock, which is held once here
                     return []
             others = [info for info in self._places.units.waiting(first.unit) if not info.gating_plugin]
             for info in others:

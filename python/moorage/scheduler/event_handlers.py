@@ -74,7 +74,13 @@ T = TypeVar("T", bound=Object)
 
 
 def is_update_on_node(old: Pod | None, new: Pod) -> bool:
-    """Whether a notice reports a change of a pod that is on a node and has not finished."""
+    """Whether a notice reports a change of a pod that is on a node and has not finished.
+
+    Parameters
+    ----------
+    old : Pod or None
+    new : Pod
+    """
     return (
         old is not None
         and bool(old.spec.node_name)
@@ -86,7 +92,16 @@ def is_update_on_node(old: Pod | None, new: Pod) -> bool:
 
 
 def last_state(deleted: T | DeletedFinalStateUnknown[T]) -> T:
-    """Return the object of a deletion event, or its last known state."""
+    """Return the object of a deletion event, or its last known state.
+
+    Parameters
+    ----------
+    deleted : Object or DeletedFinalStateUnknown
+
+    Returns
+    -------
+    Object
+    """
     return deleted.obj if isinstance(deleted, DeletedFinalStateUnknown) else deleted
 
 
@@ -98,19 +113,37 @@ class NodeHandler:
         self.queue = queue
 
     def on_add(self, obj: Node, is_in_initial_list: bool) -> None:
-        """Add a node; it may make pods schedulable."""
+        """Add a node; it may make pods schedulable.
+
+        Parameters
+        ----------
+        obj : Node
+        is_in_initial_list : bool
+            Whether the object existed when the handler was registered.
+        """
         self.cache.add_node(obj)
         self.queue.move_all_to_active_or_backoff_queue(NODE_ADD, None, obj)
 
     def on_update(self, old: Node, new: Node) -> None:
-        """Update a node; each kind of change is an event for the queue."""
+        """Update a node; each kind of change is an event for the queue.
+
+        Parameters
+        ----------
+        old : Node
+        new : Node
+        """
         self.cache.update_node(old, new)
         if self.queue.is_listening():
             for event in node_update_events(old, new):
                 self.queue.move_all_to_active_or_backoff_queue(event, old, new)
 
     def on_delete(self, obj: Node | DeletedFinalStateUnknown[Node]) -> None:
-        """Remove a node."""
+        """Remove a node.
+
+        Parameters
+        ----------
+        obj : Node or DeletedFinalStateUnknown
+        """
         node = last_state(obj)
         self.queue.move_all_to_active_or_backoff_queue(NODE_DELETE, node, None)
         try:
@@ -160,7 +193,13 @@ class PodHandler:
         return self.others.copy(), None if self.ages is None else self.ages.now
 
     def undo(self, saved: Any) -> None:
-        """Restore the state of `save`."""
+        """Restore the state of `save`.
+
+        Parameters
+        ----------
+        saved : object
+            The result of `save`.
+        """
         others, now = saved
         self.others = others.copy()
         if self.ages is not None:
@@ -183,12 +222,29 @@ class PodHandler:
         """Return the latest state of a pod, by namespace and name; None for one that is deleted or finished.
 
         Upstream's informer does not see finished pods.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        Pod or None
         """
         latest = self.indexer.get(pod.key)
         return None if latest is None or latest.status.phase in FINISHED else latest
 
     def unbound(self, pod: Pod) -> Pod | None:
-        """Return the latest state of a pod, or None if it was deleted, replaced or bound."""
+        """Return the latest state of a pod, or None if it was deleted, replaced or bound.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        Pod or None
+        """
         latest = self.current(pod)
         if latest is None or latest.spec.node_name or latest.metadata.uid != pod.metadata.uid:
             return None
@@ -219,6 +275,14 @@ class PodHandler:
 
         They must be new pods without a node, assumed pods whose binding is reported, or pods on nodes that
         are changed and then deleted, as victims of preemption are.
+
+        Parameters
+        ----------
+        notices : iterable of Notice
+
+        Returns
+        -------
+        int
         """
         return self._on_new_pods(notices) or self._on_bound_pods(notices) or self._on_evicted_pods(notices)
 
@@ -275,7 +339,14 @@ class PodHandler:
         return 2 * len(found)
 
     def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
-        """Add a pod to the cache or to the queue."""
+        """Add a pod to the cache or to the queue.
+
+        Parameters
+        ----------
+        obj : Pod
+        is_in_initial_list : bool
+            Whether the object existed when the handler was registered.
+        """
         if obj.status.phase in FINISHED:
             return
         if obj.spec.node_name:
@@ -295,7 +366,13 @@ class PodHandler:
                 self.queue.move_all_to_active_or_backoff_queue(UNSCHEDULABLE_POD_ADD, None, obj)
 
     def on_update(self, old: Pod, new: Pod) -> None:
-        """Update a pod; one that was bound moves from the queue to the cache."""
+        """Update a pod; one that was bound moves from the queue to the cache.
+
+        Parameters
+        ----------
+        old : Pod
+        new : Pod
+        """
         finished = old.status.phase in FINISHED or new.status.phase in FINISHED
         was, now = bool(old.spec.node_name), bool(new.spec.node_name)
         if finished or old.metadata.uid != new.metadata.uid or (was and not now):
@@ -333,7 +410,12 @@ class PodHandler:
             self._nomination_ended(old)
 
     def on_delete(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
-        """Remove a pod, in whatever state the cache has it: earlier events may have been lost."""
+        """Remove a pod, in whatever state the cache has it: earlier events may have been lost.
+
+        Parameters
+        ----------
+        obj : Pod or DeletedFinalStateUnknown
+        """
         pod = last_state(obj)
         self._leave(pod)
         had_ended = pod.status.phase in FINISHED  # and was removed then, unless the cache still has it
@@ -417,17 +499,35 @@ class EventHandler:
         self._add, self._update, self._delete = _events(resource, actions)
 
     def on_add(self, obj: Object, is_in_initial_list: bool) -> None:
-        """Pass the addition of an object."""
+        """Pass the addition of an object.
+
+        Parameters
+        ----------
+        obj : Object
+        is_in_initial_list : bool
+            Whether the object existed when the handler was registered.
+        """
         if self._add is not None:
             self.queue.move_all_to_active_or_backoff_queue(self._add, None, obj)
 
     def on_update(self, old: Object, new: Object) -> None:
-        """Pass the update of an object."""
+        """Pass the update of an object.
+
+        Parameters
+        ----------
+        old : Object
+        new : Object
+        """
         if self._update is not None:
             self.queue.move_all_to_active_or_backoff_queue(self._update, old, new)
 
     def on_delete(self, obj: Object | DeletedFinalStateUnknown[Object]) -> None:
-        """Pass the deletion of an object."""
+        """Pass the deletion of an object.
+
+        Parameters
+        ----------
+        obj : Object or DeletedFinalStateUnknown
+        """
         if self._delete is not None:
             self.queue.move_all_to_active_or_backoff_queue(self._delete, last_state(obj), None)
 
@@ -451,22 +551,49 @@ class StateHandler(Generic[T]):
         self.remove = remove
 
     def on_add(self, obj: T, is_in_initial_list: bool) -> None:
-        """Put a new object."""
+        """Put a new object.
+
+        Parameters
+        ----------
+        obj : Object
+        is_in_initial_list : bool
+            Whether the object existed when the handler was registered.
+        """
         with self.lock:
             self.put(obj)
 
     def on_update(self, old: T, new: T) -> None:
-        """Put the new state of an object."""
+        """Put the new state of an object.
+
+        Parameters
+        ----------
+        old : Object
+        new : Object
+        """
         self.on_add(new, False)
 
     def on_delete(self, obj: T | DeletedFinalStateUnknown[T]) -> None:
-        """Remove a deleted object."""
+        """Remove a deleted object.
+
+        Parameters
+        ----------
+        obj : Object or DeletedFinalStateUnknown
+        """
         with self.lock:
             self.remove(last_state(obj))
 
 
 def namespace_handler(cache: ClusterCache) -> StateHandler[Namespace]:
-    """Return a handler of namespaces, whose labels inter-pod affinity selects."""
+    """Return a handler of namespaces, whose labels inter-pod affinity selects.
+
+    Parameters
+    ----------
+    cache : ClusterCache
+
+    Returns
+    -------
+    StateHandler
+    """
     namespaces = cache.state.namespaces
 
     def put(one: Namespace) -> None:
@@ -476,7 +603,16 @@ def namespace_handler(cache: ClusterCache) -> StateHandler[Namespace]:
 
 
 def workload_handler(cache: ClusterCache) -> StateHandler[Any]:
-    """Return a handler of services and controllers, whose selectors default spread constraints have."""
+    """Return a handler of services and controllers, whose selectors default spread constraints have.
+
+    Parameters
+    ----------
+    cache : ClusterCache
+
+    Returns
+    -------
+    StateHandler
+    """
     return StateHandler(cache.lock, cache.state.workloads.set, cache.state.workloads.remove)
 
 

@@ -480,7 +480,13 @@ class Run:
         self._retry_groups()
 
     def refuse(self, info: QueuedPodInfo, error: ApiError) -> None:
-        """Forget an assumed pod whose binding was refused, and return it to the queue."""
+        """Forget an assumed pod whose binding was refused, and return it to the queue.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        error : ApiError
+        """
         assumed = self.scheduler.cache.get_pod(info.pod)
         self.scheduler.cache.forget_pod(assumed)
         self.scheduler.bindings.freed.append(assumed)
@@ -488,7 +494,16 @@ class Run:
 
 
 def failures_with_group(done: GroupResult) -> dict[int, Failure]:
-    """Return the failures of the pods of a failed group by index, with the group's failure in each."""
+    """Return the failures of the pods of a failed group by index, with the group's failure in each.
+
+    Parameters
+    ----------
+    done : GroupResult
+
+    Returns
+    -------
+    dict of int to Failure
+    """
     message = done.message
     by_id: dict[int, Failure] = {}
     for one in done.failures.values():  # equal failures share one object

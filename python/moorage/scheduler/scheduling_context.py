@@ -253,6 +253,10 @@ class SchedulingContext:
         Parameters
         ----------
         pods : iterable of Pod
+
+        Returns
+        -------
+        iterator of None
         """
         try:
             yield

@@ -1,4 +1,4 @@
-"""PodNominator: which pods are expected on which node (kube-scheduler v1.36, backend/queue/nominator.go)."""
+"""PodNominator: the nominated pods of each node (kube-scheduler v1.36, backend/queue/nominator.go)."""
 
 from __future__ import annotations
 
@@ -13,24 +13,23 @@ CHANGES_LIMIT = 1 << 14
 
 
 class PodNominator:
-    """Nominated pods by UID, per node in the order in which they were nominated. Thread-safe.
+    """The nominated pods by UID, and per node in the order of their nominations. Thread-safe.
 
     Parameters
     ----------
     is_current : callable, optional
-        False for a pod that is deleted or bound, and so cannot be nominated.
+        Whether a pod may be nominated. False for a pod that is deleted or bound.
 
     Attributes
     ----------
     lock : RLock
         To be held by callers that read or change several nominations at once.
     nodes : dict of str to str
-        Node by UID; "" where a nomination was taken away.
+        UID to the nominated node; "" where the nomination of the pod's status was withdrawn.
     changes : list of str
-        Nodes whose nominated pods have changed, or were added to the cache or removed from it. The core
-        appends to it, too.
+        Nodes whose nominated pods changed, or entered or left the cache. The core appends to it, too.
     epoch : int
-        Grows where `changes` is not complete.
+        Grows whenever `changes` misses a change.
     """
 
     def __init__(self, is_current: Callable[[Pod], bool] = lambda pod: True) -> None:
@@ -42,13 +41,14 @@ class PodNominator:
         self.epoch = 0
 
     def add_nominated_pod(self, pod: Pod, info: NominatingInfo | None = None) -> None:
-        """Nominate a pod; an earlier nomination ends in any case.
+        """Nominate a pod. An earlier nomination of the pod ends in any case.
 
         Parameters
         ----------
         pod : Pod
         info : NominatingInfo, optional
-            The node. Without it, or where it is `noop`, the node of the pod's own status, if that has one.
+            The nomination. Without it, or if it is `noop`, the nominated node of the pod's status counts, if
+            there is one.
         """
         with self.lock:
             if info is None or info.noop:
@@ -63,10 +63,8 @@ class PodNominator:
                 self.put(pod, node)
 
     def _replace(self, pod: Pod, node: str) -> bool:
-        """Replace the pod that was nominated last to a node by a later state, if no filter tells them apart.
-
-        Returns whether it was replaced.
-        """
+        """Replace the latest nominated pod of a node by its new state, if no filter distinguishes the two;
+        return whether it was replaced."""
         uid = pod.metadata.uid
         if self.nodes.get(uid) != node:
             return False
@@ -81,13 +79,13 @@ class PodNominator:
         return True
 
     def put(self, pod: Pod, node: str) -> None:
-        """Nominate a pod that has no nomination, without asking `is_current`.
+        """Nominate a pod without a nomination, without calling `is_current`.
 
         Parameters
         ----------
         pod : Pod
         node : str
-            "" records that the nomination of the pod's status was taken away.
+            Name of the node; "" records that the nomination of the pod's status was withdrawn.
         """
         with self.lock:
             self.nodes[pod.metadata.uid] = node
@@ -96,18 +94,18 @@ class PodNominator:
                 self._note(node)
 
     def _note(self, node: str) -> None:
-        """Record a change of a node."""
+        """Record that the nominated pods of a node changed."""
         if len(self.changes) >= CHANGES_LIMIT:
             self._begin_epoch()
         self.changes.append(node)
 
     def _begin_epoch(self) -> None:
-        """Record that any node may have changed."""
+        """Record that the nominated pods of any node may have changed."""
         self.changes.clear()
         self.epoch += 1
 
     def delete_nominated_pod_if_exists(self, pod: Pod) -> None:
-        """End a nomination, if there is one.
+        """End the nomination of a pod, if there is one.
 
         Parameters
         ----------
@@ -122,8 +120,7 @@ class PodNominator:
                 self._note(node)
 
     def rebuild(self) -> None:
-        """Make the state consistent after an exception, such as an interrupt, within an operation: drop
-        nominations that are recorded in part."""
+        """Drop incomplete nominations, after an exception that interrupted an operation."""
         with self.lock:
             consistent = {
                 node: {uid: pod for uid, pod in pods.items() if self.nodes.get(uid) == node}
@@ -136,13 +133,14 @@ class PodNominator:
             self._begin_epoch()
 
     def update_nominated_pod(self, old: Pod, new: Pod) -> None:
-        """Follow a change of a pod, which moves to the end of its node's list.
+        """Replace the state of a nominated pod; the pod moves to the end of its node's list.
 
-        A nomination that no status shows stays; else the new status decides.
+        A nomination that the status does not show stays. Otherwise the new status decides.
 
         Parameters
         ----------
         old, new : Pod
+            The states before and after.
         """
         with self.lock:
             nomination = None
@@ -154,38 +152,42 @@ class PodNominator:
             self.add_nominated_pod(new, nomination)
 
     def nominated_pods_for_node(self, node_name: str) -> list[Pod]:
-        """Parameters
+        """Return the pods nominated to a node.
+
+        Parameters
         ----------
         node_name : str
 
         Returns
         -------
         list of Pod
-            In the order in which they were nominated.
+            In the order of their nominations.
         """
         with self.lock:
             return list(self._pods.get(node_name, {}).values())
 
     def nominated_nodes(self) -> list[str]:
-        """The nodes that pods are nominated to."""
+        """Return the names of the nodes that have nominated pods."""
         with self.lock:
             return list(self._pods)
 
     def nominated_node(self, pod: Pod) -> str | None:
-        """Parameters
+        """Return the node to which a pod is nominated here.
+
+        Parameters
         ----------
         pod : Pod
 
         Returns
         -------
         str or None
-            None for a pod without a nomination here; "" where the nomination of its status was taken away.
+            None without a nomination here; "" where the nomination of the pod's status was withdrawn.
         """
         with self.lock:
             return self.nodes.get(pod.metadata.uid)
 
     def nominated_before(self, pod: Pod) -> dict[str, list[Pod]]:
-        """The nominated pods that are counted when a pod is filtered: others of at least its priority.
+        """Return the nominated pods that count when a pod is filtered: other pods of at least its priority.
 
         Parameters
         ----------
@@ -194,7 +196,7 @@ class PodNominator:
         Returns
         -------
         dict of str to list of Pod
-            By node.
+            By node name.
         """
         with self.lock:
             if not self._pods:
@@ -203,12 +205,18 @@ class PodNominator:
         return {node: pods for node, pods in found.items() if pods}
 
     def save(self) -> tuple[dict[str, str], dict[str, dict[str, Pod]]]:
-        """All nominations, for `undo`."""
+        """Return all nominations, for `undo`."""
         with self.lock:
             return self.nodes.copy(), {node: pods.copy() for node, pods in self._pods.items()}
 
     def undo(self, saved: tuple[dict[str, str], dict[str, dict[str, Pod]]]) -> None:
-        """Restore the nominations of `save`."""
+        """Restore saved nominations.
+
+        Parameters
+        ----------
+        saved : tuple
+            The result of `save`.
+        """
         nodes, pods = saved
         with self.lock:
             self.nodes.clear()  # in place, as the core has a reference to it
@@ -217,16 +225,18 @@ class PodNominator:
             self._begin_epoch()
 
     def __bool__(self) -> bool:
-        """True where some pod is nominated to a node."""
+        """Whether some pod is nominated to a node."""
         return bool(self._pods)
 
 
 def going_before(pod: Pod, others: Iterable[Pod]) -> list[Pod]:
-    """The nominated pods that are counted when a pod is filtered: others of at least its priority.
+    """Select the nominated pods that count when a pod is filtered: other pods of at least its priority
+    (kube-scheduler v1.36, runtime/framework.go addGENominatedPods).
 
     Parameters
     ----------
     pod : Pod
+        The pod to filter.
     others : iterable of Pod
         Pods nominated to one node.
 

@@ -233,7 +233,16 @@ class ExtendedSearch:
         self.decision = replace(self.decision, node=nodes[at].name, totals=totals)
 
     def score(self, rows: Rows) -> npt.NDArray[np.int64]:
-        """Total scores of plugins for rows."""
+        """Total scores of plugins for rows.
+
+        Parameters
+        ----------
+        rows : (n,) int32 array
+
+        Returns
+        -------
+        (n,) int64 array
+        """
         return self.engine.decider.score(rows, *self.state.target, self.empty)
 
     def _diagnose(self, rejected: set[int], extender_rejected: bool) -> None:

@@ -81,6 +81,10 @@ def seconds_until(deadline: float) -> float:
     deadline : float
         Of `time.monotonic`.
 
+    Returns
+    -------
+    float
+
     Raises
     ------
     TimeoutError

@@ -106,7 +106,16 @@ class Answer:
         self.go_type = go_structs.GoType(list_name, "list", item=go_type) if list_name else go_type
 
     def respell(self, body: bytes) -> bytes:
-        """The response with the names of Go for its outermost fields, without unknown ones."""
+        """The response with the names of Go for its outermost fields, without unknown ones.
+
+        Parameters
+        ----------
+        body : bytes
+
+        Returns
+        -------
+        bytes
+        """
         names = {name.lower(): name for name in go_structs.go_fields(self.struct)}
 
         def spell(members: dict[str, Raw]) -> dict[str, Raw]:

@@ -63,14 +63,29 @@ class HTTPExtender:
 
     def is_interested(self, pod: Pod) -> bool:
         """Whether a container requests or limits a resource that the extender manages; always true if it
-        manages none."""
+        manages none.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
         each = [container.resources for container in (*pod.spec.containers, *pod.spec.init_containers)]
         names = {name for resources in each for name in (*resources.requests, *resources.limits)}
         return not self.managed or not self.managed.isdisjoint(names)
 
     def filter(self, pod: Pod, nodes: Sequence[Node]) -> tuple[list[str], dict[str, str], dict[str, str]]:
         """See `Extender.filter`. A name that is not among `nodes` is an error; upstream accepts unknown nodes
-        that are sent as objects."""
+        that are sent as objects.
+
+        Parameters
+        ----------
+        pod : Pod
+        nodes : sequence of Node
+
+        Returns
+        -------
+        (list of str, dict of str to str, dict of str to str)
+        """
         names = [node.name for node in nodes]
         if not self.is_filter:
             return names, {}, {}
@@ -92,7 +107,17 @@ class HTTPExtender:
         return passed, _reasons(result.failed_nodes), _reasons(result.failed_and_unresolvable_nodes)
 
     def prioritize(self, pod: Pod, nodes: Sequence[Node]) -> dict[str, int]:
-        """See `Extender.prioritize`; scores of repeated nodes are added."""
+        """See `Extender.prioritize`; scores of repeated nodes are added.
+
+        Parameters
+        ----------
+        pod : Pod
+        nodes : sequence of Node
+
+        Returns
+        -------
+        dict of str to int
+        """
         if not self.is_prioritizer:
             return dict.fromkeys((node.name for node in nodes), 0)
         found: list[wire.HostPriority] | None = self._ask(
@@ -104,7 +129,14 @@ class HTTPExtender:
         return scores
 
     def bind(self, pod: Pod, node: str) -> None:
-        """See `Extender.bind`."""
+        """See `Extender.bind`.
+
+        Parameters
+        ----------
+        pod : Pod
+        node : str
+            Name of a node.
+        """
         if not self.is_binder:
             raise ExtenderError("unexpected empty bindVerb in extender")
         meta = pod.metadata
@@ -114,7 +146,17 @@ class HTTPExtender:
             raise ExtenderError(result.error)
 
     def process_preemption(self, pod: Pod, victims: Mapping[str, Victims]) -> dict[str, Victims]:
-        """See `Extender.process_preemption`; an unknown node or pod is an error."""
+        """See `Extender.process_preemption`; an unknown node or pod is an error.
+
+        Parameters
+        ----------
+        pod : Pod
+        victims : mapping of str to Victims
+
+        Returns
+        -------
+        dict of str to Victims
+        """
         if not self.supports_preemption:
             raise ExtenderError(
                 f"preempt verb is not defined for extender {self.name} but run into ProcessPreemption"

@@ -136,7 +136,7 @@ def preempt_pod(
 def _preempt_postponed(
     handle: FrameworkHandle, node_name: str, preemptor: Pod | PodGroup, victim: Pod, plugin_name: str
 ) -> None:
-    """Postpone an eviction; it is carried out at the end of the pod group cycle."""
+    """Carry out a postponed eviction. A refused write is only logged."""
     try:
         preempt_pod(handle, node_name, preemptor, victim, plugin_name)
     except ApiError as error:

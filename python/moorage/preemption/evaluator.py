@@ -38,7 +38,7 @@ EVERY = 100, 0
 
 @dataclass(frozen=True, slots=True)
 class FoundCandidates:
-    """The result of the first two steps.
+    """The result of the first two steps of preemption.
 
     Attributes
     ----------
@@ -206,13 +206,16 @@ class Evaluator:
         return self._evict(choice.candidate, pod)
 
     def find_candidates(self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]) -> FoundCandidates:
-        """Look for nodes on which a pod would fit after evictions; nothing is changed.
+        """Find the nodes on which a pod would fit after evictions; nothing is changed.
 
         Parameters
         ----------
         state : CycleState
+            After PreFilter has run for the pod.
         pod : Pod
+            The preemptor.
         statuses : mapping of str to Status
+            Node name to the status that rejected the node, in list order.
 
         Returns
         -------
@@ -232,6 +235,7 @@ class Evaluator:
         return FoundCandidates("", nodes, *runs.run(nodes, offset, wanted))
 
     def _evict(self, candidate: Candidate, pod: Pod) -> tuple[NominatingInfo | None, Status | None]:
+        """Evict the victims of a candidate; return the nomination, or the Error of an eviction."""
         failed = prepare_candidate(self.preempt_handle, candidate, pod, self.plugin_name)
         return (NominatingInfo(candidate.name), None) if failed is None else (None, failed)
 
@@ -280,6 +284,8 @@ class Evaluator:
     def _no_candidate(
         self, preemptor: Preemptor, state: CycleState, nodes: int
     ) -> tuple[NominatingInfo | None, Status | None]:
+        """Return the result of a preemption without candidates: the FitError of upstream, or an Error for
+        nodes without victims."""
         verdicts, fitting = preemptor.rejections()
         if fitting:
             name = self.handle.cache.state.table.row_name
@@ -294,13 +300,14 @@ class Evaluator:
 
 
 def set_up_preemption(handle: FrameworkHandle, seed: int | None) -> None:
-    """Let the plugins of a handle preempt.
+    """Enable preemption by the plugins of a handle.
 
     Parameters
     ----------
     handle : FrameworkHandle
     seed : int or None
-        Dry runs begin at a random potential node, as upstream's do; with None at the first one.
+        Seed of the random potential node at which dry runs begin, as upstream's do. With None they begin at
+        the first one.
     """
     handle.make_preempt_handle = PreemptHandle
     if seed is not None:
@@ -308,19 +315,20 @@ def set_up_preemption(handle: FrameworkHandle, seed: int | None) -> None:
 
 
 def random_offset(seed: int, pod: Pod, nodes: int) -> int:
-    """Return the index of the potential node at which dry runs for a pod begin.
+    """Return the index of the potential node at which the dry runs for a pod begin.
 
     Parameters
     ----------
     seed : int
     pod : Pod
-        The same seed and UID have the same index.
+        The index follows from the seed and the pod's UID.
     nodes : int
-        The number of potential nodes.
+        Number of potential nodes.
 
     Returns
     -------
     int
+        0 to `nodes` - 1.
     """
     digest = blake2b(f"{seed} {pod.metadata.uid}".encode(), digest_size=8).digest()
     return int.from_bytes(digest) % nodes

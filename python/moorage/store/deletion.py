@@ -75,7 +75,12 @@ def marked(meta: ObjectMeta, now: float, grace: int) -> ObjectMeta:
 
 
 def is_awaited(meta: ObjectMeta) -> bool:
-    """Whether finalizers or a grace period delay the removal of an object that is being deleted."""
+    """Whether finalizers or a grace period delay the removal of an object that is being deleted.
+
+    Parameters
+    ----------
+    meta : ObjectMeta
+    """
     return bool(meta.finalizers or meta.deletion_grace_period_seconds)
 
 

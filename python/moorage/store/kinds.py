@@ -24,6 +24,10 @@ def struct_named(kind: str) -> type[Any]:
     kind : str
         Such as "Pod".
 
+    Returns
+    -------
+    type
+
     Raises
     ------
     ValueError
@@ -37,7 +41,13 @@ def struct_named(kind: str) -> type[Any]:
 
 @cache
 def is_namespaced(struct: type[Object]) -> bool:
-    """Whether the objects of a kind have namespaces."""
+    """Whether the objects of a kind have namespaces.
+
+    Parameters
+    ----------
+    struct : type
+        The kind.
+    """
     return struct.__name__ not in CLUSTER_SCOPED
 
 
@@ -46,6 +56,15 @@ def plural(struct: type[Object]) -> str:
     """Return the resource of a kind by apimachinery's rule (UnsafeGuessKindToResource).
 
     The resource of Pod is ``pods``, that of PriorityClass ``priorityclasses``.
+
+    Parameters
+    ----------
+    struct : type
+        The kind.
+
+    Returns
+    -------
+    str
     """
     name = struct.__name__.lower()
     if name.endswith("s"):
@@ -55,19 +74,49 @@ def plural(struct: type[Object]) -> str:
 
 @cache
 def resource(struct: type[Object]) -> str:
-    """Return the resource with its group, as errors name it: ``pods``, ``replicasets.apps``."""
+    """Return the resource with its group, as errors name it: ``pods``, ``replicasets.apps``.
+
+    Parameters
+    ----------
+    struct : type
+        The kind.
+
+    Returns
+    -------
+    str
+    """
     return plural(struct) + _group(struct)
 
 
 @cache
 def singular(struct: type[Object]) -> str:
-    """Return the singular of a resource with its group, as listers name it: ``pod``, ``replicaset.apps``."""
+    """Return the singular of a resource with its group, as listers name it: ``pod``, ``replicaset.apps``.
+
+    Parameters
+    ----------
+    struct : type
+        The kind.
+
+    Returns
+    -------
+    str
+    """
     return struct.__name__.lower() + _group(struct)
 
 
 @cache
 def group_kind(struct: type[Object]) -> str:
-    """Return the kind with its group, as errors about an object's fields have it: ``ReplicaSet.apps``."""
+    """Return the kind with its group, as errors about an object's fields have it: ``ReplicaSet.apps``.
+
+    Parameters
+    ----------
+    struct : type
+        The kind.
+
+    Returns
+    -------
+    str
+    """
     return struct.__name__ + _group(struct)
 
 

@@ -24,7 +24,22 @@ class PodPatcher(Protocol):
         type: PatchType = "merge",
         subresource: str = "",
     ) -> Pod:
-        """Change parts of a pod; see `ObjectClient.patch`."""
+        """Change parts of a pod; see `ObjectClient.patch`.
+
+        Parameters
+        ----------
+        kind : type
+        name, namespace : str
+        patch : dict or list of dict
+            JSON values with the field names of the API.
+        type : {"merge", "strategic", "json"}, optional
+        subresource : {"", "status"}, optional
+
+        Returns
+        -------
+        Pod
+            As stored.
+        """
 
 
 def patch_pod_status(client: PodPatcher, current: Pod, status: PodStatus) -> None:

@@ -145,6 +145,10 @@ class ObjectClient(Protocol):
         namespace : str
             "" for kinds without namespaces.
 
+        Returns
+        -------
+        Object
+
         Raises
         ------
         NotFoundError
@@ -152,10 +156,28 @@ class ObjectClient(Protocol):
         """
 
     def create(self, obj: T) -> T:
-        """Store a new object; return it as stored."""
+        """Store a new object; return it as stored.
+
+        Parameters
+        ----------
+        obj : Object
+
+        Returns
+        -------
+        Object
+        """
 
     def update(self, obj: T) -> T:
-        """Replace an object; return it as stored."""
+        """Replace an object; return it as stored.
+
+        Parameters
+        ----------
+        obj : Object
+
+        Returns
+        -------
+        Object
+        """
 
     def patch(
         self,

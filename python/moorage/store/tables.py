@@ -78,12 +78,23 @@ class Table(Generic[T]):
         ----------
         match : callable or None
             True for the objects to return; None for all.
+
+        Returns
+        -------
+        list of Object
         """
         objects = list(map(self.objects.__getitem__, sorted(self.objects)))
         return list(filter(match, objects)) if match else objects
 
     def record(self, key: str, event: WatchEvent[T]) -> None:
-        """Apply an event about the object of a key and append it to the history, both or neither."""
+        """Apply an event about the object of a key and append it to the history, both or neither.
+
+        Parameters
+        ----------
+        key : str
+            ``namespace/name``, or the name where the kind has no namespaces.
+        event : WatchEvent
+        """
         events = self._events
         try:
             events.append(event)
@@ -117,6 +128,10 @@ class Table(Generic[T]):
         version : int
             The resource version.
 
+        Returns
+        -------
+        int
+
         Raises
         ------
         ResourceExpiredError
@@ -140,6 +155,10 @@ class Table(Generic[T]):
             The resource version that the reader has reached, for the error.
         limit : int or None
             The number of events at most.
+
+        Returns
+        -------
+        list of WatchEvent
 
         Raises
         ------
@@ -183,6 +202,10 @@ class Table(Generic[T]):
         ----------
         saves : list
             The open marks of the store that the copy is for.
+
+        Returns
+        -------
+        Table
         """
         copy = Table(self.struct, self._capacity, saves)
         copy.objects, copy._events = self.objects.copy(), self._events.copy()
@@ -230,6 +253,10 @@ class Tables:
         key : str
             ``namespace/name``, or the name where the kind has no namespaces.
 
+        Returns
+        -------
+        Object
+
         Raises
         ------
         NotFoundError
@@ -271,7 +298,17 @@ class Tables:
         return obj
 
     def changed_since(self, changes: int) -> list[type[Object]]:
-        """Return the kinds that were written after `changes` had a value."""
+        """Return the kinds that were written after `changes` had a value.
+
+        Parameters
+        ----------
+        changes : int
+            An earlier value of `changes`.
+
+        Returns
+        -------
+        list of type
+        """
         return [table.struct for table in self._tables.values() if table.changes > changes]
 
     def save(self) -> Save:
@@ -281,11 +318,21 @@ class Tables:
         return mark
 
     def is_open(self, mark: Save) -> bool:
-        """Whether a mark was neither undone nor released."""
+        """Whether a mark was neither undone nor released.
+
+        Parameters
+        ----------
+        mark : Save
+        """
         return mark in self._saves
 
     def undo(self, mark: Save) -> None:
-        """Restore all tables as they were at a mark; close it and the marks that were made after it."""
+        """Restore all tables as they were at a mark; close it and the marks that were made after it.
+
+        Parameters
+        ----------
+        mark : Save
+        """
         self.release(mark)
         self.changes += 1
         for table in self._tables.values():
@@ -294,7 +341,12 @@ class Tables:
         self.version = mark.version
 
     def release(self, mark: Save) -> None:
-        """Close a mark, and the marks that were made after it, without going back."""
+        """Close a mark, and the marks that were made after it, without going back.
+
+        Parameters
+        ----------
+        mark : Save
+        """
         del self._saves[self._saves.index(mark) :]
 
     def copy(self) -> Tables:

@@ -22,7 +22,18 @@ T = TypeVar("T", bound=Object)
 
 
 def with_version(obj: T, version: str) -> T:
-    """Return a copy of an object with another resource version."""
+    """Return a copy of an object with another resource version.
+
+    Parameters
+    ----------
+    obj : Object
+    version : str
+        Resource version.
+
+    Returns
+    -------
+    Object
+    """
     return replace(obj, metadata=replace(obj.metadata, resource_version=version))
 
 
@@ -147,7 +158,13 @@ class Watch(Generic[T]):
             return self._position, self._version, self._initial, self._closed, self._pending.copy()
 
     def undo(self, saved: object) -> None:
-        """Restore the state of `save`. The store must have been restored before."""
+        """Restore the state of `save`. The store must have been restored before.
+
+        Parameters
+        ----------
+        saved : object
+            The result of `save`.
+        """
         with self._changed:
             self._position, self._version, self._initial, self._closed, pending = cast(Any, saved)
             self._pending = pending.copy()

@@ -50,6 +50,10 @@ class InformerFactory:
         field_selector : str, optional
             Of a new informer, "" by default.
 
+        Returns
+        -------
+        Informer
+
         Raises
         ------
         ValueError
@@ -72,7 +76,17 @@ class InformerFactory:
         return informer
 
     def lister(self, kind: type[T] | str) -> Lister[T]:
-        """Return the lister of a kind's informer, which is made if it does not exist."""
+        """Return the lister of a kind's informer, which is made if it does not exist.
+
+        Parameters
+        ----------
+        kind : type or str
+            The struct of a kind, or its name.
+
+        Returns
+        -------
+        Lister
+        """
         informer = self._informers.get(kind) if isinstance(kind, type) else None
         return self.informer(kind).lister if informer is None else informer.lister
 
@@ -111,7 +125,13 @@ class InformerFactory:
         return {kind: (informer, informer.save()) for kind, informer in self._informers.items()}
 
     def undo(self, saved: object) -> None:
-        """Restore the state of `save`. Informers that were made since are dropped."""
+        """Restore the state of `save`. Informers that were made since are dropped.
+
+        Parameters
+        ----------
+        saved : object
+            The result of `save`.
+        """
         states = cast("dict[type[Object], tuple[Informer[Any], object]]", saved)
         for informer, state in states.values():
             informer.undo(state)
@@ -119,5 +139,15 @@ class InformerFactory:
         self._changes = None
 
     def run(self, stop: Event) -> list[Thread]:
-        """Run every informer in a thread of its own (see `Informer.run`); return the threads."""
+        """Run every informer in a thread of its own (see `Informer.run`); return the threads.
+
+        Parameters
+        ----------
+        stop : threading.Event
+            Set it to end the threads.
+
+        Returns
+        -------
+        list of threading.Thread
+        """
         return [informer.run(stop) for informer in self._informers.values()]

@@ -18,7 +18,16 @@ NAMESPACE_INDEX = "namespace"
 
 
 def by_namespace(obj: Object) -> tuple[str]:
-    """Return the value of an object in the namespace index, which every indexer has."""
+    """Return the value of an object in the namespace index, which every indexer has.
+
+    Parameters
+    ----------
+    obj : Object
+
+    Returns
+    -------
+    (str,)
+    """
     return (obj.metadata.namespace,)
 
 
@@ -49,6 +58,11 @@ class KeyLog:
     def append(self, key: str) -> None:
         """Log a change of an object. The indexer calls it with its lock held, as the other methods that
         write.
+
+        Parameters
+        ----------
+        key : str
+            ``namespace/name``, or the name where the kind has no namespaces.
         """
         self._keys.append(key)
         self.head += 1
@@ -59,7 +73,13 @@ class KeyLog:
         self.head += 1
 
     def repeat(self, head: int) -> None:
-        """Log the changes after `head` again, since an `undo` has reversed them."""
+        """Log the changes after `head` again, since an `undo` has reversed them.
+
+        Parameters
+        ----------
+        head : int
+            An earlier value of `head`.
+        """
         keys = self.since(head)
         if keys is None:
             self.forget()
@@ -111,7 +131,13 @@ class Indexer(Generic[T]):
             return self._objects, self._indexes, self._functions, head
 
     def undo(self, saved: object) -> None:
-        """Restore the contents of `save`. The log of keys reports what has changed since as changed again."""
+        """Restore the contents of `save`. The log of keys reports what has changed since as changed again.
+
+        Parameters
+        ----------
+        saved : object
+            The result of `save`.
+        """
         with self.lock:
             objects, indexes, self._functions, head = cast(tuple[dict[str, T], Any, Any, int], saved)
             self._indexes = {name: index for name, index in indexes.items() if name in self._functions}
@@ -157,12 +183,32 @@ class Indexer(Generic[T]):
             self._functions = {**self._functions, name: function}  # `save` may have the old dict
 
     def get(self, key: str) -> T | None:
-        """Return the object of a key, or None."""
+        """Return the object of a key, or None.
+
+        Parameters
+        ----------
+        key : str
+            ``namespace/name``, or the name where the kind has no namespaces.
+
+        Returns
+        -------
+        Object or None
+        """
         with self.lock:
             return self._objects.get(key)
 
     def get_many(self, keys: Iterable[str]) -> list[T | None]:
-        """Return the object of each key, or None for a key without one."""
+        """Return the object of each key, or None for a key without one.
+
+        Parameters
+        ----------
+        keys : iterable of str
+            Each ``namespace/name``, or the name where the kind has no namespaces.
+
+        Returns
+        -------
+        list of Object or None
+        """
         with self.lock:
             return list(map(self._objects.get, keys))
 
@@ -185,6 +231,10 @@ class Indexer(Generic[T]):
             Of the index.
         value : str
 
+        Returns
+        -------
+        list of Object
+
         Raises
         ------
         KeyError
@@ -194,6 +244,12 @@ class Indexer(Generic[T]):
 
     def items_by_index(self, name: str, value: str) -> dict[str, T]:
         """Return the objects that have a value in an index, by key; see `by_index`.
+
+        Parameters
+        ----------
+        name : str
+            Of the index.
+        value : str
 
         Returns
         -------
@@ -210,6 +266,10 @@ class Indexer(Generic[T]):
         ----------
         name : str
             Of the index.
+
+        Returns
+        -------
+        list of str
 
         Raises
         ------
@@ -229,7 +289,18 @@ class Indexer(Generic[T]):
         return self._indexes[name]
 
     def count(self, name: str, value: str) -> int:
-        """Return the number of objects that `by_index` would return."""
+        """Return the number of objects that `by_index` would return.
+
+        Parameters
+        ----------
+        name : str
+            Of the index.
+        value : str
+
+        Returns
+        -------
+        int
+        """
         with self.lock:
             return len(self._index(name).get(value, ()))
 
@@ -259,7 +330,17 @@ class Indexer(Generic[T]):
         return old
 
     def remove(self, key: str) -> T | None:
-        """Remove the object of a key; return it, or None where there is none."""
+        """Remove the object of a key; return it, or None where there is none.
+
+        Parameters
+        ----------
+        key : str
+            ``namespace/name``, or the name where the kind has no namespaces.
+
+        Returns
+        -------
+        Object or None
+        """
         with self.lock:
             if self._is_saved:
                 self._copy()

@@ -52,11 +52,21 @@ class ResourceEventHandler(Protocol[T_contra]):
         """
 
     def on_update(self, old: T_contra, new: T_contra) -> None:
-        """Receive a change; a resync passes the same object twice."""
+        """Receive a change; a resync passes the same object twice.
+
+        Parameters
+        ----------
+        old : Object
+        new : Object
+        """
 
     def on_delete(self, obj: T_contra | DeletedFinalStateUnknown[T_contra]) -> None:
         """Receive a deletion: the last state of the object, or its tombstone where the deletion was not
         observed.
+
+        Parameters
+        ----------
+        obj : Object or DeletedFinalStateUnknown
         """
 
 
@@ -225,7 +235,12 @@ class Informer(Generic[T]):
         return registration
 
     def remove_event_handler(self, registration: Registration[T]) -> None:
-        """Stop notifying a handler; its pending notices are dropped."""
+        """Stop notifying a handler; its pending notices are dropped.
+
+        Parameters
+        ----------
+        registration : Registration
+        """
         with self._lock:
             self._registrations = tuple(r for r in self._registrations if r is not registration)
             registration.pending.clear()
@@ -287,6 +302,11 @@ class Informer(Generic[T]):
         """Restore the state of `save`, after the store has been restored. No handler is notified.
 
         Handlers that were added since are removed.
+
+        Parameters
+        ----------
+        saved : object
+            The result of `save`.
         """
         with self._lock:
             objects, watch, position, handlers, rest = cast(Any, saved)

@@ -33,7 +33,16 @@ class Lister(Generic[T]):
         self._namespace = namespace
 
     def by_namespace(self, namespace: str) -> Lister[T]:
-        """Return a lister of one namespace."""
+        """Return a lister of one namespace.
+
+        Parameters
+        ----------
+        namespace : str
+
+        Returns
+        -------
+        Lister
+        """
         return Lister(self._struct, self._indexer, namespace)
 
     def get(self, name: str) -> T:
@@ -43,6 +52,10 @@ class Lister(Generic[T]):
         ----------
         name : str
             In a lister of one namespace the object's name, else its key, ``namespace/name``.
+
+        Returns
+        -------
+        Object
 
         Raises
         ------
@@ -56,7 +69,16 @@ class Lister(Generic[T]):
         return found
 
     def list(self, selector: LabelSelectorMatcher | None = None) -> Objects[T]:
-        """Return the objects whose labels match a selector; without one, all objects."""
+        """Return the objects whose labels match a selector; without one, all objects.
+
+        Parameters
+        ----------
+        selector : LabelSelectorMatcher, optional
+
+        Returns
+        -------
+        list of Object
+        """
         if self._namespace:
             return self._select(self._indexer.by_index(NAMESPACE_INDEX, self._namespace), selector)
         return self._select(self._indexer.values(), selector)
@@ -69,6 +91,10 @@ class Lister(Generic[T]):
         name : str
             Of the index.
         value : str
+
+        Returns
+        -------
+        Objects
 
         Raises
         ------

@@ -92,6 +92,14 @@ def json_text(value: Json) -> bytes:
     """Return the JSON text of a value, with sorted keys.
 
     Equal values have equal texts. (Python's `==` does not serve: it calls true and 1 equal.)
+
+    Parameters
+    ----------
+    value : JSON value
+
+    Returns
+    -------
+    bytes
     """
     return msgspec.json.encode(value, order="sorted")
 

@@ -243,7 +243,18 @@ def _topology_labels(spec: PodSpec, nodes: list[Node]) -> Iterator[tuple[str, st
 
 
 def with_label(node: Node, key: str, value: str) -> Node:
-    """The node with one more label."""
+    """Return the node with one more label.
+
+    Parameters
+    ----------
+    node : Node
+    key : str
+    value : str
+
+    Returns
+    -------
+    Node
+    """
     return replace(node, metadata=replace(node.metadata, labels=node.metadata.labels | {key: value}))
 
 

@@ -54,18 +54,39 @@ class Constraint:
 
     @property
     def text(self) -> str:
+        """The constraint in words: kind and name."""
         return f"{self.kind} {self.name}"
 
 
 def request_constraints(resources: Iterable[str]) -> Iterator[Constraint]:
-    """The requests of resources."""
+    """Yield the constraints that requests of resources are.
+
+    Parameters
+    ----------
+    resources : iterable of str
+        Names of the requested resources.
+
+    Returns
+    -------
+    iterator of Constraint
+    """
     for resource in resources:
         yield Constraint("request", resource, partial(drop_request, resource=resource))
 
 
 def taint_constraints(probe: Probe) -> Iterator[Constraint]:
-    """Taints of nodes that the pod does not tolerate, those of most nodes first. Dropping one adds a
-    toleration."""
+    """Yield the taints of nodes that the pod does not tolerate, those of the most nodes first. To drop such a
+    constraint adds a toleration.
+
+    Parameters
+    ----------
+    probe : Probe
+        Of the pod that fits nowhere.
+
+    Returns
+    -------
+    iterator of Constraint
+    """
     nodes = probe.nodes(probe.rows())
     counts = Counter(taint for node in nodes for taint in probe.requirements.untolerated(node))
     if len(counts) > MOST_TAINTS:
@@ -76,8 +97,17 @@ def taint_constraints(probe: Probe) -> Iterator[Constraint]:
 
 
 def term_constraints(pod: Pod) -> Iterator[Constraint]:
-    """All other constraints of the pod's spec: node name, selectors, affinity terms, host ports,
-    spreading."""
+    """Yield the constraints in the pod's spec besides requests and taints: node name, selectors, affinity
+    terms, host ports, spreading.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    iterator of Constraint
+    """
     spec = pod.spec
     if spec.node_name:
         yield _constraint("node-name", spec.node_name, "node_name", lambda name: "")
@@ -97,8 +127,17 @@ def term_constraints(pod: Pod) -> Iterator[Constraint]:
 
 
 def finer_constraints(pod: Pod) -> Iterator[Constraint]:
-    """Constraints that overlap with `term_constraints`: a term as a whole, or one requirement of several
-    terms."""
+    """Yield constraints that overlap with those of `term_constraints`: a whole term, or one requirement of
+    several terms.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    iterator of Constraint
+    """
     terms = required_terms(pod.spec)
     if terms is None:
         return
@@ -141,7 +180,16 @@ def _without(items: tuple[T, ...], dropped: T) -> tuple[T, ...]:
 
 
 def toleration_of(taints: Sequence[Taint]) -> Toleration:
-    """The narrowest single toleration of taints that share a key."""
+    """Return the narrowest single toleration of taints that share a key.
+
+    Parameters
+    ----------
+    taints : sequence of Taint
+
+    Returns
+    -------
+    Toleration
+    """
     key, value, effect = taints[0].key, taints[0].value, taints[0].effect
     if len(taints) > 1:
         effect = ""
@@ -151,7 +199,17 @@ def toleration_of(taints: Sequence[Taint]) -> Toleration:
 
 
 def tolerate(pod: Pod, toleration: Toleration) -> Pod:
-    """The pod with one more toleration."""
+    """Return the pod with one more toleration.
+
+    Parameters
+    ----------
+    pod : Pod
+    toleration : Toleration
+
+    Returns
+    -------
+    Pod
+    """
     return replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, toleration)))
 
 
@@ -159,7 +217,16 @@ def tolerate(pod: Pod, toleration: Toleration) -> Pod:
 
 
 def without_node_selection(spec: PodSpec) -> PodSpec:
-    """The spec without nodeSelector and required node affinity."""
+    """Return the spec without nodeSelector and required node affinity.
+
+    Parameters
+    ----------
+    spec : PodSpec
+
+    Returns
+    -------
+    PodSpec
+    """
     return replace(_changed(spec, REQUIRED, lambda required: None), node_selector=None)
 
 
@@ -204,7 +271,16 @@ def _without_requirement(
 
 
 def host_ports(spec: PodSpec) -> Iterator[Port]:
-    """The host ports that a pod claims: those of containers and sidecars."""
+    """Return the host ports that a pod claims: those of containers and sidecars.
+
+    Parameters
+    ----------
+    spec : PodSpec
+
+    Returns
+    -------
+    iterator of Port
+    """
     sidecars = (c for c in spec.init_containers if c.restart_policy == "Always")
     for container in (*spec.containers, *sidecars):
         for port in container.ports:
@@ -237,13 +313,27 @@ def _without_port(pod: Pod, port: Port) -> Pod:
 
 def has_pod_terms(spec: PodSpec) -> bool:
     """Whether the feasibility of a node depends on other nodes and their pods: hard spreading, required
-    terms."""
+    terms.
+
+    Parameters
+    ----------
+    spec : PodSpec
+    """
     hard = any(spread.when_unsatisfiable == HARD for spread in spec.topology_spread_constraints)
     return hard or any(_pod_terms(spec, path) for path in POD_TERMS.values())
 
 
 def without_pod_terms(spec: PodSpec) -> PodSpec:
-    """The spec without topology spread constraints and terms about other pods."""
+    """Return the spec without topology spread constraints and terms about other pods.
+
+    Parameters
+    ----------
+    spec : PodSpec
+
+    Returns
+    -------
+    PodSpec
+    """
     affinity = spec.affinity
     if affinity is not None:
         affinity = replace(affinity, pod_affinity=None, pod_anti_affinity=None)
@@ -251,7 +341,16 @@ def without_pod_terms(spec: PodSpec) -> PodSpec:
 
 
 def topology_keys(spec: PodSpec) -> set[str]:
-    """Topology keys of the pod's spread constraints and required pod affinity terms."""
+    """Return the topology keys of the pod's spread constraints and required pod affinity terms.
+
+    Parameters
+    ----------
+    spec : PodSpec
+
+    Returns
+    -------
+    set of str
+    """
     terms = (term for path in POD_TERMS.values() for term in _pod_terms(spec, path))
     spreads = spec.topology_spread_constraints
     return {term.topology_key for term in terms} | {spread.topology_key for spread in spreads}
@@ -263,7 +362,16 @@ def _pod_terms(spec: PodSpec, path: str) -> tuple[PodAffinityTerm, ...]:
 
 
 def pod_term_text(term: PodAffinityTerm) -> str:
-    """A pod affinity term on one line."""
+    """Return a pod affinity term on one line.
+
+    Parameters
+    ----------
+    term : PodAffinityTerm
+
+    Returns
+    -------
+    str
+    """
     selector = term.label_selector
     labels = [f"{key}={value}" for key, value in sorted(selector.match_labels.items())] if selector else []
     labels += map(requirement_text, selector.match_expressions if selector else ())
@@ -274,14 +382,20 @@ def pod_term_text(term: PodAffinityTerm) -> str:
 
 
 def find_conflicts(probe: Probe) -> tuple[list[list[Constraint]], str]:
-    """Find disjoint sets of constraints, each of which alone makes all nodes infeasible, and which are
-    minimal by inclusion. Without all of them the pod fits.
+    """Find disjoint sets of constraints, each of which alone makes all nodes infeasible and is minimal by
+    inclusion. The pod fits once all of these constraints are dropped.
+
+    Parameters
+    ----------
+    probe : Probe
+        Of the pod that fits nowhere.
 
     Returns
     -------
     conflicts : list of list of Constraint
     blocked : str
-        Where even a pod without any constraint fits nowhere, its FitError text; there are no conflicts then.
+        FitError text of the pod without any constraint, if it fits nowhere even then; there are no conflicts
+        in that case.
     """
     every = pod_constraints(probe)
     bare = _with_only(probe, every, [])
@@ -297,7 +411,17 @@ def find_conflicts(probe: Probe) -> tuple[list[list[Constraint]], str]:
 
 
 def pod_constraints(probe: Probe) -> list[Constraint]:
-    """All constraints of the pod, without overlaps."""
+    """Return all constraints of the pod, without overlaps.
+
+    Parameters
+    ----------
+    probe : Probe
+        Of the pod that fits nowhere.
+
+    Returns
+    -------
+    list of Constraint
+    """
     return [
         *request_constraints(probe.requirements.resources),
         *taint_constraints(probe),

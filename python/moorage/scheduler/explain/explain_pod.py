@@ -1,4 +1,5 @@
-"""Explains a pod: verdicts of every filter on every node, scores, and changes that place the pod."""
+"""The explanation of a pod: verdicts of every filter on every node, scores, and changes that place the pod.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ PRE_FILTER_COLUMN = "PreFilter"
 
 
 def explain(engine: Engine, pod: Pod, skipped: str) -> Explanation:
-    """See `Scheduler.explain`.
+    """Explain a pod by an engine of its profile; see `Scheduler.explain`.
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ def explain(engine: Engine, pod: Pod, skipped: str) -> Explanation:
 
 
 def _fork_engine(engine: Engine) -> Engine:
-    """An equal engine on a fork of its cluster, which probes of changed pods and nodes may modify."""
+    """Return an equal engine over a fork of its cluster, in which probes may change pods and nodes."""
     cache = SchedulerCache()
     if engine.handle.groups_pods:
         engine.handle.shared(PodGroups)  # before the copy makes one of its own
@@ -60,7 +61,7 @@ def _fork_engine(engine: Engine) -> Engine:
 
 
 def _make_pending(cache: SchedulerCache, pod: Pod) -> tuple[Pod, str]:
-    """The pod as pending, removed from the cache, and the node that it was on."""
+    """Remove a pod from the cache; return it as pending, and the node that it was on ("" for none)."""
     if not pod.metadata.uid or not cache.state.has_pod(pod):
         return pod, ""
     cached = cache.get_pod(pod)
@@ -70,6 +71,7 @@ def _make_pending(cache: SchedulerCache, pod: Pod) -> tuple[Pod, str]:
 
 
 def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str) -> Explanation:
+    """Explain a pending pod by an engine whose cluster may be changed."""
     view = engine.cache.state.view
     view.refresh()
     rows = view.rows()

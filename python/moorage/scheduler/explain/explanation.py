@@ -32,15 +32,16 @@ KIND_OF_SHORTFALL = {
 
 @dataclass(frozen=True, slots=True)
 class FilterVerdicts:
-    """One filter's verdict on every node, independent of the other filters.
+    """The verdict of one filter on every node, independent of the other filters.
 
     Attributes
     ----------
     plugin : str
+        Name of the filter.
     codes : (nodes,) int array
-        In list order: 0 where the node passes, else an index into `statuses`.
+        In list order: 0 where the node passes, otherwise an index into `statuses`.
     statuses : list of Status or None
-        The first is None: the node passes.
+        The first is None, for nodes that pass.
     """
 
     plugin: str
@@ -55,13 +56,13 @@ class NodeGroup:
     Attributes
     ----------
     nodes : list of str
-        In list order.
+        Names in list order.
     verdicts : list of Status
         The rejections, in the order of the filters; each names its plugin.
     requirements : PodRequirements
-        What the shortfalls are computed from.
+        Source of the shortfalls.
     positions : list of int
-        List positions of the nodes.
+        Indexes of the nodes in list order.
     """
 
     nodes: list[str]
@@ -79,7 +80,19 @@ class NodeGroup:
 
 @dataclass(frozen=True, slots=True)
 class ScoredNode:
-    """A feasible node: 1 is the best rank, equal totals have equal ranks."""
+    """A feasible node with its scores.
+
+    Attributes
+    ----------
+    rank : int
+        1 for the best total; equal totals have equal ranks.
+    node : str
+        Name of the node.
+    total : int
+        Sum of the normalized scores times the weights.
+    raw, normalized : dict of str to int
+        Plugin to its score, as returned and from 0 to 100.
+    """
 
     rank: int
     node: str
@@ -94,6 +107,8 @@ class NodeExplanation:
 
     Attributes
     ----------
+    node : str
+        Name of the node.
     verdicts : dict of str to Status or None
         Filter to its own verdict; None where the node passes. Without the filters that PreFilter skipped.
     shortfalls : tuple of Shortfall
@@ -226,7 +241,7 @@ class Explanation:
         return {name: at for at, name in enumerate(self.order)}
 
     def node(self, name: str) -> NodeExplanation:
-        """The explanation of one node.
+        """Return the explanation of one node.
 
         Parameters
         ----------
@@ -258,15 +273,19 @@ class Explanation:
 
 
 def shortfalls_of(requirements: PodRequirements, at: int, rejections: list[Status]) -> tuple[Shortfall, ...]:
-    """The shortfalls of a node that explain its rejections.
+    """Return the shortfalls of a node that explain its rejections.
 
     Parameters
     ----------
     requirements : PodRequirements
     at : int
-        List position of the node.
+        Index of the node in list order.
     rejections : list of Status
         Of filters.
+
+    Returns
+    -------
+    tuple of Shortfall
     """
     plugins = {plugin for status in rejections for plugin in status.plugin.split()}
     kinds = {KIND_OF_SHORTFALL.get(plugin) for plugin in plugins}

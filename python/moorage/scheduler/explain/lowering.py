@@ -50,12 +50,24 @@ class _Place:
     amount: Quantity
 
     def path(self, resource: str) -> str:
+        """Return the path of the request in the pod, as in ``spec.containers[0].resources``."""
         at = f"{LISTS[self.field]}[{self.index}]." if self.index >= 0 else ""
         return f"spec.{at}resources.requests[{resource}]"
 
 
 def effective(pod: Pod, resource: str) -> int:
-    """The effective request in millicores, bytes or the resource's own unit."""
+    """Return the effective request of a pod for a resource.
+
+    Parameters
+    ----------
+    pod : Pod
+    resource : str
+
+    Returns
+    -------
+    int
+        Millicores, bytes, or the resource's own unit.
+    """
     return _whole(resource, pod_requests(pod, resizes=False).get(resource, ZERO))
 
 
@@ -90,7 +102,17 @@ def lower(pod: Pod, resource: str, target: int) -> tuple[Pod, list[Edit]] | None
 
 
 def drop_request(pod: Pod, resource: str) -> Pod:
-    """Set the pod's requests of a resource to 0; its overhead stays."""
+    """Set the pod's requests of a resource to 0; its overhead stays.
+
+    Parameters
+    ----------
+    pod : Pod
+    resource : str
+
+    Returns
+    -------
+    Pod
+    """
     return _set(pod, resource, [(place, ZERO) for place in _places(pod, resource)])
 
 

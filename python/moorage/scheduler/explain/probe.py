@@ -15,12 +15,12 @@ from .shortfalls import PodRequirements
 
 
 class Probe:
-    """Feasible nodes of a changed pod, or of the pod in a changed cluster.
+    """Searches for feasible nodes of a changed pod, or of a pod in a changed cluster.
 
     Attributes
     ----------
     engine : Engine
-        Over a fork of the cluster.
+        Over a fork of the cluster, which probes may change.
     pod : Pod
         The pod that fits nowhere.
     requirements : PodRequirements
@@ -34,6 +34,7 @@ class Probe:
 
     @property
     def table(self) -> NodeTable:
+        """The node table of the fork."""
         return self.engine.cache.state.table
 
     def begin(self, pod: Pod) -> tuple[CycleState, PreFilterRun]:
@@ -45,8 +46,8 @@ class Probe:
 
         Returns
         -------
-        CycleState
-        PreFilterRun
+        state : CycleState
+        ran : PreFilterRun
         """
         self.engine.begin_cycle()
         state = self.engine.framework.new_state(pod)
@@ -77,22 +78,45 @@ class Probe:
         return fits
 
     def count_feasible(self, pod: Pod) -> int:
-        """The number of feasible nodes of a pod."""
+        """Return the number of feasible nodes of a pod.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        int
+        """
         return len(self.feasible(pod))
 
     def count_feasible_with(self, node: Node) -> int:
-        """The number of feasible nodes of the pod with a changed or an additional node.
+        """Return the number of feasible nodes of the pod with a changed or an additional node.
 
         Parameters
         ----------
         node : Node
+            Replaces the node of its name, or is added.
+
+        Returns
+        -------
+        int
         """
         with self.engine.cache.transaction():
             self.engine.cache.state.set_node(node)
             return self.count_feasible(self.pod)
 
     def fit_error(self, pod: Pod) -> str:
-        """The FitError text of a pod, or the error of its cycle."""
+        """Return the FitError text of a pod, or the error of its cycle.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        str
+        """
         examination = examine(self.engine, pod, self.engine.cache.state.view.node_names())
         return examination.error or examination.fit_error
 
@@ -102,6 +126,15 @@ class Probe:
         return self.engine.cache.state.view.rows()
 
     def nodes(self, rows: npt.NDArray[np.int32]) -> list[Node]:
-        """The node objects of rows."""
+        """Return the node objects of rows.
+
+        Parameters
+        ----------
+        rows : (n,) int32 array
+
+        Returns
+        -------
+        list of Node
+        """
         objects = (self.table.objects[row] for row in rows)
         return [node for node in objects if node is not None]

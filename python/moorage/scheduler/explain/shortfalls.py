@@ -88,7 +88,18 @@ class PodRequirements:
         return [resource for resource in self.requests if resource != "pods"]
 
     def shortfalls(self, position: int) -> tuple[Shortfall, ...]:
-        """The shortfalls of the node at a list position, in the order of kube-scheduler v1.36's filters."""
+        """Return the shortfalls of the node at a list position, in the order of kube-scheduler v1.36's
+        filters.
+
+        Parameters
+        ----------
+        position : int
+            Index of the node in list order.
+
+        Returns
+        -------
+        tuple of Shortfall
+        """
         node, name = self._nodes[position], self.pod.spec.node_name
         assert node is not None  # listed nodes have an object
         found = [Shortfall("node-name", name)] if name and name != node.name else []
@@ -104,7 +115,16 @@ class PodRequirements:
         return tuple(found)
 
     def untolerated(self, node: Node) -> list[Taint]:
-        """The taints of a node that the pod does not tolerate; a cordoned node has the taint `CORDON`."""
+        """Return the taints of a node that the pod does not tolerate; a cordoned node has the taint `CORDON`.
+
+        Parameters
+        ----------
+        node : Node
+
+        Returns
+        -------
+        list of Taint
+        """
         taints = [Taint(key=t.key, value=t.value, effect=t.effect) for t in node.spec.taints]
         if node.spec.unschedulable and CORDON not in taints:
             taints.append(CORDON)
@@ -144,7 +164,16 @@ def summarize_shortfalls(shortfalls: Iterable[tuple[Shortfall, ...]]) -> list[Sh
 
 
 def required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...] | None:
-    """The terms of required node affinity, of which one has to match; None without it."""
+    """Return the terms of required node affinity, of which one has to match; None without it.
+
+    Parameters
+    ----------
+    spec : PodSpec
+
+    Returns
+    -------
+    tuple of NodeSelectorTerm or None
+    """
     affinity = spec.affinity and spec.affinity.node_affinity
     return affinity.required.node_selector_terms if affinity and affinity.required is not None else None
 
@@ -162,30 +191,72 @@ def _split(term: NodeSelectorTerm) -> list[tuple[str, NodeSelectorMatcher]]:
 
 
 def requirement_text(requirement: NodeSelectorRequirement | LabelSelectorRequirement) -> str:
-    """A requirement on one line: ``zone In [a, b]``."""
+    """Return a requirement on one line: ``zone In [a, b]``.
+
+    Parameters
+    ----------
+    requirement : NodeSelectorRequirement or LabelSelectorRequirement
+
+    Returns
+    -------
+    str
+    """
     values = f" [{', '.join(requirement.values)}]" if requirement.values else ""
     return f"{requirement.key} {requirement.operator}{values}"
 
 
 def taint_text(taint: Taint) -> str:
-    """A taint as kubectl writes it."""
+    """Return a taint as kubectl writes it.
+
+    Parameters
+    ----------
+    taint : Taint
+
+    Returns
+    -------
+    str
+    """
     value = f"={taint.value}" if taint.value else ""
     return f"{taint.key}{value}:{taint.effect}"
 
 
 def port_text(port: Port) -> str:
-    """A host port as ``80/TCP``, with its address where it is bound to one."""
+    """Return a host port as ``80/TCP``, with its address where it is bound to one.
+
+    Parameters
+    ----------
+    port : Port
+
+    Returns
+    -------
+    str
+    """
     ip, protocol, number = port
     return f"{number}/{protocol}" if ip == ANY_IP else f"{ip}:{number}/{protocol}"
 
 
 def has_conflict(one: Port, other: Port) -> bool:
-    """Whether two host ports conflict on one node (kube-scheduler v1.36, HostPortInfo.CheckConflict)."""
+    """Whether two host ports conflict on one node (kube-scheduler v1.36, HostPortInfo.CheckConflict).
+
+    Parameters
+    ----------
+    one : Port
+    other : Port
+    """
     return one[1:] == other[1:] and (one[0] == other[0] or ANY_IP in (one[0], other[0]))
 
 
 def shortfall_text(shortfall: Shortfall) -> str:
-    """A shortfall in words, as ``500m more cpu``."""
+    """Return a shortfall in words, as ``500m more cpu``.
+
+    Parameters
+    ----------
+    shortfall : Shortfall
+
+    Returns
+    -------
+    str
+    """
     if shortfall.kind != "resource":
         return f"{shortfall.kind} {shortfall.name}"
     least, most = (quantity_text(shortfall.name, one) for one in (shortfall.least, shortfall.most))
@@ -200,6 +271,10 @@ def quantity_text(resource: str, amount: int) -> str:
     resource : str
     amount : int
         Millicores, bytes, or the resource's own unit.
+
+    Returns
+    -------
+    str
     """
     match unit(resource):
         case "millicores":
@@ -210,7 +285,16 @@ def quantity_text(resource: str, amount: int) -> str:
 
 
 def unit(resource: str) -> str:
-    """The unit in which a resource is counted."""
+    """Return the unit in which a resource is counted.
+
+    Parameters
+    ----------
+    resource : str
+
+    Returns
+    -------
+    str
+    """
     if resource == "cpu":
         return "millicores"
     if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):

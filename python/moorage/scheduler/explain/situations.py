@@ -49,6 +49,16 @@ class CountingRun(Run):
         """Do nothing: the pod is explained in this state of the cluster."""
 
     def attempt(self, infos: Sequence[QueuedPodInfo]) -> int:
+        """Count an attempt that includes the pod, and end the run before the last one; see `Run.attempt`.
+
+        Parameters
+        ----------
+        infos : sequence of QueuedPodInfo
+
+        Returns
+        -------
+        int
+        """
         at = next((at for at, info in enumerate(infos) if info.pod.key == self._key), None)
         if at is None:
             return super().attempt(infos)
@@ -64,18 +74,23 @@ class CountingRun(Run):
 
 
 def explain_in_turn(make: Callable[[], Scheduler], key: str) -> Explanation:
-    """Explain a pending pod in the state of the cluster at its attempt in a run.
+    """Explain a pending pod in the state of the cluster at its attempt in a run, with the pods placed before
+    on their nodes.
 
-    The pods placed before that attempt are on their nodes. Of several attempts the last one counts, which is
-    that of the run's result; where others are evicted for the pod, the one that chooses them. A pod that a
-    run does not attempt (it has a node, or the scheduler ignores it) is explained alone.
+    Of several attempts the last one counts, whose result is that of the run. If pods are evicted for the pod,
+    the attempt that chooses them counts. A pod that a run does not attempt (it has a node, or the scheduler
+    ignores it) is explained alone.
 
     Parameters
     ----------
     make : callable
-        Makes a scheduler over the cluster; each must be equal to the others. One or two are made and run.
+        Makes a scheduler over the cluster; all results must be equal. It is called once or twice.
     key : str
         ``namespace/name`` of the pod.
+
+    Returns
+    -------
+    Explanation
     """
     counting = CountingRun(make(), key)
     pending = _others(counting.scheduler, key)
@@ -91,15 +106,38 @@ def explain_in_turn(make: Callable[[], Scheduler], key: str) -> Explanation:
 
 
 def explain_alone(make: Callable[[], Scheduler], key: str) -> Explanation:
-    """Explain a pod while no other pod is pending. Parameters as for `explain_in_turn`."""
+    """Explain a pod as if no other pod were pending.
+
+    Parameters
+    ----------
+    make : callable
+        Makes a scheduler over the cluster.
+    key : str
+        ``namespace/name`` of the pod.
+
+    Returns
+    -------
+    Explanation
+    """
     scheduler = make()
     pending = _others(scheduler, key)
     return replace(scheduler.explain(key), situation=Situation(ALONE, 0, pending))
 
 
 def explain_after_run(make: Callable[[], Scheduler], key: str) -> Explanation:
-    """Explain a pod after a run, removed from the node that the run placed it on. Parameters as for
-    `explain_in_turn`."""
+    """Explain a pod after a run, removed from the node on which the run placed it.
+
+    Parameters
+    ----------
+    make : callable
+        Makes a scheduler over the cluster.
+    key : str
+        ``namespace/name`` of the pod.
+
+    Returns
+    -------
+    Explanation
+    """
     scheduler = make()
     pending = _others(scheduler, key)
     result = scheduler.run()

@@ -27,7 +27,17 @@ IN_PATHS = "/?%:@!$&'()*+,;=~"
 
 
 class Connection:
-    """A socket with a deadline for all of its operations, as HTTPResponse uses it."""
+    """A socket with one deadline for all operations, in the form that `http.client.HTTPResponse` reads.
+
+    Parameters
+    ----------
+    sock : socket.socket
+
+    Attributes
+    ----------
+    deadline : float
+        Seconds of `time.monotonic`; an operation after it raises TimeoutError.
+    """
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
@@ -41,22 +51,52 @@ class Connection:
         return not poll.poll(0)
 
     def _set_timeout(self) -> None:
+        """Set the socket's timeout to the time left."""
         self.sock.settimeout(seconds_until(self.deadline))
 
     def sendall(self, data: bytes) -> None:
+        """Send all bytes before the deadline.
+
+        Parameters
+        ----------
+        data : bytes
+        """
         rest = memoryview(data)
         while rest:
             self._set_timeout()
             rest = rest[self.sock.send(rest) :]
 
     def recv_into(self, buffer: Any) -> int:
+        """Receive bytes into a buffer.
+
+        Parameters
+        ----------
+        buffer : writable buffer
+
+        Returns
+        -------
+        int
+            Number of bytes; 0 at the end of the stream.
+        """
         self._set_timeout()
         return self.sock.recv_into(buffer)
 
     def close(self) -> None:
+        """Close the socket."""
         self.sock.close()
 
     def makefile(self, mode: str) -> io.BufferedReader:
+        """Return the input as a buffered stream.
+
+        Parameters
+        ----------
+        mode : str
+            Unused: reading is the only mode.
+
+        Returns
+        -------
+        io.BufferedReader
+        """
         return io.BufferedReader(_Received(self))
 
 
@@ -74,12 +114,12 @@ class _Received(io.RawIOBase):
 
 
 def seconds_until(deadline: float) -> float:
-    """Seconds until a deadline.
+    """Return the seconds left until a deadline.
 
     Parameters
     ----------
     deadline : float
-        Of `time.monotonic`.
+        Seconds of `time.monotonic`.
 
     Returns
     -------
@@ -88,7 +128,7 @@ def seconds_until(deadline: float) -> float:
     Raises
     ------
     TimeoutError
-        It has passed.
+        The deadline has passed.
     """
     left = deadline - time.monotonic()
     if left <= 0:
@@ -220,7 +260,7 @@ def _is_server_name(name: str) -> bool:
 
 
 def _read(response: http.client.HTTPResponse, limit: int) -> bytes:
-    """Read at most `limit` bytes of a body."""
+    """Read a body of at most `limit` bytes."""
     try:
         return response.read(limit)
     except TimeoutError:
@@ -232,6 +272,7 @@ def _read(response: http.client.HTTPResponse, limit: int) -> bytes:
 
 
 def _head(parts: SplitResult, length: int) -> bytes:
+    """Return the request line and the headers of a POST."""
     host = parts.netloc.rpartition("@")[2]
     query = f"?{parts.query}" if parts.query else ""
     target = quote(f"{parts.path}{query}", safe=IN_PATHS)
@@ -256,6 +297,7 @@ def _failed(url: str, why: str) -> str:
 
 
 def _go_text(error: BaseException) -> str:
+    """Return the text that Go's net/http has for an error."""
     match error:
         case TimeoutError():
             return AWAITING

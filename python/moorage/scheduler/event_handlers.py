@@ -262,19 +262,19 @@ class PodHandler:
         -------
         dict of str to QueuedPodInfo
         """
-        found = {}
+        evicted = {}
         for (key, info), latest in zip(infos.items(), self.indexer.get_many(infos), strict=True):
             if latest is None or latest.spec.node_name or latest.metadata.uid != info.pod.metadata.uid:
-                found[key] = info
-        return found
+                evicted[key] = info
+        return evicted
 
     # ---- events --------------------------------------------------------------------------------------------
 
     def on_run(self, notices: Iterable[Notice[Pod]]) -> int:
-        """Process the first notices in one step (see `RunHandler`).
+        """Process the leading notices of one kind in one step (see `RunHandler`).
 
-        They must be new pods without a node, assumed pods whose binding is reported, or pods on nodes that
-        are changed and then deleted, as victims of preemption are.
+        The kinds are: new pods without a node; assumed pods whose binding is reported; pods on nodes that are
+        changed and then deleted, as victims of preemption are.
 
         Parameters
         ----------
@@ -283,10 +283,12 @@ class PodHandler:
         Returns
         -------
         int
+            Number of processed notices; 0 leaves the first one to the other methods.
         """
         return self._on_new_pods(notices) or self._on_bound_pods(notices) or self._on_evicted_pods(notices)
 
     def _on_new_pods(self, notices: Iterable[Notice[Pod]]) -> int:
+        """Add the leading new pods without a node to the queue; return their number."""
         ages, pods = self.ages, list[Pod]()
         if ages is None or self.queue.groups_pods:
             return 0
@@ -301,6 +303,7 @@ class PodHandler:
         return len(pods)
 
     def _on_bound_pods(self, notices: Iterable[Notice[Pod]]) -> int:
+        """Confirm the leading assumed pods that are reported as bound; return their number."""
         is_assumed, pods = self.cache.state.is_assumed_pod, list[Pod]()
         for old, new, _ in notices:
             if old is None or new is None or new.status.phase in FINISHED:
@@ -317,11 +320,12 @@ class PodHandler:
         return len(pods)
 
     def _on_evicted_pods(self, notices: Iterable[Notice[Pod]]) -> int:
-        """The cache does not take over a change that a deletion follows."""
-        found, changes, queue = list[Pod](), list[tuple[Pod, Pod]](), self.queue
-        each = iter(notices)
-        for (old, new, _), (last, none, _) in zip(each, each, strict=False):
-            if new is None or none is not None or not is_update_on_node(old, new):
+        """Remove the leading pods that are each changed and then deleted; return the number of notices. The
+        change itself is not applied to the cache."""
+        evicted, changes, queue = list[Pod](), list[tuple[Pod, Pod]](), self.queue
+        pairs = iter(notices)
+        for (old, new, _), (last, no_object, _) in zip(pairs, pairs, strict=False):
+            if new is None or no_object is not None or not is_update_on_node(old, new):
                 break
             if isinstance(last, DeletedFinalStateUnknown) or last.metadata.uid != new.metadata.uid:
                 break
@@ -389,6 +393,7 @@ class PodHandler:
             self.others[new.key] = new
 
     def _update_assigned(self, old: Pod, new: Pod) -> None:
+        """Update a pod on a node in the cache, and move the pods in the queue that may profit."""
         try:
             self.cache.update_pod(old, new)
         except CacheError as error:
@@ -398,6 +403,7 @@ class PodHandler:
                 self.queue.move_all_to_active_or_backoff_queue(event, old, new)
 
     def _update_waiting(self, old: Pod, new: Pod) -> None:
+        """Update a pod without a node in the queue."""
         if old.metadata.resource_version == new.metadata.resource_version:
             return  # by a resync
         if self.cache.is_assumed_pod(new):
@@ -445,7 +451,7 @@ class PodHandler:
         return True
 
     def _discard(self, pod: Pod) -> Pod | None:
-        """Remove a pod from the cache, if it is there; the cache's object of an assumed one."""
+        """Remove a pod from the cache; return the cache's object of an assumed pod."""
         state = self.cache.state
         if not state.has_pod(pod):
             return None
@@ -456,7 +462,8 @@ class PodHandler:
         return cached if is_assumed else None
 
     def _nomination_ended(self, pod: Pod) -> None:
-        """Move the pods of at most a pod's priority: the node that was reserved for it may serve them."""
+        """Move the queued pods of at most a pod's priority, as they may use the node that was reserved for
+        it."""
         priority = pod.spec.priority or 0
 
         def is_not_higher(other: Pod) -> bool:
@@ -477,19 +484,20 @@ class PodHandler:
 
 @cache
 def _events(resource: str, actions: ActionType) -> tuple[ClusterEvent | None, ...]:
-    """The events of adding, updating and deleting an object; None for an action that no plugin registered."""
+    """Return the events of adding, updating and deleting an object of a resource; None for an action that no
+    plugin registered."""
     reported = ActionType.ADD, ActionType.UPDATE, ActionType.DELETE
     return tuple([ClusterEvent(resource, action) if actions & action else None for action in reported])
 
 
 class EventHandler:
-    """Passes to the queue the events of one resource that some plugin has registered.
+    """Passes the events of one resource to the queue, as far as some plugin has registered them.
 
     Parameters
     ----------
     queue : SchedulingQueue
     resource : str
-        As cluster events have it.
+        The resource in the form of cluster events.
     actions : ActionType
         The registered actions.
     """
@@ -584,7 +592,8 @@ class StateHandler(Generic[T]):
 
 
 def namespace_handler(cache: ClusterCache) -> StateHandler[Namespace]:
-    """Return a handler of namespaces, whose labels inter-pod affinity selects.
+    """Return a handler that records the labels of namespaces, for the namespace selectors of inter-pod
+    affinity.
 
     Parameters
     ----------
@@ -603,7 +612,7 @@ def namespace_handler(cache: ClusterCache) -> StateHandler[Namespace]:
 
 
 def workload_handler(cache: ClusterCache) -> StateHandler[Any]:
-    """Return a handler of services and controllers, whose selectors default spread constraints have.
+    """Return a handler that records services and controllers, whose selectors default spread constraints use.
 
     Parameters
     ----------

@@ -71,6 +71,7 @@ class Shared:
                 vars(engine).pop("for_volumes", None)
 
     def _engines(self) -> Any:
+        """Return the engines of the scheduler."""
         return self._scheduler.engines.values()
 
 

@@ -118,6 +118,7 @@ class Run:
             raise
 
     def _end(self) -> None:
+        """Stop recording evictions, and log a summary of the plugin errors."""
         callbacks = self.scheduler.handle.on_eviction
         callbacks[:] = [callback for callback in callbacks if callback != self._evicted]
         errors = self.scheduler.handle.plugin_errors
@@ -149,6 +150,7 @@ class Run:
                     self.queue.put_back(info)
 
     def _try_all(self) -> None:
+        """Try pods until none is left to try."""
         while infos := self.take() or self._next():
             self.attempt(infos)
 
@@ -227,7 +229,8 @@ class Run:
             self.queue.put_back(*deferred)
 
     def _retry_preemptors(self) -> bool:
-        """Activate the preemptors that no hint has moved since their victims left; whether there are any."""
+        """Activate the preemptors that no hint has moved since their victims were deleted; return whether
+        there are any."""
         failures, again = self.result.unschedulable, []
         if not failures:
             return False
@@ -435,12 +438,14 @@ class Run:
         self._has_bound = True
 
     def _failed(self, info: QueuedPodInfo, failure: Failure) -> None:
+        """Record the failure of a pod, and return the pod to the queue."""
         self.result.unschedulable[info.pod.key] = failure
         if self.queue.in_flight_pod(info.pod.metadata.uid) is info:
             give_back(self.queue, info, self.scheduler.pods.current, failure.rejectors, failure.nominating)
         self.scheduler.announce_freed()
 
     def _evicted(self, victim: Pod, node: str, preemptor: Pod | PodGroup) -> None:
+        """Record the eviction of a pod."""
         key, self._evicts = victim.key, True
         self.result.placements.pop(key, None)
         self.result.evicted[key] = Eviction(node, preemptor.key)
@@ -480,12 +485,13 @@ class Run:
         self._retry_groups()
 
     def refuse(self, info: QueuedPodInfo, error: ApiError) -> None:
-        """Forget an assumed pod whose binding was refused, and return it to the queue.
+        """Forget an assumed pod whose binding the store refused, and return it to the queue.
 
         Parameters
         ----------
         info : QueuedPodInfo
         error : ApiError
+            The refusal.
         """
         assumed = self.scheduler.cache.get_pod(info.pod)
         self.scheduler.cache.forget_pod(assumed)
@@ -494,7 +500,7 @@ class Run:
 
 
 def failures_with_group(done: GroupResult) -> dict[int, Failure]:
-    """Return the failures of the pods of a failed group by index, with the group's failure in each.
+    """Return the failures of the pods of a failed group, with the group's failure in each.
 
     Parameters
     ----------
@@ -503,6 +509,7 @@ def failures_with_group(done: GroupResult) -> dict[int, Failure]:
     Returns
     -------
     dict of int to Failure
+        Index of the pod in the group to its failure.
     """
     message = done.message
     by_id: dict[int, Failure] = {}

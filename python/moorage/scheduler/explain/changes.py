@@ -140,6 +140,7 @@ def _lower_requests(probe: Probe) -> Iterator[Change]:
 
 
 def _lower_text(resource: str, edits: list[Edit], before: str, after: str) -> str:
+    """Return the description of lower requests."""
     if len(edits) > 1:
         return f"lower the {resource} request from {before} to {after}, over {len(edits)} places"
     of = f"container {edits[0].container}" if edits[0].container else "the pod"
@@ -147,6 +148,7 @@ def _lower_text(resource: str, edits: list[Edit], before: str, after: str) -> st
 
 
 def _tolerations(probe: Probe) -> Iterator[Change]:
+    """Yield single tolerations that place the pod."""
     for taints in _single_key_taints(probe):
         toleration = constraints.toleration_of(taints)
         pod = constraints.tolerate(probe.pod, toleration)
@@ -169,6 +171,7 @@ def _single_key_taints(probe: Probe) -> list[tuple[Taint, ...]]:
 
 
 def _drops(probe: Probe) -> Iterator[Change]:
+    """Yield single constraints without which the pod is placed."""
     for constraint in (*constraints.term_constraints(probe.pod), *constraints.finer_constraints(probe.pod)):
         pod = constraint.drop(probe.pod)
         feasible = probe.count_feasible(pod)
@@ -274,6 +277,7 @@ def _wanted_labels(spec: PodSpec) -> Iterator[tuple[str, str]]:
 
 
 def _requirements(spec: PodSpec) -> Iterator[NodeSelectorRequirement]:
+    """Yield the label requirements of required node affinity."""
     for term in required_terms(spec) or ():
         yield from term.match_expressions
 
@@ -323,6 +327,7 @@ def _by_size(probe: Probe) -> npt.NDArray[np.int32]:
 
 
 def _lasting_taints(node: Node) -> tuple[Taint, ...]:
+    """Return the taints of a node that do not describe its state; a new node would have them too."""
     return tuple(taint for taint in node.spec.taints if not taint.key.startswith(STATE_TAINTS))
 
 

@@ -150,12 +150,13 @@ def finer_constraints(pod: Pod) -> Iterator[Constraint]:
 
 
 def _constraint(kind: str, name: str, path: str, change: Callable[[Any], Any]) -> Constraint:
-    """A constraint that is dropped by changing one field of the spec."""
+    """Return a constraint that is dropped by a change of one field of the spec."""
     return Constraint(kind, name, lambda pod: replace(pod, spec=_changed(pod.spec, path, change)))
 
 
 def _changed(obj: StructT, path: str, change: Callable[[Any], Any]) -> StructT:
-    """A copy of an object with the value at a path of fields changed; the object where that is None."""
+    """Return a copy of an object with the value at a path of fields changed; the object itself where that
+    value is None."""
     name, _, rest = path.partition(".")
     value = getattr(obj, name)
     if value is None:
@@ -164,7 +165,7 @@ def _changed(obj: StructT, path: str, change: Callable[[Any], Any]) -> StructT:
 
 
 def _distinct(items: Iterable[T]) -> list[T]:
-    """The items without duplicates; they need not be hashable."""
+    """Return the items without duplicates; they need not be hashable."""
     found: list[T] = []
     for item in items:
         if item not in found:
@@ -173,6 +174,7 @@ def _distinct(items: Iterable[T]) -> list[T]:
 
 
 def _without(items: tuple[T, ...], dropped: T) -> tuple[T, ...]:
+    """Return the items without one of them."""
     return tuple(item for item in items if item != dropped)
 
 
@@ -231,6 +233,7 @@ def without_node_selection(spec: PodSpec) -> PodSpec:
 
 
 def _without_key(selector: dict[str, str], key: str) -> dict[str, str]:
+    """Return a selector without one key."""
     return {k: v for k, v in selector.items() if k != key}
 
 
@@ -245,18 +248,22 @@ def _node_affinity(spec: PodSpec) -> Iterator[Constraint]:
 
 
 def _requirement_constraints(term: NodeSelectorTerm, at: int) -> Iterator[Constraint]:
+    """Yield the requirements of one term of required node affinity."""
     for requirement in _distinct(_requirements(term)):
         drop = partial(_without_requirement, at=at, requirement=requirement)
         yield _constraint("node-affinity", requirement_text(requirement), REQUIRED, drop)
 
 
 def _requirements(term: NodeSelectorTerm) -> tuple[NodeSelectorRequirement, ...]:
+    """Return the requirements of a term, on labels and on fields."""
     return (*term.match_expressions, *term.match_fields)
 
 
 def _without_requirement(
     required: NodeSelector, at: int, requirement: NodeSelectorRequirement
 ) -> NodeSelector | None:
+    """Return required node affinity without one requirement of the term at an index; None if nothing is left.
+    """
     terms = list(required.node_selector_terms)
     terms[at] = NodeSelectorTerm(
         match_expressions=_without(terms[at].match_expressions, requirement),
@@ -289,6 +296,7 @@ def host_ports(spec: PodSpec) -> Iterator[Port]:
 
 
 def _host_port(port: ContainerPort) -> Port:
+    """Return the host port of a container port, with defaults filled in."""
     return port.host_ip or ANY_IP, port.protocol or "TCP", port.host_port
 
 
@@ -357,8 +365,9 @@ def topology_keys(spec: PodSpec) -> set[str]:
 
 
 def _pod_terms(spec: PodSpec, path: str) -> tuple[PodAffinityTerm, ...]:
-    held: PodAffinity | None = getattr(spec.affinity, path.split(".")[1], None)
-    return held.required if held is not None else ()
+    """Return the required terms of pod affinity or anti-affinity."""
+    affinity: PodAffinity | None = getattr(spec.affinity, path.split(".")[1], None)
+    return affinity.required if affinity is not None else ()
 
 
 def pod_term_text(term: PodAffinityTerm) -> str:
@@ -430,7 +439,7 @@ def pod_constraints(probe: Probe) -> list[Constraint]:
 
 
 def _with_only(probe: Probe, every: list[Constraint], only: list[Constraint]) -> Pod:
-    """The pod with only these constraints."""
+    """Return the pod with only these constraints."""
     pod = probe.pod
     for constraint in every:
         if constraint not in only:
@@ -439,7 +448,7 @@ def _with_only(probe: Probe, every: list[Constraint], only: list[Constraint]) ->
 
 
 def _minimal(probe: Probe, every: list[Constraint], conflict: list[Constraint]) -> list[Constraint]:
-    """A subset that makes all nodes infeasible and is minimal by inclusion."""
+    """Return a subset of a conflict that makes all nodes infeasible and is minimal by inclusion."""
     for constraint in conflict:
         if not probe.count_feasible(_with_only(probe, every, [constraint])):
             return [constraint]

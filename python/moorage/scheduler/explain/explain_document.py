@@ -74,7 +74,7 @@ Json = dict[str, Any]
 
 
 def document(explanation: Explanation, limit: int | None = 10, nodes: Iterable[str] = ()) -> Json:
-    """The explanation as a document.
+    """Return an explanation as a document of the schema ``explain.moorage.dev/v1``.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def document(explanation: Explanation, limit: int | None = 10, nodes: Iterable[s
     limit : int, optional
         Number of feasible nodes that are listed; None for all of them, and all names of each group.
     nodes : iterable of str, optional
-        Nodes with details.
+        Names of nodes with details.
 
     Returns
     -------
@@ -120,6 +120,7 @@ def document(explanation: Explanation, limit: int | None = 10, nodes: Iterable[s
 
 
 def _pre_filter(explanation: Explanation) -> Json | None:
+    """Return the field ``preFilter``."""
     outcome = explanation.examination.pre_filter
     if outcome is None:
         return None
@@ -132,12 +133,14 @@ def _pre_filter(explanation: Explanation) -> Json | None:
 
 
 def _status(status: Status | None) -> Json | None:
+    """Return a status as plugin, code and reasons; None for None."""
     if status is None:
         return None
     return {"plugin": status.plugin, "code": str(status.code), "reasons": list(status.reasons)}
 
 
 def _group(group: NodeGroup, limit: int | None) -> Json:
+    """Return one item of ``groups``."""
     return {
         "nodes": len(group.nodes),
         "names": group.nodes if limit is None else group.nodes[:EXAMPLES],
@@ -148,6 +151,7 @@ def _group(group: NodeGroup, limit: int | None) -> Json:
 
 
 def _range(shortfall: Shortfall) -> Json:
+    """Return a shortfall of several nodes, with the range of missing amounts."""
     out: Json = {"kind": shortfall.kind, "name": shortfall.name, "nodes": shortfall.nodes}
     if shortfall.kind == "resource":
         out["least"] = quantity_text(shortfall.name, shortfall.least)
@@ -156,6 +160,7 @@ def _range(shortfall: Shortfall) -> Json:
 
 
 def _shortfall(shortfall: Shortfall) -> Json:
+    """Return a shortfall of one node."""
     out: Json = {"kind": shortfall.kind, "name": shortfall.name}
     if shortfall.kind == "resource":
         out["missing"] = quantity_text(shortfall.name, shortfall.least)
@@ -163,6 +168,7 @@ def _shortfall(shortfall: Shortfall) -> Json:
 
 
 def _details(node: NodeExplanation) -> Json:
+    """Return one item of ``details``."""
     return {
         "node": node.node,
         "verdicts": {plugin: _status(status) for plugin, status in node.verdicts.items()},
@@ -172,6 +178,7 @@ def _details(node: NodeExplanation) -> Json:
 
 
 def _preemption(seen: PreemptionExamination | None, limit: int | None) -> Json | None:
+    """Return the field ``preemption``."""
     if seen is None:
         return None
     found, choice = seen.found, seen.choice
@@ -189,6 +196,7 @@ def _preemption(seen: PreemptionExamination | None, limit: int | None) -> Json |
 
 
 def _candidate(candidate: Candidate) -> Json:
+    """Return one item of ``preemption.candidates``."""
     victims = candidate.victims
     return {
         "node": candidate.name,
@@ -202,14 +210,17 @@ def _candidate(candidate: Candidate) -> Json:
 
 
 def _constraint(constraint: Constraint) -> Json:
+    """Return a constraint as kind and name."""
     return {"kind": constraint.kind, "name": constraint.name}
 
 
 def _change(change: Change) -> Json:
+    """Return one item of ``changes``."""
     return {"kind": change.kind, "text": change.text, "opens": change.feasible_nodes} | _of_kind(change)
 
 
 def _of_kind(change: Change) -> Json:
+    """Return the fields that depend on the kind of a change."""
     if change.kind == LOWER:
         edits = [
             {"path": edit.path, "container": edit.container, "from": edit.before, "to": edit.after}

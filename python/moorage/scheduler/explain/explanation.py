@@ -209,6 +209,7 @@ class Explanation:
 
     @cached_property
     def _by_rank(self) -> npt.NDArray[np.intp]:
+        """Indexes of the feasible nodes, the best total first."""
         return np.argsort(-self.examination.total, kind="stable")
 
     def ranking(self, limit: int | None = None) -> list[ScoredNode]:
@@ -226,6 +227,7 @@ class Explanation:
         return [self._scored(int(at)) for at in self._by_rank[:limit]]
 
     def _scored(self, at: int) -> ScoredNode:
+        """Return the feasible node at an index with its scores."""
         examination = self.examination
         total = int(examination.total[at])
         return ScoredNode(
@@ -238,6 +240,7 @@ class Explanation:
 
     @cached_property
     def _positions(self) -> dict[str, int]:
+        """Index of each node in list order, by name."""
         return {name: at for at, name in enumerate(self.order)}
 
     def node(self, name: str) -> NodeExplanation:

@@ -50,7 +50,8 @@ class _Place:
     amount: Quantity
 
     def path(self, resource: str) -> str:
-        """Return the path of the request in the pod, as in ``spec.containers[0].resources``."""
+        """Return the path of the request in the pod, such as ``spec.containers[0].resources.requests[cpu]``.
+        """
         at = f"{LISTS[self.field]}[{self.index}]." if self.index >= 0 else ""
         return f"spec.{at}resources.requests[{resource}]"
 
@@ -117,6 +118,7 @@ def drop_request(pod: Pod, resource: str) -> Pod:
 
 
 def _places(pod: Pod, resource: str) -> Iterator[_Place]:
+    """Yield the places of the spec that request the resource."""
     spec = pod.spec
     if spec.resources is not None and resource in spec.resources.requests:
         yield _Place("", -1, "", Quantity(spec.resources.requests[resource]))
@@ -155,6 +157,7 @@ def _in_proportion(
 
 
 def _edits(resource: str, values: list[tuple[_Place, Quantity]]) -> list[Edit]:
+    """Return the edits that give each place its new request."""
     return [
         Edit(place.path(resource), place.container, str(place.amount), _shown(resource, value))
         for place, value in values
@@ -177,12 +180,13 @@ def _set(pod: Pod, resource: str, values: list[tuple[_Place, Quantity]]) -> Pod:
     return replace(pod, spec=spec)
 
 
-def _with_request(held: ResourceRequirements, resource: str, value: Quantity) -> ResourceRequirements:
+def _with_request(requirements: ResourceRequirements, resource: str, value: Quantity) -> ResourceRequirements:
+    """Return requirements with another request; a limit that must equal the request changes with it."""
     text = _shown(resource, value)
-    limits = held.limits
+    limits = requirements.limits
     if resource in limits and resource not in OVERCOMMITTED:
         limits = limits | {resource: text}
-    return replace(held, requests=held.requests | {resource: text}, limits=limits)
+    return replace(requirements, requests=requirements.requests | {resource: text}, limits=limits)
 
 
 # ---- numbers -----------------------------------------------------------------------------------------------
@@ -199,6 +203,7 @@ def _whole(resource: str, quantity: Quantity) -> int:
 
 
 def _floor(resource: str, quantity: Quantity) -> int:
+    """Return the quantity in integer units, rounded down."""
     whole = _whole(resource, quantity)
     return whole - (_quantity(resource, whole) > quantity)
 

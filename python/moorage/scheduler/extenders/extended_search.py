@@ -1,9 +1,9 @@
 """Search with extenders: they filter the feasible nodes, and score those that remain.
 
 kube-scheduler v1.36, schedule_one.go findNodesThatPassExtenders, prioritizeNodes, extendersBinding. Upstream
-asks the extenders that score at the same time; here one after the other. It draws a random number for each
-node that an extender scored, which decides among equal totals before the order in Go's heap does. Here, where
-the tie-break is the heap's, lots are drawn by the seed among those of the equals that were scored.
+calls the scoring extenders concurrently; here they are called one after the other. Upstream draws a random
+number for each node that an extender scored; among equal totals it decides before the order of Go's heap.
+Here, with the tie-break "go-heap", these numbers are drawn from the seed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ logger = logging.getLogger("moorage.scheduler")
 
 
 def weighted_scores(extenders: Sequence[Extender], pod: Pod, nodes: list[Node]) -> dict[str, int]:
-    """Weighted sums of extenders' scores by node; an extender that fails is skipped.
+    """Return the weighted sums of extenders' scores. An extender that fails is skipped.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def weighted_scores(extenders: Sequence[Extender], pod: Pod, nodes: list[Node]) 
     Returns
     -------
     dict of str to int
-        Only nodes that an extender scored.
+        Node name to sum, an int64 with wrap-around. Only nodes that an extender scored.
     """
     sums: dict[str, int] = {}
     for extender in extenders:
@@ -106,20 +106,20 @@ class ExtendedSearch:
     state : CycleState
     pod : Pod
     ran : PreFilterRun
-        Of the pod.
+        The result of PreFilter for the pod.
     order : callable
-        The node list of this cycle.
+        Returns the node names of this cycle in list order.
 
     Attributes
     ----------
     extender_statuses : dict of str to Status
         Rejections by extenders, which may name nodes that were not sent.
     empty : bool
-        Whether the remaining nodes are scored as if they were empty (`Extender.returns_bare_nodes`).
+        Whether the remaining nodes are scored as if they had no pods (`Extender.returns_bare_nodes`).
     decision : Decision
         The result so far.
     statuses : callable
-        The status of each node, where there is a diagnosis.
+        Returns the status of each node by name, once the search has failed.
     """
 
     def __init__(
@@ -137,7 +137,12 @@ class ExtendedSearch:
         self.statuses: Callable[[], dict[str, Status]] = dict
 
     def run(self) -> Decision:
-        """Search, and choose a node."""
+        """Search the nodes and choose one.
+
+        Returns
+        -------
+        Decision
+        """
         engine = self.engine
         try:
             engine.framework.searching(True)
@@ -162,8 +167,8 @@ class ExtendedSearch:
             return False
 
     def _filter_by_extenders(self, nodes: list[Node]) -> list[Node]:
-        """The nodes that all extenders accept, each asked about the nodes that the previous ones accepted.
-        Raises ExtenderError if one fails that is not ignorable."""
+        """Return the nodes that all extenders accept; each extender receives those that the previous ones
+        accepted. Raises ExtenderError if an extender that is not ignorable fails."""
         self.empty = False
         for extender in self.extenders:
             if not nodes:
@@ -187,11 +192,12 @@ class ExtendedSearch:
         return nodes
 
     def _nodes(self, rows: list[int]) -> list[Node]:
+        """Return the node objects of rows."""
         objects = self.engine.cache.state.table.objects
         return [node for row in rows if (node := objects[row]) is not None]
 
     def _find(self, tried: int) -> None:
-        """Search all nodes; the row `tried` was rejected before."""
+        """Search the nodes. `tried` is the row that was rejected before, or -1."""
         engine, decider, view = self.engine, self.engine.decider, self.engine.cache.state.view
         _, looked_at, positions = decider.find(*self.state.target)
         found = view.rows()[positions]
@@ -216,7 +222,7 @@ class ExtendedSearch:
             self._diagnose(rejected, bool(nodes))
 
     def _choose(self, nodes: list[Node], positions: Rows) -> None:
-        """Choose among the remaining nodes; a single one is not scored."""
+        """Choose among the remaining nodes. A single node is not scored."""
         self.decision = replace(self.decision, feasible=positions)
         if len(nodes) == 1:
             self.decision = replace(self.decision, node=nodes[0].name)
@@ -233,11 +239,12 @@ class ExtendedSearch:
         self.decision = replace(self.decision, node=nodes[at].name, totals=totals)
 
     def score(self, rows: Rows) -> npt.NDArray[np.int64]:
-        """Total scores of plugins for rows.
+        """Return the weighted sums of the plugins' scores.
 
         Parameters
         ----------
         rows : (n,) int32 array
+            Rows of feasible nodes.
 
         Returns
         -------

@@ -107,9 +107,11 @@ class _Received(io.RawIOBase):
         self.connection = connection
 
     def readable(self) -> bool:
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
+        """Receive bytes into a buffer; return their number."""
         return self.connection.recv_into(buffer)
 
 
@@ -203,6 +205,7 @@ class Transport:
         self.connection = self._closing = None
 
     def _post(self, url: str, body: bytes, limit: int) -> tuple[int, bytes]:
+        """Send a request; return the status code and the body."""
         try:
             parts = urlsplit(url)
             host, port = (parts.hostname or "").encode("ascii").decode(), parts.port
@@ -226,6 +229,7 @@ class Transport:
         return response.status, answer
 
     def _connect(self, url: str, scheme: str, address: tuple[str, int], deadline: float) -> Connection:
+        """Open a connection before the deadline."""
         if self.connection is not None and self.connection.is_idle:
             return self.connection
         self.close()

@@ -106,7 +106,7 @@ class Answer:
         self.go_type = go_structs.GoType(list_name, "list", item=go_type) if list_name else go_type
 
     def respell(self, body: bytes) -> bytes:
-        """The response with the names of Go for its outermost fields, without unknown ones.
+        """Rewrite a response with Go's names for its outermost fields, and without unknown fields.
 
         Parameters
         ----------
@@ -165,6 +165,7 @@ def decode(body: bytes, answer: Answer) -> Any:
 
 
 def _long(body: bytes, answer: Answer) -> Any:
+    """Decode a long response, of which only the outermost field names may differ from Go's."""
     try:
         return answer.decoder.decode(answer.respell(body))
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
@@ -172,6 +173,7 @@ def _long(body: bytes, answer: Answer) -> Any:
 
 
 def _as_go_reads(body: bytes, type_: go_structs.GoType) -> Any:
+    """Decode a response as Go's encoding/json does."""
     try:
         return go_structs.decode_leniently(go_structs.parse_first(body.decode(errors="replace")), type_)
     except go_structs.DecodeError as error:

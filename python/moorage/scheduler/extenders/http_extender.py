@@ -36,7 +36,7 @@ class HTTPExtender:
     config : Extender
         From `build_extenders`.
     node_info : callable
-        The node of a name with its pods, or None; pods are found there by the UIDs of victims.
+        Returns the node of a name with its pods, or None. Victims are found there by UID.
 
     Raises
     ------
@@ -74,8 +74,10 @@ class HTTPExtender:
         return not self.managed or not self.managed.isdisjoint(names)
 
     def filter(self, pod: Pod, nodes: Sequence[Node]) -> tuple[list[str], dict[str, str], dict[str, str]]:
-        """See `Extender.filter`. A name that is not among `nodes` is an error; upstream accepts unknown nodes
-        that are sent as objects.
+        """Filter nodes; see `Extender.filter`.
+
+        A name that is not among `nodes` is an error. Upstream accepts unknown nodes that the extender returns
+        as objects.
 
         Parameters
         ----------
@@ -84,7 +86,17 @@ class HTTPExtender:
 
         Returns
         -------
-        (list of str, dict of str to str, dict of str to str)
+        names : list of str
+            The accepted nodes.
+        failed : dict of str to str
+            Rejected node to the reason.
+        unresolvable : dict of str to str
+            Node where eviction cannot help, to the reason.
+
+        Raises
+        ------
+        ExtenderError
+            The request failed, or the response is invalid.
         """
         names = [node.name for node in nodes]
         if not self.is_filter:
@@ -107,7 +119,7 @@ class HTTPExtender:
         return passed, _reasons(result.failed_nodes), _reasons(result.failed_and_unresolvable_nodes)
 
     def prioritize(self, pod: Pod, nodes: Sequence[Node]) -> dict[str, int]:
-        """See `Extender.prioritize`; scores of repeated nodes are added.
+        """Score nodes; see `Extender.prioritize`. Scores of repeated nodes are added.
 
         Parameters
         ----------
@@ -117,6 +129,12 @@ class HTTPExtender:
         Returns
         -------
         dict of str to int
+            Node to score.
+
+        Raises
+        ------
+        ExtenderError
+            The request failed, or the response is invalid.
         """
         if not self.is_prioritizer:
             return dict.fromkeys((node.name for node in nodes), 0)
@@ -129,13 +147,18 @@ class HTTPExtender:
         return scores
 
     def bind(self, pod: Pod, node: str) -> None:
-        """See `Extender.bind`.
+        """Bind a pod to a node; see `Extender.bind`.
 
         Parameters
         ----------
         pod : Pod
         node : str
-            Name of a node.
+            Name of the node.
+
+        Raises
+        ------
+        ExtenderError
+            The request failed, or the extender has no bind verb.
         """
         if not self.is_binder:
             raise ExtenderError("unexpected empty bindVerb in extender")
@@ -146,16 +169,24 @@ class HTTPExtender:
             raise ExtenderError(result.error)
 
     def process_preemption(self, pod: Pod, victims: Mapping[str, Victims]) -> dict[str, Victims]:
-        """See `Extender.process_preemption`; an unknown node or pod is an error.
+        """Let the extender remove candidate nodes and change victims; see `Extender.process_preemption`.
 
         Parameters
         ----------
         pod : Pod
+            The preemptor.
         victims : mapping of str to Victims
+            Node to its victims.
 
         Returns
         -------
         dict of str to Victims
+            The remaining candidates.
+
+        Raises
+        ------
+        ExtenderError
+            The request failed, or the response names an unknown node or pod.
         """
         if not self.supports_preemption:
             raise ExtenderError(
@@ -183,10 +214,11 @@ class HTTPExtender:
         }
 
     def _victims(self, node: str, meta: wire.MetaVictims, offered: Victims) -> Victims:
+        """Return the victims on a node from a response that has their UIDs."""
         info = self.node_info(node)
         if info is None or info.node is None:
             raise ExtenderError(f'nodeinfo not found for node name "{node}"')
-        # Of a group that is evicted whole, pods on other nodes were offered as well.
+        # The victims of a group that is evicted as a whole include pods on other nodes.
         pods = {pod.metadata.uid: pod for pod in (*info.pods, *offered.pods)} if meta.pods else {}
         for one in meta.pods or ():
             if one.uid not in pods:
@@ -195,14 +227,14 @@ class HTTPExtender:
         return Victims(tuple(pods[one.uid] for one in meta.pods or ()), meta.num_pdb_violations)
 
     def _args(self, pod: Pod, nodes: Sequence[Node]) -> dict[str, Any]:
-        """The message ExtenderArgs: the pod, and its candidate nodes as names or objects."""
+        """Return the message ExtenderArgs: the pod, and its candidate nodes as names or objects."""
         if self.config.node_cache_capable:
             return {"Pod": _raw(pod), "Nodes": None, "NodeNames": [node.name for node in nodes]}
         items = [self._encode(node) for node in nodes]
         return {"Pod": _raw(pod), "Nodes": {"metadata": {}, "items": items}, "NodeNames": None}
 
     def _encode(self, node: Node) -> Raw:
-        """The JSON text of a node, cached while the node is unchanged."""
+        """Return the JSON text of a node, cached while the node is unchanged."""
         known, text = self._encoded.get(node.name, (None, None))
         if text is None or known is not node:
             text = _raw(node)
@@ -210,18 +242,19 @@ class HTTPExtender:
         return text
 
     def _ask(self, verb: str, args: dict[str, Any], answer: wire.Answer, nodes: int = 0) -> Any:
-        """Post a message about a number of nodes; returns the decoded response."""
+        """Post a message about a number of nodes; return the decoded response."""
         message = msgspec.json.encode(args)
         limit = MAX_RESPONSE + nodes * MAX_RESPONSE_PER_NODE + 2 * len(message)
         return wire.decode(self.transport.post(verb, message, limit), answer)
 
 
 def _reasons(by_node: dict[str, str] | None) -> dict[str, str]:
-    """Reasons with control characters escaped."""
+    """Return reasons with control characters escaped."""
     return {node: printable(reason) for node, reason in (by_node or {}).items()}
 
 
 def _raw(obj: Node | Pod) -> Raw:
+    """Return the JSON text of an object."""
     return Raw(encode_object(obj))
 
 

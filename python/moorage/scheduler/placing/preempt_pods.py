@@ -139,6 +139,7 @@ class Preemption:
         context.sync()
 
     def _end(self) -> None:
+        """Mark the transaction as ended. Raises MoorageError if it has ended before."""
         if not self._is_open:
             raise MoorageError(ENDED)
         self._is_open = False

@@ -211,6 +211,7 @@ class PreemptionDryRuns:
         return sorted(candidates, key=_violates), rejected
 
     def _rows(self, nodes: Sequence[str]) -> npt.NDArray[np.int32]:
+        """Return the rows of nodes by name."""
         rows = []
         for name in nodes:
             row = self.handle.cache.state.table.find_row(name)

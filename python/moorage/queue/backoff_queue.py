@@ -83,6 +83,7 @@ class BackoffQueue:
         return until != 0 and until >= self._in_window(now)
 
     def _in_window(self, now: float) -> int:
+        """Return a time in microseconds, rounded down to the ordering window."""
         at = microseconds(now)
         return at - at % self._window
 

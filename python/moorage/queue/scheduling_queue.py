@@ -356,7 +356,7 @@ class SchedulingQueue:
             return self._pop_many(limit)
 
     def _pop_many(self, limit: int) -> list[QueuedPodInfo]:
-        """Remove the next pods, which are in flight from now on."""
+        """Remove the next pods from the queue and put them in flight."""
         infos: list[QueuedPodInfo] = []
         while not infos and (popped := self._places.pop_many(limit))[0]:
             for info in popped[0]:
@@ -368,7 +368,7 @@ class SchedulingQueue:
         return infos
 
     def _wait(self, timeout: float | None) -> bool:
-        """Wait for a pod; false when the time is over or the queue is closed."""
+        """Wait for a pod; return False at the timeout or when the queue is closed."""
         self._waiting += 1
         try:
             self._changed.wait_for(lambda: self._closed or self._places.has_next(), timeout)
@@ -377,6 +377,7 @@ class SchedulingQueue:
             self._waiting -= 1
 
     def _wake(self) -> None:
+        """Wake the threads that wait for a pod."""
         if self._waiting:
             self._changed.notify_all()
 
@@ -469,6 +470,8 @@ class SchedulingQueue:
             self._in_flight.done(uid)
 
     def _requeue_failed(self, info: QueuedPodInfo) -> None:
+        """Count the failed attempt of a pod, and move the pod to the place that the events since its pop
+        select."""
         now = self._places.now()
         if info.rejectors:
             info.unschedulable_count += 1
@@ -482,7 +485,7 @@ class SchedulingQueue:
             self._wake()
 
     def _strategy_after_attempt(self, info: QueuedPodInfo) -> Strategy:
-        """The strategy for a failed pod, from the events since its pop."""
+        """Return the strategy for a failed pod, from the events since its pop."""
         if not info.rejectors or info.unit is not None:
             return Strategy.AFTER_BACKOFF
         uid = info.pod.metadata.uid
@@ -516,10 +519,11 @@ class SchedulingQueue:
             self._sweep(infos, event, old, new)
 
     def _affected_pods(self, event: ClusterEvent, new: Any) -> list[QueuedPodInfo]:
-        """The unschedulable pods to ask the hints about, in the order in which they entered.
+        """Return the unschedulable pods whose hints are to be called for an event, in the order in which they
+        entered.
 
-        Pods that only events about their own group can move are found through the group: of very many such
-        pods, each event affects a few.
+        Pods that only events about their own group can move are found by the group, as each such event
+        concerns only a few of many such pods.
         """
         hints, places = self.hints, self._places
         infos = places.unschedulable.select(
@@ -554,6 +558,7 @@ class SchedulingQueue:
                     self.move_all_to_active_or_backoff_queue(event, old, new)
 
     def _sweep(self, infos: Iterable[QueuedPodInfo], event: ClusterEvent, old: Any, new: Any) -> None:
+        """Move the pods for which a hint returns Queue, and record the event for the pods in flight."""
         moved = False
         for info in infos:
             strategy = self.hints.strategy(info, event, old, new)

@@ -47,4 +47,5 @@ def shifted(text: str, seconds: int) -> str:
 
 
 def _text(time: datetime) -> str:
+    """Format a UTC time as objects have it."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ")

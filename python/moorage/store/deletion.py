@@ -48,7 +48,7 @@ def check_preconditions(obj: Object, uid: str, version: str) -> None:
 def marked(meta: ObjectMeta, now: float, grace: int) -> ObjectMeta:
     """Return metadata with a deletion time.
 
-    A grace period that is running already can only become shorter. One that is over stays over.
+    A running grace period can only be shortened, and one that has ended stays so.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def marked(meta: ObjectMeta, now: float, grace: int) -> ObjectMeta:
     now : float
         Seconds since 1970.
     grace : int
-        The grace period in seconds; a negative one counts as 1.
+        Grace period in seconds; a negative one counts as 1.
 
     Returns
     -------

@@ -1,4 +1,5 @@
-"""Field selectors, and one predicate for namespace, label selector and field selector of a list or watch."""
+"""Field selectors, and one predicate for the namespace, label selector and field selector of a list or watch.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ Field: TypeAlias = Callable[[T], str]
 
 
 def _flag(value: bool) -> str:
+    """Return a boolean as field selectors spell it."""
     return "true" if value else "false"
 
 
@@ -39,6 +41,8 @@ _TERM = re.compile(r"(.*?)(!=|==|=)(.*)", re.DOTALL)
 
 
 def _field(struct: type[Object], label: str) -> Callable[..., str]:
+    """Return the function that reads a field of a kind. Raises BadRequestError if the kind cannot be selected
+    by it."""
     own = _FIELDS.get(struct)
     if label in _COMMON:
         return _COMMON[label]
@@ -52,7 +56,8 @@ def _field(struct: type[Object], label: str) -> Callable[..., str]:
 
 
 def _field_terms(struct: type[Object], text: str) -> list[Predicate[Object]]:
-    """The terms of a field selector, ``=``, ``==`` or ``!=``, with commas between (apimachinery v0.36)."""
+    """Parse a field selector: terms with ``=``, ``==`` or ``!=``, separated by commas (apimachinery v0.36).
+    """
     terms = []
     for part in filter(None, text.split(",")):
         match = _TERM.fullmatch(part)
@@ -63,10 +68,12 @@ def _field_terms(struct: type[Object], text: str) -> list[Predicate[Object]]:
 
 
 def _field_term(field: Callable[..., str], value: str, equal: bool) -> Predicate[Object]:
+    """Return the predicate of one term of a field selector."""
     return lambda obj: (field(obj) == value) is equal
 
 
 def _label_term(selector: Selector) -> Predicate[Object]:
+    """Return the predicate of a label selector. Raises BadRequestError if it is malformed."""
     if isinstance(selector, str):
         try:
             selector = parse_selector(selector)

@@ -11,6 +11,7 @@ from moorage.objects.read.decode import CLUSTER_SCOPED
 
 
 def _structs(base: type[Object]) -> Iterator[type[Object]]:
+    """Yield all structs derived from `base`."""
     for struct in base.__subclasses__():
         yield struct
         yield from _structs(struct)
@@ -121,5 +122,6 @@ def group_kind(struct: type[Object]) -> str:
 
 
 def _group(struct: type[Object]) -> str:
+    """Return the API group of a kind with a leading dot; "" for the core group."""
     group = struct().api_version.rpartition("/")[0]
     return f".{group}" if group else ""

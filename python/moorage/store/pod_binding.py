@@ -55,7 +55,7 @@ def bound_parts(pod: Pod, current: Pod, node: str, now: str) -> dict[str, Any]:
 
 
 def _with_pod_scheduled(conditions: tuple[Condition, ...], now: str) -> tuple[Condition, ...]:
-    """The conditions with PodScheduled true; where it was true before, the time of transition stays."""
+    """Return the conditions with PodScheduled=True. If it was true before, its transition time stays."""
     for index, condition in enumerate(conditions):
         if condition.type == "PodScheduled":
             time = condition.last_transition_time if condition.status == "True" else now
@@ -65,4 +65,5 @@ def _with_pod_scheduled(conditions: tuple[Condition, ...], now: str) -> tuple[Co
 
 @lru_cache
 def _pod_scheduled(time: str | None) -> Condition:
+    """Return the condition PodScheduled=True with a transition time."""
     return Condition(type="PodScheduled", status="True", last_transition_time=time)

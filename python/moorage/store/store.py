@@ -329,7 +329,7 @@ class ObjectStore:
     def patch_pod_status(
         self, pod: Pod, nominated_node_name: str | None, conditions: Sequence[PodCondition]
     ) -> Pod:
-        """Apply a strategic merge patch of a pod's nomination and conditions, without a detour over JSON.
+        """Apply a strategic merge patch of a pod's nomination and conditions, without encoding it as JSON.
 
         Parameters
         ----------
@@ -338,7 +338,7 @@ class ObjectStore:
         nominated_node_name : str or None
             None leaves the nomination as it is.
         conditions : sequence of Condition
-            Each replaces the one of its type, or is appended.
+            Each replaces the condition of its type, or is appended.
 
         Returns
         -------
@@ -414,14 +414,15 @@ class ObjectStore:
         return last
 
     def evict(self, pod: Pod, condition: PodCondition) -> bool:
-        """Add a condition to a pod, then delete it, as a scheduler evicts a victim; nobody writes in between.
+        """Add a condition to a pod and delete it, as one write, in the way in which a scheduler evicts a
+        victim.
 
         Parameters
         ----------
         pod : Pod
             Its name, namespace and UID count.
         condition : Condition
-            Replaces the one of its type, or is appended.
+            Replaces the condition of its type, or is appended.
 
         Returns
         -------
@@ -485,9 +486,11 @@ class ObjectStore:
                 self._bind(pod, node, now)
 
     def _now(self) -> str:
+        """Return the time of the clock as objects have it."""
         return timestamp(int(self._clock()))
 
     def _create(self, obj: T, now: str) -> T:
+        """Store a new object; see `create`."""
         struct = type(obj)
         table = self._tables[struct]
         meta = obj.metadata
@@ -508,6 +511,7 @@ class ObjectStore:
         return self._tables.record("ADDED", obj, None, set_meta)
 
     def _update(self, obj: T) -> T:
+        """Replace an object; see `update`."""
         current = self._tables.find(type(obj), obj.key)
         meta, old = obj.metadata, current.metadata
         if meta.uid and meta.uid != old.uid:
@@ -538,10 +542,11 @@ class ObjectStore:
         return self._tables.record("DELETED", current, current, {})
 
     def _replace(self, current: T, obj: T) -> T:
-        """Store `obj` in the place of `current`, if that changes something."""
+        """Replace `current` by `obj`, if that changes something."""
         return current if obj == current else self._tables.record("MODIFIED", obj, current, {})
 
     def _bind(self, pod: Pod, node: str, now: str) -> None:
+        """Bind a pod to a node; see `bind`."""
         if not node:
             raise InvalidObjectError("target.name: Required value")
         current = self._tables.find(Pod, pod.key)
@@ -574,12 +579,12 @@ class ObjectStore:
             self._changed.notify_all()
 
     def release(self, mark: Save) -> None:
-        """Close a mark without going back.
+        """Close a mark without restoring anything.
 
         Parameters
         ----------
         mark : Save
-            The marks that were made after it are closed, too.
+            Later marks are closed, too.
         """
         with self._lock:
             self._tables.release(mark)
@@ -593,6 +598,7 @@ class ObjectStore:
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
+        """Hold the lock, and undo the writes of the block if an exception ends it."""
         with self._lock:
             mark = self.save()
             try:
@@ -606,4 +612,5 @@ class ObjectStore:
 
 
 def _key(name: str, namespace: str) -> str:
+    """Return the key of an object."""
     return f"{namespace}/{name}" if namespace else name

@@ -29,6 +29,7 @@ class Save:
 
 
 def _version(event: WatchEvent[T]) -> int:
+    """Return the resource version of an event as a number."""
     return int(event.resource_version)
 
 
@@ -87,12 +88,12 @@ class Table(Generic[T]):
         return list(filter(match, objects)) if match else objects
 
     def record(self, key: str, event: WatchEvent[T]) -> None:
-        """Apply an event about the object of a key and append it to the history, both or neither.
+        """Apply an event to the objects and append it to the history: both or neither.
 
         Parameters
         ----------
         key : str
-            ``namespace/name``, or the name where the kind has no namespaces.
+            Of the object: ``namespace/name``, or the name where the kind has no namespaces.
         event : WatchEvent
         """
         events = self._events
@@ -117,7 +118,7 @@ class Table(Generic[T]):
 
     @property
     def _oldest(self) -> int:
-        """The index of the first event that can be read."""
+        """Index of the first event that can be read."""
         return max(0, len(self._events) - self._capacity)
 
     def position(self, version: int) -> int:
@@ -171,6 +172,7 @@ class Table(Generic[T]):
         return self._events[index : None if limit is None else index + limit]
 
     def _expired(self, version: str) -> ResourceExpiredError:
+        """Return the error for a reader at a resource version that is too old."""
         bound = _version(self._events[self._oldest]) - 1
         return ResourceExpiredError(f"too old resource version: {version} ({bound})")
 
@@ -180,7 +182,7 @@ class Table(Generic[T]):
         Parameters
         ----------
         version : int
-            Of a mark that is still open.
+            Resource version of an open mark.
         """
         index = bisect_right(self._events, version, key=_version)
         undone = self._events[index:]
@@ -327,7 +329,7 @@ class Tables:
         return mark in self._saves
 
     def undo(self, mark: Save) -> None:
-        """Restore all tables as they were at a mark; close it and the marks that were made after it.
+        """Restore all tables as they were at a mark. The mark and all later ones are closed.
 
         Parameters
         ----------
@@ -341,7 +343,7 @@ class Tables:
         self.version = mark.version
 
     def release(self, mark: Save) -> None:
-        """Close a mark, and the marks that were made after it, without going back.
+        """Close a mark and all later ones without restoring anything.
 
         Parameters
         ----------

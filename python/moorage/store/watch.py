@@ -172,16 +172,16 @@ class Watch(Generic[T]):
                 self._table.watches.add(self)
 
     def rewind(self, position: int, undone: list[WatchEvent[T]], version: str) -> None:
-        """Follow a table that has undone events: the delivered ones are followed by their reverse.
+        """Follow a table that has undone events: each delivered event is followed by its reverse.
 
         Parameters
         ----------
         position : int
-            Of the first undone event.
+            Position of the first undone event.
         undone : list of WatchEvent
             The undone events.
         version : str
-            The resource version that the store has returned to.
+            Resource version to which the store has returned.
         """
         if self._initial is not None or self._position <= position:
             return
@@ -192,6 +192,7 @@ class Watch(Generic[T]):
         self._position, self._version = position, version
 
     def _is_ready(self) -> bool:
+        """Whether `poll` has events, or the watch is closed."""
         return (
             self._closed
             or self._initial is not None
@@ -200,7 +201,7 @@ class Watch(Generic[T]):
         )
 
     def _take(self, limit: int | None) -> list[WatchEvent[T]]:
-        """The next events, `limit` (at least 1) at most."""
+        """Return the next events, at most `limit` (at least 1)."""
         if self._closed:
             return []
         if self._initial is not None:
@@ -220,7 +221,8 @@ class Watch(Generic[T]):
         return taken
 
     def _seen(self, event: WatchEvent[T]) -> WatchEvent[T] | None:
-        """The event for a client that sees matching objects alone; None where it sees nothing of it."""
+        """Return the event for a client that sees only matching objects; None where the client sees no
+        change."""
         match = self._match
         if match is None:
             return event
@@ -234,7 +236,7 @@ class Watch(Generic[T]):
 
 
 def _reverse(event: WatchEvent[T], version: str) -> WatchEvent[T]:
-    """The event that takes `event` back, at the resource version to which the store returns."""
+    """Return the event that reverses `event`, at the resource version to which the store returns."""
     before = event.previous
     if before is None:
         return WatchEvent("DELETED", with_version(event.object, version), version, event.object)

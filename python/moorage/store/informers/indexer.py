@@ -56,24 +56,23 @@ class KeyLog:
         self._keys: deque[str] = deque(maxlen=capacity)
 
     def append(self, key: str) -> None:
-        """Log a change of an object. The indexer calls it with its lock held, as the other methods that
-        write.
+        """Log a change of an object. The caller holds the lock of the indexer, as for all methods that write.
 
         Parameters
         ----------
         key : str
-            ``namespace/name``, or the name where the kind has no namespaces.
+            Of the object.
         """
         self._keys.append(key)
         self.head += 1
 
     def forget(self) -> None:
-        """Note that any object may have changed: `since` returns None for every earlier cursor."""
+        """Record that any object may have changed: `since` returns None for every earlier cursor."""
         self._keys.clear()
         self.head += 1
 
     def repeat(self, head: int) -> None:
-        """Log the changes after `head` again, since an `undo` has reversed them.
+        """Log the changes after a position again, as an `undo` has reversed them.
 
         Parameters
         ----------
@@ -131,7 +130,8 @@ class Indexer(Generic[T]):
             return self._objects, self._indexes, self._functions, head
 
     def undo(self, saved: object) -> None:
-        """Restore the contents of `save`. The log of keys reports what has changed since as changed again.
+        """Restore the contents of `save`. The log of keys lists everything that changed since as changed
+        again.
 
         Parameters
         ----------
@@ -149,6 +149,7 @@ class Indexer(Generic[T]):
                 self._log.repeat(head)
 
     def _copy(self) -> None:
+        """Copy the contents, so that those of `save` stay as they are."""
         self._is_saved = False
         self._objects = self._objects.copy()
         self._indexes = {
@@ -280,6 +281,8 @@ class Indexer(Generic[T]):
             return list(self._index(name))
 
     def _index(self, name: str) -> dict[str, dict[str, T]]:
+        """Return an index, built at the first use: value to the objects by key. Raises KeyError for an
+        unknown name."""
         if name not in self._functions:
             raise KeyError(f"Index with name {name} does not exist")
         if name not in self._indexes:
@@ -289,7 +292,7 @@ class Indexer(Generic[T]):
         return self._indexes[name]
 
     def count(self, name: str, value: str) -> int:
-        """Return the number of objects that `by_index` would return.
+        """Return the number of objects that have a value in an index.
 
         Parameters
         ----------
@@ -300,6 +303,11 @@ class Indexer(Generic[T]):
         Returns
         -------
         int
+
+        Raises
+        ------
+        KeyError
+            There is no such index.
         """
         with self.lock:
             return len(self._index(name).get(value, ()))
@@ -365,6 +373,7 @@ class Indexer(Generic[T]):
                 self._log.forget()
 
     def _enter(self, name: str, key: str, old: T | None, new: T | None) -> None:
+        """Replace an object in an index; None for no object."""
         index, function = self._indexes[name], self._functions[name]
         values = () if new is None else tuple(function(new))
         for value in () if old is None else function(old):

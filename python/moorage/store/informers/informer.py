@@ -32,7 +32,15 @@ T_contra = TypeVar("T_contra", bound=Object, contravariant=True)
 
 
 class DeletedFinalStateUnknown(msgspec.Struct, Generic[T], frozen=True):
-    """Stands for an object whose deletion was not observed; `obj` is the last known state."""
+    """Stands for an object whose deletion was not observed (client-go's tombstone).
+
+    Attributes
+    ----------
+    key : str
+        ``namespace/name``, or the name where the kind has no namespaces.
+    obj : Object
+        The last known state.
+    """
 
     key: str
     obj: T
@@ -52,21 +60,21 @@ class ResourceEventHandler(Protocol[T_contra]):
         """
 
     def on_update(self, old: T_contra, new: T_contra) -> None:
-        """Receive a change; a resync passes the same object twice.
+        """Receive a changed object. A resync passes the same object twice.
 
         Parameters
         ----------
-        old : Object
-        new : Object
+        old, new : Object
+            The states before and after.
         """
 
     def on_delete(self, obj: T_contra | DeletedFinalStateUnknown[T_contra]) -> None:
-        """Receive a deletion: the last state of the object, or its tombstone where the deletion was not
-        observed.
+        """Receive a deletion.
 
         Parameters
         ----------
         obj : Object or DeletedFinalStateUnknown
+            The last state of the object, or its tombstone where the deletion was not observed.
         """
 
 
@@ -355,16 +363,17 @@ class Informer(Generic[T]):
         return worker
 
     def _patience(self) -> float | None:
+        """Return the seconds until the next resync; None without resyncs."""
         return max(0.0, self._next_resync - self._clock()) if self._resync_period else None
 
     def _lose_place(self) -> None:
-        """Close the watch, so that the next run lists again: events may not have reached the copy."""
+        """Close the watch, so that the next run lists again, after an exception that may have lost events."""
         if self._watch is not None:
             self._watch.close()
             self._watch = None
 
     def _list(self) -> None:
-        """Fill the copy, and watch from that resource version on."""
+        """Fill the copy, and begin to watch at its resource version."""
         objects, version = self._client.list(
             self._struct,
             self._namespace,
@@ -385,6 +394,7 @@ class Informer(Generic[T]):
             self._synced = True
 
     def _apply(self, events: list[WatchEvent[T]]) -> None:
+        """Apply events to the copy, and note them for the handlers."""
         notices, event = self._notices, None
         with self.indexer.lock:
             put, remove = self.indexer.put, self.indexer.remove
@@ -406,7 +416,7 @@ class Informer(Generic[T]):
                 raise
 
     def _finish(self, event: WatchEvent[T]) -> None:
-        """Apply an event that an exception may have interrupted once more."""
+        """Apply again an event whose application an exception may have interrupted."""
         obj = event.object
         if event.type == "DELETED":
             self.indexer.remove(obj.key)
@@ -416,7 +426,7 @@ class Informer(Generic[T]):
             self._notices.append((event.previous, obj, False))
 
     def _replace(self, objects: list[T]) -> None:
-        """Replace the copy and note the difference: deletions first, as client-go v0.36 has it (RealFIFO)."""
+        """Replace the copy and note the difference, deletions first, as client-go v0.36 (RealFIFO) does."""
         old, new = self.indexer.items(), {obj.key: obj for obj in objects} if objects else {}
         for key, obj in old.items():
             if key not in new:
@@ -428,6 +438,7 @@ class Informer(Generic[T]):
         self.indexer.replace(new)
 
     def _resync(self) -> None:
+        """Note every object for the handlers, if a resync is due."""
         if (now := self._clock()) >= self._next_resync:
             self._next_resync = now + self._resync_period
             self._notices += ((obj, obj, False) for obj in self.indexer.values())

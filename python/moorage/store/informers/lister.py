@@ -94,7 +94,7 @@ class Lister(Generic[T]):
 
         Returns
         -------
-        Objects
+        list of Object
 
         Raises
         ------
@@ -105,6 +105,7 @@ class Lister(Generic[T]):
         return [obj for obj in found if obj.namespace == self._namespace] if self._namespace else found
 
     def _select(self, objects: Objects[T], selector: LabelSelectorMatcher | None) -> Objects[T]:
+        """Return the objects whose labels match a selector; all without one."""
         if selector is None:
             return objects
         return [obj for obj in objects if selector.matches(obj.metadata.labels)]

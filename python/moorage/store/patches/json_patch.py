@@ -62,6 +62,7 @@ def json_patch(value: Json, patch: list[dict[str, Any]]) -> Json:
 
 
 def _apply(value: Json, operation: dict[str, Any]) -> Json:
+    """Apply one operation. Raises LookupError if it is malformed or does not fit."""
     op, path = operation.get("op"), _tokens(operation.get("path"))
     if op in ("move", "copy"):
         source = _tokens(operation.get("from"))
@@ -82,7 +83,7 @@ def _apply(value: Json, operation: dict[str, Any]) -> Json:
 
 
 def _tokens(pointer: str | None) -> list[str]:
-    """The steps of a JSON pointer (RFC 6901)."""
+    """Return the steps of a JSON pointer (RFC 6901)."""
     if pointer is None or (pointer and not pointer.startswith("/")):
         raise LookupError(f'"{pointer}" is not a JSON pointer')
     return [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]
@@ -105,13 +106,14 @@ def json_text(value: Json) -> bytes:
 
 
 def _find(value: Json, path: list[str]) -> Json:
+    """Return the value at a path."""
     for token in path:
         value = value[_key(value, token, False)]
     return value
 
 
 def _change(value: Json, path: list[str], op: str, new: Json = None) -> Json:
-    """A copy of `value` where `new` is added or replaces at `path`, or what is there is removed."""
+    """Return a copy of `value` with `new` added or set at `path`, or with the value there removed."""
     if not path:
         return new
     key = _key(value, path[0], op == "add" and len(path) == 1)
@@ -128,7 +130,7 @@ def _change(value: Json, path: list[str], op: str, new: Json = None) -> Json:
 
 
 def _key(value: Json, token: str, adding: bool) -> Any:
-    """The key or index that a step of a pointer stands for; it must exist unless something is added."""
+    """Return the key or index for a step of a pointer. It must exist unless a value is added."""
     if isinstance(value, dict) and (adding or token in value):
         return token
     if isinstance(value, list):

@@ -91,21 +91,25 @@ def strategic_merge(value: Json, patch: Json, path: str = "") -> Json:
 
 
 def _items(value: Json) -> list[Json]:
+    """Return a list, or an empty one for any other value."""
     return value if isinstance(value, list) else []
 
 
 def _union(old: list[Json], new: list[Json]) -> list[Json]:
+    """Return the old items, then those new items that differ from all of them."""
     known = {json_text(one) for one in old}
     return old + [one for one in new if json_text(one) not in known]
 
 
 def _without(old: list[Json], removed: list[Json]) -> list[Json]:
+    """Return the old items that are not removed."""
     texts = {json_text(one) for one in removed}
     return [one for one in old if json_text(one) not in texts]
 
 
 def _merge_items(old: list[Json], patch: list[Json], key: str, path: str) -> list[Json]:
-    """The items of `old`, each merged with that of `patch` that has the same key, then the new ones."""
+    """Return the items of `old`, each merged with the item of `patch` that has the same key, then the new
+    items."""
     merged: list[Json] = list(old)
     indexes: dict[bytes, list[int]] = {}  # of each key; the first item counts where several have it
     for at, one in enumerate(old):

@@ -29,7 +29,7 @@ _UNCHANGED = ("apiVersion", "status")
 
 @cache
 def _parts(struct: type[Object]) -> dict[str, str]:
-    """Wire name to attribute."""
+    """Return the attribute of each wire name of a struct."""
     return {info.encode_name: info.name for info in fields(struct)}
 
 
@@ -84,7 +84,8 @@ def apply_patch(current: T, patch: Patch, type_: PatchType, subresource: str) ->
 
 
 def _check_json(patch: Any) -> None:
-    """BadRequestError for a patch that is no JSON value, too deep, or larger than a request may be."""
+    """Check that a patch is a JSON value within the limits of depth and size. Raises BadRequestError
+    otherwise."""
     pending, nodes = [(patch, 1)], 0
     while pending:
         value, depth = pending.pop()
@@ -105,12 +106,14 @@ def _check_json(patch: Any) -> None:
 
 
 def _apply(value: dict[str, Any], patch: Any, type_: PatchType) -> Any:
+    """Apply a patch of a type to a JSON value."""
     if type_ == "json":
         return json_patch(value, patch)
     return merge_patch(value, patch) if type_ == "merge" else strategic_merge(value, patch)
 
 
 def _check_identity(patched: Object, current: Object) -> None:
+    """Check that a patch changes neither kind nor namespace nor name. Raises BadRequestError otherwise."""
     if patched.kind != current.kind:
         raise BadRequestError(f"the kind of the object ({patched.kind}) does not match ({current.kind})")
     if patched.namespace != current.namespace:

@@ -264,8 +264,8 @@ class _Attempt:
         return run(self.state, self.pod, other, info)
 
     def rejection(self) -> fwk.Status | None:
-        """Return why the pod does not fit, with or without the pods nominated to the node; None if it fits.
-        """
+        """Return why the pod does not fit, with or without the pods nominated to the node; None if it
+        fits."""
         return self.handle.run_filter_plugins_with_nominated_pods(self.state, self.pod, self.node_info)
 
 

@@ -328,7 +328,7 @@ class SchedulingQueue:
         """
         with self._lock:
             while (first := self.pop(0)) is None:
-                if timeout == 0 or not self._wait(timeout):  # `_wait` releases the lock, which is held once here
+                if timeout == 0 or not self._wait(timeout):  # it needs the lock to be held only once
                     return []
             others = [info for info in self._places.units.waiting(first.unit) if not info.gating_plugin]
             for info in others:

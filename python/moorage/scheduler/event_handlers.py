@@ -262,11 +262,11 @@ class PodHandler:
         -------
         dict of str to QueuedPodInfo
         """
-        evicted = {}
+        ended = {}
         for (key, info), latest in zip(infos.items(), self.indexer.get_many(infos), strict=True):
             if latest is None or latest.spec.node_name or latest.metadata.uid != info.pod.metadata.uid:
-                evicted[key] = info
-        return evicted
+                ended[key] = info
+        return ended
 
     # ---- events --------------------------------------------------------------------------------------------
 
@@ -330,17 +330,17 @@ class PodHandler:
             if isinstance(last, DeletedFinalStateUnknown) or last.metadata.uid != new.metadata.uid:
                 break
             changes.append((old, new))
-            found.append(last)
-        if found:
+            evicted.append(last)
+        if evicted:
             if queue.is_listening():
                 events = ((event, one) for one in changes for event in pod_update_events(*one))
                 for event, same in groupby(events, itemgetter(0)):
                     queue.move_all_for_each(event, (one for _, one in same))
-            self._leave(*found)
+            self._leave(*evicted)
             with self.cache.lock:
-                removed = [self._discard(pod) or pod for pod in found]
+                removed = [self._discard(pod) or pod for pod in evicted]
             queue.move_all_for_each(ASSIGNED_POD_DELETE, ((pod, None) for pod in removed))
-        return 2 * len(found)
+        return 2 * len(evicted)
 
     def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
         """Add a pod to the cache or to the queue.

@@ -214,8 +214,8 @@ class Scheduler:
             yield transaction
 
     def _forget_failures(self, group: PodGroup) -> None:
-        """Invalidate remembered failures after a change of a pod group: other pods may be evicted for it now.
-        """
+        """Invalidate remembered failures after a change of a pod group: other pods may be evicted for it
+        now."""
         for engine in self.engines.values():
             engine.search.states.open_scope()
 

@@ -228,8 +228,8 @@ class SchedulingContext:
             self.cache.enlist(self.records)
 
     def enlist_if_possible(self) -> None:
-        """Enlist store, informers and queue in the open transactions, if writes to the store can be undone.
-        """
+        """Enlist store, informers and queue in the open transactions, if writes to the store can be
+        undone."""
         if self.cache.transactions and self.records.can_undo:
             self.cache.enlist(self.records)
 

@@ -111,8 +111,8 @@ class SimulatedController:
         self._sync()
 
     def _at_work(self) -> PersistentVolumeController:
-        """Return the controller; make a new one if the storage classes name other provisioners than before.
-        """
+        """Return the controller; make a new one if the storage classes name other provisioners than
+        before."""
         classes: list[StorageClass] = self._client.list(StorageClass)[0]
         names = tuple(sorted({one.provisioner for one in classes} - {"", NO_PROVISIONER}))
         if self._controller is None or names != self._provisioners:

@@ -1,5 +1,5 @@
-"""Field selectors, and one predicate for the namespace, label selector and field selector of a list or watch.
-"""
+"""Field selectors, and one predicate for the namespace, label selector and field selector of a list or
+watch."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def _field(struct: type[Object], label: str) -> Callable[..., str]:
 
 
 def _field_terms(struct: type[Object], text: str) -> list[Predicate[Object]]:
-    """Parse a field selector: terms with ``=``, ``==`` or ``!=``, separated by commas (apimachinery v0.36).
-    """
+    """Parse a field selector: terms with ``=``, ``==`` or ``!=``, separated by commas (apimachinery
+    v0.36)."""
     terms = []
     for part in filter(None, text.split(",")):
         match = _TERM.fullmatch(part)

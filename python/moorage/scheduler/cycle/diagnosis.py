@@ -98,8 +98,8 @@ class Diagnosis(Struct, frozen=True):
         return sum(nodes for code, nodes in counted if code == Code.UNSCHEDULABLE)
 
     def post_filter_message(self) -> str:
-        """Return the message of PostFilter, or the one that the plugins in `futile_plugins` would have given.
-        """
+        """Return the message of PostFilter, or the one that the plugins in `futile_plugins` would have
+        given."""
         if not self.futile_plugins:
             return self.post_filter
         nodes, potential = self.nodes, self.potential

@@ -157,7 +157,6 @@ class Rotation:
         saved : object
             The result of `save`.
         """
-        pass
 
     def clone(self) -> Rotation:
         """Return a rotation for a fork of the cache. The fork searches by engines of its own, so it never
@@ -223,8 +222,8 @@ def make_engines(
 
 
 def _threads(parallelism: int) -> int:
-    """Return the number of threads that search very many nodes, at most the number of this process's cores.
-    """
+    """Return the number of threads that search very many nodes, at most the number of this process's
+    cores."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(parallelism, cores, MAX_THREADS)
 

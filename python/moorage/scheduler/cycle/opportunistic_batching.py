@@ -140,7 +140,6 @@ class Batching:
         saved : object
             The result of `save`.
         """
-        pass
 
     def clone(self) -> Batching:
         """Return the batching of a fork, without a list."""

@@ -262,8 +262,8 @@ def _requirements(term: NodeSelectorTerm) -> tuple[NodeSelectorRequirement, ...]
 def _without_requirement(
     required: NodeSelector, at: int, requirement: NodeSelectorRequirement
 ) -> NodeSelector | None:
-    """Return required node affinity without one requirement of the term at an index; None if nothing is left.
-    """
+    """Return required node affinity without one requirement of the term at an index; None if nothing is
+    left."""
     terms = list(required.node_selector_terms)
     terms[at] = NodeSelectorTerm(
         match_expressions=_without(terms[at].match_expressions, requirement),

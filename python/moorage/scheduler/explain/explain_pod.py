@@ -1,5 +1,5 @@
-"""The explanation of a pod: verdicts of every filter on every node, scores, and changes that place the pod.
-"""
+"""The explanation of a pod: verdicts of every filter on every node, scores, and changes that place the
+pod."""
 
 from __future__ import annotations
 

@@ -50,8 +50,8 @@ class _Place:
     amount: Quantity
 
     def path(self, resource: str) -> str:
-        """Return the path of the request in the pod, such as ``spec.containers[0].resources.requests[cpu]``.
-        """
+        """Return the path of the request in the pod, such as
+        ``spec.containers[0].resources.requests[cpu]``."""
         at = f"{LISTS[self.field]}[{self.index}]." if self.index >= 0 else ""
         return f"spec.{at}resources.requests[{resource}]"
 

@@ -144,8 +144,8 @@ class Placing:
         return False
 
     def _complete_failures(self, first: int, end: int) -> None:
-        """Give each failed pod without a failure of its own the failure of the pod of its target before it.
-        """
+        """Give each failed pod without a failure of its own the failure of the pod of its target before
+        it."""
         failures, latest, states = self.result.failures, self._latest, self.engine.search.states
         for at in (first + np.flatnonzero(self.result.rows[first:end] < 0)).tolist():
             target = self.batch.target(at)
@@ -156,8 +156,8 @@ class Placing:
         self._latest = {}
 
     def _why(self, target: Target, at: int) -> Failure | None:
-        """Return why a pod fits nowhere in the cluster as it is now; None where PostFilter has to run for it.
-        """
+        """Return why a pod fits nowhere in the cluster as it is now; None where PostFilter has to run for
+        it."""
         engine, head = self.engine, self.context.cache.state.log.head
         search = engine.search
         known = None if search.has_nominated else search.states.failure_of(target, head)

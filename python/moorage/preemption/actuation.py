@@ -54,7 +54,7 @@ def prepare_candidate(
         try:
             clear_nominated_node_name(handle.handle, nominated)
         except ApiError as error:
-            logger.error("Cannot clear 'NominatedNodeName' field: %s", error)  # not worth failing for
+            logger.error("Cannot clear 'NominatedNodeName' field: %s", error)  # does not fail the preemption
     for victim in candidate.victims.pods:
         if victim.metadata.deletion_timestamp is not None:
             continue

@@ -26,8 +26,8 @@ from .eviction_units import Unit, Units, priority_of, units_by_importance, viola
 from .pick import Candidate
 
 Outcome = tuple[list[Candidate], dict[str, fwk.Status]]
-"""The candidates, those that violate a budget last, else in the order in which they were tried; and why each
-other node that was tried is no candidate, an Error if a plugin failed."""
+"""The candidates, those that violate a budget last, otherwise in the order of the trials; and the status of each
+other node that was tried, an Error if a plugin failed."""
 
 
 class PreemptionDryRuns:

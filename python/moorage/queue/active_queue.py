@@ -229,7 +229,7 @@ class Lane:
 
     def __init__(self) -> None:
         self._in_order: deque[TimedPod] = deque()
-        self._removed: set[int] = set()  # numbers of removed pods that `_in_order` still has
+        self._removed: set[int] = set()  # entry numbers of removed pods that `_in_order` still contains
         self._last: tuple[Any, ...] = (float("-inf"),)
         self.out_of_order = KeyedHeap()
         self.size = 0

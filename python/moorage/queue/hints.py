@@ -250,7 +250,7 @@ class Hints:
             return True
         try:
             return question.hint(pod, old, new) is not QUEUE_SKIP
-        except Exception as error:  # a plugin may raise anything, and never ends the process
+        except Exception as error:  # no exception of a plugin ends the process
             text = f"queueing hint of {question.plugin}: {type(error).__name__}: {error}"
             self._errors.note(question.plugin, f"pod {pod.key}", text, error)
             return True

@@ -30,7 +30,7 @@ class InFlight:
     def __init__(self) -> None:
         self._pods: OrderedDict[str, PoppedPod] = OrderedDict()
         self._events: deque[Observed] = deque()
-        self._dropped = 0  # the number of events that were dropped, since no pod in flight needs them
+        self._dropped = 0  # number of dropped events: no pod in flight needs them
 
     def __len__(self) -> int:
         return len(self._pods)

@@ -36,7 +36,7 @@ class Place(Enum):
     ERROR_BACKOFF = "error backoff"
     UNSCHEDULABLE = "unschedulable"
 
-    __hash__ = object.__hash__  # Enum's own hash is slow; each member equals itself alone
+    __hash__ = object.__hash__  # by identity: the hash of Enum is slower
 
 
 QUEUES = {
@@ -45,7 +45,7 @@ QUEUES = {
     Place.ERROR_BACKOFF: "the backoff queue",
     Place.UNSCHEDULABLE: "unschedulable queue",
 }
-"""The names of the places in errors."""
+"""Names of the places in error messages."""
 
 
 class QueuedPodInfo(msgspec.Struct, eq=False, gc=False):

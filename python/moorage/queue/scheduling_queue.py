@@ -328,7 +328,7 @@ class SchedulingQueue:
         """
         with self._lock:
             while (first := self.pop(0)) is None:
-                if timeout == 0 or not self._wait(timeout):  # it needs the lock to be held only once
+                if timeout == 0 or not self._wait(timeout):  # a wait releases a single hold of the lock
                     return []
             others = [info for info in self._places.units.waiting(first.unit) if not info.gating_plugin]
             for info in others:
@@ -466,7 +466,7 @@ class SchedulingQueue:
             if known is not None and known.place is not None:
                 self._in_flight.done(uid)
                 raise MoorageError(f"Pod {info.pod.key} is already present in {QUEUES[known.place]}")
-            self._requeue_failed(info)  # where the clock fails, the pod stays in flight
+            self._requeue_failed(info)  # if the clock raises, the pod stays in flight
             self._in_flight.done(uid)
 
     def _requeue_failed(self, info: QueuedPodInfo) -> None:
@@ -531,7 +531,7 @@ class SchedulingQueue:
         )
         if not places.units.members:
             return infos
-        # If the new pod is gated itself, the same plugin would gate the others of its group again.
+        # If the new pod is gated, the same plugin would also gate the others of its group again.
         added = None if new is None else places.infos.get(new.metadata.uid)
         gate = added.gating_plugin if added is not None else ""
         for info in places.units.waiting(unit_of(new)):

@@ -117,7 +117,7 @@ class UnschedulablePods:
             pods = members.values()
             if rejection.gating_plugin:
                 found += (info for info in pods if microseconds(info.timestamp) < end)
-            else:  # they entered when they returned to the queue, so in order of their timestamps
+            else:  # pods enter on their return to the queue, so in order of timestamp
                 found += takewhile(lambda info: microseconds(info.timestamp) < end, pods)
         return sorted(found, key=lambda info: info.order)
 

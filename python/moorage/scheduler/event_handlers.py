@@ -65,7 +65,7 @@ STORAGE: tuple[type[Object], ...] = (
 OTHERS: tuple[type[Object], ...] = (ResourceClaim, ResourceSlice, DeviceClass, PodGroup)
 EVENT_KINDS = {event_resource(kind): kind for kind in STORAGE + OTHERS}
 LISTED: tuple[type[Object], ...] = (*STORAGE, PodDisruptionBudget)
-"""The kinds that plugins list, whether or not they register events of them."""
+"""Kinds that plugins list. They are watched even if no plugin registers their events."""
 WORKLOADS = (Service, ReplicationController, ReplicaSet, StatefulSet)
 
 logger = logging.getLogger("moorage.scheduler")
@@ -299,7 +299,7 @@ class PodHandler:
                 break
             pods.append(new)
         if pods:
-            self.queue.add_infos(map(ages.entry, pods))  # one by one: each pod may advance the clock
+            self.queue.add_infos(map(ages.entry, pods))  # lazily: each pod may advance the clock
         return len(pods)
 
     def _on_bound_pods(self, notices: Iterable[Notice[Pod]]) -> int:
@@ -366,7 +366,7 @@ class PodHandler:
                 self.queue.add(obj)
             else:
                 self.queue.add_infos([self.ages.entry(obj)])
-            if self.queue.groups_pods:  # only then plugins register the event (gate GangScheduling)
+            if self.queue.groups_pods:  # without groups no plugin registers the event (gate GangScheduling)
                 self.queue.move_all_to_active_or_backoff_queue(UNSCHEDULABLE_POD_ADD, None, obj)
 
     def on_update(self, old: Pod, new: Pod) -> None:
@@ -405,7 +405,7 @@ class PodHandler:
     def _update_waiting(self, old: Pod, new: Pod) -> None:
         """Update a pod without a node in the queue."""
         if old.metadata.resource_version == new.metadata.resource_version:
-            return  # by a resync
+            return  # a resync repeats the same state
         if self.cache.is_assumed_pod(new):
             if new.metadata.deletion_timestamp and not old.metadata.deletion_timestamp:
                 self._remove(new, False)
@@ -424,7 +424,7 @@ class PodHandler:
         """
         pod = last_state(obj)
         self._leave(pod)
-        had_ended = pod.status.phase in FINISHED  # and was removed then, unless the cache still has it
+        had_ended = pod.status.phase in FINISHED  # a finished pod was removed, unless the cache still has it
         was_assigned = bool(pod.spec.node_name) or isinstance(obj, DeletedFinalStateUnknown)
         if self._remove(pod, was_assigned and not had_ended) or had_ended:
             return
@@ -457,7 +457,7 @@ class PodHandler:
             return None
         cached, is_assumed = state.get_pod(pod), state.is_assumed_pod(pod)
         if not (is_assumed and self.reject_waiting(pod.metadata.uid)):
-            # The binding cycle forgets a pod that waits on Permit.
+            # A pod that waits on Permit is forgotten by its binding cycle.
             self.cache.discard_pod(cached)
         return cached if is_assumed else None
 

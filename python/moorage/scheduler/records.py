@@ -142,7 +142,7 @@ class Records:
             The result of `save`.
         """
         mark, parts = cast(Any, saved)
-        self._scheduler.bindings.stop()  # first, so that no thread writes to the store any more
+        self._scheduler.bindings.stop()  # first, to end the writes of threads
         cast(ObjectStore, self._scheduler.client).undo(mark)  # before informers, so that watches rewind
         for part, state in parts:
             part.undo(state)

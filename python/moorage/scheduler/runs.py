@@ -62,12 +62,12 @@ class Run:
         self.scheduler = scheduler
         self.queue = scheduler.queue
         self.result = ScheduleResult(scheduler.cache.state, 0)
-        self._placed: dict[str, QueuedPodInfo] = {}  # assumed and not bound yet, by namespace/name
-        # How many pods of the priority of the last preemptor to pop: few after an eviction, since the next
-        # eviction puts the rest back.
+        self._placed: dict[str, QueuedPodInfo] = {}  # assumed pods that are not yet bound, by namespace/name
+        # Largest number of pods to pop of the priority of the last preemptor: few after an eviction, as the
+        # next one puts the rest back.
         self._limit, self._preemptor_priority = ALL, 0
         self._evicts = False
-        self._has_bound = False  # pods one by one, whose events have not been received
+        self._has_bound = False  # whether pods were bound one by one since the last sync
         # Groups that have failed since the last event that may help them, and their popped pods.
         self._failed_groups: set[UnitKey] = set()
         self._deferred: list[QueuedPodInfo] = []
@@ -161,7 +161,7 @@ class Run:
         bound, else preemptors.
         """
         while True:
-            self.resume(self.scheduler.cache.clock())  # pods that were preempted while they waited on Permit
+            self.resume(self.scheduler.cache.clock())  # pods that were preempted while waiting on Permit
             self.bind()
             infos = self.take()
             if infos or not self.let_time_pass():
@@ -207,7 +207,7 @@ class Run:
                 continue
             infos += popped
             if infos and (unit is not None or not self.queue.groups_pods):
-                break  # pods of lower priority would return to the queue, if these evict others
+                break  # if these evict pods, pods of lower priority would return to the queue
         return infos
 
     def _is_to_be_tried(self, pod: Pod) -> bool:

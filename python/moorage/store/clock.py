@@ -1,4 +1,4 @@
-"""The store's default clock, and times in the form that objects have them (RFC 3339, UTC)."""
+"""The store's default clock, and times in the format of object fields (RFC 3339, UTC)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ def epoch() -> float:
 
 @lru_cache(16)
 def timestamp(seconds: int) -> str:
-    """Format a time as objects have it.
+    """Format a time for a field of an object.
 
     Parameters
     ----------
     seconds : int
-        Since 1970.
+        Seconds since 1970.
 
     Returns
     -------
@@ -29,7 +29,7 @@ def timestamp(seconds: int) -> str:
 
 
 def shifted(text: str, seconds: int) -> str:
-    """Return the time that is some seconds later than another one.
+    """Shift a time by some seconds.
 
     Parameters
     ----------
@@ -41,11 +41,11 @@ def shifted(text: str, seconds: int) -> str:
     Returns
     -------
     str
-        In the form of `timestamp`.
+        In the format of `timestamp`.
     """
     return _text(datetime.fromisoformat(text).astimezone(UTC) + timedelta(seconds=seconds))
 
 
 def _text(time: datetime) -> str:
-    """Format a UTC time as objects have it."""
+    """Format a UTC time for a field of an object."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ")

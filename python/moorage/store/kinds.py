@@ -107,7 +107,7 @@ def singular(struct: type[Object]) -> str:
 
 @cache
 def group_kind(struct: type[Object]) -> str:
-    """Return the kind with its group, as errors about an object's fields have it: ``ReplicaSet.apps``.
+    """Return the kind with its group, as in errors about the fields of an object: ``ReplicaSet.apps``.
 
     Parameters
     ----------

@@ -486,7 +486,7 @@ class ObjectStore:
                 self._bind(pod, node, now)
 
     def _now(self) -> str:
-        """Return the time of the clock as objects have it."""
+        """Return the time of the clock in the format of object fields."""
         return timestamp(int(self._clock()))
 
     def _create(self, obj: T, now: str) -> T:

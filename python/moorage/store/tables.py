@@ -100,7 +100,7 @@ class Table(Generic[T]):
         try:
             events.append(event)
             self._write(key, event)
-        except BaseException:  # an interrupt by a signal: what is in the history must be in the objects
+        except BaseException:  # after an interrupt the objects must agree with the history
             if events and events[-1] is event:
                 self._write(key, event)
             raise

@@ -223,7 +223,7 @@ def leave_nodes(engine: Engine, hint: Hint, decision: Decision) -> Decision:
         hint.scored.chosen = node
         engine.batching.scored = hint.scored
         return structs.replace(decision, hinted=True)
-    # With random ties each pod is scored anew, as before v1.35, which introduced batching.
+    # With random ties each pod is scored by itself, as before v1.35, which introduced batching.
     if hint.signature is not None and totals is not None and tie_break != TieBreak.RANDOM:
         cluster, now = engine.cache.state, engine.batching.clock()
         names = cluster.table.name_symbols(cluster.view.rows()[decision.feasible])

@@ -112,7 +112,7 @@ def find_changes(probe: Probe) -> list[Change]:
 
 
 def _lower_requests(probe: Probe) -> Iterator[Change]:
-    """Per resource, the largest request that fits some node."""
+    """Yield, for each resource, the largest request that fits some node."""
     table = probe.table
     for constraint in constraints.request_constraints(probe.requirements.resources):
         resource = constraint.name
@@ -160,7 +160,8 @@ def _tolerations(probe: Probe) -> Iterator[Change]:
 
 
 def _single_key_taints(probe: Probe) -> list[tuple[Taint, ...]]:
-    """Taints of one key because of which alone a node is infeasible; only the most frequent ones."""
+    """Return the groups of taints with one key that alone make a node infeasible; only the most frequent
+    ones."""
     counts: Counter[tuple[Taint, ...]] = Counter()
     loose = replace(probe.pod, spec=constraints.without_pod_terms(probe.pod.spec))
     for node in probe.nodes(probe.feasible(constraints.tolerate(loose, constraints.EVERY_TAINT))):
@@ -183,7 +184,7 @@ def _drops(probe: Probe) -> Iterator[Change]:
 
 
 def _labels(probe: Probe) -> Iterator[Change]:
-    """Labels that make a node feasible which does not have them."""
+    """Yield labels with which a node becomes feasible that lacks them."""
     depends_on_pods = constraints.has_pod_terms(probe.pod.spec)
     nodes = _candidates(probe)
     labels = dict.fromkeys(_wanted_labels(probe.pod.spec))
@@ -217,13 +218,14 @@ def _labels(probe: Probe) -> Iterator[Change]:
 
 
 def _candidates(probe: Probe) -> list[Node]:
-    """Nodes that are infeasible only by nodeSelector, required node affinity and terms about other pods."""
+    """Return the nodes that are infeasible only because of nodeSelector, required node affinity and terms
+    about other pods."""
     spec = constraints.without_pod_terms(constraints.without_node_selection(probe.pod.spec))
     return probe.nodes(probe.feasible(replace(probe.pod, spec=spec))) if spec != probe.pod.spec else []
 
 
 def _selected(spec: PodSpec, nodes: list[Node], key: str, value: str) -> list[Node]:
-    """The nodes that nodeSelector and required node affinity select if they have the label."""
+    """Return the nodes that nodeSelector and required node affinity select once they have the label."""
     keys = sorted({each.key for each in _requirements(spec)} | (spec.node_selector or {}).keys())
     by_name = any(term.match_fields for term in required_terms(spec) or ())
     known: dict[tuple[str | None, ...], bool] = {}
@@ -238,7 +240,8 @@ def _selected(spec: PodSpec, nodes: list[Node], key: str, value: str) -> list[No
 
 
 def _topology_labels(spec: PodSpec, nodes: list[Node]) -> Iterator[tuple[str, str]]:
-    """The largest domains of each topology, which a node without one could join."""
+    """Yield the labels of the largest domains of each topology, which a node without such a label could join.
+    """
     for key in sorted(constraints.topology_keys(spec) - {HOSTNAME}):
         domains = Counter(node.metadata.labels[key] for node in nodes if key in node.metadata.labels)
         for value, _ in sorted(domains.items(), key=lambda each: (-each[1], each[0]))[:MOST_DOMAINS]:
@@ -262,7 +265,7 @@ def with_label(node: Node, key: str, value: str) -> Node:
 
 
 def _wanted_labels(spec: PodSpec) -> Iterator[tuple[str, str]]:
-    """Labels that nodeSelector and required node affinity ask for; of several values the first."""
+    """Yield the labels that nodeSelector and required node affinity ask for; of several values the first."""
     yield from sorted((spec.node_selector or {}).items())
     for requirement in _requirements(spec):
         match requirement.operator, requirement.values:
@@ -286,8 +289,8 @@ def _requirements(spec: PodSpec) -> Iterator[NodeSelectorRequirement]:
 
 
 def _nodes(probe: Probe) -> Iterator[Change]:
-    """Empty copies of nodes, in ascending order of size; of nodes that differ only in size and zone the
-    smallest."""
+    """Yield empty copies of nodes that would be feasible, in ascending order of size. Of nodes that differ
+    only in size and zone, the smallest is tried."""
     spec = probe.pod.spec
     selected = {requirement.key for requirement in _requirements(spec)} | (spec.node_selector or {}).keys()
     keys = sorted((selected | constraints.topology_keys(spec)) - {HOSTNAME, ZONE})
@@ -311,8 +314,8 @@ def _nodes(probe: Probe) -> Iterator[Change]:
 
 
 def _by_size(probe: Probe) -> npt.NDArray[np.int32]:
-    """Rows of nodes that are large enough when empty, in ascending order of the sum of their relative cpu and
-    memory."""
+    """Return the rows of nodes that are large enough when empty, in ascending order of the sum of their cpu
+    and memory relative to the largest."""
     rows = probe.rows()
     allocatable = probe.table.allocatable
     enough = np.ones(len(rows), dtype=bool)
@@ -332,7 +335,7 @@ def _lasting_taints(node: Node) -> tuple[Taint, ...]:
 
 
 def _copy(probe: Probe, node: Node) -> Node:
-    """An empty node of the same size, labels and lasting taints."""
+    """Return an empty node with the size, labels and lasting taints of a node."""
     name = f"{node.name}-copy"
     while probe.engine.cache.state.has_node(name):
         name += "-copy"

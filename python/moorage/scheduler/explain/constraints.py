@@ -27,7 +27,7 @@ POD_TERMS = {
     "pod-anti-affinity": "affinity.pod_anti_affinity.required",
 }
 MOST_TAINTS = 32
-"""More different taints than this count as one constraint."""
+"""Maximum number of taint constraints; more different taints count as one."""
 
 T = TypeVar("T")
 StructT = TypeVar("StructT", bound=msgspec.Struct)
@@ -453,7 +453,7 @@ def _minimal(probe: Probe, every: list[Constraint], conflict: list[Constraint]) 
         if not probe.count_feasible(_with_only(probe, every, [constraint])):
             return [constraint]
     size = 0
-    while size != len(conflict):  # once, unless dropping one constraint makes another one harder to meet
+    while size != len(conflict):  # one pass, unless dropping a constraint makes another one stricter
         size = len(conflict)
         for constraint in conflict:
             fewer = [each for each in conflict if each != constraint]

@@ -68,7 +68,7 @@ from .shortfalls import Shortfall, quantity_text
 API_VERSION = "explain.moorage.dev/v1"
 EXAMPLES = 3
 SHORTFALLS = 20
-"""Names and needs per group, unless all are wanted."""
+"""Maximum number of names and of needs per group, unless all are wanted."""
 
 Json = dict[str, Any]
 

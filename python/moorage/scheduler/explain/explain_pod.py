@@ -53,7 +53,7 @@ def _fork_engine(engine: Engine) -> Engine:
     """Return an equal engine over a fork of its cluster, in which probes may change pods and nodes."""
     cache = SchedulerCache()
     if engine.handle.groups_pods:
-        engine.handle.shared(PodGroups)  # before the copy makes one of its own
+        engine.handle.shared(PodGroups)  # made first, so that the fork shares it
     with engine.cache.lock:
         cache.state = engine.cache.state.fork()
     handle = replace(engine.handle, cache=cache, framework=None, _snapshot=Snapshot())
@@ -131,7 +131,7 @@ def _filters(
 
 
 Numbered = tuple[npt.NDArray[np.intp], list[Status | None]]
-"""Per searched node the index of its status, and the statuses; the first is None: the node passes."""
+"""Index of the status of each searched node, and the statuses; the first is None, for nodes that pass."""
 
 
 def _native(engine: Engine, plugin: NativePlugin, state: CycleState) -> Numbered:

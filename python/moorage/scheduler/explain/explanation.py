@@ -19,7 +19,7 @@ from .shortfalls import PodRequirements, Shortfall, summarize_shortfalls
 
 NOW, IN_TURN, ALONE, AFTER_RUN = "now", "in-turn", "alone", "after-run"
 
-# The kind of shortfall behind the rejections of a plugin.
+# Plugin name to the kind of shortfall that explains its rejections.
 KIND_OF_SHORTFALL = {
     "NodeUnschedulable": "toleration",
     "NodeName": "node-name",

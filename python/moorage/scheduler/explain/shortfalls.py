@@ -101,7 +101,7 @@ class PodRequirements:
         tuple of Shortfall
         """
         node, name = self._nodes[position], self.pod.spec.node_name
-        assert node is not None  # listed nodes have an object
+        assert node is not None  # every listed row has a node object
         found = [Shortfall("node-name", name)] if name and name != node.name else []
         found += [Shortfall("toleration", taint_text(taint)) for taint in self.untolerated(node)]
         found += [Shortfall("label", text) for text in self._unmet(node)]

@@ -59,7 +59,7 @@ def weighted_scores(extenders: Sequence[Extender], pod: Pod, nodes: list[Node]) 
         for name, score in scores.items():
             weighted = score * extender.weight * (MAX_NODE_SCORE // MAX_EXTENDER_PRIORITY)
             sums[name] = sums.get(name, 0) + weighted
-    return {name: (score + 2**63) % 2**64 - 2**63 for name, score in sums.items()}  # int64, as Go wraps it
+    return {name: (score + 2**63) % 2**64 - 2**63 for name, score in sums.items()}  # wraps as Go's int64
 
 
 def bind_by_extender(extenders: Sequence[Extender], pod: Pod, node: str) -> bool:
@@ -202,7 +202,7 @@ class ExtendedSearch:
         _, looked_at, positions = decider.find(*self.state.target)
         found = view.rows()[positions]
         rejected = set(np.setdiff1d(looked_at, found).tolist())
-        # Nodes with a status count as evaluated, and those that were feasible a second time.
+        # Nodes with a status count as evaluated; those that were feasible before count twice.
         more = sum(engine.row_in_view(name) not in rejected for name in self.extender_statuses)
         if tried >= 0 and tried not in rejected:
             rejected.add(tried)

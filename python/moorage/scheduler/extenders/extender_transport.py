@@ -271,7 +271,7 @@ def _read(response: http.client.HTTPResponse, limit: int) -> bytes:
         raise ExtenderError(READING) from None
     except http.client.IncompleteRead:
         raise ExtenderError("unexpected EOF") from None
-    except ValueError:  # a chunk of less than nothing
+    except ValueError:  # a chunk of negative length
         raise ExtenderError("invalid byte in chunk length") from None
 
 

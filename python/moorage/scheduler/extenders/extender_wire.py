@@ -17,7 +17,7 @@ from moorage.framework.configuration.types import Part
 from moorage.objects.model.meta import Int64
 
 MAX_LENIENT_BYTES = 1 << 16
-"""Maximum bytes of a response with other names of fields that is read value by value, as Go does."""
+"""Maximum bytes of a response with other field names that is decoded value by value, as Go does."""
 
 
 class Wire(Part, rename="pascal", kw_only=True, forbid_unknown_fields=True):

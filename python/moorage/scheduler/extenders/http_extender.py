@@ -20,10 +20,10 @@ from moorage.objects import Node, Pod, encode_object
 from . import extender_wire as wire
 from .extender_transport import Transport
 
-# Maximum bytes of a response: a constant, a number for each node that was sent, and twice the size of the
-# request, for an extender that sends nodes back. With names of usual length that is 140 MB for 130,000 nodes.
+# Maximum bytes of a response: a constant, an amount per node sent, and twice the size of the request, since
+# an extender may return the nodes. For 130,000 nodes with names of usual length the sum is 140 MB.
 MAX_RESPONSE = 1 << 20
-"""Maximum bytes of a response, besides those that depend on the request."""
+"""The constant part of the maximum size of a response, in bytes."""
 MAX_RESPONSE_PER_NODE = 1 << 10
 NANOSECONDS = 1_000_000_000
 

@@ -25,7 +25,7 @@ NO_VICTIMS = "No preemption victims found for incoming preemptor"
 TOPOLOGY = "workload aware preemption is not supported for pod groups with scheduling constraints"
 NO_PLUGIN = "default preemption plugin is not registered, workload aware preemption is disabled"
 EVERYWHERE = "cluster"
-"""In place of the node in the events of victims."""
+"""Stands for the node in the events of victims: they may be on any node of the cluster."""
 
 
 def preempt_for_group(members: Members, group: PodGroup, failed: Attempt) -> None:

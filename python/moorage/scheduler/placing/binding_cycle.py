@@ -43,14 +43,14 @@ THREADS = 8
 """Number of threads that run steps of binding cycles over an API server."""
 
 
-def threads_for(cluster: Cluster | ObjectClient, asked: int | None, time: object) -> int:
+def threads_for(cluster: Cluster | ObjectClient, requested: int | None, time: object) -> int:
     """Return the number of threads for binding cycles; see `Scheduler`.
 
     Parameters
     ----------
     cluster : Cluster or ObjectClient
-    asked : int or None
-        The number that the caller wants; None for the default.
+    requested : int or None
+        The number that the caller requests; None for the default.
     time : object
         The clock or wait that the caller gave; false for none.
 
@@ -61,14 +61,14 @@ def threads_for(cluster: Cluster | ObjectClient, asked: int | None, time: object
     Raises
     ------
     ValueError
-        The number is negative, or threads are wanted where time does not pass by itself.
+        The number is negative, or threads are requested where time does not pass by itself.
     """
     takes_real_time = not (isinstance(cluster, Cluster) or time)
-    if asked is None:
+    if requested is None:
         return THREADS if takes_real_time and not isinstance(cluster, ObjectStore) else 0
-    if asked < 0 or (asked and not takes_real_time):
+    if requested < 0 or (requested and not takes_real_time):
         raise ValueError(f"binding_threads {asked}: 0 or more; 0 with a Cluster, a clock or wait")
-    return asked
+    return requested
 
 
 @dataclass(frozen=True, slots=True)
@@ -480,9 +480,12 @@ class BindingCycles:
         return self._failed(started, status)
 
     def _give_up(self, started: Started, status: Status) -> Outcome:
-        """Unreserve and forget an assumed pod that failed in its binding cycle. Other pods may have been
-        rejected because of it; the queue is told of its removal after an error, but not after a rejection, as
-        pods that reject one another on Permit would be retried without end."""
+        """Unreserve and forget an assumed pod that failed in its binding cycle.
+
+        Other pods may have been rejected because of this pod. After an error, its removal becomes an event
+        for the queue (`freed`). After a rejection it does not, as pods that reject one another on Permit
+        would be retried without end.
+        """
         if self._forget(started) and not status.is_rejected:
             self.freed.append(started.assumed)
         return self._failed(started, status)

@@ -38,7 +38,7 @@ class InformerFactory:
         self._resync_period = resync_period
         self._clock = clock
         self._informers: dict[type[Object], Informer[Any]] = {}
-        self._changes: int | None = None  # of an ObjectStore, up to which the informers have received all
+        self._changes: int | None = None  # value of ObjectStore.changes at the last run
 
     def informer(self, kind: type[T] | str, *, field_selector: str | None = None) -> Informer[T]:
         """Return the informer of a kind, made on the first call.

@@ -119,7 +119,7 @@ class Indexer(Generic[T]):
         self._indexes: dict[str, dict[str, dict[str, T]]] = {}
         self._objects: dict[str, T] = {}
         self._log: KeyLog | None = None
-        self._is_saved = False  # `undo` will restore these objects: the next change copies them first
+        self._is_saved = False  # whether a saved state shares the dicts; the next change then copies them
         self.lock = FastRLock()
 
     def save(self) -> object:
@@ -143,7 +143,7 @@ class Indexer(Generic[T]):
             self._indexes = {name: index for name, index in indexes.items() if name in self._functions}
             if objects is self._objects:
                 return
-            self._is_saved = True  # an earlier `save` may have the same objects
+            self._is_saved = True  # an earlier `save` may share these dicts
             self._objects = objects
             if self._log is not None:
                 self._log.repeat(head)
@@ -181,7 +181,7 @@ class Indexer(Generic[T]):
         with self.lock:
             if name in self._functions:
                 raise ValueError(f"indexer conflict: {name}")
-            self._functions = {**self._functions, name: function}  # `save` may have the old dict
+            self._functions = {**self._functions, name: function}  # a saved state may share the old dict
 
     def get(self, key: str) -> T | None:
         """Return the object of a key, or None.

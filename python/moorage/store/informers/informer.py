@@ -207,7 +207,7 @@ class Informer(Generic[T]):
         self._watch: Watcher[T] | None = None
         self._registrations: tuple[Registration[T], ...] = ()
         self._synced = False
-        self._notices: list[Notice[T]] = []  # of changes in the copy; no handler has them yet
+        self._notices: list[Notice[T]] = []  # changes of the copy that no handler has received
         self._lock = FastRLock()
         self.indexer: Indexer[T] = Indexer(indexers or {})
 
@@ -405,7 +405,7 @@ class Informer(Generic[T]):
                     key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
                     if event.type == "DELETED":
                         was = remove(key)
-                        # An event may have been lost: handlers receive the deletion of what they know.
+                        # An event was lost: handlers receive the deletion of the object that they know.
                         other = was is not None and was.metadata.uid != meta.uid
                         notices.append((DeletedFinalStateUnknown(key, was) if other else obj, None, False))
                     else:

@@ -16,9 +16,9 @@ Json: TypeAlias = Any
 
 _INDEX = re.compile("0|[1-9][0-9]{0,8}")
 MAX_OPERATIONS = 10_000
-"""Operations of one patch (maxJSONPatchOperations of the API server)."""
+"""Maximum number of operations of a patch (maxJSONPatchOperations of the API server)."""
 MAX_COPIED = 3 << 20
-"""Bytes of JSON that the copies of one patch may add (AccumulatedCopySizeLimit of the API server)."""
+"""Maximum bytes of JSON that the copies of a patch add (AccumulatedCopySizeLimit of the API server)."""
 
 
 def json_patch(value: Json, patch: list[dict[str, Any]]) -> Json:

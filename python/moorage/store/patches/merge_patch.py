@@ -20,9 +20,9 @@ _KEYS = {
     "topologySpreadConstraints": "topologyKey",
     "volumes": "name",
 }
-"""The lists that are merged, and by which field of their items (`patchMergeKey` in the API's types)."""
+"""Lists that are merged, to the field that identifies their items (`patchMergeKey` in the API types)."""
 _SETS = frozenset({"finalizers"})
-"""The lists of strings that are merged."""
+"""Lists of strings that are merged."""
 _REMOVE = "$deleteFromPrimitiveList/"
 _DELETED = object()
 
@@ -111,7 +111,7 @@ def _merge_items(old: list[Json], patch: list[Json], key: str, path: str) -> lis
     """Return the items of `old`, each merged with the item of `patch` that has the same key, then the new
     items."""
     merged: list[Json] = list(old)
-    indexes: dict[bytes, list[int]] = {}  # of each key; the first item counts where several have it
+    indexes: dict[bytes, list[int]] = {}  # indexes of the items with each key; the first one counts
     for at, one in enumerate(old):
         indexes.setdefault(json_text(one.get(key)), []).append(at)
     for i, item in enumerate(patch):

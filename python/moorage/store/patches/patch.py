@@ -20,9 +20,9 @@ from .merge_patch import merge_patch, strategic_merge
 T = TypeVar("T", bound=Object)
 
 MAX_DEPTH = 200
-"""Levels of lists and maps in a patch."""
+"""Maximum depth of lists and maps in a patch."""
 MAX_BYTES = 3 << 20
-"""Bytes of a patch as JSON (MaxRequestBodyBytes of the API server)."""
+"""Maximum bytes of a patch as JSON (MaxRequestBodyBytes of the API server)."""
 _UNCHANGED = ("apiVersion", "status")
 """The fields that a patch of the object itself does not change."""
 
@@ -66,7 +66,7 @@ def apply_patch(current: T, patch: Patch, type_: PatchType, subresource: str) ->
         form = "list of operations" if type_ == "json" else "map"
         raise BadRequestError(f"error decoding patch: a {type_} patch is a {form}")
     _check_json(patch)
-    # A merge patch changes only what it names, so nothing else is looked at.
+    # A merge patch changes only the fields that it names, so the others are not read.
     names = [name for name in parts if isinstance(patch, list) or name in patch]
     value = {name: plain(getattr(current, parts[name])) for name in dict.fromkeys((*names, "metadata"))}
     try:
@@ -94,12 +94,12 @@ def _check_json(patch: Any) -> None:
         nodes += len(value)
         if depth > MAX_DEPTH:
             raise BadRequestError(f"error decoding patch: nested more than {MAX_DEPTH} levels deep")
-        if nodes > MAX_BYTES // 2:  # an item and a comma
+        if nodes > MAX_BYTES // 2:  # each item needs a byte and a comma
             break
         pending += [(item, depth + 1) for item in (value.values() if isinstance(value, dict) else value)]
     try:
         too_large = bool(pending) or len(json_text(patch)) > MAX_BYTES
-    except (TypeError, ValueError) as error:  # a lone surrogate is a UnicodeEncodeError
+    except (TypeError, ValueError) as error:  # a lone surrogate raises UnicodeEncodeError
         raise BadRequestError(f"error decoding patch: {error}") from None
     if too_large:
         raise BadRequestError(f"Request entity too large: limit is {MAX_BYTES}")

@@ -26,8 +26,8 @@ from .eviction_units import Unit, Units, priority_of, units_by_importance, viola
 from .pick import Candidate
 
 Outcome = tuple[list[Candidate], dict[str, fwk.Status]]
-"""The candidates, those that violate a budget last, otherwise in the order of the trials; and the status of each
-other node that was tried, an Error if a plugin failed."""
+"""The candidates, those that violate a budget last, otherwise in the order of the trials; and the status of
+each other node that was tried, an Error if a plugin failed."""
 
 
 class PreemptionDryRuns:
@@ -78,12 +78,12 @@ class PreemptionDryRuns:
             if info is None:
                 raise MoorageError(f"node {name} is not in the cache")
             if framework is not None and not self.units.has_group_among(info.pods):
-                found, failed = self.in_core(framework, [name], 1)
+                candidates_here, failed = self.in_core(framework, [name], 1)
             else:
-                found, failed = self._by_filters(info)
+                candidates_here, failed = self._by_filters(info)
             rejected |= failed
-            candidates += found
-            has_fine |= not all(map(_violates, found))
+            candidates += candidates_here
+            has_fine |= not all(map(_violates, candidates_here))
             if has_fine and len(candidates) >= wanted:
                 break
         return sorted(candidates, key=_violates), rejected
@@ -190,10 +190,10 @@ class PreemptionDryRuns:
         candidates: list[Candidate] = []
         rejected: dict[str, fwk.Status] = {}
         with self.handle.cache.lock:
-            before = self.handle.nominator.nominated_before(self.pod).items()
-            found = [(table.find_row(name), pods) for name, pods in before]
+            nominated_by_node = self.handle.nominator.nominated_before(self.pod).items()
+            nominated = [(table.find_row(name), pods) for name, pods in nominated_by_node]
             kernels.search.nominate(
-                [(row, pods) for row, pods in found if row is not None and table.is_present(row)]
+                [(row, pods) for row, pods in nominated if row is not None and table.is_present(row)]
             )
             pod_class, node_name, pinned = self.state.target
             rows = self._rows(nodes).tolist()

@@ -39,7 +39,7 @@ def is_leaving(pod: Pod) -> bool:
     """
     if pod.metadata.deletion_timestamp is None:
         return False
-    condition = next((one for one in pod.status.conditions if one.type == DISRUPTION_TARGET), None)
+    condition = next((each for each in pod.status.conditions if each.type == DISRUPTION_TARGET), None)
     return condition is not None and (condition.status, condition.reason) == ("True", BY_SCHEDULER)
 
 
@@ -103,7 +103,7 @@ def why_not_eligible(handle: FrameworkHandle, pod: Pod, statuses: Mapping[str, S
     if info is None or statuses.get(name, ABSENT).code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
         return ""
     priority_as_victim = Units(handle).priority_of
-    waits = any(priority_as_victim(one) < priority_of(pod) and is_leaving(one) for one in info.pods)
+    waits = any(priority_as_victim(other) < priority_of(pod) and is_leaving(other) for other in info.pods)
     return TERMINATING if waits else ""
 
 

@@ -122,14 +122,14 @@ def call_extenders(
     status : Status or None
         An Error if an extender failed.
     """
-    left = {one.name: one.victims for one in candidates}
+    remaining = {candidate.name: candidate.victims for candidate in candidates}
     for extender in extenders:
-        if not left:
+        if not remaining:
             break
         if not extender.supports_preemption or not extender.is_interested(pod):
             continue
         try:
-            answer = extender.process_preemption(pod, left)
+            answer = extender.process_preemption(pod, remaining)
         except ExtenderError as error:
             if not extender.is_ignorable:
                 return [], as_status(error)
@@ -139,10 +139,10 @@ def call_extenders(
         bare = [name for name, victims in answer.items() if not victims.pods]
         if bare and not extender.is_ignorable:
             return [], as_status(MoorageError(NO_VICTIM.format(bare[0])))
-        left = {name: victims for name, victims in answer.items() if victims.pods}
-    order = {one.name: at for at, one in enumerate(candidates)}
-    names = sorted(left, key=lambda name: order.get(name, len(order)))
-    return [Candidate(name, left[name]) for name in names], None
+        remaining = {name: victims for name, victims in answer.items() if victims.pods}
+    order = {candidate.name: at for at, candidate in enumerate(candidates)}
+    names = sorted(remaining, key=lambda name: order.get(name, len(order)))
+    return [Candidate(name, remaining[name]) for name in names], None
 
 
 class Evaluator:
@@ -190,14 +190,14 @@ class Evaluator:
             if message := why_not_eligible(self.handle, pod, statuses):
                 return None, Status(Code.UNSCHEDULABLE, (message,))
             return self._preempt_in_core(preemptor, state, pod, len(statuses))
-        found = self.find_candidates(state, pod, statuses)
-        if found.message:
-            return None, Status(Code.UNSCHEDULABLE, (found.message,))
-        if not found.candidates:
-            if found.error:
-                return None, as_status(MoorageError(found.error))
-            return NominatingInfo(), Status(Code.UNSCHEDULABLE, (found.text(len(statuses)),))
-        candidates, failed = call_extenders(self.preempt_handle.extenders(), pod, found.candidates)
+        result = self.find_candidates(state, pod, statuses)
+        if result.message:
+            return None, Status(Code.UNSCHEDULABLE, (result.message,))
+        if not result.candidates:
+            if result.error:
+                return None, as_status(MoorageError(result.error))
+            return NominatingInfo(), Status(Code.UNSCHEDULABLE, (result.text(len(statuses)),))
+        candidates, failed = call_extenders(self.preempt_handle.extenders(), pod, result.candidates)
         if failed is not None:
             return None, failed
         choice = pick_one_node(candidates)

@@ -198,12 +198,12 @@ class Units:
         list of Unit
             In the order of the first pod of each. A group has all its pods that have a node, on any node.
         """
-        found: dict[str | UnitKey, list[Pod]] = {}
+        pods_by_unit: dict[str | UnitKey, list[Pod]] = {}
         for pod in pods:
-            found.setdefault(self._key(pod) or pod.metadata.uid, []).append(pod)
+            pods_by_unit.setdefault(self._key(pod) or pod.metadata.uid, []).append(pod)
         return [
             self._single(members[0]) if isinstance(key, str) else self._group(key, members)
-            for key, members in found.items()
+            for key, members in pods_by_unit.items()
         ]
 
     def _key(self, pod: Pod) -> UnitKey | None:

@@ -131,14 +131,14 @@ def pick_one_node(candidates: Sequence[Candidate]) -> Choice | None:
     """
     if not candidates:
         return None
-    left, decided = list(candidates), ONLY_ONE
+    remaining, decided = list(candidates), ONLY_ONE
     for criterion, value in CRITERIA:
-        if len(left) == 1:
+        if len(remaining) == 1:
             break
-        values = [value(one.victims) for one in left]
+        values = [value(each.victims) for each in remaining]
         best = min(values)
-        left = [one for one, its in zip(left, values, strict=True) if its == best]
+        remaining = [each for each, its_value in zip(remaining, values, strict=True) if its_value == best]
         decided = criterion
-    if len(left) > 1:
+    if len(remaining) > 1:
         decided = ORDER
-    return Choice(left[0], decided, tuple(one.name for one in left))
+    return Choice(remaining[0], decided, tuple(each.name for each in remaining))

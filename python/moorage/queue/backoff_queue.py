@@ -121,11 +121,11 @@ class BackoffQueue:
             Rejected pods first, each kind in the order of the ends.
         """
         end = self._in_window(now)
-        found: list[QueuedPodInfo] = []
+        completed: list[QueuedPodInfo] = []
         for heap in self.heaps.values():
             while heap and heap.peek()[0][0] < end:
-                found.append(heap.pop())
-        return found
+                completed.append(heap.pop())
+        return completed
 
     def next_end(self) -> int | None:
         """Return when the first backoff ends, in microseconds; None if the queue is empty."""

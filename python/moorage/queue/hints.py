@@ -75,23 +75,23 @@ def registrations(framework: Framework) -> dict[str, list[ClusterEventWithHint]]
     dict of str to list of ClusterEventWithHint
         By plugin, in profile order. A plugin that registers nothing has all events.
     """
-    found: dict[str, list[ClusterEventWithHint]] = {}
+    by_plugin: dict[str, list[ClusterEventWithHint]] = {}
     for base in REJECTING:
         for plugin in framework.profile.at(base):
-            if plugin.name not in found:
+            if plugin.name not in by_plugin:
                 events = plugin.events_to_register() if isinstance(plugin, EnqueueExtensions) else ANY_EVENT
-                found[plugin.name] = _with_taint_events(events)
+                by_plugin[plugin.name] = _with_taint_events(events)
     if framework.handle.extenders:
-        found[EXTENDER] = list(ANY_EVENT)
-    return found
+        by_plugin[EXTENDER] = list(ANY_EVENT)
+    return by_plugin
 
 
 def _with_taint_events(registered: Iterable[ClusterEventWithHint]) -> list[ClusterEventWithHint]:
     """Add UPDATE_NODE_TAINT to node additions: a new node may have a taint that is removed later."""
     events, actions = list(registered), 0
-    for one in events:
-        if one.event.resource == NODE:
-            actions |= int(one.event.action)
+    for registered_event in events:
+        if registered_event.event.resource == NODE:
+            actions |= int(registered_event.event.action)
     if actions & ADD and not actions & TAINT:
         events.append(on(NODE, ActionType.UPDATE_NODE_TAINT))
     return events
@@ -117,14 +117,14 @@ class Hints:
 
     def __init__(self, frameworks: Mapping[str, Framework]) -> None:
         self._errors = next(iter(frameworks.values())).handle.plugin_errors
-        made = {framework: registrations(framework) for framework in dict.fromkeys(frameworks.values())}
+        of_profile = {framework: registrations(framework) for framework in dict.fromkeys(frameworks.values())}
         self.by_plugin: dict[str, list[ClusterEvent]] = {}
-        for registered in made.values():
+        for registered in of_profile.values():
             for name, events in registered.items():
                 known = self.by_plugin.setdefault(name, [])
-                for one in events:
-                    known.append(one.event)
-        self.by_profile = {name: made[framework] for name, framework in frameworks.items()}
+                for registration in events:
+                    known.append(registration.event)
+        self.by_profile = {name: of_profile[framework] for name, framework in frameworks.items()}
         self.is_registered = lru_cache(CACHED)(self._is_registered)
         self.questions = lru_cache(CACHED)(self._questions)
         self.may_move = lru_cache(CACHED)(self._may_move)
@@ -138,11 +138,11 @@ class Hints:
         dict of str to ActionType
             Resource to the union of the registered actions.
         """
-        found: dict[str, int] = {}
+        registered: dict[str, int] = {}
         for events in self.by_plugin.values():
             for event in events:
-                found[event.resource] = found.get(event.resource, 0) | int(event.action)
-        return {resource: ActionType(actions) for resource, actions in found.items()}
+                registered[event.resource] = registered.get(event.resource, 0) | int(event.action)
+        return {resource: ActionType(actions) for resource, actions in registered.items()}
 
     def _is_registered(self, event: ClusterEvent) -> bool:
         """Whether any plugin has registered an event."""
@@ -150,7 +150,7 @@ class Hints:
 
     def _registers(self, plugin: str, event: ClusterEvent) -> bool:
         """Whether one plugin has registered an event."""
-        return any(one.matches(event) for one in self.by_plugin.get(plugin, ()))
+        return any(registered.matches(event) for registered in self.by_plugin.get(plugin, ()))
 
     def _questions(self, rejection: Rejection, event: ClusterEvent) -> tuple[Question, ...] | None:
         """Return the hints to call for an event, which has no wildcard, for the pods of a rejection. None for
@@ -160,11 +160,11 @@ class Hints:
             return None
         rejectors = rejection.unschedulable_plugins | rejection.pending_plugins
         return tuple(
-            Question(name, one.hint, name in rejection.pending_plugins, one.of_unit)
+            Question(name, registration.hint, name in rejection.pending_plugins, registration.of_unit)
             for name, events in plugins.items()
             if name in rejectors
-            for one in events
-            if one.event.matches(event)
+            for registration in events
+            if registration.event.matches(event)
         )
 
     def _may_move(self, rejection: Rejection, event: ClusterEvent) -> bool:
@@ -207,18 +207,18 @@ class Hints:
         questions = self.questions(rejection_of(info), event)
         if questions is None:
             return Strategy.AFTER_BACKOFF
-        found = Strategy.SKIP
+        strategy = Strategy.SKIP
         for question in questions:
-            if found is Strategy.AFTER_BACKOFF and not question.is_pending:
+            if strategy is Strategy.AFTER_BACKOFF and not question.is_pending:
                 continue
             if not self._is_queue(question, info.pod, old, new):
                 continue
             if question.is_pending:
                 return Strategy.IMMEDIATELY
-            found = Strategy.AFTER_BACKOFF
+            strategy = Strategy.AFTER_BACKOFF
             if not info.pending_plugins:
                 break
-        return found
+        return strategy
 
     def strategy_of_all(self, info: QueuedPodInfo, events: Iterable[Observed]) -> Strategy:
         """Decide whether several events, in their order, make a pod worth another attempt.
@@ -233,16 +233,16 @@ class Hints:
         Strategy
             The earliest of the answers for each event.
         """
-        found = Strategy.SKIP
+        earliest = Strategy.SKIP
         for event, old, new in events:
             strategy = self.strategy(info, event, old, new)
             if strategy is Strategy.IMMEDIATELY:
                 return strategy
             if strategy is Strategy.AFTER_BACKOFF:
-                found = strategy
+                earliest = strategy
                 if not info.pending_plugins:
                     break
-        return found
+        return earliest
 
     def _is_queue(self, question: Question, pod: Pod, old: Any, new: Any) -> bool:
         """Whether a hint returns Queue for an event. An exception in the hint counts as Queue."""

@@ -200,12 +200,12 @@ class Places:
         """Return the lists of `PendingPods` after the first one."""
         if len(self.infos) == self.active.size:
             return [], [], [], []
-        there = self.unschedulable.select()
+        unschedulable = self.unschedulable.select()
         return (
             list(self.backoff.rejected),
             list(self.backoff.failed),
-            [info for info in there if not info.gating_plugin],
-            [info for info in there if info.gating_plugin],
+            [info for info in unschedulable if not info.gating_plugin],
+            [info for info in unschedulable if info.gating_plugin],
         )
 
     def has_next(self) -> bool:
@@ -237,10 +237,10 @@ class Places:
 
     def pop_completed(self) -> list[QueuedPodInfo]:
         """Remove and return the pods whose backoff has ended."""
-        found = self.backoff.pop_completed(self.now())
-        for info in found:
+        completed = self.backoff.pop_completed(self.now())
+        for info in completed:
             self._forget(info)
-        return found
+        return completed
 
     def replace(self, info: QueuedPodInfo, pod: Pod) -> None:
         """Replace the state of a waiting pod, and move the pod where its rank has changed.

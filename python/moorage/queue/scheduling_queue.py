@@ -553,7 +553,7 @@ class SchedulingQueue:
         """
         with self._lock:
             may_move, rejections = self.hints.may_move, self._places.unschedulable.by_rejection
-            if self._in_flight or [one for one in rejections if may_move(one, event)]:
+            if self._in_flight or [rejection for rejection in rejections if may_move(rejection, event)]:
                 for old, new in changes:
                     self.move_all_to_active_or_backoff_queue(event, old, new)
 

@@ -94,10 +94,10 @@ class UnschedulablePods:
         -------
         list of QueuedPodInfo
         """
-        found = [members.values() for rejection, members in self.by_rejection.items() if wanted(rejection)]
-        if len(found) == 1:
-            return list(found[0])
-        return sorted(chain.from_iterable(found), key=lambda info: info.order)
+        selected = [members.values() for rejection, members in self.by_rejection.items() if wanted(rejection)]
+        if len(selected) == 1:
+            return list(selected[0])
+        return sorted(chain.from_iterable(selected), key=lambda info: info.order)
 
     def older_than(self, end: int) -> list[QueuedPodInfo]:
         """Return the pods, gated ones too, that returned to the queue before a time.
@@ -112,14 +112,14 @@ class UnschedulablePods:
         list of QueuedPodInfo
             In the order in which they entered.
         """
-        found: list[QueuedPodInfo] = []
+        older: list[QueuedPodInfo] = []
         for rejection, members in self.by_rejection.items():
             pods = members.values()
             if rejection.gating_plugin:
-                found += (info for info in pods if microseconds(info.timestamp) < end)
+                older += (info for info in pods if microseconds(info.timestamp) < end)
             else:  # pods enter on their return to the queue, so in order of timestamp
-                found += takewhile(lambda info: microseconds(info.timestamp) < end, pods)
-        return sorted(found, key=lambda info: info.order)
+                older += takewhile(lambda info: microseconds(info.timestamp) < end, pods)
+        return sorted(older, key=lambda info: info.order)
 
     def oldest(self, gated: bool) -> float | None:
         """Return the earliest timestamp of the pods, in seconds; None if there are none.

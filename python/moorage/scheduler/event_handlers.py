@@ -212,11 +212,11 @@ class PodHandler:
         Waiting pods come first, in the order of the queue, then those in flight, then those of other
         schedulers.
         """
-        found = {info.pod.key: info.pod for info in chain(*self.queue.pending_pods())}
+        pending = {info.pod.key: info.pod for info in chain(*self.queue.pending_pods())}
         for info in self.queue.in_flight():
             if (pod := self.unbound(info.pod)) is not None:
-                found[pod.key] = pod
-        return found | self.others
+                pending[pod.key] = pod
+        return pending | self.others
 
     def current(self, pod: Pod) -> Pod | None:
         """Return the latest state of a pod, by namespace and name; None for one that is deleted or finished.
@@ -324,18 +324,18 @@ class PodHandler:
         change itself is not applied to the cache."""
         evicted, changes, queue = list[Pod](), list[tuple[Pod, Pod]](), self.queue
         pairs = iter(notices)
-        for (old, new, _), (last, no_object, _) in zip(pairs, pairs, strict=False):
+        for (old, new, _), (deleted, no_object, _) in zip(pairs, pairs, strict=False):
             if new is None or no_object is not None or not is_update_on_node(old, new):
                 break
-            if isinstance(last, DeletedFinalStateUnknown) or last.metadata.uid != new.metadata.uid:
+            if isinstance(deleted, DeletedFinalStateUnknown) or deleted.metadata.uid != new.metadata.uid:
                 break
             changes.append((old, new))
-            evicted.append(last)
+            evicted.append(deleted)
         if evicted:
             if queue.is_listening():
-                events = ((event, one) for one in changes for event in pod_update_events(*one))
+                events = ((event, change) for change in changes for event in pod_update_events(*change))
                 for event, same in groupby(events, itemgetter(0)):
-                    queue.move_all_for_each(event, (one for _, one in same))
+                    queue.move_all_for_each(event, (change for _, change in same))
             self._leave(*evicted)
             with self.cache.lock:
                 removed = [self._discard(pod) or pod for pod in evicted]
@@ -605,10 +605,10 @@ def namespace_handler(cache: ClusterCache) -> StateHandler[Namespace]:
     """
     namespaces = cache.state.namespaces
 
-    def put(one: Namespace) -> None:
-        namespaces.set(one.name, one.metadata.labels)
+    def put(namespace: Namespace) -> None:
+        namespaces.set(namespace.name, namespace.metadata.labels)
 
-    return StateHandler(cache.lock, put, lambda one: namespaces.remove(one.name))
+    return StateHandler(cache.lock, put, lambda namespace: namespaces.remove(namespace.name))
 
 
 def workload_handler(cache: ClusterCache) -> StateHandler[Any]:

@@ -46,11 +46,11 @@ class Shared:
 
     def save(self) -> object:
         """Return the shared data and their state."""
-        made = self._scheduler.handle.made()
-        caches = [getattr(one, name, None) for one in made.values() for name in ("pv_cache", "pvc_cache")]
+        shared = self._scheduler.handle.made()
+        caches = [getattr(data, name, None) for data in shared.values() for name in ("pv_cache", "pvc_cache")]
         parts: list[Part] = [cache for cache in caches if cache is not None]
         with_volumes = [engine for engine in self._engines() if "for_volumes" in vars(engine)]
-        return made.copy(), [(part, part.save()) for part in parts], with_volumes
+        return shared.copy(), [(part, part.save()) for part in parts], with_volumes
 
     def undo(self, saved: object) -> None:
         """Restore the state of `save`.
@@ -60,10 +60,10 @@ class Shared:
         saved : object
             The result of `save`.
         """
-        made, parts, with_volumes = cast(Any, saved)
+        shared, parts, with_volumes = cast(Any, saved)
         now = self._scheduler.handle.made()
         now.clear()
-        now.update(made)
+        now.update(shared)
         for part, state in parts:
             part.undo(state)
         for engine in self._engines():

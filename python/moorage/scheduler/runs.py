@@ -513,7 +513,7 @@ def failures_with_group(done: GroupResult) -> dict[int, Failure]:
     """
     message = done.message
     by_id: dict[int, Failure] = {}
-    for one in done.failures.values():  # equal failures share one object
-        own = one.diagnosis and not one.group_failure
-        by_id[id(one)] = replace(one, group_failure=message) if own else one
-    return {at: by_id[id(one)] for at, one in done.failures.items()}
+    for failure in done.failures.values():  # equal failures share one object
+        has_diagnosis = failure.diagnosis and not failure.group_failure
+        by_id[id(failure)] = replace(failure, group_failure=message) if has_diagnosis else failure
+    return {at: by_id[id(failure)] for at, failure in done.failures.items()}

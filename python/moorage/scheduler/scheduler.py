@@ -487,9 +487,9 @@ class Scheduler:
         if self.bindings.running:
             self.volumes.reach(self.cache.clock() if now is None else now)
         run.advance(self.cache.clock() if now is None else now)
-        run.result.waiting = {one.pod.key: one.node for one in self.bindings.waiting.values()}
-        running = [one.started for one in self.bindings.running.values()]
-        run.result.binding = {one.pod.key: one.node for one in running}
+        run.result.waiting = {started.pod.key: started.node for started in self.bindings.waiting.values()}
+        running = [started.started for started in self.bindings.running.values()]
+        run.result.binding = {started.pod.key: started.node for started in running}
         self.sync()
         return run.result.end_run()
 

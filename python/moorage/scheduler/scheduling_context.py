@@ -134,7 +134,7 @@ class SchedulingContext:
     def routes(self) -> Routes:
         """Computes the route of a pod: the features that its placement needs."""
         engines = self.rotation.engines
-        differ = self.handle.extenders or any(one.signs or one.profile.has_units for one in engines)
+        differ = self.handle.extenders or any(engine.signs or engine.profile.has_units for engine in engines)
         return Routes(self._route_of_class, self._route_of_pod if differ else None)
 
     def batch_of(self, pods: Sequence[Pod]) -> PodBatch:

@@ -114,7 +114,7 @@ class SimulatedController:
         """Return the controller; make a new one if the storage classes name other provisioners than
         before."""
         classes: list[StorageClass] = self._client.list(StorageClass)[0]
-        names = tuple(sorted({one.provisioner for one in classes} - {"", NO_PROVISIONER}))
+        names = tuple(sorted({storage_class.provisioner for storage_class in classes} - {"", NO_PROVISIONER}))
         if self._controller is None or names != self._provisioners:
             informer = InformerFactory(self._client).informer
             for name in names:

@@ -43,16 +43,16 @@ _TERM = re.compile(r"(.*?)(!=|==|=)(.*)", re.DOTALL)
 def _field(struct: type[Object], label: str) -> Callable[..., str]:
     """Return the function that reads a field of a kind. Raises BadRequestError if the kind cannot be selected
     by it."""
-    own = _FIELDS.get(struct)
+    fields = _FIELDS.get(struct)
     if label in _COMMON:
         return _COMMON[label]
-    if own is None:
+    if fields is None:
         raise BadRequestError(
             f'"{label}" is not a known field selector: only "metadata.name", "metadata.namespace"'
         )
-    if label not in own:
+    if label not in fields:
         raise BadRequestError(f"field label not supported: {label}")
-    return own[label]
+    return fields[label]
 
 
 def _field_terms(struct: type[Object], text: str) -> list[Predicate[Object]]:

@@ -407,11 +407,11 @@ class ObjectStore:
             A precondition is not met.
         """
         with self._lock:
-            found = self._tables.find(kind, _key(name, namespace))
-            deletion.check_preconditions(found, uid, resource_version)
-            last = self._delete(found, grace_period_seconds or 0)
+            current = self._tables.find(kind, _key(name, namespace))
+            deletion.check_preconditions(current, uid, resource_version)
+            deleted = self._delete(current, grace_period_seconds or 0)
             self._changed.notify_all()
-        return last
+        return deleted
 
     def evict(self, pod: Pod, condition: PodCondition) -> bool:
         """Add a condition to a pod and delete it, as one write, in the way in which a scheduler evicts a

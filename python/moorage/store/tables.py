@@ -265,10 +265,10 @@ class Tables:
             The object does not exist.
         """
         table = self[kind]
-        found: T | None = table.objects.get(key)
-        if found is None:
+        obj: T | None = table.objects.get(key)
+        if obj is None:
             raise not_found(table.struct, key.rpartition("/")[2])
-        return found
+        return obj
 
     def record(self, event: EventType, obj: T, previous: T | None, meta: dict[str, str], **parts: Any) -> T:
         """Write one object. Every write of a store ends here.

@@ -201,8 +201,8 @@ class PodNominator:
         with self.lock:
             if not self._pods:
                 return {}
-            found = {node: going_before(pod, pods.values()) for node, pods in self._pods.items()}
-        return {node: pods for node, pods in found.items() if pods}
+            before = {node: going_before(pod, pods.values()) for node, pods in self._pods.items()}
+        return {node: pods for node, pods in before.items() if pods}
 
     def save(self) -> tuple[dict[str, str], dict[str, dict[str, Pod]]]:
         """Return all nominations, for `undo`."""

@@ -213,9 +213,9 @@ def make_engines(
     owned: list[Profile] = []
     engines = []
     with disowned_on_error(owned):
-        for profile, its in zip(profiles, handles, strict=True):
-            owned.append(owned_profile(profile, its))
-            engine = Engine(owned[-1], its, tie_break, percentage or 0, seed, batching)
+        for profile, engine_handle in zip(profiles, handles, strict=True):
+            owned.append(owned_profile(profile, engine_handle))
+            engine = Engine(owned[-1], engine_handle, tie_break, percentage or 0, seed, batching)
             engine.search.threads = _threads(parallelism or PARALLELISM)
             engines.append(engine)
     return engines
@@ -285,9 +285,9 @@ def _owned_plugin(plugin: Plugin, handle: FrameworkHandle) -> Plugin:
             f'plugin "{plugin.name}" keeps state and belongs to another scheduler already: '
             f"make an instance for each scheduler"
         )
-    anew = copy(plugin)
-    anew.handle = None
-    return anew
+    duplicate = copy(plugin)
+    duplicate.handle = None
+    return duplicate
 
 
 def placements_percentage(configuration: KubeSchedulerConfiguration | None) -> int | None:

@@ -245,10 +245,10 @@ class Failure(Struct, frozen=True, dict=True):
     @cached_property
     def rejectors(self) -> Rejectors:
         """The plugins that rejected the pod; none where the cycle failed with an error."""
-        found = self.diagnosis.rejectors() if self.diagnosis and not self.error else Rejectors()
+        rejectors = self.diagnosis.rejectors() if self.diagnosis and not self.error else Rejectors()
         if self.group_failure:
-            return found._replace(unschedulable=found.unschedulable | {GangScheduling.name})
-        return found
+            return rejectors._replace(unschedulable=rejectors.unschedulable | {GangScheduling.name})
+        return rejectors
 
 
 class Eviction(Struct, frozen=True):

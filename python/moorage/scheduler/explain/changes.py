@@ -107,8 +107,8 @@ def find_changes(probe: Probe) -> list[Change]:
     list of Change
         By kind, amount, and descending number of feasible nodes.
     """
-    found = [*_lower_requests(probe), *_tolerations(probe), *_labels(probe), *_nodes(probe), *_drops(probe)]
-    return sorted(found, key=lambda change: (KINDS[change.kind], change.amount, -change.feasible_nodes))
+    changes = [*_lower_requests(probe), *_tolerations(probe), *_labels(probe), *_nodes(probe), *_drops(probe)]
+    return sorted(changes, key=lambda change: (KINDS[change.kind], change.amount, -change.feasible_nodes))
 
 
 def _lower_requests(probe: Probe) -> Iterator[Change]:
@@ -192,11 +192,11 @@ def _labels(probe: Probe) -> Iterator[Change]:
         others = probe.nodes(probe.rows())
         labels |= dict.fromkeys(_topology_labels(probe.pod.spec, others))
         nodes = list({node.name: node for node in (*nodes, *others)}.values())
-    left = MOST_LABELS
+    budget = MOST_LABELS
     for key, value in labels:
         lacking = [node for node in nodes if key not in node.metadata.labels]
         if depends_on_pods:
-            lacking, left = lacking[:left], left - len(lacking[:left])
+            lacking, budget = lacking[:budget], budget - len(lacking[:budget])
             helped = [node for node in lacking if probe.count_feasible_with(with_label(node, key, value))]
         else:
             helped = _selected(probe.pod.spec, lacking, key, value)
@@ -240,8 +240,8 @@ def _selected(spec: PodSpec, nodes: list[Node], key: str, value: str) -> list[No
 
 
 def _topology_labels(spec: PodSpec, nodes: list[Node]) -> Iterator[tuple[str, str]]:
-    """Yield the labels of the largest domains of each topology, which a node without such a label could join.
-    """
+    """Yield the labels of the largest domains of each topology, which a node without such a label could
+    join."""
     for key in sorted(constraints.topology_keys(spec) - {HOSTNAME}):
         domains = Counter(node.metadata.labels[key] for node in nodes if key in node.metadata.labels)
         for value, _ in sorted(domains.items(), key=lambda each: (-each[1], each[0]))[:MOST_DOMAINS]:

@@ -166,11 +166,11 @@ def _changed(obj: StructT, path: str, change: Callable[[Any], Any]) -> StructT:
 
 def _distinct(items: Iterable[T]) -> list[T]:
     """Return the items without duplicates; they need not be hashable."""
-    found: list[T] = []
+    distinct: list[T] = []
     for item in items:
-        if item not in found:
-            found.append(item)
-    return found
+        if item not in distinct:
+            distinct.append(item)
+    return distinct
 
 
 def _without(items: tuple[T, ...], dropped: T) -> tuple[T, ...]:
@@ -411,11 +411,11 @@ def find_conflicts(probe: Probe) -> tuple[list[list[Constraint]], str]:
     if not probe.count_feasible(bare):
         return [], probe.fit_error(bare)
     conflicts: list[list[Constraint]] = []
-    left = every
-    while not probe.count_feasible(_with_only(probe, every, left)):
-        conflict = _minimal(probe, every, left)
+    remaining = every
+    while not probe.count_feasible(_with_only(probe, every, remaining)):
+        conflict = _minimal(probe, every, remaining)
         conflicts.append(conflict)
-        left = [constraint for constraint in left if constraint not in conflict]
+        remaining = [constraint for constraint in remaining if constraint not in conflict]
     return conflicts, ""
 
 

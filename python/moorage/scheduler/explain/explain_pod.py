@@ -111,7 +111,7 @@ def _filters(
     searched = engine.search.searched_rows(*state.target)
     positions = np.zeros(int(rows.max(initial=-1)) + 1, dtype=np.intp)
     positions[rows] = np.arange(len(rows))
-    found = []
+    verdicts = []
     for plugin in engine.profile.at(FilterPlugin):
         if isinstance(plugin, NativePlugin):
             numbers, statuses = _native(engine, plugin, state)
@@ -121,13 +121,13 @@ def _filters(
             numbers, statuses = _outside(engine, plugin, searched)
         codes = np.zeros(len(rows), dtype=np.intp)
         codes[positions[searched]] = numbers
-        found.append(FilterVerdicts(plugin.name, codes, statuses))
+        verdicts.append(FilterVerdicts(plugin.name, codes, statuses))
     if ran.absent is not None:
         not_searched = np.ones(len(rows), dtype=np.intp)
         not_searched[positions[searched]] = 0
         absent = replace(ran.absent, plugin=" ".join(ran.plugins))
-        found.insert(0, FilterVerdicts(PRE_FILTER_COLUMN, not_searched, [None, absent]))
-    return found
+        verdicts.insert(0, FilterVerdicts(PRE_FILTER_COLUMN, not_searched, [None, absent]))
+    return verdicts
 
 
 Numbered = tuple[npt.NDArray[np.intp], list[Status | None]]

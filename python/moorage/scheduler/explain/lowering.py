@@ -131,11 +131,11 @@ def _places(pod: Pod, resource: str) -> Iterator[_Place]:
 
 def _is_enough(pod: Pod, resource: str, target: int) -> bool:
     """Whether the request is low enough and the pod-level request covers those of the containers."""
-    own = pod.spec.resources
-    if own is not None and resource in own.requests:
+    pod_level = pod.spec.resources
+    if pod_level is not None and resource in pod_level.requests:
         bare = replace(pod, spec=replace(pod.spec, overhead={}))
         needed = pod_requests(bare, None, False, resizes=False).get(resource, ZERO)
-        if needed > Quantity(own.requests[resource]):
+        if needed > Quantity(pod_level.requests[resource]):
             return False
     return effective(pod, resource) <= target
 

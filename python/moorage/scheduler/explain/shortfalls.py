@@ -102,17 +102,17 @@ class PodRequirements:
         """
         node, name = self._nodes[position], self.pod.spec.node_name
         assert node is not None  # every listed row has a node object
-        found = [Shortfall("node-name", name)] if name and name != node.name else []
-        found += [Shortfall("toleration", taint_text(taint)) for taint in self.untolerated(node)]
-        found += [Shortfall("label", text) for text in self._unmet(node)]
+        shortfalls = [Shortfall("node-name", name)] if name and name != node.name else []
+        shortfalls += [Shortfall("toleration", taint_text(taint)) for taint in self.untolerated(node)]
+        shortfalls += [Shortfall("label", text) for text in self._unmet(node)]
         for port in self._ports:
             if any(has_conflict(port, used) for used in self._used_ports[position]):
-                found.append(Shortfall("host-port", port_text(port)))
+                shortfalls.append(Shortfall("host-port", port_text(port)))
         for resource, request in self.requests.items():
             free = int(self._free[resource][position])
             if request > free:
-                found.append(Shortfall("resource", resource, request - free, request - free))
-        return tuple(found)
+                shortfalls.append(Shortfall("resource", resource, request - free, request - free))
+        return tuple(shortfalls)
 
     def untolerated(self, node: Node) -> list[Taint]:
         """Return the taints of a node that the pod does not tolerate; a cordoned node has the taint `CORDON`.
@@ -135,11 +135,11 @@ class PodRequirements:
         terms those of the term with the fewest."""
         labels, spec = node.metadata.labels, self.pod.spec
         selector = (spec.node_selector or {}).items()
-        found = [f"{key}={value}" for key, value in selector if labels.get(key) != value]
+        unmet = [f"{key}={value}" for key, value in selector if labels.get(key) != value]
         if required_terms(spec) is not None:
-            lacking = [[text for text, one in term if not one.matches(node)] for term in self._terms]
-            found += sorted(lacking, key=len)[0] if lacking else [NO_TERMS]
-        return found
+            lacking = [[text for text, matcher in term if not matcher.matches(node)] for term in self._terms]
+            unmet += sorted(lacking, key=len)[0] if lacking else [NO_TERMS]
+        return unmet
 
 
 def summarize_shortfalls(shortfalls: Iterable[tuple[Shortfall, ...]]) -> list[Shortfall]:
@@ -155,11 +155,11 @@ def summarize_shortfalls(shortfalls: Iterable[tuple[Shortfall, ...]]) -> list[Sh
     list of Shortfall
         In descending order of the number of nodes, then in order of appearance.
     """
-    found: dict[tuple[str, str], list[int]] = {}
+    amounts: dict[tuple[str, str], list[int]] = {}
     for of_node in shortfalls:
         for shortfall in of_node:
-            found.setdefault((shortfall.kind, shortfall.name), []).append(shortfall.least)
-    summary = [Shortfall(*key, min(all_), max(all_), len(all_)) for key, all_ in found.items()]
+            amounts.setdefault((shortfall.kind, shortfall.name), []).append(shortfall.least)
+    summary = [Shortfall(*key, min(all_), max(all_), len(all_)) for key, all_ in amounts.items()]
     return sorted(summary, key=lambda each: -each.nodes)
 
 
@@ -259,7 +259,7 @@ def shortfall_text(shortfall: Shortfall) -> str:
     """
     if shortfall.kind != "resource":
         return f"{shortfall.kind} {shortfall.name}"
-    least, most = (quantity_text(shortfall.name, one) for one in (shortfall.least, shortfall.most))
+    least, most = (quantity_text(shortfall.name, amount) for amount in (shortfall.least, shortfall.most))
     return f"{least} more {shortfall.name}" if least == most else f"{least} to {most} more {shortfall.name}"
 
 

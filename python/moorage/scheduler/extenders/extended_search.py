@@ -148,8 +148,8 @@ class ExtendedSearch:
             engine.framework.searching(True)
             tried, fits = engine.try_first(self.state, self.pod, "")
             if fits and self._accept_nominated_node(tried):
-                found = engine.on_tried_node(tried, self.decision.order)
-                return replace(found, evaluated=1 + len(self.extender_statuses))
+                decision = engine.on_tried_node(tried, self.decision.order)
+                return replace(decision, evaluated=1 + len(self.extender_statuses))
             self._find(-1 if fits else tried)
         except (StatusError, ExtenderError) as failed:
             text = failed.status.message() if isinstance(failed, StatusError) else str(failed)
@@ -200,24 +200,24 @@ class ExtendedSearch:
         """Search the nodes. `tried` is the row that was rejected before, or -1."""
         engine, decider, view = self.engine, self.engine.decider, self.engine.cache.state.view
         _, looked_at, positions = decider.find(*self.state.target)
-        found = view.rows()[positions]
-        rejected = set(np.setdiff1d(looked_at, found).tolist())
+        feasible = view.rows()[positions]
+        rejected = set(np.setdiff1d(looked_at, feasible).tolist())
         # Nodes with a status count as evaluated; those that were feasible before count twice.
-        more = sum(engine.row_in_view(name) not in rejected for name in self.extender_statuses)
+        evaluated = sum(engine.row_in_view(name) not in rejected for name in self.extender_statuses)
         if tried >= 0 and tried not in rejected:
             rejected.add(tried)
-            more += 1
-        decider.start = (decider.start + more) % view.size
+            evaluated += 1
+        decider.start = (decider.start + evaluated) % view.size
         self.decision = replace(self.decision, next=decider.start)
-        nodes = self._nodes(found.tolist())
+        nodes = self._nodes(feasible.tolist())
         place = {node.name: position for node, position in zip(nodes, positions.tolist(), strict=True)}
-        left = self._filter_by_extenders(nodes)
+        remaining = self._filter_by_extenders(nodes)
         with_status = len(rejected) + sum(
             engine.row_in_view(name) not in rejected for name in self.extender_statuses
         )
-        self.decision = replace(self.decision, evaluated=len(left) + with_status)
-        if left:
-            self._choose(left, np.array([place[node.name] for node in left], dtype=np.int32))
+        self.decision = replace(self.decision, evaluated=len(remaining) + with_status)
+        if remaining:
+            self._choose(remaining, np.array([place[node.name] for node in remaining], dtype=np.int32))
         else:
             self._diagnose(rejected, bool(nodes))
 
@@ -279,10 +279,10 @@ class ExtendedSearch:
 
         def by_node() -> dict[str, Status]:
             unseen = self.ran.absent or Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
-            found = dict.fromkeys(view.node_names(), unseen)
+            by_name = dict.fromkeys(view.node_names(), unseen)
             for row, verdict in zip(rows.tolist(), verdicts.tolist(), strict=True):
-                found[table.row_name(row)] = explain_verdict(profile, shape, verdict, statuses)
+                by_name[table.row_name(row)] = explain_verdict(profile, shape, verdict, statuses)
             of_extenders = self.extender_statuses.items()
-            return found | {name: status for name, status in of_extenders if name in found}
+            return by_name | {name: status for name, status in of_extenders if name in by_name}
 
         self.statuses = by_node

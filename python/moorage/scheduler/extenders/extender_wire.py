@@ -123,8 +123,8 @@ class Answer:
 
         if self.is_list:
             return msgspec.json.encode([spell(one) for one in _LIST.decode(body) or ()])
-        found = _MESSAGE.decode(body)
-        return msgspec.json.encode(None if found is None else spell(found))
+        message = _MESSAGE.decode(body)
+        return msgspec.json.encode(None if message is None else spell(message))
 
 
 _MESSAGE = Decoder(dict[str, Raw] | None)
@@ -158,10 +158,10 @@ def decode(body: bytes, answer: Answer) -> Any:
         It is no such message: in Go's words, or msgspec's for a long one.
     """
     try:
-        found = answer.decoder.decode(body)
+        message = answer.decoder.decode(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        found = _long(body, answer) if len(body) > MAX_LENIENT_BYTES else _as_go_reads(body, answer.go_type)
-    return answer.struct() if found is None and not answer.is_list else found
+        message = _long(body, answer) if len(body) > MAX_LENIENT_BYTES else _as_go_reads(body, answer.go_type)
+    return answer.struct() if message is None and not answer.is_list else message
 
 
 def _long(body: bytes, answer: Answer) -> Any:

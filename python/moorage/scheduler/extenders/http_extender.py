@@ -138,12 +138,12 @@ class HTTPExtender:
         """
         if not self.is_prioritizer:
             return dict.fromkeys((node.name for node in nodes), 0)
-        found: list[wire.HostPriority] | None = self._ask(
+        priorities: list[wire.HostPriority] | None = self._ask(
             self.config.prioritize_verb, self._args(pod, nodes), wire.HOST_PRIORITIES, len(nodes)
         )
         scores: dict[str, int] = {}
-        for one in found or ():
-            scores[one.host] = scores.get(one.host, 0) + one.score
+        for priority in priorities or ():
+            scores[priority.host] = scores.get(priority.host, 0) + priority.score
         return scores
 
     def bind(self, pod: Pod, node: str) -> None:
@@ -220,11 +220,11 @@ class HTTPExtender:
             raise ExtenderError(f'nodeinfo not found for node name "{node}"')
         # The victims of a group that is evicted as a whole include pods on other nodes.
         pods = {pod.metadata.uid: pod for pod in (*info.pods, *offered.pods)} if meta.pods else {}
-        for one in meta.pods or ():
-            if one.uid not in pods:
-                claim = f"claims to preempt pod (UID: &{{{one.uid}}}) on node: {node}"
+        for meta_pod in meta.pods or ():
+            if meta_pod.uid not in pods:
+                claim = f"claims to preempt pod (UID: &{{{meta_pod.uid}}}) on node: {node}"
                 raise ExtenderError(f"extender: {self.name} {claim}, but the pod is not found on that node")
-        return Victims(tuple(pods[one.uid] for one in meta.pods or ()), meta.num_pdb_violations)
+        return Victims(tuple(pods[meta_pod.uid] for meta_pod in meta.pods or ()), meta.num_pdb_violations)
 
     def _args(self, pod: Pod, nodes: Sequence[Node]) -> dict[str, Any]:
         """Return the message ExtenderArgs: the pod, and its candidate nodes as names or objects."""
@@ -279,5 +279,5 @@ def make_extenders(
     ConfigurationError
         Of stage new: a certificate cannot be read.
     """
-    found = [] if configuration is None else build_extenders(configuration)
-    return [HTTPExtender(one, node_info) for one in sorted(found, key=attrgetter("ignorable"))]
+    configs = [] if configuration is None else build_extenders(configuration)
+    return [HTTPExtender(config, node_info) for config in sorted(configs, key=attrgetter("ignorable"))]

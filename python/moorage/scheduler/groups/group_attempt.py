@@ -97,7 +97,7 @@ class Members:
     def carry_terms(self) -> bool:
         """Whether affinity terms of members placed first may concern the other members."""
         shape_of = self.context.cache.state.classes.shape_of
-        return len(self.pods) > 1 and any(shape_of(one).carried for one in self.batch.classes())
+        return len(self.pods) > 1 and any(shape_of(pod_class).carried for pod_class in self.batch.classes())
 
     def read_terms(self) -> None:
         """Read the counters of all terms of the members."""
@@ -261,14 +261,14 @@ class Attempt:
             By index.
         """
         failures = dict.fromkeys(range(len(self.rows)), Failure(group_failure=self.message)) | self.failures
-        held = Failure(group_failure=WAITS_FOR_MEMBERS, nominating=NominatingInfo())
+        waiting = Failure(group_failure=WAITS_FOR_MEMBERS, nominating=NominatingInfo())
         placed, table = np.flatnonzero(self.rows >= 0).tolist(), self.context.cache.state.table
         if self.waits or self.nominates:
             for at in placed:
                 nominating = NominatingInfo(table.row_name(self.rows[at]))
                 failures[at] = Failure(group_failure=self.message, nominating=nominating)
             return failures
-        failures |= dict.fromkeys((*placed, *self.preempting), held)
+        failures |= dict.fromkeys((*placed, *self.preempting), waiting)
         for at, text in self.asked_to_wait.items():
             failures[at] = Failure(group_failure=text, nominating=NominatingInfo())
         return failures
@@ -527,7 +527,7 @@ def _decide_in_best(
     nodes = sum(len(placement.rows) for placement in placements)
     wanted = placements_to_find(members.context.percentage_of_placements, len(placements), nodes)
     first: Attempt | None = None
-    found: list[tuple[Placement, Attempt, int]] = []
+    feasible: list[tuple[Placement, Attempt, int]] = []
     for placement in placements:
         start = rotation.start
         attempt = try_members(members, placement, commit=False)
@@ -535,14 +535,14 @@ def _decide_in_best(
             return attempt
         first = first or attempt
         if attempt.is_feasible:
-            found.append((placement, attempt, start))
-            if len(found) == wanted:
+            feasible.append((placement, attempt, start))
+            if len(feasible) == wanted:
                 break
-    if not found:
+    if not feasible:
         attempt = first or Attempt(members)
         attempt.reason = NONE_AVAILABLE.format(len(placements), attempt.message)
         return attempt
-    placement, attempt, start = found[_best(members, group, found)]
+    placement, attempt, start = feasible[_best(members, group, feasible)]
     if not commit or attempt.waits:
         return attempt
     after, rotation.start = rotation.start, start
@@ -551,13 +551,13 @@ def _decide_in_best(
     return attempt
 
 
-def _best(members: Members, group: PodGroup, found: Sequence[tuple[Placement, Attempt, int]]) -> int:
+def _best(members: Members, group: PodGroup, feasible: Sequence[tuple[Placement, Attempt, int]]) -> int:
     """Return the index of the placement with the highest score. Ties are broken as among nodes."""
-    if len(found) == 1:
+    if len(feasible) == 1:
         return 0
     each = [
         Assignments(placement, members.pods, attempt.rows, len(members.scheduled))
-        for placement, attempt, _ in found
+        for placement, attempt, _ in feasible
     ]
     totals = score_placements(members.engine.profile, group, each)
     with members.context.cache.transaction():  # restores the random state, for placing the pods again

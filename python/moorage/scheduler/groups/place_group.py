@@ -203,9 +203,9 @@ def schedule_workload(
         return ScheduleResult(context.cache.state, 0)
     result = place_group(context, engines.pop(), group, pending, groups.scheduled(unit))
     bound = {at: context.bindings.bind(started) for at, started in result.started.items()}
-    later = context.finish_binding([started.pod for started in result.started.values()])
+    binding_failures = context.finish_binding([started.pod for started in result.started.values()])
     for at, outcome in bound.items():
-        failure = outcome.failure or later.get(outcome.pod.key)
+        failure = outcome.failure or binding_failures.get(outcome.pod.key)
         if failure is not None:
             result.rows[at], result.failures[at] = -1, failure
     context.sync()

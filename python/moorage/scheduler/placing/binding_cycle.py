@@ -67,7 +67,7 @@ def threads_for(cluster: Cluster | ObjectClient, requested: int | None, time: ob
     if requested is None:
         return THREADS if takes_real_time and not isinstance(cluster, ObjectStore) else 0
     if requested < 0 or (requested and not takes_real_time):
-        raise ValueError(f"binding_threads {asked}: 0 or more; 0 with a Cluster, a clock or wait")
+        raise ValueError(f"binding_threads {requested}: 0 or more; 0 with a Cluster, a clock or wait")
     return requested
 
 
@@ -209,7 +209,7 @@ class BindingCycles:
     def stop(self) -> None:
         """Drop the pods that are being bound, before an `undo`. Steps that threads run are awaited first."""
         at_work = [running.at_work for running in self.running.values() if running.at_work is not None]
-        futures.wait([one for one in at_work if not one.cancel()])
+        futures.wait([future for future in at_work if not future.cancel()])
         for uid, running in self.running.items():
             running.started.engine.handle.pods_in_pre_bind.pop(uid, None)
         self.running = {}
@@ -320,10 +320,10 @@ class BindingCycles:
             Without the pods that still wait.
         """
         if now >= self._expiry:
-            there = [started.waiting for started in self.waiting.values() if started.waiting is not None]
-            for waiting in sorted(there, key=WaitingPod.deadline):
+            pods = [started.waiting for started in self.waiting.values() if started.waiting is not None]
+            for waiting in sorted(pods, key=WaitingPod.deadline):
                 waiting.expire(now)
-            self._expiry = min((waiting.deadline() for waiting in there), default=NEVER)
+            self._expiry = min((waiting.deadline() for waiting in pods), default=NEVER)
         outcomes = []
         while self._decided:
             started = self.waiting.pop(self._decided.popleft(), None)

@@ -225,9 +225,9 @@ def why_not_at_once(engine: Engine, pod: Pod) -> str:
 
 def _going_before(engine: Engine, run: Sequence[Pod]) -> list[tuple[int, list[Pod]]]:
     """Return, per row, the nominated pods that go before the pods of a run."""
-    ours = {pod.metadata.uid for pod in run}
+    uids = {pod.metadata.uid for pod in run}
     before = [
-        (engine.row_in_view(node), [pod for pod in pods if pod.metadata.uid not in ours])
+        (engine.row_in_view(node), [pod for pod in pods if pod.metadata.uid not in uids])
         for node, pods in engine.handle.nominator.nominated_before(run[0]).items()
     ]
     return [(row, pods) for row, pods in before if row >= 0]

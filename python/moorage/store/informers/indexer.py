@@ -153,7 +153,7 @@ class Indexer(Generic[T]):
         self._is_saved = False
         self._objects = self._objects.copy()
         self._indexes = {
-            name: {value: found.copy() for value, found in index.items()}
+            name: {value: objects.copy() for value, objects in index.items()}
             for name, index in self._indexes.items()
         }
 

@@ -62,11 +62,11 @@ class Lister(Generic[T]):
         NotFoundError
             The copy does not have the object.
         """
-        found = self._indexer.get(f"{self._namespace}/{name}" if self._namespace else name)
-        if found is None:
+        obj = self._indexer.get(f"{self._namespace}/{name}" if self._namespace else name)
+        if obj is None:
             what, short = singular(self._struct), name.rpartition("/")[2]
             raise NotFoundError(f'{what} "{short}" not found')
-        return found
+        return obj
 
     def list(self, selector: LabelSelectorMatcher | None = None) -> Objects[T]:
         """Return the objects whose labels match a selector; without one, all objects.
@@ -101,8 +101,8 @@ class Lister(Generic[T]):
         KeyError
             There is no such index.
         """
-        found = self._indexer.by_index(name, value)
-        return [obj for obj in found if obj.namespace == self._namespace] if self._namespace else found
+        objects = self._indexer.by_index(name, value)
+        return [obj for obj in objects if obj.namespace == self._namespace] if self._namespace else objects
 
     def _select(self, objects: Objects[T], selector: LabelSelectorMatcher | None) -> Objects[T]:
         """Return the objects whose labels match a selector; all without one."""

@@ -97,14 +97,14 @@ def _items(value: Json) -> list[Json]:
 
 def _union(old: list[Json], new: list[Json]) -> list[Json]:
     """Return the old items, then those new items that differ from all of them."""
-    known = {json_text(one) for one in old}
-    return old + [one for one in new if json_text(one) not in known]
+    known = {json_text(item) for item in old}
+    return old + [item for item in new if json_text(item) not in known]
 
 
 def _without(old: list[Json], removed: list[Json]) -> list[Json]:
     """Return the old items that are not removed."""
-    texts = {json_text(one) for one in removed}
-    return [one for one in old if json_text(one) not in texts]
+    texts = {json_text(item) for item in removed}
+    return [item for item in old if json_text(item) not in texts]
 
 
 def _merge_items(old: list[Json], patch: list[Json], key: str, path: str) -> list[Json]:
@@ -117,13 +117,13 @@ def _merge_items(old: list[Json], patch: list[Json], key: str, path: str) -> lis
     for i, item in enumerate(patch):
         if not isinstance(item, dict) or item.get(key) is None:
             raise InputError(f"map does not contain declared merge key: {key}", path=f"{path}[{i}]")
-        found = indexes.setdefault(json_text(item[key]), [])
+        positions = indexes.setdefault(json_text(item[key]), [])
         if item.get("$patch") == "delete":
-            if found:
-                merged[found.pop(0)] = _DELETED
-        elif found:
-            merged[found[0]] = strategic_merge(merged[found[0]], item, f"{path}[{i}]")
+            if positions:
+                merged[positions.pop(0)] = _DELETED
+        elif positions:
+            merged[positions[0]] = strategic_merge(merged[positions[0]], item, f"{path}[{i}]")
         else:
-            found.append(len(merged))
+            positions.append(len(merged))
             merged.append(strategic_merge({}, item, f"{path}[{i}]"))
     return [one for one in merged if one is not _DELETED]

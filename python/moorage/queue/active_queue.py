@@ -115,7 +115,14 @@ class KeyedHeap:
 
 
 class Rank:
-    """A pod's rank by `less`, then by its entry into the queue."""
+    """The rank of a pod: by `less`, then by the number of its entry into the queue.
+
+    Parameters
+    ----------
+    less : callable
+        See `SortedHeap`.
+    info : QueuedPodInfo
+    """
 
     __slots__ = ("info", "less")
 

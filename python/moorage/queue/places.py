@@ -41,8 +41,13 @@ class Strategy(Enum):
 class PendingPods(NamedTuple):
     """The waiting pods by place.
 
-    The pods of the first three places are in the order in which they would be popped, the others in the order
-    in which they entered.
+    Attributes
+    ----------
+    active, backoff, error_backoff : list of QueuedPodInfo
+        In the order in which they would be popped. The last two are backing off after a rejection and after
+        an error.
+    unschedulable, gated : list of QueuedPodInfo
+        In the order in which they entered. Gated pods are rejected by PreEnqueue.
     """
 
     active: list[QueuedPodInfo]

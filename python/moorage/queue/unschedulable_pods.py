@@ -13,7 +13,19 @@ from .queued_pod_info import QueuedPodInfo, microseconds
 
 
 class Rejection(NamedTuple):
-    """The profile of a pod and the plugins that rejected it. They decide which events can move the pod."""
+    """The profile of a pod and the plugins that rejected it, which decide the events that can move the pod.
+
+    Attributes
+    ----------
+    scheduler_name : str
+        Of the profile.
+    unschedulable_plugins : frozenset of str
+        The plugins that rejected the pod.
+    pending_plugins : frozenset of str
+        Those among them that returned Pending.
+    gating_plugin : str
+        The plugin whose PreEnqueue gates the pod, or "".
+    """
 
     scheduler_name: str
     unschedulable_plugins: frozenset[str]

@@ -106,7 +106,13 @@ def last_state(deleted: T | DeletedFinalStateUnknown[T]) -> T:
 
 
 class NodeHandler:
-    """Passes events of nodes to the cache and to the queue."""
+    """Passes events of nodes to the cache and to the queue.
+
+    Parameters
+    ----------
+    cache : SchedulerCache
+    queue : SchedulingQueue
+    """
 
     def __init__(self, cache: SchedulerCache, queue: SchedulingQueue) -> None:
         self.cache = cache

@@ -20,7 +20,13 @@ T = TypeVar("T", bound=Object)
 
 
 class Save:
-    """A mark of a saved state of a store; see `ObjectStore.save`."""
+    """A mark of a saved state of a store; see `ObjectStore.save`.
+
+    Parameters
+    ----------
+    version : int
+        Resource version of the state.
+    """
 
     __slots__ = ("version",)
 

@@ -147,28 +147,30 @@ class Situation:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a pod is placed on its node, or on none.
+    """The explanation of a pod's placement: why it is placed on its node, or on none.
 
     Attributes
     ----------
     pod : Pod
-        As it was explained: without a node if it was on one.
+        The explained pod; without a node, if it was on one.
     bound_to : str
-        The node that the pod was removed from for the explanation, "" for a pending pod.
+        The node from which the pod was removed for the explanation; "" for a pending pod.
     skipped : str
-        Why a run would ignore the pod (gated, other scheduler, terminating), "" where it would not.
+        Why a run would ignore the pod (gated, other scheduler, terminating); "" where it would not.
     weights : dict of str to int
         Weight of every score plugin.
     examination : Examination
         The result of one cycle over all nodes.
     filters : list of FilterVerdicts
-        In the order in which they run, PreFilter first where it rejects the pod or excludes nodes.
+        In the order in which they run; PreFilter first, where it rejects the pod or excludes nodes.
     groups : list of NodeGroup
         The rejected nodes, the largest group first.
+    requirements : PodRequirements
+        Source of the shortfalls.
     changes : list of Change
         Single changes that place the pod, where no node is feasible: by kind, then by amount.
     conflicts : list of list of Constraint
-        Where no single change places it: disjoint sets of its constraints that cannot be satisfied together,
+        Where no single change places the pod: disjoint sets of constraints that cannot be satisfied together,
         each minimal by inclusion. No node is feasible unless a constraint of every set is dropped.
     blocked : str
         Where no node is feasible even without these constraints: the FitError text of such a pod.

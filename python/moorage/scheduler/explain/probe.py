@@ -17,12 +17,15 @@ from .shortfalls import PodRequirements
 class Probe:
     """Searches for feasible nodes of a changed pod, or of a pod in a changed cluster.
 
-    Attributes
+    Parameters
     ----------
     engine : Engine
         Over a fork of the cluster, which probes may change.
     pod : Pod
         The pod that fits nowhere.
+
+    Attributes
+    ----------
     requirements : PodRequirements
         Of the pod.
     """

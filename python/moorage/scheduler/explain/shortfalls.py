@@ -33,11 +33,12 @@ class Shortfall:
     Attributes
     ----------
     kind : str
-        ``resource`` (`name` is the resource), ``toleration`` (of the taint `name`), ``label`` (`name` is a
-        requirement that the node's labels or name do not meet), ``host-port`` (`name` is in use),
-        ``node-name`` (the pod names the node `name`).
+        ``resource``, ``toleration``, ``label``, ``host-port`` or ``node-name``.
+    name : str
+        The resource; the taint that is not tolerated; the requirement that the labels or the name of the node
+        do not meet; the host port in use; the node that the pod names.
     least, most : int
-        Least and greatest request less what is free: millicores, bytes, or the resource's own unit; 0 for
+        Least and greatest request minus the free amount: millicores, bytes, or the resource's own unit; 0 for
         other kinds.
     nodes : int
         Number of nodes.

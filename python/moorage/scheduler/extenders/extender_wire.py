@@ -1,6 +1,7 @@
 """Wire format of extenders (k8s.io/kube-scheduler v0.36, extender/v1).
 
-Fields have their names in Go, which has no JSON names for them; what may be None is a pointer.
+Fields have their names in Go, which declares no JSON names for them. A field that may be None is a pointer in
+Go. See there for the meaning of the fields.
 """
 
 from __future__ import annotations
@@ -88,14 +89,21 @@ class ExtenderPreemptionResult(Wire, kw_only=True):
 
 
 class Answer:
-    """A type of response: a message, or a list of messages.
+    """The type of a response: a message, or a list of messages.
+
+    Parameters
+    ----------
+    struct : type
+        The message.
+    list_name : str, optional
+        Name of Go's type for a list of messages; "" for a single message.
 
     Attributes
     ----------
     decoder : Decoder
-        Reads a response with the names of Go.
+        Decodes a response that has Go's field names.
     go_type : GoType
-        The type that Go reads it into.
+        The type into which Go decodes the response.
     """
 
     def __init__(self, struct: type[Wire], list_name: str = "") -> None:

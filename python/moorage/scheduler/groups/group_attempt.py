@@ -145,6 +145,13 @@ def counts_members(engine: Engine) -> bool:
 class GroupResult(ScheduleResult):
     """The result of a pod group cycle; no pod has a row if the group failed.
 
+    Parameters
+    ----------
+    state : ClusterState
+    n : int
+        Number of pods.
+    batch : PodBatch
+
     Attributes
     ----------
     succeeded : bool

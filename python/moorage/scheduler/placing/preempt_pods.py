@@ -37,6 +37,11 @@ class Preemption:
     The transaction is open until `commit` or `undo`. Until then the current thread holds the lock of the
     cache, and nothing is written to the store. At the end of a ``with`` block an open transaction is undone.
 
+    Parameters
+    ----------
+    context : SchedulingContext
+    pods : sequence of Pod
+
     Attributes
     ----------
     pods : list of Pod

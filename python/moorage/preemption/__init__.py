@@ -1,1 +1,1 @@
-"""Preemption: evicting pods of lower priority for a pod that fits nowhere."""
+"""Preemption: eviction of pods of lower priority for a pod that fits nowhere."""

@@ -59,7 +59,7 @@ class FoundCandidates:
 
     @property
     def error(self) -> str:
-        """The errors of the nodes that could not be tried, in one text; "" if there are none."""
+        """The errors of the nodes on which the dry run failed, as one text; "" for none."""
         return aggregate(status.message() for status in self.rejected.values() if status.code == Code.ERROR)
 
     def text(self, nodes: int) -> str:

@@ -1,10 +1,10 @@
-"""Eviction units: one pod, or all pods of a group whose disruption mode asks for that.
+"""Eviction units: one pod, or all pods of a group whose disruption mode requires that.
 
 kube-scheduler v1.37, framework/preemption/types.go; KEP-5710 (spec.disruptionMode). Pods of other groups are
-evicted one by one: for a pod by their own priority, as in v1.36, and for a group by that of their group.
-
-Their importance, and which of them PodDisruptionBudgets protect: v1.36, util/utils.go MoreImportantPod,
-defaultpreemption filterPodsWithPDBViolation; for several pods v1.37, framework/preemption/util.go.
+evicted one by one. If the preemptor is a pod, their own priority counts, as in v1.36; if it is a group, the
+priority of their group. Order of importance and protection by PodDisruptionBudgets: v1.36, util/utils.go
+MoreImportantPod, defaultpreemption filterPodsWithPDBViolation; for several pods v1.37,
+framework/preemption/util.go.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Unit:
     Attributes
     ----------
     pods : tuple of Pod
-        The most important first; at least one, each with its node name.
+        At least one, each with its node name; the most important first.
     priority : int
-        The pod's own, or the group's.
+        The priority of the pod or of the group.
     is_group : bool
         Whether the priority is that of a group.
     """
@@ -143,12 +143,12 @@ def groups_of(handle: FrameworkHandle) -> PodGroups | None:
 
 
 class Units:
-    """The eviction units of a cluster at present. False if each pod is a unit of its own.
+    """The current eviction units of a cluster. False if each pod is a unit of its own.
 
     Parameters
     ----------
     handle : FrameworkHandle
-    for_group : bool
+    for_group : bool, optional
         Whether the preemptor is a group.
     """
 
@@ -164,7 +164,7 @@ class Units:
         return bool(self._whole)
 
     def has_group_among(self, pods: Iterable[Pod]) -> bool:
-        """Whether one of these pods is evicted with its group only.
+        """Whether one of some pods is only evicted with its group.
 
         Parameters
         ----------
@@ -207,19 +207,20 @@ class Units:
         ]
 
     def _key(self, pod: Pod) -> UnitKey | None:
-        """The group that a pod is only evicted with, or None."""
+        """Return the group with which alone a pod is evicted, or None."""
         key = group_of(pod) if self._whole else None
         return key if key in self._whole else None
 
     def _single(self, pod: Pod) -> Unit:
-        """A pod that is evicted by itself."""
+        """Return the unit of a pod that is evicted by itself."""
         key = group_of(pod) if self._for_group else None
         group = self._groups.get(key) if self._groups is not None and key is not None else None
         priority = priority_of(pod) if group is None else group.spec.priority or 0
         return Unit((pod,), priority, key is not None)
 
     def _group(self, key: UnitKey, here: Sequence[Pod]) -> Unit:
-        """The unit of a group, some of whose pods the cache shows here; informers may not know them yet."""
+        """Return the unit of a group. `here` has pods of the group from the cache, which informers may not
+        have yet."""
         assert self._groups is not None
         if key not in self._pods:
             known = [pod for pod in self._groups.members(key) if self._cache.state.has_pod(pod)]

@@ -101,16 +101,16 @@ CRITERION_TEXTS = {
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The chosen node.
+    """The chosen candidate.
 
     Attributes
     ----------
     candidate : Candidate
     criterion : str
-        The one that decided: "only candidate", a name of `CRITERIA`, or "order" for the first of several that
-        are equal in all of them (upstream takes any).
+        The criterion that decided: "only candidate", a name of `CRITERIA`, or "order" for the first of
+        several candidates that are equal in all criteria (upstream takes any).
     tied : tuple of str
-        The nodes that were equal by then; the chosen one is the first.
+        Names of the nodes that were equal until then; the chosen one is the first.
     """
 
     candidate: Candidate
@@ -119,7 +119,7 @@ class Choice:
 
 
 def pick_one_node(candidates: Sequence[Candidate]) -> Choice | None:
-    """Choose one of the candidates; of equal ones the first. None if there are none.
+    """Choose one of the candidates by the criteria in their order; of equal candidates the first.
 
     Parameters
     ----------
@@ -128,6 +128,7 @@ def pick_one_node(candidates: Sequence[Candidate]) -> Choice | None:
     Returns
     -------
     Choice or None
+        None without candidates.
     """
     if not candidates:
         return None

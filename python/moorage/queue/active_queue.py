@@ -166,7 +166,7 @@ class SortedHeap:
 
     @property
     def priority(self) -> int | None:
-        """None: the order may have nothing to do with priorities."""
+        """Return None: the order of a QueueSort plugin need not depend on priorities."""
         return None
 
     def rank(self, info: QueuedPodInfo) -> Any:
@@ -335,7 +335,7 @@ class PriorityLanes:
 
     @property
     def priority(self) -> int | None:
-        """The priority of the next pod; None if there are no pods."""
+        """Return the priority of the next pod; None without pods."""
         return self._priorities[-1] if self._priorities else None
 
     def rank(self, info: QueuedPodInfo) -> Any:

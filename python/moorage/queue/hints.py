@@ -186,7 +186,7 @@ class Hints:
     # ---- one pod and its events ----------------------------------------------------------------------------
 
     def strategy(self, info: QueuedPodInfo, event: ClusterEvent, old: Any, new: Any) -> Strategy:
-        """Decide whether an event makes a pod worth another attempt (upstream isPodWorthRequeuing).
+        """Return how an event moves a pod (upstream isPodWorthRequeuing).
 
         Parameters
         ----------
@@ -221,17 +221,18 @@ class Hints:
         return strategy
 
     def strategy_of_all(self, info: QueuedPodInfo, events: Iterable[Observed]) -> Strategy:
-        """Decide whether several events, in their order, make a pod worth another attempt.
+        """Return how several events move a pod.
 
         Parameters
         ----------
         info : QueuedPodInfo
         events : iterable of Observed
+            In their order.
 
         Returns
         -------
         Strategy
-            The earliest of the answers for each event.
+            The strategy that moves the pod earliest.
         """
         earliest = Strategy.SKIP
         for event, old, new in events:

@@ -1,4 +1,4 @@
-"""SchedulingQueue: the order of pods, and when a pod that failed is worth another attempt.
+"""SchedulingQueue: the order of the waiting pods, and the events that move failed pods back.
 
 kube-scheduler v1.36, backend/queue/scheduling_queue.go.
 """
@@ -104,7 +104,7 @@ class SchedulingQueue:
     # ---- reading -------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """The number of waiting pods, in all places."""
+        """Return the number of waiting pods in all places."""
         return len(self._places.infos)
 
     def get(self, uid: str) -> QueuedPodInfo | None:
@@ -599,7 +599,7 @@ class SchedulingQueue:
             return None if at == NEVER else at / MICROSECONDS
 
     def run_periodic(self, now: float) -> None:
-        """Do the work of the two timers up to a time, in order of time (see `Timers`).
+        """Run the two timers up to a time, in order of time (see `Timers`).
 
         Parameters
         ----------

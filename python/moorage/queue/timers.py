@@ -1,4 +1,5 @@
-"""The two timers of the queue. Upstream's run in threads; these fire when the scheduler asks for it."""
+"""The two timers of the queue. Upstream runs them in goroutines; here they fire when the scheduler calls
+them."""
 
 from __future__ import annotations
 
@@ -14,16 +15,17 @@ MAX_UNSCHEDULABLE = 5 * 60 * MICROSECONDS
 
 
 class Timers:
-    """When the backoff and the unschedulable timer move pods. Times are whole microseconds.
+    """The next times at which the backoff timer and the unschedulable timer move pods, in whole microseconds.
 
-    The first looks at the backoff queue at each whole second, the second at the unschedulable pods every 30
-    seconds from the beginning (kube-scheduler v1.36, backend/queue/scheduling_queue.go Run).
+    The backoff timer visits the backoff queue at each whole second. The unschedulable timer visits the
+    unschedulable pods every 30 seconds from the beginning (kube-scheduler v1.36,
+    backend/queue/scheduling_queue.go Run).
 
     Parameters
     ----------
     places : Places
     began : float
-        The time of the beginning, in seconds.
+        Time of the beginning in seconds.
     """
 
     def __init__(self, places: Places, began: float) -> None:
@@ -45,25 +47,31 @@ class Timers:
         self._looked_at_backoff, self._looked_at_left_over = cast("tuple[int, int]", saved)
 
     def backoff(self) -> int:
-        """Return when the backoff timer will next move a pod; `NEVER` if no pod backs off."""
+        """Return the next time at which the backoff timer moves a pod.
+
+        Returns
+        -------
+        int
+            Microseconds; `NEVER` if no pod backs off.
+        """
         end = self._places.backoff.next_end()
         if end is None:
             return NEVER
         return (max(end, self._looked_at_backoff) // MICROSECONDS + 1) * MICROSECONDS
 
     def left_over(self, gated: bool) -> int:
-        """Return when the unschedulable timer will next move a pod.
+        """Return the next time at which the unschedulable timer moves a pod.
 
         Parameters
         ----------
         gated : bool
-            Count gated pods, too. The timer does not move them, but their timeout is an event for pods in
+            Whether gated pods count. The timer does not move them, but their timeout is an event for pods in
             flight.
 
         Returns
         -------
         int
-            `NEVER` where no pod waits.
+            Microseconds; `NEVER` where no pod waits.
         """
         oldest = self._places.unschedulable.oldest(gated)
         if oldest is None:

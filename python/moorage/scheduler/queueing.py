@@ -1,4 +1,4 @@
-"""Making a scheduler's queue, its clock, and the return of pods whose attempt failed."""
+"""The queue of a scheduler with its clock, and the return of pods whose attempt failed."""
 
 from __future__ import annotations
 
@@ -69,9 +69,11 @@ class CreationClock:
 
 
 def newest_clock(cluster: Cluster) -> Callable[[], float]:
-    """Return the clock of a store that holds a cluster: it stands at the newest creation timestamp.
+    """Return a clock that always shows the newest creation timestamp of a cluster, for a store of its
+    objects.
 
-    An object without a timestamp that is created in that store is younger than all others.
+    An object without a timestamp that is created in that store gets this time, so it is at least as new as
+    all others.
 
     Parameters
     ----------

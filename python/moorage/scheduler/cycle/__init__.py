@@ -1,1 +1,1 @@
-"""One scheduling cycle: engines, what they answer, and its diagnosis."""
+"""The scheduling cycle: engines, results and diagnosis."""

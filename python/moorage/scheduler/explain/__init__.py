@@ -1,1 +1,1 @@
-"""Why a pod fits nowhere, and which changes would help."""
+"""Explanations: why a pod fits nowhere, and the changes with which it would fit."""

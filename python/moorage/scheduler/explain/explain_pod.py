@@ -104,7 +104,7 @@ def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str) -> Explanati
 def _filters(
     engine: Engine, state: CycleState, ran: PreFilterRun, rows: npt.NDArray[np.int32]
 ) -> list[FilterVerdicts]:
-    """The verdicts of all filters; of PreFilter alone for a pod that it rejects."""
+    """Return the verdicts of all filters; of PreFilter alone for a pod that it rejects."""
     if ran.rejection is not None:
         status = replace(ran.rejection, plugin=ran.rejection.plugin or " ".join(ran.plugins))
         return [FilterVerdicts(PRE_FILTER_COLUMN, np.ones(len(rows), dtype=np.intp), [None, status])]
@@ -135,7 +135,7 @@ Numbered = tuple[npt.NDArray[np.intp], list[Status | None]]
 
 
 def _native(engine: Engine, plugin: NativePlugin, state: CycleState) -> Numbered:
-    """Verdicts of a kernel on the searched nodes."""
+    """Return the verdicts of a kernel on the searched nodes."""
     _, bits = engine.search.filter_verdicts(plugin.name, *state.target)
     values, inverse = np.unique(np.append(bits, np.uint64(0)), return_inverse=True)
     statuses = [rejection(plugin, state, int(value)) if value else None for value in values]
@@ -143,8 +143,8 @@ def _native(engine: Engine, plugin: NativePlugin, state: CycleState) -> Numbered
 
 
 def _outside(engine: Engine, plugin: FilterPlugin, searched: npt.NDArray[np.int32]) -> Numbered:
-    """Verdicts of a plugin in Python on the searched nodes; errors on nodes that a search would not evaluate
-    are ignored."""
+    """Return the verdicts of a plugin in Python on the searched nodes. Errors on nodes that a search would
+    not evaluate are ignored."""
     with suppress(StatusError):
         engine.bridge.filter(plugin, searched)
     numbers: dict[Status | None, int] = {None: 0}

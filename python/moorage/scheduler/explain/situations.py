@@ -151,13 +151,13 @@ SITUATIONS = {IN_TURN: explain_in_turn, ALONE: explain_alone, AFTER_RUN: explain
 
 
 def _others(scheduler: Scheduler, key: str) -> int:
-    """The number of other pending pods."""
+    """Return the number of other pending pods."""
     pending = scheduler.pods.pending
     return len(pending) - (key in pending)
 
 
 def _outcome(result: ScheduleResult, key: str) -> tuple[str, str]:
-    """The node of a pod in a run, and the reason why it has none."""
+    """Return the node of a pod in a run, and the reason why it has none."""
     failure = result.unschedulable.get(key)
     node = result.placements.get(key) or result.waiting.get(key, "")
     return node, failure.message if failure else ""

@@ -1,1 +1,1 @@
-"""HTTP extenders: configuration, transport, wire format, and the search that asks them."""
+"""HTTP extenders: configuration, transport, wire format, and the search with extenders."""

@@ -294,7 +294,7 @@ def _head(parts: SplitResult, length: int) -> bytes:
 
 
 def _failed(url: str, why: str) -> str:
-    """The error text for a URL, without its password."""
+    """Return the error text for a URL, without its password."""
     password = urlsplit(url).password
     shown = url.replace(f":{password}@", ":***@", 1) if password else url
     return f'Post "{shown}": {why}'

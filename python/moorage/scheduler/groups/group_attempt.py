@@ -515,7 +515,7 @@ def try_members(members: Members, placement: Placement | None = None, commit: bo
 
 @contextmanager
 def _all_or_nothing(context: SchedulingContext) -> Iterator[Transaction]:
-    """A transaction of the cache that includes nominations."""
+    """Open a transaction of the cache that includes nominations."""
     nominator = context.handle.nominator
     saved = nominator.save()
     with context.cache.transaction() as transaction:

@@ -118,7 +118,8 @@ def _decide(members: Members, evicts: bool) -> GroupResult:
 
 
 def _failed_with_error(attempt: Attempt) -> GroupResult:
-    """The result after an error in the cycle of one pod; the other pods get an error that refers to it."""
+    """Return the result after an error in the cycle of one pod; the other pods get an error that refers to
+    it."""
     result = rejected(attempt.context, attempt.members.pods, OTHER_FAILED.format(attempt.error))
     clear = NominatingInfo()
     own = {at: replace(one, nominating=clear) for at, one in attempt.failures.items() if one.error}

@@ -43,7 +43,7 @@ logger = logging.getLogger("moorage.scheduler")
 
 
 class Run:
-    """One run of a scheduler, and its result.
+    """One run of a scheduler, with its result.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class Run:
 
     @contextmanager
     def _owning_pods(self) -> Iterator[None]:
-        """A context in which pods are popped and tried. An exception leaves no pod in flight."""
+        """Return pods in flight to the queue if an exception ends the block."""
         self.scheduler.context.enlist()
         try:
             self.scheduler.handle.on_eviction.append(self._evicted)

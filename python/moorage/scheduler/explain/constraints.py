@@ -238,8 +238,8 @@ def _without_key(selector: dict[str, str], key: str) -> dict[str, str]:
 
 
 def _node_affinity(spec: PodSpec) -> Iterator[Constraint]:
-    """The requirements of required node affinity if it has one term; several terms count as one constraint,
-    since any of them suffices."""
+    """Yield the requirements of required node affinity if it has one term. Several terms count as one
+    constraint, since any of them suffices."""
     terms = required_terms(spec)
     if terms is not None and len(terms) == 1 and _requirements(terms[0]):
         yield from _requirement_constraints(terms[0], 0)

@@ -215,7 +215,7 @@ class Explanation:
         return np.argsort(-self.examination.total, kind="stable")
 
     def ranking(self, limit: int | None = None) -> list[ScoredNode]:
-        """The feasible nodes, the best first; equal totals in list order.
+        """Return the feasible nodes, the best first; equal totals in list order.
 
         Parameters
         ----------

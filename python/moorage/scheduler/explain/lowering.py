@@ -73,9 +73,10 @@ def effective(pod: Pod, resource: str) -> int:
 
 
 def lower(pod: Pod, resource: str, target: int) -> tuple[Pod, list[Edit]] | None:
-    """Lower the effective request to at most `target`.
+    """Lower the effective request of a pod to at most `target`.
 
-    One place is edited if that is enough: the one with the largest request. Otherwise all are, in proportion.
+    If one place of the spec is enough, the one with the largest request is edited. Otherwise all are, in
+    proportion.
 
     Parameters
     ----------
@@ -143,7 +144,8 @@ def _is_enough(pod: Pod, resource: str, target: int) -> bool:
 def _in_proportion(
     pod: Pod, resource: str, places: list[_Place], target: int
 ) -> list[tuple[_Place, Quantity]]:
-    """Scale all requests by the same factor, rounded down; the rest goes to the first that can use it."""
+    """Scale all requests by the same factor, rounded down. The remainder goes to the first places that can
+    use it."""
     fixed = _whole(resource, Quantity(pod.spec.overhead.get(resource, 0)))
     factor = Fraction(max(target - fixed, 0), max(effective(pod, resource) - fixed, 1))
     values = [(place, _quantity(resource, int(_floor(resource, place.amount) * factor))) for place in places]
@@ -193,12 +195,12 @@ def _with_request(requirements: ResourceRequirements, resource: str, value: Quan
 
 
 def _quantity(resource: str, amount: int) -> Quantity:
-    """An amount in integer units."""
+    """Return an amount in integer units."""
     return Quantity(f"{amount}m" if resource == "cpu" else amount)
 
 
 def _whole(resource: str, quantity: Quantity) -> int:
-    """The quantity in integer units, rounded up as requests are."""
+    """Return the quantity in integer units, rounded up as the scheduler does with requests."""
     return quantity.milli_value() if resource == "cpu" else quantity.value()
 
 
@@ -209,6 +211,6 @@ def _floor(resource: str, quantity: Quantity) -> int:
 
 
 def _shown(resource: str, quantity: Quantity) -> str:
-    """The shortest text; fractions of the unit are kept."""
+    """Return the shortest text of a quantity; fractions of the unit are kept."""
     whole = _whole(resource, quantity)
     return quantity_text(resource, whole) if _quantity(resource, whole) == quantity else str(quantity)

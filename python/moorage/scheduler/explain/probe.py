@@ -124,7 +124,7 @@ class Probe:
         return examination.error or examination.fit_error
 
     def rows(self) -> npt.NDArray[np.int32]:
-        """Rows of all nodes, in list order."""
+        """Return the rows of all nodes in list order, as (n,) int32 array."""
         self.engine.cache.state.view.refresh()
         return self.engine.cache.state.view.rows()
 

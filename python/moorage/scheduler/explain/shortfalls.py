@@ -52,7 +52,7 @@ class Shortfall:
 
 
 class PodRequirements:
-    """The requirements of a pod, and what the nodes have for it at the time of construction.
+    """The requirements of a pod, and the free capacity of the nodes at the time of construction.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class PodRequirements:
     Attributes
     ----------
     requests : dict of str to int
-        Effective requests that are not zero, in millicores, bytes, or the resource's own unit, and 1 of
+        Effective requests that are not zero, in millicores, bytes, or the resource's own unit; and 1 of
         ``pods``.
     """
 
@@ -85,7 +85,7 @@ class PodRequirements:
 
     @property
     def resources(self) -> list[str]:
-        """What the pod requests."""
+        """Names of the requested resources."""
         return [resource for resource in self.requests if resource != "pods"]
 
     def shortfalls(self, position: int) -> tuple[Shortfall, ...]:
@@ -132,8 +132,8 @@ class PodRequirements:
         return [t for t in taints if t.effect in REJECTING and not tolerates(self._tolerations, t, True)]
 
     def _unmet(self, node: Node) -> list[str]:
-        """The requirements of nodeSelector and required node affinity that the node does not meet; of several
-        terms those of the term with the fewest."""
+        """Return the requirements of nodeSelector and required node affinity that the node does not meet. Of
+        several terms, those of the term with the fewest count."""
         labels, spec = node.metadata.labels, self.pod.spec
         selector = (spec.node_selector or {}).items()
         unmet = [f"{key}={value}" for key, value in selector if labels.get(key) != value]
@@ -180,7 +180,7 @@ def required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...] | None:
 
 
 def _split(term: NodeSelectorTerm) -> list[tuple[str, NodeSelectorMatcher]]:
-    """The requirements of a term, each on its own: its text, and what it matches."""
+    """Return the requirements of a term, each on its own: its text, and what it matches."""
     on_labels = [(r, NodeSelectorTerm(match_expressions=(r,))) for r in term.match_expressions]
     on_name = [(r, NodeSelectorTerm(match_fields=(r,))) for r in term.match_fields]
     if not on_labels and not on_name:
@@ -237,12 +237,13 @@ def port_text(port: Port) -> str:
 
 
 def has_conflict(one: Port, other: Port) -> bool:
-    """Whether two host ports conflict on one node (kube-scheduler v1.36, HostPortInfo.CheckConflict).
+    """Whether two host ports conflict on one node (kube-scheduler v1.36, framework/types.go
+    HostPortInfo.CheckConflict).
 
     Parameters
     ----------
-    one : Port
-    other : Port
+    one, other : (str, str, int)
+        Address, protocol and number.
     """
     return one[1:] == other[1:] and (one[0] == other[0] or ANY_IP in (one[0], other[0]))
 
@@ -265,7 +266,7 @@ def shortfall_text(shortfall: Shortfall) -> str:
 
 
 def quantity_text(resource: str, amount: int) -> str:
-    """The shortest quantity, in binary multiples for bytes.
+    """Return an amount of a resource as the shortest quantity, in binary multiples for bytes.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ from typing import Any
 
 from moorage.errors import ClockError
 
-MOST = 1e12  # seconds; far below the time that timers of the queue use for "never"
+MOST = 1e12  # seconds; less than the time that means "never" to the timers of the queue
 
 
 def checked(clock: Callable[[], float]) -> Callable[[], float]:

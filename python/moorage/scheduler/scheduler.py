@@ -58,7 +58,7 @@ NOTHING = Cluster()
 
 
 class Scheduler:
-    """Schedules the pods of a cluster with the decisions of kube-scheduler v1.36.2 at parallelism 1.
+    """Schedules the pods of a cluster with the decisions of kube-scheduler v1.36.2 with one worker (parallelism 1).
 
     Parameters
     ----------

@@ -58,7 +58,7 @@ NOTHING = Cluster()
 
 
 class Scheduler:
-    """Schedules the pods of a cluster with the decisions of kube-scheduler v1.36.2 with one worker (parallelism 1).
+    """Schedules the pods of a cluster as kube-scheduler v1.36.2 with one worker (parallelism 1) does.
 
     Parameters
     ----------
@@ -73,8 +73,8 @@ class Scheduler:
     config : path, bytes, mapping or KubeSchedulerConfiguration, optional
         A ``kubescheduler.config.k8s.io/v1`` configuration instead of profiles; see `load_configuration`.
     feature_gates : mapping of str to bool, optional
-        Changes of the default gates of v1.36. Given profiles themselves determine their plugins, so only
-        these gates have an effect on them: those for reading pods (PodLevelResources,
+        Changes of the default gates of v1.36. Profiles that are passed here determine their plugins
+        themselves, so only these gates have an effect on them: those for reading pods (PodLevelResources,
         InPlacePodLevelResourcesVerticalScaling, TaintTolerationComparisonOperators), OpportunisticBatching,
         GenericWorkload and GangScheduling (the pods of a `PodGroup` are scheduled together), and
         WorkloadAwarePreemption (with those, pods are evicted for a group that fits nowhere).

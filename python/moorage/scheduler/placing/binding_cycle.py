@@ -136,7 +136,7 @@ class Running:
         Set where a PreBind plugin has something to do.
     due : float
         Time of the next step in seconds, where no thread runs one.
-    at_work : Future or None
+    future : Future or None
         The step that a thread runs.
     """
 
@@ -144,9 +144,9 @@ class Running:
     steps: StatusSteps
     in_pre_bind: PodInPreBind | None
     due: float = 0.0
-    at_work: futures.Future[float | Ended[Status | None]] | None = None
+    future: futures.Future[float | Ended[Status | None]] | None = None
 
-    def can_go_on(self, now: float) -> bool:
+    def is_ready(self, now: float) -> bool:
         """Whether the next step may begin, or the step of a thread has ended: the time has come, or the pod
         is cancelled.
 
@@ -155,8 +155,8 @@ class Running:
         now : float
             Seconds of the clock of `BindingCycles.time`.
         """
-        if self.at_work is not None:
-            return self.at_work.done()
+        if self.future is not None:
+            return self.future.done()
         return self.due <= now or bool(self.in_pre_bind is not None and self.in_pre_bind.cause)
 
 
@@ -208,8 +208,8 @@ class BindingCycles:
 
     def stop(self) -> None:
         """Drop the pods that are being bound, before an `undo`. Steps that threads run are awaited first."""
-        at_work = [running.at_work for running in self.running.values() if running.at_work is not None]
-        futures.wait([future for future in at_work if not future.cancel()])
+        steps = [running.future for running in self.running.values() if running.future is not None]
+        futures.wait([step for step in steps if not step.cancel()])
         for uid, running in self.running.items():
             running.started.engine.handle.pods_in_pre_bind.pop(uid, None)
         self.running = {}
@@ -254,10 +254,10 @@ class BindingCycles:
             framework = engine.framework
             status = framework.run_reserve_plugins_reserve(state, assumed, node)
             if status is not None:
-                return self._take_back(started, status)
+                return self._fail_scheduling(started, status)
             status, timeouts = framework.run_permit_plugins(state, assumed, node)
             if status is not None and not status.is_wait:
-                return self._take_back(started, status)
+                return self._fail_scheduling(started, status)
             if status is None:
                 return started
             waiting = framework.add_waiting_pod(assumed, timeouts, self.clock())
@@ -295,7 +295,7 @@ class BindingCycles:
             status = framework.run_pre_bind_pre_flights(started.state, started.assumed, node)
             if status is not None and not status.is_skip:
                 framework.handle.waiting_pods.remove(uid)
-                return self._give_up(started, status)
+                return self._fail_binding(started, status)
             if status is None or started.waiting is not None:
                 patch_pod(self.client, started.pod, None, NominatingInfo(node))
             waiting = started.waiting
@@ -304,7 +304,7 @@ class BindingCycles:
                 self._expiry = min(self._expiry, waiting.deadline())
                 waiting.when_decided(lambda: self._decided.append(uid))
                 return Outcome(started.pod, node, waiting=True)
-        return self._go_on(started)
+        return self._after_permit(started)
 
     def resume(self, now: float) -> list[Outcome]:
         """Fire the Permit timers that are due, and resume the binding cycles that can go on.
@@ -328,7 +328,7 @@ class BindingCycles:
         while self._decided:
             started = self.waiting.pop(self._decided.popleft(), None)
             if started is not None:
-                outcomes.append(self._go_on(started))
+                outcomes.append(self._after_permit(started))
         return outcomes + self._resume_running()
 
     def _resume_running(self) -> list[Outcome]:
@@ -336,11 +336,11 @@ class BindingCycles:
         if not self.running:
             return []
         now = self.time.now()
-        ready = [running for running in self.running.values() if running.can_go_on(now)]
+        ready = [running for running in self.running.values() if running.is_ready(now)]
         outcomes = []
         for running in sorted(ready, key=lambda running: running.due):
-            at_work, running.at_work = running.at_work, None
-            outcome = self._take_step(running) if at_work is None else self._went(running, at_work.result)
+            step, running.future = running.future, None
+            outcome = self._take_step(running) if step is None else self._process(running, step.result)
             if not outcome.binding:
                 outcomes.append(outcome)
         return outcomes
@@ -371,11 +371,11 @@ class BindingCycles:
         bool
             False where no binding cycle waits for time alone, or where the scheduler cannot let time pass.
         """
-        at_work = [running.at_work for running in self.running.values() if running.at_work is not None]
-        due = min((one.due for one in self.running.values() if one.at_work is None), default=NEVER)
+        steps = [running.future for running in self.running.values() if running.future is not None]
+        due = min((one.due for one in self.running.values() if one.future is None), default=NEVER)
         seconds = due - self.time.now()
-        if at_work:
-            futures.wait(at_work, None if due == NEVER else max(seconds, 0.0), futures.FIRST_COMPLETED)
+        if steps:
+            futures.wait(steps, None if due == NEVER else max(seconds, 0.0), futures.FIRST_COMPLETED)
             self.time.reach(self.time.now())
         elif due == NEVER or not self.time.can_wait:
             return False
@@ -385,7 +385,7 @@ class BindingCycles:
             self.time.reach(due)
         return True
 
-    def _go_on(self, started: Started) -> Outcome:
+    def _after_permit(self, started: Started) -> Outcome:
         """Run PreBind, Bind and PostBind of a pod whose wait on Permit has ended."""
         framework, uid = started.engine.framework, started.pod.metadata.uid
         with self._forgotten_on_error(started):
@@ -393,7 +393,7 @@ class BindingCycles:
                 framework.handle.waiting_pods.remove(uid)
                 status = permitted(started.waiting.signal)
                 if status is not None:
-                    return self._give_up(started, status)
+                    return self._fail_binding(started, status)
             skipped, in_pre_bind = started.state.skip_pre_bind_plugins, None
             if any(plugin.name not in skipped for plugin in framework.profile.active(PreBindPlugin)):
                 in_pre_bind = framework.handle.pods_in_pre_bind[uid] = PodInPreBind()
@@ -403,11 +403,11 @@ class BindingCycles:
         """Run the next step, or have a thread run it."""
         if self._pool is None:
             running.started.engine.take_turn()
-            return self._went(running, lambda: take_step(running.steps))
-        running.at_work = self._pool.submit(take_step, running.steps)
+            return self._process(running, lambda: take_step(running.steps))
+        running.future = self._pool.submit(take_step, running.steps)
         return self._is_binding(running)
 
-    def _went(self, running: Running, get_step: Callable[[], float | Ended[Status | None]]) -> Outcome:
+    def _process(self, running: Running, get_step: Callable[[], float | Ended[Status | None]]) -> Outcome:
         """Process the result of a step. A pod whose step raises is unreserved and forgotten."""
         started = running.started
         with self._forgotten_on_error(started):
@@ -447,7 +447,7 @@ class BindingCycles:
     def _end(self, started: Started, status: Status | None) -> Outcome:
         """Finish a binding cycle with the status of Bind, or with the failure of PreBind."""
         if status is not None and not status.is_success:
-            return self._give_up(started, status)
+            return self._fail_binding(started, status)
         framework, assumed, node = started.engine.framework, started.assumed, started.node
         note = f"Successfully assigned {assumed.namespace}/{assumed.name} to {node}"
         framework.handle.recorder.event(assumed, "Normal", "Scheduled", "Binding", note)
@@ -474,12 +474,12 @@ class BindingCycles:
 
     # ---- failures ------------------------------------------------------------------------------------------
 
-    def _take_back(self, started: Started, status: Status) -> Outcome:
+    def _fail_scheduling(self, started: Started, status: Status) -> Outcome:
         """Unreserve and forget an assumed pod that failed in its scheduling cycle."""
         self._forget(started)
         return self._failed(started, status)
 
-    def _give_up(self, started: Started, status: Status) -> Outcome:
+    def _fail_binding(self, started: Started, status: Status) -> Outcome:
         """Unreserve and forget an assumed pod that failed in its binding cycle.
 
         Other pods may have been rejected because of this pod. After an error, its removal becomes an event

@@ -106,8 +106,8 @@ class Run:
 
     @contextmanager
     def _owning_pods(self) -> Iterator[None]:
-        """Record the evictions of the block, and return pods in flight to the queue if an exception ends it.
-        """
+        """Record the evictions of the block, and return pods in flight to the queue if an exception ends
+        it."""
         self.scheduler.context.enlist()
         try:
             self.scheduler.handle.on_eviction.append(self._evicted)

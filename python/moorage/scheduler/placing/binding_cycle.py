@@ -277,7 +277,7 @@ class BindingCycles:
                 self._forget(started)
             raise
 
-    # ---- without that lock --------------------------------------------------------------------------------
+    # ---- without that lock ---------------------------------------------------------------------------------
 
     def bind(self, started: Started) -> Outcome:
         """Run the binding cycle until the pod is bound, fails, or has to wait; without the lock of the cache.

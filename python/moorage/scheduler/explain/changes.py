@@ -1,4 +1,5 @@
-"""Single changes of a pod or of the cluster that would place the pod. The engine confirms each of them."""
+"""Single changes of a pod or of the cluster that place the pod. Each is confirmed by a search of the engine.
+"""
 
 from __future__ import annotations
 
@@ -55,27 +56,27 @@ class Change:
         The change in words.
     feasible_nodes : int
         Number of feasible nodes after the change.
-    amount : float
-        The reduction of the effective request, relative to it; 0 for other kinds.
-    resource, before, after : str
-        Of ``lower-request``: effective requests as quantities.
-    edits : list of Edit
-        Of ``lower-request``: what to change in the spec.
-    label : (str, str)
-        Of ``add-label``: key and value.
-    node_name : str
-        Of ``add-label``: the first node that the label helps on. Of ``add-node``: the node to copy.
-    eligible_nodes : int
-        Of ``add-label``: number of nodes that each become feasible by the label; where other pods matter,
-        among those that are tried (`MOST_LABELS`).
-    toleration : Toleration or None
-        Of ``add-toleration``.
-    constraint : Constraint or None
-        Of ``drop``: what is dropped.
     pod : Pod
         The pod after the change.
+    amount : float
+        Relative reduction of the effective request, 0 to 1; 0 for other kinds.
+    resource, before, after : str
+        For ``lower-request``: the resource, and its effective requests as quantities.
+    edits : list of Edit
+        For ``lower-request``: the edits of the spec.
+    label : (str, str)
+        For ``add-label``: key and value.
+    node_name : str
+        For ``add-label``: the first node that the label makes feasible. For ``add-node``: the node to copy.
+    eligible_nodes : int
+        For ``add-label``: number of nodes that each become feasible by the label. Where other pods matter,
+        only the nodes that are tried count (`MOST_LABELS`).
+    toleration : Toleration or None
+        For ``add-toleration``.
+    constraint : Constraint or None
+        For ``drop``: the dropped constraint.
     node : Node or None
-        The node to add, or the node with its new label.
+        The added node, or the node with its new label.
     """
 
     kind: str
@@ -112,7 +113,7 @@ def find_changes(probe: Probe) -> list[Change]:
 
 
 def _lower_requests(probe: Probe) -> Iterator[Change]:
-    """Yield, for each resource, the largest request that fits some node."""
+    """Yield, for each resource, the change to the largest request that fits some node."""
     table = probe.table
     for constraint in constraints.request_constraints(probe.requirements.resources):
         resource = constraint.name
@@ -148,7 +149,7 @@ def _lower_text(resource: str, edits: list[Edit], before: str, after: str) -> st
 
 
 def _tolerations(probe: Probe) -> Iterator[Change]:
-    """Yield single tolerations that place the pod."""
+    """Yield changes that add one toleration."""
     for taints in _single_key_taints(probe):
         toleration = constraints.toleration_of(taints)
         pod = constraints.tolerate(probe.pod, toleration)
@@ -172,7 +173,7 @@ def _single_key_taints(probe: Probe) -> list[tuple[Taint, ...]]:
 
 
 def _drops(probe: Probe) -> Iterator[Change]:
-    """Yield single constraints without which the pod is placed."""
+    """Yield changes that drop one constraint."""
     for constraint in (*constraints.term_constraints(probe.pod), *constraints.finer_constraints(probe.pod)):
         pod = constraint.drop(probe.pod)
         feasible = probe.count_feasible(pod)
@@ -184,7 +185,7 @@ def _drops(probe: Probe) -> Iterator[Change]:
 
 
 def _labels(probe: Probe) -> Iterator[Change]:
-    """Yield labels with which a node becomes feasible that lacks them."""
+    """Yield changes that add one label to a node."""
     depends_on_pods = constraints.has_pod_terms(probe.pod.spec)
     nodes = _candidates(probe)
     labels = dict.fromkeys(_wanted_labels(probe.pod.spec))
@@ -289,8 +290,8 @@ def _requirements(spec: PodSpec) -> Iterator[NodeSelectorRequirement]:
 
 
 def _nodes(probe: Probe) -> Iterator[Change]:
-    """Yield empty copies of nodes that would be feasible, in ascending order of size. Of nodes that differ
-    only in size and zone, the smallest is tried."""
+    """Yield changes that add an empty copy of a node, in ascending order of size. Of nodes that differ only
+    in size and zone, the smallest is tried."""
     spec = probe.pod.spec
     selected = {requirement.key for requirement in _requirements(spec)} | (spec.node_selector or {}).keys()
     keys = sorted((selected | constraints.topology_keys(spec)) - {HOSTNAME, ZONE})

@@ -130,10 +130,10 @@ class Situation:
     Attributes
     ----------
     kind : str
-        ``now``: as the cache is; ``in-turn``: as a run finds the cluster when it decides about the pod;
-        ``alone``: as if no other pod were pending; ``after-run``: when a run has ended.
+        ``now``: the cluster as it is in the cache; ``in-turn``: the cluster at the pod's attempt in a run;
+        ``alone``: as if no other pod were pending; ``after-run``: the cluster after a run.
     placed, pending : int
-        Number of other pending pods that the run has placed by then, and that it has not; 0 for ``now``.
+        Numbers of other pending pods that the run has placed until then, and that it has not; 0 for ``now``.
     node, message : str
         Result of the run for the pod: its node, or why it has none. Both are empty without a run.
     """

@@ -1,4 +1,5 @@
-"""Lowers a pod's request of one resource, in one place of its spec if that suffices, else in all."""
+"""Lowers the request of a pod for one resource: in one place of its spec if that suffices, otherwise in all
+places."""
 
 from __future__ import annotations
 
@@ -15,21 +16,21 @@ from moorage.objects.model.pod import Pod, ResourceRequirements
 from .shortfalls import quantity_text
 
 OVERCOMMITTED = ("cpu", "memory", "ephemeral-storage")
-"""Only of these a container may have a limit above its request (core/v1 validation)."""
+"""The resources of which a container may have a limit above its request (core/v1 validation)."""
 LISTS = {"containers": "containers", "init_containers": "initContainers"}
 """Fields of the spec that are lists of containers, and their JSON names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A changed request; a limit that has to be equal is changed with it.
+    """A changed request. A limit that must equal the request changes with it.
 
     Attributes
     ----------
     path : str
-        Of the request in the pod.
+        Path of the request in the pod.
     container : str
-        Name of the container; "" for the request of the pod.
+        Name of the container; "" for the pod-level request.
     before, after : str
         Quantities.
     """

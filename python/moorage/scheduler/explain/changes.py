@@ -1,5 +1,5 @@
-"""Single changes of a pod or of the cluster that place the pod. Each is confirmed by a search of the engine.
-"""
+"""Single changes of a pod or of the cluster that place the pod. Each is confirmed by a search of the
+engine."""
 
 from __future__ import annotations
 

@@ -80,9 +80,9 @@ class BackoffQueue:
             Seconds.
         """
         until = self.until(info)
-        return until != 0 and until >= self._in_window(now)
+        return until != 0 and until >= self._window_of(now)
 
-    def _in_window(self, now: float) -> int:
+    def _window_of(self, now: float) -> int:
         """Return a time in microseconds, rounded down to the ordering window."""
         at = microseconds(now)
         return at - at % self._window
@@ -120,7 +120,7 @@ class BackoffQueue:
         list of QueuedPodInfo
             Rejected pods first, each kind in the order of the ends.
         """
-        end = self._in_window(now)
+        end = self._window_of(now)
         completed: list[QueuedPodInfo] = []
         for heap in self.heaps.values():
             while heap and heap.peek()[0][0] < end:

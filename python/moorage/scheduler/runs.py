@@ -82,7 +82,7 @@ class Run:
         ScheduleResult
         """
         scheduler, queue = self.scheduler, self.queue
-        with self._owning_pods():
+        with self._recording_evictions():
             scheduler.sync()
             scheduler.volumes.settle()
             queue.activate([info.pod for info in queue.inactive()])
@@ -101,11 +101,11 @@ class Run:
         now : float
             Seconds.
         """
-        with self._owning_pods():
+        with self._recording_evictions():
             self.resume(now)
 
     @contextmanager
-    def _owning_pods(self) -> Iterator[None]:
+    def _recording_evictions(self) -> Iterator[None]:
         """Record the evictions of the block, and return pods in flight to the queue if an exception ends
         it."""
         self.scheduler.context.enlist()

@@ -186,7 +186,7 @@ class Watch(Generic[T]):
         if self._initial is not None or self._position <= position:
             return
         for event in reversed(undone[: self._position - position]):
-            reverse = self._seen(_reverse(event, version))
+            reverse = self._selected(_reverse(event, version))
             if reverse is not None:
                 self._pending.append(reverse)
         self._position, self._version = position, version
@@ -217,10 +217,10 @@ class Watch(Generic[T]):
                 break
             self._position += len(events)
             self._version = events[-1].resource_version
-            taken += events if self._match is None else filter(None, map(self._seen, events))
+            taken += events if self._match is None else filter(None, map(self._selected, events))
         return taken
 
-    def _seen(self, event: WatchEvent[T]) -> WatchEvent[T] | None:
+    def _selected(self, event: WatchEvent[T]) -> WatchEvent[T] | None:
         """Return the event for a client that sees only matching objects; None where the client sees no
         change."""
         match = self._match

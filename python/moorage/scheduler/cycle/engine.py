@@ -112,8 +112,8 @@ class Engine:
         if not 0 <= percentage <= 100:
             raise ValueError(f"percentage_of_nodes_to_score {percentage}: 0 (adaptive) to 100")
         self.profile = profile
-        self._setting = tie_break, percentage, seed
-        self._divides = profile.reads_volumes
+        self._options = tie_break, percentage, seed
+        self._has_volume_plugins = profile.reads_volumes
         self._without_volumes: Engine | None = None
         self.handle = handle
         self.cache = handle.cache
@@ -146,7 +146,7 @@ class Engine:
         Engine
             This engine, where the profile has no plugins about volumes.
         """
-        return self.for_volumes if uses_volumes and self._divides else self
+        return self.for_volumes if uses_volumes and self._has_volume_plugins else self
 
     def for_pod(self, pod: Pod) -> Engine:
         """Return the engine of this profile that schedules a pod; see `deciding`.
@@ -161,7 +161,7 @@ class Engine:
     def for_volumes(self) -> Engine:
         """The engine of this profile for pods that use volumes, made at the first use. The two engines share
         one handle; `take_turn` decides whose framework the handle has."""
-        out = Engine(self.profile.with_volumes(), self.handle, *self._setting, self.batching)
+        out = Engine(self.profile.with_volumes(), self.handle, *self._options, self.batching)
         out.runs_post_filter, out.number = self.runs_post_filter, self.number
         out.framework.without_volumes = self.framework
         out._without_volumes = self

@@ -123,19 +123,19 @@ class Placing:
             nowhere and PostFilter has to run for it.
         """
         placer = self.engine.placer
-        done = placer.place(self.batch, self.result, first, end, self.sink, self._must_ask_post_filter)
+        done = placer.place(self.batch, self.result, first, end, self.sink, self._needs_post_filter)
         if done > first:
             self.engine.batching.scored = None
             if placer.unplaced:
                 self._complete_failures(first, done)
         return done
 
-    def _must_ask_post_filter(self, at: int) -> bool:
+    def _needs_post_filter(self, at: int) -> bool:
         """Whether PostFilter has to run for a pod that fits nowhere; otherwise record its failure. Called for
         the first failing pod of a target since the cluster changed."""
         target = self.batch.target(at)
         known = self.engine.search.states.state_of(*target).failure
-        failure = self._why(target, at)
+        failure = self._failure_of(target, at)
         if failure is None:
             return True
         if known is not None:
@@ -155,7 +155,7 @@ class Placing:
                 failures[at] = latest.get(target) or cast(Failure, states.state_of(*target).failure)
         self._latest = {}
 
-    def _why(self, target: Target, at: int) -> Failure | None:
+    def _failure_of(self, target: Target, at: int) -> Failure | None:
         """Return why a pod fits nowhere in the cluster as it is now; None where PostFilter has to run for
         it."""
         engine, head = self.engine, self.context.cache.state.log.head

@@ -275,7 +275,7 @@ class Informer(Generic[T]):
                 try:
                     events = [] if self._watch is None else self._watch.poll()
                 except ResourceExpiredError:
-                    self._lose_place()
+                    self._drop_watch()
                 if self._watch is None:
                     self._list()
                 elif events:
@@ -290,7 +290,7 @@ class Informer(Generic[T]):
             except Exception:
                 raise
             except BaseException:
-                self._lose_place()
+                self._drop_watch()
                 raise
             for registration in self._registrations:
                 if registration.pending:
@@ -319,7 +319,7 @@ class Informer(Generic[T]):
         with self._lock:
             objects, watch, position, handlers, rest = cast(Any, saved)
             if self._watch is not watch:
-                self._lose_place()
+                self._drop_watch()
             self._watch = watch
             if watch is not None:
                 watch.undo(position)
@@ -349,7 +349,7 @@ class Informer(Generic[T]):
                 with suppress(ResourceExpiredError):
                     self.run_once()
                 if self._watch is not None:
-                    self._watch.wait(self._patience())
+                    self._watch.wait(self._until_resync())
 
         def end() -> None:
             stop.wait()
@@ -362,11 +362,11 @@ class Informer(Generic[T]):
         Thread(target=end, name=f"{name} stop", daemon=True).start()
         return worker
 
-    def _patience(self) -> float | None:
+    def _until_resync(self) -> float | None:
         """Return the seconds until the next resync; None without resyncs."""
         return max(0.0, self._next_resync - self._clock()) if self._resync_period else None
 
-    def _lose_place(self) -> None:
+    def _drop_watch(self) -> None:
         """Close the watch, so that the next run lists again, after an exception that may have lost events."""
         if self._watch is not None:
             self._watch.close()

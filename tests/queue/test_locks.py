@@ -30,6 +30,7 @@ def test_a_queue() -> None:
         "pending_pods": one.pending_pods,
         "inactive": one.inactive,
         "pop": pop,
+        "next_priority": one.next_priority,
         "in_flight": one.in_flight,
         "in_flight_events": one.in_flight_events,
         "put_back": put_back,

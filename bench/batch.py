@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tests.core.placing import pod_of
+from tests.core.make import pod_of
 
 from moorage import Scheduler
 from moorage._core.decide import pod_batch

@@ -19,7 +19,7 @@ class PodBatch:
     """The targets of pods, and whether one call for a class can place them."""
 
     def __init__(self, state: Any, pods: Sequence[Any]) -> None:
-        classes = state.classes
+        self.state, self.pods, classes = state, pods, state.classes
         found = [classes.intern(pod) for pod in pods]
         pins = [classes.pinned_symbol(one, pod) for one, pod in zip(found, pods, strict=True)]
         self.classes = np.asarray(found, dtype=np.int32)
@@ -28,6 +28,14 @@ class PodBatch:
 
     def target(self, at: int) -> tuple[int, int, int]:
         return int(self.classes[at]), 0, int(self.pinned[at])
+
+
+class LedgerSink:
+    """Enters pods that have rows in the ledger, as assumed."""
+
+    def enter(self, batch: PodBatch, rows: Any, first: int, end: int) -> None:
+        for at in range(first, end):
+            batch.state.assume_rows(batch.target(at)[0], [batch.pods[at]], rows[at : at + 1])
 
 
 class Placer:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
+from moorage._core.state.cluster_state import ClusterState
 from moorage.objects.model.meta import ObjectMeta, OwnerReference
 from moorage.objects.model.node import (
     ContainerImage,
@@ -95,3 +96,12 @@ def pinned(name: str) -> Affinity:
             required=NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(need,)),))
         )
     )
+
+
+def pod_of(state: ClusterState, pod_class: int, pinned_to: int = 0, node_name: int = 0) -> Pod:
+    """A pod of a class, which is pinned to a node and names one: symbols, 0 for none."""
+    names, _ = state.symbols.names, state.classes.shape_of(pod_class)  # IndexError for no class
+    affinity = pinned(names[pinned_to] or "") if pinned_to else None
+    one = pod("", on=names[node_name] or "", affinity=affinity)
+    force_setattr(one, "interned", (state.classes, pod_class))
+    return one

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from msgspec.structs import force_setattr
-from tests.core.make import pinned as pinned_to
-from tests.core.make import pod
+from tests.core.make import pod_of
 
 from moorage._core.decide.placer import Placer
 from moorage._core.decide.pod_batch import LedgerSink, Placements, PodBatch
@@ -17,15 +15,6 @@ from moorage._core.state.cluster_state import ClusterState
 from moorage.objects.model.pod import Pod
 
 Ints = npt.NDArray[np.int32]
-
-
-def pod_of(state: ClusterState, pod_class: int, pinned: int = 0, node_name: int = 0) -> Pod:
-    """A pod of a class, which is pinned to a node and names one: symbols, 0 for none."""
-    names, _ = state.symbols.names, state.classes.shape_of(pod_class)  # IndexError for no class
-    affinity = pinned_to(names[pinned] or "") if pinned else None
-    one = pod("", on=names[node_name] or "", affinity=affinity)
-    force_setattr(one, "interned", (state.classes, pod_class))
-    return one
 
 
 def place_run(

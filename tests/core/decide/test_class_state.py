@@ -8,8 +8,8 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
-from tests.core.make import node, pinned, pod
-from tests.core.placing import place_run, pod_of
+from tests.core.make import node, pinned, pod, pod_of
+from tests.core.placing import place_run
 
 from moorage._core.decide.class_state import ClassState, ClassStates
 from moorage._core.decide.decider import TieBreak

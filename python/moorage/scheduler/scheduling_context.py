@@ -197,7 +197,8 @@ class SchedulingContext:
             The pod is in the cache.
         """
         self.cache.assume_pod(bound(pod, node))
-        self.nominator.delete_nominated_pod_if_exists(pod)
+        if pod.metadata.uid in self.nominator.nodes:
+            self.nominator.delete_nominated_pod_if_exists(pod)
 
     # ---- the node list -------------------------------------------------------------------------------------
 

@@ -358,7 +358,8 @@ class Engine:
 
     def _nominate(self, pod: Pod) -> None:
         """Have the next search count the nominated pods that go before `pod` on their nodes."""
-        self.search.follow_nominator(self.handle.nominator, pod)
+        if self.handle.nominator.nodes or self.search.has_nominated:
+            self.search.follow_nominator(self.handle.nominator, pod)
 
     def row_in_view(self, name: str) -> int:
         """Return the row of a node in the node table.

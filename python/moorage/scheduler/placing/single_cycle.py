@@ -49,11 +49,14 @@ def schedule_one(context: SchedulingContext, pod: Pod) -> Decision:
         context.sync()
         return decision
     is_new = not (pod.metadata.uid and context.cache.state.has_pod(pod))
-    with context.taken_back_on_error([pod] if is_new else []):
+    try:
         with context.cache.lock:
             decision = Placing(context, engine, batch, ScheduleResult(context.cache.state, 1)).cycle(0)
         if decision.evicts:
             context.sync()
+    except BaseException:
+        context.take_back([pod] if is_new else [])
+        raise
     return decision
 
 

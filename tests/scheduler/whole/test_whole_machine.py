@@ -249,12 +249,11 @@ class WholeMachine(RuleBasedStateMachine):
         """As a run does it."""
         one = info.pod
         is_gone = one.metadata.uid not in [each.metadata.uid for each in self.store.list(Pod)[0]]
-        if (
-            one.metadata.deletion_timestamp
-            or self.scheduler.cache.state.has_pod(one)
-            or (is_gone and self.binds)
-        ):
-            self.queue.done(one.metadata.uid)  # nobody could bind one that is gone
+        if one.metadata.deletion_timestamp or self.scheduler.cache.state.has_pod(one):
+            self.queue.done(one.metadata.uid)
+            return
+        if is_gone and self.binds:
+            self.queue.put_back(info)  # nobody could bind it: it waits until its deletion is heard of
             return
         decision = self.decide(one)
         if decision.node is None:
@@ -347,7 +346,8 @@ class WholeMachine(RuleBasedStateMachine):
             del self.twin.assumed[victim.metadata.uid]  # nobody else knew it any more
             return
         self.victims[victim.metadata.uid] = victim.name
-        if self.binds:
+        ending = [one for one in self.store.list(Pod)[0] if one.metadata.uid == victim.metadata.uid]
+        if self.binds or any(one.spec.node_name for one in ending):  # a run binds some before it evicts them
             held.on = on
         self.ends(victim.name)
 

@@ -5,7 +5,7 @@ cdef class Buffer
 
 
 cdef enum:
-    HEADER = 16  # bytes that the journal adds to what it saves
+    HEADER = 16  # bytes that the journal adds to each before-image, sizeof(Header)
 
 
 cdef struct ItemLocation:
@@ -24,7 +24,7 @@ cdef class Journal:
     cdef Buffer adopt(self, Buffer buffer)
     cdef void _put(self, int32_t buffer, int64_t offset, int32_t nbytes, const char* before) noexcept nogil
     cdef int reserve(self, Py_ssize_t nbytes) except -1
-    cdef void save_reserved(self, const ItemLocation* one, Py_ssize_t item) noexcept nogil
+    cdef void save_reserved(self, const ItemLocation* items, Py_ssize_t item) noexcept nogil
     cdef int save(self, int32_t buffer, int64_t offset, int32_t nbytes, const char* before) except -1
     cdef int on_undo(self, object action) except -1
     cpdef int put(self, dict table, key, value) except -1

@@ -1,8 +1,8 @@
-"""Growable, aligned arrays whose every change a journal can take back.
+"""Growable, aligned arrays, and the journal that undoes their changes.
 
-All hot state of the core lives in `Buffer` objects. A writer calls `touch` before it changes an item; while a
-transaction is open that saves the item's bytes, and `Journal.rollback` copies them back, newest first. State
-that lives in Python containers registers a function with `Journal.on_undo` instead.
+All hot state of the core lives in `Buffer` objects. A writer calls `touch` before it changes an item. While a
+transaction is open, `touch` saves the bytes of the item; `Journal.rollback` copies them back, newest first.
+A change of a Python container registers an undo function with `Journal.on_undo` instead.
 """
 
 from functools import partial
@@ -23,7 +23,7 @@ cdef struct Header:
 
 
 cdef tuple aligned_memory(Py_ssize_t nbytes):
-    """A zeroed byte array and the offset of its first 64-byte boundary."""
+    """Return a zeroed byte array and the offset of its first 64-byte boundary."""
     array = np.zeros(nbytes + ALIGNMENT, dtype=np.uint8)
     cdef const unsigned char[::1] view = array
     cdef Py_ssize_t address = <Py_ssize_t>&view[0]
@@ -31,15 +31,15 @@ cdef tuple aligned_memory(Py_ssize_t nbytes):
 
 
 cdef class Journal:
-    """The undo record of one cluster: before-images of buffer items and undo functions, in order.
+    """The undo log of one cluster: before-images of buffer items and undo functions, in order of the changes.
 
     Attributes
     ----------
     depth : int
-        Open transactions.
+        Number of open transactions.
     moves : int
-        Grows whenever the memory of one of its buffers moves, or a buffer is new. Code that keeps an address
-        over several calls compares it.
+        Number of times that the memory of a buffer of this journal moved or a buffer was added. Code that
+        keeps an address over several calls compares this number.
     undone : int
         Number of rollbacks.
     """
@@ -49,7 +49,7 @@ cdef class Journal:
         self.actions = []
 
     cdef Buffer adopt(self, Buffer buffer):
-        """Take over a buffer that was filled under another journal."""
+        """Record the changes of a buffer in this journal from now on; return the buffer."""
         buffer.journal = self
         buffer.number = <int32_t>len(self.buffers)
         self.buffers.append(buffer)
@@ -57,22 +57,28 @@ cdef class Journal:
         return buffer
 
     def begin(self):
-        """Start recording; transactions nest. Returns the mark to hand to `rollback` or `commit`."""
+        """Open a transaction; transactions nest.
+
+        Returns
+        -------
+        int
+            The mark to pass to `rollback` or `commit`.
+        """
         self.depth += 1
         return self.used
 
     def commit(self, Py_ssize_t mark):
-        """Keep the changes made since a mark; an enclosing transaction can still undo them.
+        """Close a transaction and keep its changes; an enclosing transaction can still undo them.
 
         Parameters
         ----------
         mark : int
-            From `begin`.
+            The result of `begin`.
 
         Raises
         ------
         ValueError
-            There is no such transaction.
+            If no open transaction has this mark.
         """
         self._check(mark)
         self.depth -= 1
@@ -81,23 +87,25 @@ cdef class Journal:
             self.actions.clear()
 
     cdef int _check(self, Py_ssize_t mark) except -1:
-        """ValueError for what is no mark of a transaction that is open."""
+        """Raise ValueError unless `mark` can belong to an open transaction."""
         if self.depth < 1 or not 0 <= mark <= self.used:
             raise ValueError("there is no such transaction")
 
     def rollback(self, Py_ssize_t mark):
-        """Undo every change made since a mark, newest first. Where an undo function raises, the others are
-        still called, and the first exception is raised at the end.
+        """Close a transaction and undo its changes, newest first.
+
+        If an undo function raises, the remaining ones are still called; the first exception is raised at the
+        end.
 
         Parameters
         ----------
         mark : int
-            From `begin`.
+            The result of `begin`.
 
         Raises
         ------
         ValueError
-            There is no such transaction.
+            If no open transaction has this mark.
         """
         cdef Header header
         cdef Buffer buffer
@@ -127,10 +135,12 @@ cdef class Journal:
             raise failure
 
     cdef int save(self, int32_t buffer, int64_t offset, int32_t nbytes, const char* before) except -1:
+        """Append a before-image: the `nbytes` bytes at `offset` of a buffer, or an action without bytes."""
         self.reserve(nbytes + sizeof(Header))
         self._put(buffer, offset, nbytes, before)
 
     cdef void _put(self, int32_t buffer, int64_t offset, int32_t nbytes, const char* before) noexcept nogil:
+        """Append a before-image to memory that has been reserved."""
         cdef Py_ssize_t need = self.used + nbytes + sizeof(Header)
         cdef Header header
         debug_below(need, self.capacity + 1, b"bytes that the journal needs, of those reserved:")
@@ -143,17 +153,18 @@ cdef class Journal:
         self.used = need
 
     cdef int reserve(self, Py_ssize_t nbytes) except -1:
-        """Have the memory for so many more bytes, headers included."""
+        """Make room for `nbytes` more bytes, headers included."""
         cdef Py_ssize_t need = self.used + nbytes
         if need > self.capacity:
             array, skip = aligned_memory(max(2 * need, 1 << 16))
             self._move(array, skip)
 
-    cdef void save_reserved(self, const ItemLocation* one, Py_ssize_t item) noexcept nogil:
-        """Save an item of a buffer. The memory is there."""
-        self._put(one.buffer, item * one.itemsize, one.itemsize, one.data + item * one.itemsize)
+    cdef void save_reserved(self, const ItemLocation* items, Py_ssize_t item) noexcept nogil:
+        """Save one item of a buffer, in memory that has been reserved."""
+        self._put(items.buffer, item * items.itemsize, items.itemsize, items.data + item * items.itemsize)
 
     def _move(self, array, Py_ssize_t skip):
+        """Copy the before-images to a new byte array, from index `skip` on."""
         cdef unsigned char[::1] view = array
         if self.used:
             memcpy(&view[skip], self.data, self.used)
@@ -162,20 +173,32 @@ cdef class Journal:
         self.capacity = view.shape[0] - ALIGNMENT
 
     cdef int on_undo(self, object action) except -1:
-        """Register a function that takes one change of a Python container back."""
+        """Register a function without arguments that undoes one change of a Python container."""
         if self.depth:
             self.save(ACTION, 0, 0, NULL)
             self.actions.append(action)
 
     cpdef int put(self, dict table, key, value) except -1:
-        """``table[key] = value``, for a dictionary whose order does not matter."""
+        """Set ``table[key] = value``, undoably. The order of the dictionary is not restored.
+
+        Parameters
+        ----------
+        table : dict
+        key, value : object
+        """
         if self.depth:
             undo = partial(table.__setitem__, key, table[key]) if key in table else partial(table.pop, key)
             self.on_undo(undo)
         table[key] = value
 
     cpdef int drop(self, dict table, key) except -1:
-        """``del table[key]``, if it is there; for a dictionary whose order does not matter."""
+        """Delete `key` from a dictionary if it has it, undoably. The order of the dictionary is not restored.
+
+        Parameters
+        ----------
+        table : dict
+        key : object
+        """
         if key in table:
             if self.depth:
                 self.on_undo(partial(table.__setitem__, key, table[key]))
@@ -183,7 +206,24 @@ cdef class Journal:
 
 
 cdef class Buffer:
-    """A zero-filled array of fixed-size items that grows by doubling. `array()` is stale after a growth."""
+    """A zero-filled array of fixed-size items, 64-byte aligned, that grows by doubling.
+
+    Parameters
+    ----------
+    journal : Journal
+        Records the changes.
+    itemsize : int
+        Bytes per item.
+    items : int, default 16
+        Initial capacity in items.
+
+    Attributes
+    ----------
+    itemsize : int
+        Bytes per item.
+    capacity : int
+        Number of items that there is memory for.
+    """
 
     def __cinit__(self, Journal journal not None, Py_ssize_t itemsize, Py_ssize_t items=16):
         self.itemsize = itemsize
@@ -191,6 +231,7 @@ cdef class Buffer:
         self.reserve(items)
 
     cdef int reserve(self, Py_ssize_t items) except -1:
+        """Make room for `items` items in all."""
         cdef Py_ssize_t capacity
         cdef unsigned char[::1] view
         if items <= self.capacity:
@@ -206,50 +247,60 @@ cdef class Buffer:
         self.journal.moves += 1
 
     cdef int copy_from(self, Buffer other) except -1:
-        """Take over the contents of a buffer of the same item size."""
+        """Copy the contents of a buffer of the same item size; not recorded."""
         self.reserve(other.capacity)
         memcpy(self.data, other.data, other.capacity * self.itemsize)
 
     cdef int touch(self, Py_ssize_t item) except -1:
-        """Call before changing an item."""
+        """Record an item; must be called before the item is changed."""
         debug_below(item, self.capacity, b"item of a buffer")
         if self.journal.depth:
             self.journal.save(self.number, item * self.itemsize, <int32_t>self.itemsize,
                               self.data + item * self.itemsize)
 
     cdef ItemLocation location(self) noexcept:
-        """For `Journal.save_reserved`, as long as the memory does not move."""
+        """Return the address of the items for `Journal.save_reserved`, valid until the memory moves."""
         cdef ItemLocation out
         out.data, out.itemsize, out.buffer = self.data, <int32_t>self.itemsize, self.number
         return out
 
     cdef void touch_reserved(self, Py_ssize_t first, Py_ssize_t items=1) noexcept nogil:
-        """`touch_range` while a transaction is open, where the memory for it is there."""
+        """Record a range of items in an open transaction, in memory that has been reserved."""
         _check_range(self, first, items)
         self.journal._put(self.number, first * self.itemsize, <int32_t>(items * self.itemsize),
                           self.data + first * self.itemsize)
 
     cdef int touch_range(self, Py_ssize_t first, Py_ssize_t items) except -1:
+        """Record a range of items; must be called before one of them is changed."""
         _check_range(self, first, items)
         if self.journal.depth and items:
             self.journal.save(self.number, first * self.itemsize, <int32_t>(items * self.itemsize),
                               self.data + first * self.itemsize)
 
     def array(self, dtype, Py_ssize_t items):
-        """The first items as a read-only numpy array that shares this memory.
+        """Return the first items as a read-only array that shares the memory of the buffer.
+
+        The array does not follow the buffer when that grows.
 
         Parameters
         ----------
-        dtype : dtype
-            Of `itemsize` bytes, or of a divisor of it.
+        dtype : numpy.dtype
+            Its item size is `itemsize` or a divisor of it.
         items : int
+            Number of items.
+
+        Returns
+        -------
+        numpy.ndarray
+            Shape (items * itemsize / dtype.itemsize,).
 
         Raises
         ------
         ValueError
-            There are fewer items.
+            If `items` is negative or exceeds the capacity.
         """
-        memory, address, have = self.memory, <Py_ssize_t>self.data, self.capacity  # which may move meanwhile
+        # Read at once: another thread may make the buffer grow.
+        memory, address, have = self.memory, <Py_ssize_t>self.data, self.capacity
         if not 0 <= items <= have:
             raise ValueError(f"{items} items of a buffer of {have}")
         skip = address - <Py_ssize_t>memory.ctypes.data
@@ -264,7 +315,7 @@ cdef void _check_range(Buffer buffer, Py_ssize_t first, Py_ssize_t items) noexce
 
 
 cdef void* allocate(list owner, Py_ssize_t itemsize, Py_ssize_t items) except? NULL:
-    """Zeroed memory that lives as long as a list to which it is added; NULL for no items."""
+    """Return zeroed memory for `items` items, owned by a buffer appended to `owner`; NULL for no items."""
     if items == 0:
         return NULL
     cdef Buffer buffer = Buffer(Journal(), itemsize, items)

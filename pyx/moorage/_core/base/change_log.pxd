@@ -20,7 +20,7 @@ cdef class ChangeLog:
     cdef int32_t* id
 
     cdef inline int64_t append(self, Kind kind, int32_t id) noexcept nogil:
-        """Record that `id` of `kind` changed; returns the entry's sequence number, from 1."""
+        """Append an entry: the object `id` of a kind changed. Return the sequence number, from 1."""
         cdef int64_t slot = self.head & (self.capacity - 1)
         self.kind[slot] = <uint8_t>kind
         self.id[slot] = id
@@ -28,5 +28,5 @@ cdef class ChangeLog:
         return self.head
 
     cdef inline bint lost(self, int64_t cursor) noexcept nogil:
-        """True when entries after `cursor` have been overwritten: the consumer must rebuild."""
+        """Whether entries after `cursor` have been overwritten, so that the consumer must rebuild."""
         return self.head - cursor > self.capacity

@@ -1,28 +1,41 @@
-"""The one mechanism for "what changed": a ring of (sequence, kind, id).
+"""The change log: a ring buffer of (kind, id) by sequence number.
 
-Everything derived keeps a cursor, the sequence number up to which it has read, and replays what came after
-it. A consumer that fell behind the ring rebuilds. An undo appends entries like any other change, so no
-consumer ever sees a rollback.
+Each consumer of the log, a derived structure, keeps a cursor: the sequence number up to which it has read the
+log. To refresh, it replays the entries after its cursor. A consumer whose next entries have been overwritten
+rebuilds itself. An undo appends entries like any other change, so consumers need no rule for rollbacks.
 
-Kinds: ROW (usage of a row: pods, requests, ports), STATIC (static data of a node: allocatable, labels,
-taints, images, unschedulable), ORDER (a node came or went; id is its row), NAMESPACE, WORKLOAD (what selects
-pods).
+Kinds of entries, and their ids:
+
+- LOG_ROW: usage of a row of the node table (pods, requests, ports); the row.
+- LOG_STATIC: static data of a node (allocatable, labels, taints, images, unschedulable); its row.
+- LOG_ORDER: a node was added or removed; its row.
+- LOG_NAMESPACE: labels of a namespace; 0.
+- LOG_WORKLOAD: a Service, ReplicationController, ReplicaSet or StatefulSet, whose selectors PodTopologySpread
+  reads; 0.
 """
 
 
 cdef class ChangeLog:
-    """Ring of changes.
+    """A ring buffer of changes.
 
     Parameters
     ----------
     journal : Journal
+        The journal of the cluster.
+    capacity : int, default 65536
+        Number of entries, a power of two.
+
+    Attributes
+    ----------
+    head : int
+        Sequence number of the newest entry; 0 for an empty log.
     capacity : int
-        Entries, a power of two.
+        Number of entries.
 
     Raises
     ------
     ValueError
-        For another capacity.
+        If the capacity is not a power of two.
     """
 
     def __cinit__(self, Journal journal not None, int64_t capacity=1 << 16):
@@ -36,7 +49,7 @@ cdef class ChangeLog:
         self.id = <int32_t*>self.ids.data
 
     cdef ChangeLog clone(self, Journal journal):
-        """An independent copy."""
+        """Return an independent copy."""
         cdef ChangeLog out = ChangeLog(journal, self.capacity)
         out.kinds.copy_from(self.kinds)
         out.ids.copy_from(self.ids)
@@ -44,7 +57,7 @@ cdef class ChangeLog:
         return out
 
     cdef int repeat(self, int64_t mark) except -1:
-        """Log once more what was logged since `mark`, because it has been undone."""
+        """Append the entries after the sequence number `mark` again, because their changes were undone."""
         cdef int64_t at, head = self.head, mask = self.capacity - 1
         cdef int32_t id, most = -1
         if self.lost(mark) or 2 * (head - mark) > self.capacity:
@@ -65,19 +78,19 @@ cdef class ChangeLog:
                 self.repeated.data[self.id[at & mask]] = False
 
     cpdef list rows_since(self, int64_t cursor, Kind least=LOG_ROW, Kind most=LOG_ORDER):
-        """The rows that entries after a cursor are about.
+        """Return the distinct ids of the entries after a cursor.
 
         Parameters
         ----------
         cursor : int
             A sequence number.
         least, most : Kind
-            The kinds of the entries that count.
+            The first and the last kind of the entries that count; by default all kinds whose id is a row.
 
         Returns
         -------
-        list of int, or None
-            Each row once; None where some entries were overwritten.
+        list of int or None
+            The ids in order of their first entry; None if entries after the cursor have been overwritten.
         """
         cdef int64_t at, mask = self.capacity - 1
         cdef dict rows = {}

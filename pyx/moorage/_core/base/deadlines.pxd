@@ -4,8 +4,8 @@ from libc.stdint cimport int32_t
 from moorage._core.base.buffers cimport Buffer, Journal
 
 cdef struct Deadline:
-    double when
-    int32_t number
+    double when  # seconds since the epoch
+    int32_t number  # of a pod in the ledger
 
 
 @cython.final
@@ -18,8 +18,9 @@ cdef class Deadlines:
     cdef int pop(self) except -1
 
     cdef inline int32_t size(self) noexcept:
+        """Return the number of deadlines."""
         return (<int32_t*>self.count.data)[0]
 
     cdef inline Deadline first(self) noexcept:
-        """The earliest; there must be one."""
+        """Return the earliest deadline; the heap must not be empty."""
         return (<Deadline*>self.heap.data)[0]

@@ -1,4 +1,4 @@
-"""Assertions of the debug build, `make debug-test`; a release build has none of them."""
+"""Assertions of the debug build (`make debug-test`); a release build compiles none of them."""
 
 
 cdef extern from "debug.h" nogil:

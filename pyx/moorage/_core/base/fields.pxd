@@ -11,7 +11,7 @@ cdef class Field:
     cdef object _resolve(self, object holder)
 
     cdef inline object of(self, object holder):
-        """The attribute of `holder`; it may be any object that has it."""
+        """Return the attribute of `holder`, which may be of any type."""
         cdef PyObject* value
         if type(holder) is self.kind:
             value = (<PyObject**>(<char*><PyObject*>holder + self.offset))[0]

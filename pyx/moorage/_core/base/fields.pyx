@@ -1,11 +1,12 @@
-"""Reading attributes of struct-like objects at their offset, where the type has them in slots.
+"""Attribute reads that cache the offset of a slot.
 
-What an operation on many pods reads of each one costs less than looking up the descriptor again and again.
+A loop over many pods reads the same attributes of each pod. For a type with ``__slots__`` the offset of an
+attribute is a constant; caching it saves the lookup of the descriptor.
 """
 
 from types import MemberDescriptorType
 
-cdef extern from "structmember.h":  # of Python
+cdef extern from "structmember.h":  # CPython's
     ctypedef struct PyMemberDef:
         Py_ssize_t offset
 
@@ -15,18 +16,25 @@ cdef extern from "Python.h":
 
 
 cdef class Field:
-    """One attribute, of the type that was seen last."""
+    """A reader of one attribute, with its offset in the type of the object that was read last.
+
+    Parameters
+    ----------
+    name : str
+        The name of the attribute.
+    """
 
     def __cinit__(self, str name not None):
         self.name = name
 
     cdef object _resolve(self, object holder):
+        """Return the attribute of `holder` by ordinary lookup, and cache its offset if it is a slot."""
         kind = type(holder)
-        found = getattr(kind, self.name, None)
-        # Slots hold objects; what else a descriptor or the type may do, it is asked for each time.
-        if isinstance(found, MemberDescriptorType) and kind.__getattribute__ is object.__getattribute__:
+        descriptor = getattr(kind, self.name, None)
+        # Only plain slots are cached; a property or a custom __getattribute__ runs at every read.
+        if isinstance(descriptor, MemberDescriptorType) and kind.__getattribute__ is object.__getattribute__:
             self.kind = None
-            self.offset = (<PyMemberDescrObject*>found).d_member.offset
+            self.offset = (<PyMemberDescrObject*>descriptor).d_member.offset
             self.kind = kind
         return getattr(holder, self.name)
 

@@ -8,10 +8,12 @@ cdef class IntLists:
     cdef Buffer arena, first, count, room, state
 
     cdef inline int32_t size(self, Py_ssize_t row) noexcept nogil:
+        """Return the number of items of the list of a row."""
         debug_below(row, self.count.capacity, b"list")
         return (<int32_t*>self.count.data)[row]
 
     cdef inline int32_t* items(self, Py_ssize_t row) noexcept nogil:
+        """Return the items of the list of a row, valid until a list grows."""
         debug_below(row, self.first.capacity, b"list")
         return <int32_t*>self.arena.data + (<int32_t*>self.first.data)[row]
 

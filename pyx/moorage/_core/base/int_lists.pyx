@@ -1,15 +1,24 @@
-"""Per row, a short list of int32: power-of-two pieces of one arena, freed pieces kept per size."""
+"""Short lists of int32, one per row, in one arena.
+
+A list occupies a block of 2**i items. Freed blocks of each size form a linked list and are used again.
+"""
 
 from libc.string cimport memcpy
 
 
 cdef enum:
     SIZES = 31
-    USED = SIZES  # state[0..30]: first free piece of 2^i items, plus 1; state[31]: end of the arena
+    USED = SIZES  # state[i]: first free block of 2**i items, plus 1; state[31]: end of the arena
 
 
 cdef class IntLists:
-    """Lists of int32 by row, in order of insertion."""
+    """Lists of int32 by row, each in order of insertion.
+
+    Parameters
+    ----------
+    journal : Journal
+        Records the changes.
+    """
 
     def __cinit__(self, Journal journal not None):
         self.arena = Buffer(journal, sizeof(int32_t), 64)
@@ -19,7 +28,7 @@ cdef class IntLists:
         self.state = Buffer(journal, sizeof(int32_t), SIZES + 1)
 
     cdef IntLists clone(self, Journal journal):
-        """An independent copy."""
+        """Return an independent copy."""
         cdef IntLists out = IntLists(journal)
         out.arena.copy_from(self.arena)
         out.first.copy_from(self.first)
@@ -29,34 +38,36 @@ cdef class IntLists:
         return out
 
     cdef int touch_items(self, Py_ssize_t row) except -1:
-        """Call before changing the items of a row in place."""
+        """Record the items of a row; must be called before they are changed in place."""
         return self.arena.touch_range((<int32_t*>self.first.data)[row], self.size(row))
 
     cdef Py_ssize_t nbytes(self) noexcept:
-        """The bytes of all items there ever were."""
+        """Return the used bytes of the arena, free blocks included."""
         return (<int32_t*>self.state.data)[USED] * self.arena.itemsize
 
     cdef void touch_items_reserved(self, Py_ssize_t row) noexcept nogil:
-        """`touch_items` while a transaction is open, where the memory for it is there."""
+        """Record the items of a row in an open transaction, in memory that has been reserved."""
         self.arena.touch_reserved((<int32_t*>self.first.data)[row], self.size(row))
 
     cdef int touch_item(self, Py_ssize_t row, Py_ssize_t at) except -1:
-        """Call before changing one item of a row in place."""
+        """Record item `at` of a row; must be called before it is changed in place."""
         return self.arena.touch((<int32_t*>self.first.data)[row] + at)
 
     cdef int reserve(self, Py_ssize_t rows) except -1:
+        """Make room for the lists of `rows` rows in all; new lists are empty."""
         self.first.reserve(rows)
         self.count.reserve(rows)
         self.room.reserve(rows)
 
     cdef int reserve_items(self, Py_ssize_t items) except -1:
-        """Have the memory for one more list of so many items."""
+        """Make room for one more list of `items` items."""
         cdef Py_ssize_t room = 1
         while room < items:
             room *= 2
         return self.arena.reserve((<int32_t*>self.state.data)[USED] + room)
 
     cdef int append(self, Py_ssize_t row, int32_t value) except -1:
+        """Append a value to the list of a row."""
         cdef int32_t n = self.size(row)
         _fit(self, row, n + 1)
         self.arena.touch((<int32_t*>self.first.data)[row] + n)
@@ -65,21 +76,21 @@ cdef class IntLists:
         (<int32_t*>self.count.data)[row] = n + 1
 
     cdef int resize(self, Py_ssize_t row, int32_t items) except -1:
-        """Make the list of `row` so long; the caller fills it in anew."""
+        """Set the length of the list of a row; the caller must write all items."""
         _fit(self, row, items)
         self.arena.touch_range((<int32_t*>self.first.data)[row], items)
         self.count.touch(row)
         (<int32_t*>self.count.data)[row] = items
 
     cdef int assign(self, Py_ssize_t row, const int32_t* values, int32_t items) except -1:
-        """Replace the whole list of `row`."""
+        """Replace the list of a row by `items` values."""
         self.resize(row, items)
         if items:
             memcpy(self.items(row), values, items * sizeof(int32_t))
 
 
 cdef int _fit(IntLists lists, Py_ssize_t row, int32_t items) except -1:
-    """Give `row` a piece for at least `items` items, with its items moved there."""
+    """Ensure that the block of a row holds at least `items` items; move its items if it needs another."""
     cdef int32_t* room = <int32_t*>lists.room.data
     cdef int32_t* first = <int32_t*>lists.first.data
     cdef int32_t* state = <int32_t*>lists.state.data

@@ -1,6 +1,6 @@
-"""Well-formed label keys, values and requirements.
+"""Validation of label keys, label values and selector requirements.
 
-The rules are those of k8s.io/apimachinery v0.36, pkg/labels and pkg/api/validate/content; texts of errors are
+The rules are those of k8s.io/apimachinery v0.36, pkg/labels and pkg/api/validate/content. Error texts are
 upstream's, without the path of the object.
 """
 
@@ -43,24 +43,28 @@ cdef tuple FIELD_OPERATORS = ("In", "NotIn")
 
 
 cdef str quoted(object value):
+    """Return a value as JSON, as upstream's error texts show it."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 cdef str invalid(str path, object value, str detail):
+    """Return the text of field.Invalid."""
     return f"{path}: Invalid value: {quoted(value)}: {detail}"
 
 
 cdef str unsupported(str op, tuple supported):
+    """Return the text of field.NotSupported for an operator."""
     supported_text = ", ".join(map(quoted, supported))
     return f"operator: Unsupported value: {quoted(op)}: supported values: {supported_text}"
 
 
 cdef Py_ssize_t size(str text) except -1:
+    """Return the number of UTF-8 bytes of a string."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 cdef str key_detail(str key):
-    """What is wrong with a label key, or "" if nothing is."""
+    """Return the error of a label key, "" if it is valid."""
     cdef list parts = key.split("/")
     if len(parts) > 2:
         return KEY_WRONG
@@ -85,7 +89,7 @@ cdef str key_detail(str key):
 
 
 cdef str value_detail(str value):
-    """What is wrong with a label value, or "" if nothing is."""
+    """Return the error of a label value, "" if it is valid."""
     cdef list details = []
     if size(value) > MAX_NAME:
         details.append(f"must be no more than {MAX_NAME} bytes")
@@ -95,7 +99,7 @@ cdef str value_detail(str value):
 
 
 cdef str count_detail(str op, Py_ssize_t count):
-    """What is wrong with the number of values, or "" if nothing is."""
+    """Return the error of the number of values of an operator, "" if it is valid."""
     if op in ("In", "NotIn") and not count:
         return "for 'in', 'notin' operators, values set can't be empty"
     if op in ("Exists", "DoesNotExist") and count:
@@ -106,7 +110,7 @@ cdef str count_detail(str op, Py_ssize_t count):
 
 
 cdef str joined(list errors):
-    """Several errors as upstream's aggregate shows them; None if there are none."""
+    """Return distinct errors in the form of upstream's Aggregate; None for no errors."""
     cdef list distinct = list(dict.fromkeys(errors))
     if not distinct:
         return None
@@ -114,17 +118,18 @@ cdef str joined(list errors):
 
 
 def requirement_errors(key: str, operator: str, values: tuple[str, ...]) -> list[tuple[str, object, str]]:
-    """Say what is wrong with the key and the values of a requirement (labels.NewRequirement).
+    """Validate the key and the values of a label requirement (labels.NewRequirement).
 
     Parameters
     ----------
     key, operator : str
+        The label key, and In, NotIn, Equals, NotEquals, Exists, DoesNotExist, Gt or Lt.
     values : tuple of str
 
     Returns
     -------
     list of (str, object, str)
-        The path of a field, relative to the requirement, its value, and what is wrong with it.
+        For each error the path of the field relative to the requirement, its value, and the error text.
     """
     cdef list errors = [("key", key, key_detail(key))]
     errors.append(("values", values or None, count_detail(operator, len(values))))
@@ -138,12 +143,12 @@ def requirement_errors(key: str, operator: str, values: tuple[str, ...]) -> list
 
 
 cdef str syntax_error(str key, str op, tuple values):
-    """The error of labels.NewRequirement, or None."""
+    """Return the error text of labels.NewRequirement, None for a valid requirement."""
     return joined([invalid(path, value, why) for path, value, why in requirement_errors(key, op, values)])
 
 
 def requirement_error(key: str, operator: str, values: tuple[str, ...], *, node: bool) -> str | None:
-    """Say what is wrong with one entry of matchExpressions.
+    """Validate one entry of matchExpressions.
 
     Parameters
     ----------
@@ -152,13 +157,14 @@ def requirement_error(key: str, operator: str, values: tuple[str, ...], *, node:
     values : tuple of str
         The values.
     node : bool
-        Whether the requirement is one of a node selector.
+        Whether the requirement belongs to a node selector.
 
     Returns
     -------
     str or None
-        The text of labels.NewRequirement or of its caller, relative to the requirement (apimachinery v0.36).
-        A Gt or Lt value is also a label value, so a negative number is malformed.
+        The error text of labels.NewRequirement or of its caller, relative to the requirement (apimachinery
+        v0.36); None for a valid requirement. A Gt or Lt value must also be a valid label value, so negative
+        numbers are errors.
     """
     if node and operator not in NODE_OPERATORS:
         return unsupported(operator, NODE_OPERATORS)
@@ -168,7 +174,7 @@ def requirement_error(key: str, operator: str, values: tuple[str, ...], *, node:
 
 
 def field_requirement_error(key: str, operator: str, values: tuple[str, ...]) -> str | None:
-    """Say what is wrong with one entry of matchFields.
+    """Validate one entry of matchFields.
 
     Parameters
     ----------
@@ -180,8 +186,8 @@ def field_requirement_error(key: str, operator: str, values: tuple[str, ...]) ->
     Returns
     -------
     str or None
-        The text of component-helpers v0.36, scheduling/corev1/nodeaffinity, relative to the requirement; for
-        the key, that of the API's validation.
+        The error text of component-helpers v0.36, scheduling/corev1/nodeaffinity, relative to the
+        requirement; for the key, that of the API validation. None for a valid requirement.
     """
     if key != "metadata.name":
         return invalid("key", key, "not a valid field selector key")

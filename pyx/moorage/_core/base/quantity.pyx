@@ -1,8 +1,8 @@
 """Kubernetes quantities: parsing, rounding, arithmetic, formatting.
 
-The rules are those of k8s.io/apimachinery v0.36, pkg/api/resource. It keeps an amount
-in one of two forms, an int64 with a decimal scale (here: fast) or a big decimal, and the two round negative
-amounts and overflow differently; so they are told apart here as well.
+The rules are those of k8s.io/apimachinery v0.36, pkg/api/resource. Upstream stores an amount either as an
+int64 with a decimal scale (here called fast) or as a big decimal. The two representations differ in rounding
+negative amounts and in overflow, so a quantity here records which one upstream would use.
 """
 
 import re
@@ -20,7 +20,7 @@ cdef enum Format:
 cdef object INT64_MAX = 2**63 - 1
 cdef int NANO = -9
 cdef object NANOS = 10**9
-# CPython converts so many digits without ado; it also keeps hostile exponents from filling the memory.
+# Below CPython's limit on int conversion (4300 digits); also bounds the memory that an exponent can ask for.
 cdef int MAX_DIGITS = 4000
 cdef int MEMO_LIMIT = 1 << 16
 
@@ -37,7 +37,7 @@ cdef dict BINARY_SUFFIXES = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "
 cdef dict SUFFIX_OF_EXPONENT = {exponent: suffix for suffix, exponent in DECIMAL_SUFFIXES.items()}
 cdef list BINARY_SUFFIX_OF_POWER = ["", *BINARY_SUFFIXES]
 
-# Sign, leading zeros, whole part, fraction, suffix. Possessive, so that no text makes it backtrack.
+# Sign, leading zeros, whole part, fraction, suffix. Possessive quantifiers, so that no text causes backtracking.
 cdef object SYNTAX = re.compile(r"([+-]?)(0*+)([0-9]*+)(\.[0-9]*+)?+([eEinumkKMGTP]*+[+-]?[0-9]*+)")
 cdef object INTEGER = re.compile(r"([+-]?)(?=[0-9])0*+([0-9]*+)")
 
@@ -46,7 +46,7 @@ cdef dict millis_by_raw = {}
 
 
 cdef object parse_int64(str text):
-    """The integer that Go's ParseInt reads from `text` (base 10, 64 bits), or None."""
+    """Return the integer that Go's strconv.ParseInt(text, 10, 64) reads; None where that fails."""
     match = INTEGER.fullmatch(text)
     if match is None:
         return None
@@ -58,19 +58,22 @@ cdef object parse_int64(str text):
 
 
 cdef object ten_to(object exponent):
+    """Return 10**exponent."""
     return 10**exponent
 
 
 cdef bint fits_int64(object number) except -1:
+    """Whether an integer lies in the int64 range."""
     return -INT64_MAX - 1 <= number <= INT64_MAX
 
 
 cdef object wrap_int64(object number):
+    """Return an integer modulo 2**64, in the int64 range."""
     return ((number + INT64_MAX + 1) & (2 * INT64_MAX + 1)) - INT64_MAX - 1
 
 
 cdef tuple read_suffix(str suffix):
-    """(exponent, format); the exponent is one of 2 for BINARY_SI, else one of 10."""
+    """Return (exponent, format) of a suffix; the base of the exponent is 2 for BINARY_SI, else 10."""
     if suffix in DECIMAL_SUFFIXES:
         return DECIMAL_SUFFIXES[suffix], DECIMAL_SI
     if suffix in BINARY_SUFFIXES:
@@ -82,7 +85,7 @@ cdef tuple read_suffix(str suffix):
 
 
 cdef int read(Quantity q, str text) except -1:
-    """Fill `q` from `text`."""
+    """Set a quantity to what a text says (ParseQuantity)."""
     match = SYNTAX.fullmatch(text)
     if match is None or not text:
         raise ValueError(FORMAT_WRONG)
@@ -112,14 +115,14 @@ cdef int read(Quantity q, str text) except -1:
 
 
 cdef bint is_kept_as_read(int format, int scale, str digits) except -1:
-    """Whether upstream takes the text for canonical and shows it unchanged, be it "1.500" or "+1"."""
+    """Whether upstream takes the text of a fast amount for canonical and shows it unchanged, as it does "+1"."""
     if format == BINARY_SI:
         return int(digits) % 8 != 0
     return scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
 
 
 cdef object round_and_cap(Quantity q, object unscaled):
-    """Bring a big decimal to nano, upwards; cap it at 2**63-1 if it is binary. Sets scale and format."""
+    """Return a big decimal rounded up to nano, capped at 2**63-1 if binary; set scale and format of `q`."""
     if not unscaled:
         q._scale = 0
         return unscaled
@@ -138,7 +141,7 @@ cdef object round_and_cap(Quantity q, object unscaled):
 
 
 cdef str text_of(object raw):
-    """The text of a JSON string or number."""
+    """Return the text of a JSON string or number."""
     if isinstance(raw, str):
         return str(raw)
     if isinstance(raw, (int, float)) and not isinstance(raw, bool):
@@ -161,13 +164,13 @@ cdef class Quantity:
     Raises
     ------
     ValueError
-        With the text of upstream's ParseQuantity. Unlike upstream, so is an amount whose digits and
+        With the text of upstream's ParseQuantity. Also, unlike upstream, for an amount whose digits and
         decimal exponent together exceed 4,000 places.
 
     Notes
     -----
-    k8s.io/apimachinery v0.36, pkg/api/resource. What is finer than nano is rounded up (away from zero), and
-    binary amounts (Ki ... Ei) are capped at 2**63-1.
+    k8s.io/apimachinery v0.36, pkg/api/resource. Amounts are rounded away from zero to multiples of 10**-9,
+    and binary amounts (Ki ... Ei) are capped at 2**63-1.
     """
 
     def __init__(self, raw: str | int | float) -> None:
@@ -179,7 +182,7 @@ cdef class Quantity:
         Returns
         -------
         int
-            In the int64 range. A decimal amount beyond it wraps or gives 0, as upstream: to check the
+            In the int64 range. As upstream, a decimal amount beyond that range wraps or gives 0; to check a
             magnitude, compare quantities, not values.
         """
         return self.scaled(0)
@@ -190,19 +193,25 @@ cdef class Quantity:
         Returns
         -------
         int
-            In the int64 range; beyond it as `value`.
+            In the int64 range; amounts beyond that range as for `value`.
         """
         return self.scaled(-3)
 
     cpdef int sign(self) except -2:
-        """Return -1, 0 or 1."""
+        """Return the sign of the amount.
+
+        Returns
+        -------
+        int
+            -1, 0 or 1.
+        """
         return (self._unscaled > 0) - (self._unscaled < 0)
 
     cdef object scaled(self, int scale):
-        """The amount in units of 10**scale, as Quantity.ScaledValue."""
+        """Return the amount in units of 10**scale, rounded up, as Quantity.ScaledValue."""
         if scale <= self._scale:
             number = self._unscaled * ten_to(self._scale - scale)
-            # Upstream multiplies by these powers at once and wraps, by others step by step and gives up.
+            # For these powers of ten upstream multiplies once and wraps; for others it detects overflow.
             if self._fast and not fits_int64(number) and self._scale - scale not in (1, 2, 3, 6, 9):
                 return 0
             return wrap_int64(number)
@@ -218,6 +227,7 @@ cdef class Quantity:
         return (-quotient if number < 0 else quotient) + (number % divisor != 0)
 
     cdef object _nanos(self):
+        """Return the amount in units of 10**-9."""
         return self._unscaled * ten_to(self._scale - NANO)
 
     def __add__(self, other: object) -> Quantity:
@@ -246,7 +256,7 @@ cdef class Quantity:
 
 
 cdef Quantity add(Quantity a, Quantity b, int sign):
-    """a + sign * b. A sum takes the format of its first operand that is not zero."""
+    """Return a + sign * b. A sum has the format of its first operand that is not zero."""
     cdef Quantity result = Quantity.__new__(Quantity)
     result._format = a._format if a._unscaled else b._format
     result._fast = a._fast and b._fast
@@ -266,10 +276,10 @@ cdef Quantity add(Quantity a, Quantity b, int sign):
 
 
 cdef str canonical(Quantity q):
-    """The shortest form without a fraction in the quantity's own format.
+    """Return the canonical text: the shortest one without a fraction, in the format of the quantity.
 
     Binary amounts below 1024 or with a fraction are shown as decimals. A decimal beyond the suffix E is shown
-    with an exponent, as upstream does since it noticed that v0.36 leaves the exponent out.
+    with an exponent; v0.36 omits the exponent, which later releases of upstream correct.
     """
     if not q._unscaled:
         return "0"
@@ -289,6 +299,7 @@ cdef str canonical(Quantity q):
 
 
 cdef str binary(object amount):
+    """Return the text of an integer with the largest binary suffix that leaves no fraction."""
     cdef int power = 0
     while power < 6 and amount % 1024 == 0:
         amount //= 1024
@@ -297,7 +308,8 @@ cdef str binary(object amount):
 
 
 cdef inline int64_t memoised(dict memo, object raw, int scale) except? -1:
-    # Only exact types are keys: True == 1, and a float's text is not that of the equal integer.
+    """Return ``Quantity(raw).scaled(scale)`` through a memo of one scale."""
+    # Keys are str and int only: True == 1 and 1.0 == 1 would find the entry of 1.
     if type(raw) is not str and type(raw) is not int:
         raw = text_of(raw)
     cdef PyObject* hit = PyDict_GetItemWithError(memo, raw)
@@ -311,32 +323,42 @@ cdef inline int64_t memoised(dict memo, object raw, int scale) except? -1:
 
 
 cpdef int64_t parse_value(object raw) except? -1:
-    """Return ``Quantity(raw).value()``, remembering the answer.
+    """Return ``Quantity(raw).value()``, memoised.
 
     Parameters
     ----------
     raw : str, int or float
-        A quantity as it stands in a manifest.
+        A quantity as written in a manifest.
 
     Returns
     -------
     int
-        The amount rounded up.
+        The amount rounded up, an int64.
+
+    Raises
+    ------
+    ValueError
+        If `raw` is not a quantity.
     """
     return memoised(values_by_raw, raw, 0)
 
 
 cpdef int64_t parse_milli(object raw) except? -1:
-    """Return ``Quantity(raw).milli_value()``, remembering the answer.
+    """Return ``Quantity(raw).milli_value()``, memoised.
 
     Parameters
     ----------
     raw : str, int or float
-        A quantity as it stands in a manifest.
+        A quantity as written in a manifest.
 
     Returns
     -------
     int
-        A thousand times the amount, rounded up.
+        A thousand times the amount, rounded up, an int64.
+
+    Raises
+    ------
+    ValueError
+        If `raw` is not a quantity.
     """
     return memoised(millis_by_raw, raw, -3)

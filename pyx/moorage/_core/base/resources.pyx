@@ -1,7 +1,7 @@
-"""Which resource names count, and the effective requests of a pod.
+"""Names of resources that are accounted for, and the effective requests of a pod.
 
-The arithmetic is upstream's (kube-scheduler v1.36: component-helpers resource.PodRequests, NodeInfo
-calculateResource, resource_allocation.go); sums are exact quantities, rounded once at the end.
+The rules are those of kube-scheduler v1.36: component-helpers resource.PodRequests, NodeInfo
+calculateResource, resource_allocation.go. Sums are exact quantities, rounded once at the end.
 """
 
 from collections import namedtuple
@@ -20,7 +20,20 @@ NON_ZERO = {"cpu": DEFAULT_MILLI_CPU, "memory": DEFAULT_MEMORY}
 
 
 def is_counted(str name not None):
-    """True for ephemeral-storage and scalars: extended, huge pages, kubernetes.io/, attachable volumes."""
+    """Whether a resource other than cpu, memory and pods is accounted for.
+
+    These are ephemeral-storage, extended resources, huge pages, attachable volumes and the resources with a
+    kubernetes.io/ prefix (kube-scheduler v1.36, Resource.Add and helper IsScalarResourceName).
+
+    Parameters
+    ----------
+    name : str
+        The name of a resource.
+
+    Returns
+    -------
+    bool
+    """
     if name == "ephemeral-storage":
         return True
     if name.startswith(("hugepages-", "attachable-volumes-")) or "kubernetes.io/" in name:
@@ -29,21 +42,25 @@ def is_counted(str name not None):
 
 
 def _parsed(resources):
+    """Return the quantities of a resource list, by resource name."""
     return {name: Quantity(raw) for name, raw in resources.items()}
 
 
 def _add(dict total, dict more):
+    """Add the quantities of `more` to `total`, in place."""
     for name, quantity in more.items():
         total[name] = total[name] + quantity if name in total else quantity
 
 
 def _maximum(dict total, dict other):
+    """Raise each quantity of `total` to that of `other` where this is larger, in place."""
     for name, quantity in other.items():
         if name not in total or quantity > total[name]:
             total[name] = quantity
 
 
 def _is_infeasible(pod):
+    """Whether the kubelet has rejected the pending resize of a pod as infeasible."""
     for condition in pod.status.conditions:
         if condition.type == "PodResizePending":
             return condition.reason == "Infeasible"
@@ -51,7 +68,7 @@ def _is_infeasible(pod):
 
 
 def _resized(pod, dict requests, dict actuated, dict allocated):
-    """The largest of what is asked for, unless it cannot be, in use, and allocated."""
+    """Return the maximum of actuated, allocated and, unless the resize is infeasible, desired requests."""
     held = _parsed(actuated)
     _maximum(held, _parsed(allocated))
     if not _is_infeasible(pod):
@@ -60,7 +77,7 @@ def _resized(pod, dict requests, dict actuated, dict allocated):
 
 
 def _container_requests(pod, container, status, dict missing):
-    """Requests of one container; with its status, a resize in progress counted at its largest."""
+    """Return the requests of a container; a status makes a resize in progress count at its maximum."""
     requests = _parsed(container.resources.requests)
     if status is not None and status.resources is not None:
         requests = _resized(pod, requests, status.resources.requests, status.allocated_resources)
@@ -70,22 +87,30 @@ def _container_requests(pod, container, status, dict missing):
 
 
 def pod_requests(pod, dict missing=None, bint pod_level=True, bint resizes=True, bint pod_resizes=True):
-    """Effective requests of a pod by resource name, as quantities.
+    """Return the effective requests of a pod.
 
-    max(sum over containers and sidecars, running maximum over init containers), pod-level requests in
-    place of that where they are set, plus overhead.
+    For each resource: the maximum of the sum over containers and sidecars and of what each init container
+    needs together with the sidecars started before it; a pod-level request replaces this maximum; the
+    overhead is added (component-helpers v0.36, resource.PodRequests).
 
     Parameters
     ----------
-    missing : dict, optional
-        What a container counts for that does not request the resource.
-    pod_level : bool
-        Whether spec.resources takes part.
-    resizes : bool
-        Whether resizes in progress take part, as the status has them; not in what must be free for a waiting
-        pod (fit.go, computePodResourceRequest).
-    pod_resizes : bool
-        Those of the whole pod too (the feature gate InPlacePodLevelResourcesVerticalScaling).
+    pod : Pod
+    missing : dict of str to Quantity, optional
+        Requests of a container that does not set the resource.
+    pod_level : bool, default True
+        Whether spec.resources counts (the feature gate PodLevelResources).
+    resizes : bool, default True
+        Whether the resizes in progress that the status reports count. They do not when the scheduler computes
+        what a pending pod needs (fit.go, computePodResourceRequest).
+    pod_resizes : bool, default True
+        Whether resizes of pod-level resources count too (the feature gate
+        InPlacePodLevelResourcesVerticalScaling).
+
+    Returns
+    -------
+    dict of str to Quantity
+        By resource name.
     """
     missing = missing or {}
     statuses = {}
@@ -114,8 +139,19 @@ def pod_requests(pod, dict missing=None, bint pod_level=True, bint resizes=True,
 
 
 def pod_level_requests(pod, bint resizes=False):
-    """The requests in spec.resources that may be set for a whole pod: cpu, memory and huge pages; with
-    `resizes`, one in progress counted at its largest."""
+    """Return the requests of spec.resources for cpu, memory and huge pages.
+
+    Parameters
+    ----------
+    pod : Pod
+    resizes : bool, default False
+        Whether a resize in progress counts, at the maximum of desired, allocated and actuated requests.
+
+    Returns
+    -------
+    dict of str to Quantity
+        By resource name; empty for a pod without pod-level requests.
+    """
     if pod.spec.resources is None:
         return {}
     requests = _of_pod_level(_parsed(pod.spec.resources.requests))
@@ -126,6 +162,7 @@ def pod_level_requests(pod, bint resizes=False):
 
 
 def _of_pod_level(dict requests):
+    """Return the requests of the resources that can be set for a whole pod."""
     return {
         name: amount for name, amount in requests.items()
         if name in ("cpu", "memory") or name.startswith("hugepages-")
@@ -133,8 +170,25 @@ def _of_pod_level(dict requests):
 
 
 def nonzero_requests(pod, dict requests not None, bint pod_level=True, bint pod_resizes=True):
-    """What a placed pod adds to NonZeroRequested: containers without a request count 100m and 200Mi; under
-    pod-level requests only for a resource that is absent from the whole pod's total."""
+    """Return what a placed pod adds to NonZeroRequested of its node.
+
+    A container without a request counts as requesting 100m of cpu and 200Mi of memory. In a pod with
+    pod-level requests this applies only to a resource that the effective requests of the pod lack
+    (kube-scheduler v1.36, NodeInfo calculateResource).
+
+    Parameters
+    ----------
+    pod : Pod
+    requests : dict of str to Quantity
+        The effective requests of the pod, from `pod_requests`.
+    pod_level, pod_resizes : bool, default True
+        As for `pod_requests`.
+
+    Returns
+    -------
+    dict of str to Quantity
+        By resource name.
+    """
     missing = NON_ZERO
     if pod_level and pod_level_requests(pod):
         missing = {name: quantity for name, quantity in NON_ZERO.items() if name not in requests}

@@ -1,4 +1,4 @@
-"""Label selectors, node selectors and tolerations, object by object.
+"""Label selectors, node selectors and tolerations, matched against one object at a time.
 
 The rules are those of k8s.io/apimachinery v0.36, pkg/labels, and k8s.io/component-helpers v0.36,
 scheduling/corev1.
@@ -22,7 +22,7 @@ cdef dict OPERATOR_OF_TOKEN = {
 @cython.final
 @cython.auto_pickle(False)
 cdef class _Requirement:
-    """A label requirement that is known to be well-formed."""
+    """A label requirement that has been validated."""
 
     cdef str key
     cdef str op
@@ -34,6 +34,7 @@ cdef class _Requirement:
         self.values = values
 
     cdef bint matches(self, dict labels) except -1:
+        """Whether some labels satisfy the requirement."""
         value = labels.get(self.key)
         if self.op in ("In", "Equals"):
             return value is not None and value in self.values
@@ -51,6 +52,7 @@ cdef class _Requirement:
 
 
 cdef bint all_match(tuple requirements, dict labels) except -1:
+    """Whether some labels satisfy all requirements."""
     cdef _Requirement requirement
     for requirement in requirements:
         if not requirement.matches(labels):
@@ -59,6 +61,7 @@ cdef bint all_match(tuple requirements, dict labels) except -1:
 
 
 cdef _Requirement checked(str key, str op, tuple values):
+    """Return a requirement; raise ValueError if it is invalid."""
     cdef str error = syntax_error(key, op, values)
     if error is not None:
         raise ValueError(error)
@@ -68,12 +71,19 @@ cdef _Requirement checked(str key, str op, tuple values):
 @cython.final
 @cython.auto_pickle(False)
 cdef class LabelSelectorMatcher:
-    """A label selector, ready to match.
+    """A parsed label selector.
 
     Parameters
     ----------
     selector : LabelSelector or None
         None matches nothing, an empty selector everything.
+
+    Attributes
+    ----------
+    is_empty : bool
+        Whether the selector has no requirements, so that it matches everything.
+    identity : tuple or None
+        (key, operator, values) of each requirement, equal for equal selectors; None matches nothing.
 
     Raises
     ------
@@ -98,7 +108,7 @@ cdef class LabelSelectorMatcher:
         self._requirements = tuple(requirements)
 
     cpdef bint matches(self, dict labels) except -1:
-        """Say whether the labels satisfy every requirement.
+        """Whether some labels satisfy every requirement.
 
         Parameters
         ----------
@@ -113,27 +123,45 @@ cdef class LabelSelectorMatcher:
 
     @property
     def is_empty(self):
-        """True for a selector without requirements, which matches everything."""
+        """Whether the selector has no requirements, so that it matches everything."""
         return self._requirements == ()
 
     @property
     def identity(self):
-        """The requirements as (key, operator, values), equal for equal selectors; None matches nothing."""
+        """Return (key, operator, values) of each requirement; None for a selector that matches nothing."""
         cdef _Requirement r
         if self._requirements is None:
             return None
         return tuple([(r.key, r.op, r.values) for r in self._requirements])
 
     def asked_values(self):
-        """(label key, values) of each requirement that the label has one of these values."""
+        """Return the requirements with the operator In or Equals.
+
+        Returns
+        -------
+        list of (str, tuple of str)
+            The label key and the values of each one.
+        """
         cdef _Requirement r
-        asked = self._requirements or ()
-        return [(r.key, r.values) for r in asked if r.op in ("In", "Equals")]
+        requirements = self._requirements or ()
+        return [(r.key, r.values) for r in requirements if r.op in ("In", "Equals")]
 
 
 def with_labels(dict labels not None, LabelSelectorMatcher selector=None):
-    """A selector for these very values, and for what another selector asks besides. One that matches nothing
-    asks nothing here (kube-scheduler v1.36, mergeLabelSetWithSelector). Nothing is validated."""
+    """Return a selector that requires equality with some labels and what another selector requires.
+
+    Labels are not validated (kube-scheduler v1.36, podtopologyspread/common.go mergeLabelSetWithSelector).
+
+    Parameters
+    ----------
+    labels : dict of str to str
+    selector : LabelSelectorMatcher, optional
+        A selector that matches nothing adds no requirement.
+
+    Returns
+    -------
+    LabelSelectorMatcher
+    """
     cdef LabelSelectorMatcher out = LabelSelectorMatcher.__new__(LabelSelectorMatcher)
     more = () if selector is None or selector._requirements is None else selector._requirements
     out._requirements = tuple([_Requirement(key, "Equals", (labels[key],)) for key in sorted(labels)]) + more
@@ -141,7 +169,7 @@ def with_labels(dict labels not None, LabelSelectorMatcher selector=None):
 
 
 cdef object parse_term(object term):
-    """The requirements on labels and those on the node's name; None for an empty or malformed term."""
+    """Return the requirements of a term on labels and on the node name; None for an empty or invalid term."""
     if not term.match_expressions and not term.match_fields:
         return None
     for r in term.match_expressions:
@@ -159,10 +187,10 @@ cdef object parse_term(object term):
 @cython.final
 @cython.auto_pickle(False)
 cdef class NodeSelectorMatcher:
-    """A node selector, ready to match: any of its terms.
+    """A parsed node selector: the disjunction of its terms.
 
-    A term is all its expressions and fields. An empty term matches nothing, and one with a malformed
-    requirement is passed over (component-helpers v0.36, scheduling/corev1/nodeaffinity).
+    A term is the conjunction of its expressions and fields. An empty term and a term with an invalid
+    requirement match nothing (component-helpers v0.36, scheduling/corev1/nodeaffinity).
 
     Parameters
     ----------
@@ -176,12 +204,12 @@ cdef class NodeSelectorMatcher:
         self._terms = [parsed for parsed in map(parse_term, node_selector.node_selector_terms) if parsed]
 
     cpdef bint matches(self, object node) except -1:
-        """Say whether some term matches the node.
+        """Whether some term matches a node.
 
         Parameters
         ----------
         node : Node
-            The node. Without a name it has no fields, and these are then not asked for.
+            For a node without a name, field requirements are ignored.
 
         Returns
         -------
@@ -196,19 +224,19 @@ cdef class NodeSelectorMatcher:
 
 
 def pod_matches_node_selector(pod_spec, node) -> bool:
-    """Say whether a pod's nodeSelector and required node affinity both match a node.
+    """Whether the nodeSelector and the required node affinity of a pod both match a node.
+
+    The rule is GetRequiredNodeAffinity of component-helpers v0.36; values of nodeSelector are not validated.
 
     Parameters
     ----------
     pod_spec : PodSpec
-        The pod's spec.
+        The spec of the pod.
     node : Node
-        The node.
 
     Returns
     -------
     bool
-        As component-helpers v0.36, GetRequiredNodeAffinity. The values of nodeSelector are not validated.
     """
     labels = node.metadata.labels
     for key, value in (pod_spec.node_selector or {}).items():
@@ -226,7 +254,7 @@ def pod_matches_node_selector(pod_spec, node) -> bool:
 @cython.final
 @cython.auto_pickle(False)
 cdef class _Parser:
-    """Reads the text form; methods are named after what they read."""
+    """A recursive-descent parser of the text form; each method is named after the element that it reads."""
 
     cdef list tokens
     cdef Py_ssize_t position
@@ -236,14 +264,17 @@ cdef class _Parser:
         self.position = 0
 
     cdef str peek(self):
+        """Return the next token, "" at the end."""
         return self.tokens[self.position]
 
     cdef str next(self):
+        """Return the next token and advance."""
         self.position += 1
         return self.tokens[self.position - 1]
 
     cdef tuple requirements(self):
-        cdef list found = []
+        """Read requirements separated by commas, up to the end."""
+        cdef list parsed = []
         cdef str token
         if not self.peek():
             return ()
@@ -251,18 +282,19 @@ cdef class _Parser:
             raise ValueError(f"found '{self.peek()}', expected: !, identifier, or 'end of string'")
         while True:
             try:
-                found.append(self.requirement())
+                parsed.append(self.requirement())
             except ValueError as error:
                 raise ValueError(f"unable to parse requirement: {error}") from None
             token = self.next()
             if not token:
-                return tuple(found)
+                return tuple(parsed)
             if token != ",":
                 raise ValueError(f"found '{token}', expected: ',' or 'end of string'")
             if not starts_requirement(self.peek()):
                 raise ValueError(f"found '{self.peek()}', expected: identifier after ','")
 
     cdef _Requirement requirement(self):
+        """Read one requirement."""
         cdef str key = self.next()
         cdef bint absent = key == "!"
         if absent:
@@ -281,6 +313,7 @@ cdef class _Parser:
         return checked(key, op, self.value_set() if op in ("In", "NotIn") else self.exact_value())
 
     cdef tuple exact_value(self):
+        """Read one value, which may be empty."""
         if self.peek() in ("", ","):
             return ("",)
         cdef str token = self.next()
@@ -289,7 +322,7 @@ cdef class _Parser:
         return (token,)
 
     cdef tuple value_set(self):
-        """The values between parentheses, sorted; an empty place is the empty value."""
+        """Read values in parentheses, separated by commas; return them sorted. A value may be empty."""
         cdef str token = self.next()
         if token != "(":
             raise ValueError(f"found '{token}' expected: '('")
@@ -310,20 +343,22 @@ cdef class _Parser:
 
 
 cdef bint is_identifier(str token) except -1:
+    """Whether a token is a label key, a value, or the word in or notin."""
     return token != "" and token[0] not in "=!(),<>"
 
 
 cdef bint starts_requirement(str token) except -1:
+    """Whether a requirement can begin with a token."""
     return token == "!" or is_identifier(token)
 
 
 def parse_selector(text: str) -> LabelSelectorMatcher:
-    """Read a selector as kubectl takes it, such as ``a=b,c!=d,e in (x,y),!f,g,h>1``.
+    """Parse a selector in kubectl's syntax, such as ``a=b,c!=d,e in (x,y),!f,g,h>1``.
 
     Parameters
     ----------
     text : str
-        The selector; an empty one matches everything.
+        The selector; an empty text matches everything.
 
     Returns
     -------
@@ -343,23 +378,24 @@ def parse_selector(text: str) -> LabelSelectorMatcher:
 
 
 def tolerates(tolerations, taint, bint compares=False) -> bool:
-    """Say whether some toleration tolerates a taint.
+    """Whether some toleration tolerates a taint.
+
+    The rule is Toleration.ToleratesTaint of k8s.io/api v0.36: an empty effect or key matches any, and an
+    empty operator means Equal.
 
     Parameters
     ----------
     tolerations : iterable of Toleration
-        A pod's tolerations.
+        The tolerations of a pod.
     taint : Taint
-        A node's taint.
-    compares : bool
-        Whether the operators Lt and Gt tolerate anything: a taint whose value is below, or above, that of the
-        toleration (the feature gate TaintTolerationComparisonOperators).
+        A taint of a node.
+    compares : bool, default False
+        Whether a toleration with the operator Lt (Gt) tolerates a taint whose value is an integer below
+        (above) its own; the feature gate TaintTolerationComparisonOperators. Otherwise it tolerates nothing.
 
     Returns
     -------
     bool
-        As k8s.io/api v0.36, Toleration.ToleratesTaint: an empty effect or key stands for any; no operator
-        means Equal.
     """
     for toleration in tolerations:
         if toleration.effect and toleration.effect != taint.effect:
@@ -376,7 +412,7 @@ def tolerates(tolerations, taint, bint compares=False) -> bool:
 
 
 cdef bint _compares(toleration, taint) except -1:
-    """Whether both values are integers, and that of the taint is on the right side of the other."""
+    """Whether both values are integers and the comparison of the toleration holds for that of the taint."""
     bound, value = decimal_integer(toleration.value), decimal_integer(taint.value)
     if bound is None or value is None:
         return False
@@ -384,8 +420,18 @@ cdef bint _compares(toleration, taint) except -1:
 
 
 def decimal_integer(str text not None):
-    """The integer of 64 bits that a text is the plain decimal form of, without a plus sign or leading zeros
-    (apimachinery v0.36, content.IsDecimalInteger); None for other texts."""
+    """Return the int64 value of a decimal integer without plus sign and leading zeros.
+
+    Parameters
+    ----------
+    text : str
+
+    Returns
+    -------
+    int or None
+        None for another text or a value outside the int64 range (apimachinery v0.36,
+        content.IsDecimalInteger).
+    """
     if re.fullmatch("0|-?[1-9][0-9]*", text, re.ASCII) is None:
         return None
     number = int(text) if len(text) <= 20 else None
@@ -395,21 +441,23 @@ def decimal_integer(str text not None):
 def find_intolerable_taint(taints, tolerations, effects, bint compares=False):
     """Return the first taint with one of some effects that is not tolerated.
 
+    The rule is FindMatchingUntoleratedTaint of component-helpers v0.36.
+
     Parameters
     ----------
     taints : iterable of Taint
-        A node's taints.
+        The taints of a node.
     tolerations : sequence of Toleration
-        A pod's tolerations.
+        The tolerations of a pod.
     effects : container of str
         The effects that count, such as NoSchedule and NoExecute.
-    compares : bool
+    compares : bool, default False
         As for `tolerates`.
 
     Returns
     -------
     Taint or None
-        As component-helpers v0.36, FindMatchingUntoleratedTaint.
+        None if all taints with these effects are tolerated.
     """
     for taint in taints:
         if taint.effect in effects and not tolerates(tolerations, taint, compares):

@@ -1,6 +1,8 @@
-"""Interned taint sets and host port sets: a row holds an id, and what a pod thinks of a set is computed once.
+"""Interned taint sets and host port sets.
 
-Both are append-only, so undo and forks only restore ids; making an id takes a lock, finding one does not.
+A row of the node table holds the id of a set, so that a pod is compared with each distinct set once. Both
+tables are append-only: forks share them, and a rollback restores only the ids in the rows. Adding a set takes
+a lock, a lookup does not.
 """
 
 import threading
@@ -13,7 +15,13 @@ Toleration = namedtuple("Toleration", "key operator value effect", module=__name
 
 
 cdef class TaintSets:
-    """Taint sets by id; 0 is the empty set. A set is a tuple of `Taint` in the node's order."""
+    """Taint sets by id; id 0 is the empty set.
+
+    Attributes
+    ----------
+    sets : list of tuple of Taint
+        The taints of each id, in the order of the node.
+    """
 
     def __cinit__(self):
         self.lock = threading.RLock()
@@ -22,9 +30,19 @@ cdef class TaintSets:
         self.verdicts = {}
 
     cpdef int32_t intern(self, tuple taints) except -1:
-        found = self.ids.get(taints)
-        if found is not None:
-            return found
+        """Return the id of a taint set, adding it if it is new.
+
+        Parameters
+        ----------
+        taints : tuple of Taint
+
+        Returns
+        -------
+        int
+        """
+        set_id = self.ids.get(taints)
+        if set_id is not None:
+            return set_id
         with self.lock:
             if taints not in self.ids:
                 self.sets.append(taints)
@@ -32,9 +50,11 @@ cdef class TaintSets:
             return self.ids[taints]
 
     cdef Buffer verdicts_of(self, tuple tolerations):
-        """Per taint set the number of PreferNoSchedule taints that no toleration with an empty or that effect
-        covers, as -1 - number where a NoSchedule or NoExecute taint is not tolerated (kube-scheduler v1.36,
-        taint_toleration.go). int16 by set id, of the sets known now."""
+        """Return the verdict of TaintToleration on each taint set, int16 by set id (v1.36, taint_toleration.go).
+
+        With n the number of PreferNoSchedule taints that are not tolerated (by tolerations with no effect or
+        with that one), the verdict is n, or -1 - n if a NoSchedule or NoExecute taint is not tolerated.
+        """
         entry = self.verdicts.get(tolerations)
         if entry is None or (<tuple>entry)[0] < len(self.sets):
             with self.lock:
@@ -43,7 +63,7 @@ cdef class TaintSets:
 
 
 cdef tuple _grown(TaintSets known_sets, tuple tolerations, tuple entry):
-    """(sets judged, verdicts), in a buffer of its own: a search may be reading the old one."""
+    """Return (number of sets, verdicts) for all sets, in a new buffer: a search may be reading the old one."""
     cdef Py_ssize_t at, known = 0, sets = len(known_sets.sets)
     cdef Buffer buffer = Buffer(Journal(), sizeof(int16_t), sets)
     if entry is not None:
@@ -55,7 +75,8 @@ cdef tuple _grown(TaintSets known_sets, tuple tolerations, tuple entry):
 
 
 def _verdict(tuple taints, tuple tolerations):
-    # Tolerations of shapes compare values only where the gate is on: else the reader has left those out.
+    """Return the verdict of TaintToleration on one taint set, see `TaintSets.verdicts_of`."""
+    # Without the gate TaintTolerationComparisonOperators a shape has no tolerations with Lt or Gt.
     soft = [t for t in tolerations if t.effect in ("", "PreferNoSchedule")]
     hard = [t for t in taints if t.effect in ("NoSchedule", "NoExecute")]
     intolerable = sum([t.effect == "PreferNoSchedule" and not tolerates(soft, t, True) for t in taints])
@@ -63,9 +84,22 @@ def _verdict(tuple taints, tuple tolerations):
 
 
 cdef class PortSets:
-    """Host port sets by id; 0 is the empty set. A port is (ip symbol, protocol symbol, port).
+    """Host port sets by id; id 0 is the empty set. A port is a tuple (IP symbol, protocol symbol, port number).
 
-    As in upstream's HostPortInfo these are sets: taking away one of two equal ports takes the port away.
+    As in upstream's HostPortInfo these are sets, not multisets: removing one of two equal ports removes the
+    port.
+
+    Parameters
+    ----------
+    symbols : Symbols
+        The symbols of IPs and protocols.
+
+    Attributes
+    ----------
+    sets : list of frozenset
+        The ports of each id.
+    any_ip : int
+        The symbol of 0.0.0.0.
     """
 
     def __cinit__(self, Symbols symbols not None):
@@ -82,15 +116,26 @@ cdef class PortSets:
         self.intern(frozenset())
 
     cpdef int32_t intern(self, frozenset ports) except -1:
-        found = self.ids.get(ports)
-        if found is not None:
-            return found
+        """Return the id of a port set, adding it if it is new.
+
+        Parameters
+        ----------
+        ports : frozenset of (int, int, int)
+
+        Returns
+        -------
+        int
+        """
+        set_id = self.ids.get(ports)
+        if set_id is not None:
+            return set_id
         with self.lock:
             if ports not in self.ids:  # another thread may have made it
                 self._make(ports)
             return self.ids[ports]
 
     cdef int _make(self, frozenset ports) except -1:
+        """Add a port set, with its ports in sorted order."""
         cdef int32_t at = <int32_t>len(self.sets)
         cdef mr_port* port
         self.first.reserve(at + 1)
@@ -106,10 +151,10 @@ cdef class PortSets:
         self.ids[ports] = at
 
     cdef int32_t moved(self, int32_t set_id, tuple ports, bint adding) except -1:
-        """The set after a pod with these ports came or went."""
+        """Return the id of a set after some ports have been added (`adding`) or removed."""
         key = (set_id, ports, adding)
-        found = self.moves.get(key)
-        if found is None:
+        moved_id = self.moves.get(key)
+        if moved_id is None:
             before = self.sets[set_id]
-            found = self.moves[key] = self.intern(before | set(ports) if adding else before - set(ports))
-        return found
+            moved_id = self.moves[key] = self.intern(before | set(ports) if adding else before - set(ports))
+        return moved_id

@@ -1,6 +1,7 @@
-"""Symbols: dense int32 ids of interned strings. Append-only, so forks share them and nothing is undone.
+"""Symbols: dense int32 ids of interned strings.
 
-Forks may be used from several threads: making an id takes a lock, finding one does not.
+A symbol table is append-only: forks of a cluster share it, and a rollback leaves it as it is. Forks may be
+used from several threads; adding a symbol takes a lock, a lookup does not.
 """
 
 import threading
@@ -12,7 +13,13 @@ from moorage._core.base.quantity cimport parse_int64
 
 
 cdef class Symbols:
-    """Interned strings; id 0 stands for "absent" and belongs to no string."""
+    """A symbol table. Symbol 0 means "absent" and belongs to no string.
+
+    Attributes
+    ----------
+    names : list
+        The string of each symbol; None for symbol 0.
+    """
 
     def __cinit__(self):
         cdef Journal journal = Journal()
@@ -27,16 +34,26 @@ cdef class Symbols:
         return len(self.names)
 
     cpdef int32_t intern(self, str text) except -1:
-        """The symbol of `text`, made if it is new."""
-        found = self.ids.get(text)
-        if found is not None:
-            return found
+        """Return the symbol of a string, adding it if it is new.
+
+        Parameters
+        ----------
+        text : str
+
+        Returns
+        -------
+        int
+        """
+        symbol = self.ids.get(text)
+        if symbol is not None:
+            return symbol
         with self.lock:
             if text not in self.ids:  # another thread may have made it
                 self._make(text)
             return self.ids[text]
 
     cdef int _make(self, str text) except -1:
+        """Add a symbol, with the integer that the string is in Go's decimal syntax, if it is one."""
         cdef int32_t symbol = <int32_t>len(self.names)
         self.numbers.reserve(symbol + 1)
         self.are_numbers.reserve(symbol + 1)
@@ -48,16 +65,25 @@ cdef class Symbols:
         self.ids[text] = symbol
 
     cpdef int32_t find(self, str text) except -1:
-        """The symbol of `text`, or 0."""
+        """Return the symbol of a string, or 0 if it has none.
+
+        Parameters
+        ----------
+        text : str
+
+        Returns
+        -------
+        int
+        """
         return self.ids.get(text, 0)
 
     cdef int check(self, int32_t symbol) except -1:
-        """IndexError for what is neither a symbol nor 0."""
+        """Raise IndexError unless `symbol` is a symbol or 0."""
         if not 0 <= symbol < len(self.names):
             raise IndexError(f"there is no symbol {symbol} among {len(self.names)}")
 
     cdef int sync_texts(self) except -1:
-        """Bring `texts` up to date: UTF-8 by symbol, of the strings' own memory; NULL where there is none."""
+        """Add the UTF-8 text of new symbols to `texts`: pointers into the strings, NULL for lone surrogates."""
         cdef Py_ssize_t at
         if self.n_texts == len(self.names):
             return 0
@@ -66,6 +92,6 @@ cdef class Symbols:
             for at in range(max(self.n_texts, 1), len(self.names)):
                 try:
                     (<const char**>self.texts.data)[at] = PyUnicode_AsUTF8(self.names[at])
-                except UnicodeEncodeError:  # half a surrogate pair
+                except UnicodeEncodeError:  # a lone surrogate has no UTF-8 form
                     pass
             self.n_texts = len(self.names)

@@ -1,4 +1,4 @@
-"""The names that other rooms use of this one."""
+"""Declarations of this package that other packages of the core cimport."""
 
 from moorage._core.state.cluster_state cimport *
 from moorage._core.state.domains cimport *

@@ -37,7 +37,7 @@ cdef dict BINARY_SUFFIXES = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "
 cdef dict SUFFIX_OF_EXPONENT = {exponent: suffix for suffix, exponent in DECIMAL_SUFFIXES.items()}
 cdef list BINARY_SUFFIX_OF_POWER = ["", *BINARY_SUFFIXES]
 
-# Sign, leading zeros, whole part, fraction, suffix. Possessive quantifiers, so that no text causes backtracking.
+# Sign, leading zeros, whole part, fraction, suffix. Possessive quantifiers: no text causes backtracking.
 cdef object SYNTAX = re.compile(r"([+-]?)(0*+)([0-9]*+)(\.[0-9]*+)?+([eEinumkKMGTP]*+[+-]?[0-9]*+)")
 cdef object INTEGER = re.compile(r"([+-]?)(?=[0-9])0*+([0-9]*+)")
 
@@ -115,7 +115,7 @@ cdef int read(Quantity q, str text) except -1:
 
 
 cdef bint is_kept_as_read(int format, int scale, str digits) except -1:
-    """Whether upstream takes the text of a fast amount for canonical and shows it unchanged, as it does "+1"."""
+    """Whether upstream takes the text of a fast amount for canonical and shows it unchanged, as "+1"."""
     if format == BINARY_SI:
         return int(digits) % 8 != 0
     return scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"

@@ -50,10 +50,11 @@ cdef class TaintSets:
             return self.ids[taints]
 
     cdef Buffer verdicts_of(self, tuple tolerations):
-        """Return the verdict of TaintToleration on each taint set, int16 by set id (v1.36, taint_toleration.go).
+        """Return the verdict of TaintToleration on each taint set, int16 by set id.
 
         With n the number of PreferNoSchedule taints that are not tolerated (by tolerations with no effect or
-        with that one), the verdict is n, or -1 - n if a NoSchedule or NoExecute taint is not tolerated.
+        with that one), the verdict is n, or -1 - n if a NoSchedule or NoExecute taint is not tolerated
+        (kube-scheduler v1.36, taint_toleration.go).
         """
         entry = self.verdicts.get(tolerations)
         if entry is None or (<tuple>entry)[0] < len(self.sets):
@@ -63,7 +64,7 @@ cdef class TaintSets:
 
 
 cdef tuple _grown(TaintSets known_sets, tuple tolerations, tuple entry):
-    """Return (number of sets, verdicts) for all sets, in a new buffer: a search may be reading the old one."""
+    """Return (number of sets, verdicts), in a new buffer since a search may be reading the old one."""
     cdef Py_ssize_t at, known = 0, sets = len(known_sets.sets)
     cdef Buffer buffer = Buffer(Journal(), sizeof(int16_t), sets)
     if entry is not None:
@@ -84,7 +85,7 @@ def _verdict(tuple taints, tuple tolerations):
 
 
 cdef class PortSets:
-    """Host port sets by id; id 0 is the empty set. A port is a tuple (IP symbol, protocol symbol, port number).
+    """Host port sets by id; id 0 is the empty set. A port is (IP symbol, protocol symbol, port number).
 
     As in upstream's HostPortInfo these are sets, not multisets: removing one of two equal ports removes the
     port.

@@ -25,7 +25,7 @@ cdef class ClusterState:
     cdef readonly Namespaces namespaces
     cdef readonly Workloads workloads
     cdef readonly Domains domains
-    # The zone key of each node in the tree.
+    # Zone key by name, for the nodes in the tree.
     cdef dict zones
 
     cdef int _place(self, object pod, int32_t pod_class, int32_t row, PodState state) except -1
@@ -39,5 +39,5 @@ cdef class ClusterState:
     cdef int _release_if_empty(self, int32_t row) except -1
 
     cdef inline str _node_of(self, int32_t number):
-        """Name of the node that a pod is on."""
+        """Return the name of the node of a pod, by the number of the pod in the ledger."""
         return self.symbols.names[(<int32_t*>self.table.name.data)[self.ledger.row_of(number)]]

@@ -1,7 +1,8 @@
-"""ClusterState: the parts of a cluster's hot state, and the operations that keep them together.
+"""ClusterState: nodes, pods and derived tables of one cluster, and the operations that change them.
 
-Only the operations here write a cluster. Each checks first and then applies: one that raises changed nothing.
-Texts are those of v1.13, internal/cache/cache.go; what scheduling sees is v1.36's.
+All changes of a cluster are operations of this class. An operation validates its arguments before it changes
+anything, so an operation that raises has changed nothing. Error texts are those of kube-scheduler v1.13,
+internal/cache/cache.go; the state that a scheduling cycle reads follows v1.36.
 """
 
 import logging
@@ -23,12 +24,25 @@ CORRUPTED = "Schedulercache is corrupted and can badly affect scheduling decisio
 
 
 cdef class ClusterState:
-    """Nodes and pods of one cluster, as the engine holds them.
+    """The state of one cluster.
+
+    Parameters
+    ----------
+    ledgers : int, default 1
+        Number of resource ledgers of the node table.
+    copy_of : ClusterState, optional
+        A state to copy; the other parameters are then ignored.
+    gates : PodGates
+        Feature gates that affect how pods are read.
+    ledger_of : callable, optional
+        Returns the number of the resource ledger that a pod is charged to; by default 0.
 
     Attributes
     ----------
-    lock : re-entrant lock
-        Held for every change, and for reading more than one value at once.
+    lock : fastrlock.rlock.FastRLock
+        A re-entrant lock. Callers hold it for each change, and for reading several values of one moment.
+    symbols, journal, log, table, tree, images, view, classes, ledger, namespaces, workloads, domains
+        The parts of the state; each has its own module.
     """
 
     def __cinit__(self, ledgers=1, ClusterState copy_of=None, object gates=PodGates(), ledger_of=None):
@@ -54,7 +68,7 @@ cdef class ClusterState:
         self.zones = {}
 
     def _copy(self, ClusterState other):
-        """Become an independent copy. Names, sets, shapes and classes are append-only and shared."""
+        """Become an independent copy of a state; append-only tables (symbols, sets, classes) are shared."""
         self.symbols = other.symbols
         self.classes = other.classes
         self.log = other.log.clone(self.journal)
@@ -69,30 +83,69 @@ cdef class ClusterState:
         self.zones = other.zones.copy()
 
     def fork(self):
-        """An independent copy of nodes, pods and view."""
+        """Return an independent copy.
+
+        Returns
+        -------
+        ClusterState
+        """
         return ClusterState(copy_of=self)
 
     def mark(self):
-        """The mark of a transaction that begins now, for `commit` or `rollback`."""
-        self.table.sync_columns()  # those that an undone transaction made are made for good
+        """Return the mark of a transaction that begins now, for `commit` or `rollback`.
+
+        Returns
+        -------
+        tuple of (int, int)
+            The used bytes of the journal and the head of the change log.
+        """
+        self.table.sync_columns()  # columns created inside a transaction would be lost with a rollback
         if self.journal.depth == 0:
-            self.domains.refresh()  # what is pending would be read again after each rollback
+            self.domains.refresh()  # else each rollback would make the pending entries pending again
         return self.journal.used, self.log.head
 
     def begin(self):
-        """Open a transaction; they nest. Returns its mark."""
+        """Open a transaction; transactions nest.
+
+        Returns
+        -------
+        tuple of (int, int)
+            Its mark, see `mark`.
+        """
         mark = self.mark()
         self.journal.begin()
         return mark
 
     def commit(self, mark):
-        """Keep what was done since `mark`."""
+        """Close a transaction and keep its changes.
+
+        Parameters
+        ----------
+        mark : tuple of (int, int)
+            The result of `begin` or `mark`.
+
+        Raises
+        ------
+        ValueError
+            If no open transaction has this mark.
+        """
         used, _ = mark
         self.table.check_logged()
         self.journal.commit(used)
 
     def rollback(self, mark):
-        """Undo what was done since `mark`. Consumers of the change log see the undone rows change again."""
+        """Close a transaction and undo its changes; the changed rows are logged again.
+
+        Parameters
+        ----------
+        mark : tuple of (int, int)
+            The result of `begin` or `mark`.
+
+        Raises
+        ------
+        ValueError
+            If no open transaction has this mark.
+        """
         used, head = mark
         try:
             self.journal.rollback(used)
@@ -100,9 +153,10 @@ cdef class ClusterState:
             self._follow_rollback(head)
 
     def _follow_rollback(self, int64_t head):
+        """Log the undone changes again, and advance the cursors of consumers that the rollback restored."""
         self.images.epoch += 1
         self.log.repeat(head)
-        if self.domains.cursor == head:  # what is undone need not be read again
+        if self.domains.cursor == head:  # the counters are as they were at `head`
             self.domains.cursor = self.log.head
         if self.view.cursor == head:
             self.view.refresh()
@@ -110,13 +164,18 @@ cdef class ClusterState:
             self.view.skip_since(head)
 
     def atomically(self, operation, *arguments):
-        """Run an operation that may run out of memory half-way; where it raises, nothing has changed.
+        """Run an operation in a transaction that is rolled back if the operation raises.
 
         Parameters
         ----------
         operation : callable
         *arguments
-            What it is called with.
+            The arguments of the operation.
+
+        Returns
+        -------
+        object
+            The result of the operation.
         """
         mark = self.begin()
         try:
@@ -139,11 +198,12 @@ cdef class ClusterState:
         Raises
         ------
         ValueError
-            A quantity cannot be parsed.
+            If a quantity of status.allocatable cannot be parsed.
         """
         self.atomically(self._set_node, node)
 
     def _set_node(self, node):
+        """Add or replace a node, inside a transaction."""
         cdef str name = node.metadata.name, zone = zone_key(node.metadata.labels)
         cdef int32_t symbol = self.symbols.intern(name), row
         before = self.zones.get(name)
@@ -160,20 +220,22 @@ cdef class ClusterState:
             self.journal.put(self.zones, name, zone)
 
     def remove_node(self, str name not None):
-        """Remove a node; its row stays as a ghost until its last pod is gone.
+        """Remove a node. Its row remains, as a ghost, until the last pod of the row has been removed.
 
         Parameters
         ----------
         name : str
+            The name of the node.
 
         Raises
         ------
         CacheError
-            The node is not known.
+            If there is no such node.
         """
         self.atomically(self._remove_node, name)
 
     def _remove_node(self, str name):
+        """Remove a node, inside a transaction."""
         cdef int32_t symbol = self.symbols.find(name), row = self.table.find(symbol)
         zone = self.zones.get(name)
         if zone is None:
@@ -186,22 +248,34 @@ cdef class ClusterState:
         self._release_if_empty(row)
 
     def has_node(self, str name not None):
+        """Whether there is a node with this name; ghosts are not nodes.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        bool
+        """
         return name in self.zones
 
     cdef int _release_if_empty(self, int32_t row) except -1:
+        """Free a row that has neither a node nor pods, unless something holds it."""
         if self.ledger.pods_on(row) == 0 and not self.table.row(0, row).flags & (MR_PRESENT | MR_HELD):
             self.table.release(row)
 
     # ---- pods ----------------------------------------------------------------------------------------------
 
     cdef int32_t _known(self, object pod) except -2:
-        """Number of a pod by its UID, or -1."""
+        """Return the number of a pod by its UID, or -1; raise CacheError for an empty UID."""
         cdef str uid = UID.of(METADATA.of(pod))
         if not uid:
             raise CacheError("Cannot get cache key for pod with empty UID")
         return self.ledger.find(uid)
 
     cdef int _place(self, object pod, int32_t pod_class, int32_t row, PodState state) except -1:
+        """Add a pod to the ledger, the node table and the counters of domains."""
         cdef Shape shape = self.classes.shape(pod_class)
         cdef int32_t number = self.ledger.insert(pod, pod_class, row, state)
         self.table.add_pod(shape.ledger, row, &shape.c, shape.ports, 1)
@@ -209,6 +283,7 @@ cdef class ClusterState:
         return self.table.changed(LOG_ROW, row)
 
     cpdef int _take_away(self, int32_t number) except -1:
+        """Remove a pod from the ledger, the node table and the counters of domains."""
         cdef int32_t row = self.ledger.row_of(number)
         cdef int32_t pod_class = self.ledger.class_of(number)
         cdef Shape shape = self.classes.shape(pod_class)
@@ -219,7 +294,7 @@ cdef class ClusterState:
         return self._release_if_empty(row)
 
     cpdef int _replace(self, int32_t number, object pod, int32_t pod_class, PodState state) except -1:
-        """Place a pod, in place of the one with this number (-1: of none)."""
+        """Remove the pod with a number (-1: none), then add a pod on the node that it names."""
         cdef int32_t row
         if number >= 0:
             self._take_away(number)
@@ -227,19 +302,19 @@ cdef class ClusterState:
         return self._place(pod, pod_class, row, state)
 
     cdef int _enter(self, int32_t number, object pod, int32_t pod_class, PodState state) except -1:
-        """`_replace`, or nothing if memory runs out."""
+        """Call `_replace`, in a transaction if it can run out of memory half-way."""
         if _can_run_out(self, number, pod, pod_class):
             return self.atomically(self._replace, number, pod, pod_class, state)
         return self._replace(number, pod, pod_class, state)
 
     cdef int _leave(self, int32_t number) except -1:
-        """`_take_away`, or nothing if memory runs out."""
+        """Call `_take_away`, in a transaction if it can run out of memory half-way."""
         if _can_run_out(self, number, None, 0):
             return self.atomically(self._take_away, number)
         return self._take_away(number)
 
     def assume_pod(self, pod):
-        """Put a pod on spec.nodeName before it is bound.
+        """Add a pod that is not yet bound to the node of its spec.nodeName.
 
         Parameters
         ----------
@@ -248,31 +323,35 @@ cdef class ClusterState:
         Raises
         ------
         CacheError
-            The pod is known.
+            If the pod is in the cache already.
         """
         if self._known(pod) >= 0:
             raise CacheError(f"pod {pod.metadata.uid} is in the cache, so can't be assumed")
         self._enter(-1, pod, self.classes.intern(pod), ASSUMED)
 
     def assume_template(self, int32_t pod_class, template, int64_t first, const int32_t[::1] rows not None):
-        """Enter pods of one class and one template that a batch has already accounted for on `rows`, and made
-        room for. The object of a single pod is made when it is first asked for.
+        """Add assumed pods of a template to the ledger; the batch has updated usage and counters already.
+
+        The object of a pod is created when it is first read.
 
         Parameters
         ----------
         pod_class : int
-            The template's.
+            The class of the template.
         template : Pod
-            Pod i is this with the name base + i, where base is metadata.generateName, or metadata.name and
-            "-", and with the UID namespace/base#i.
+            Pod i is the template with the name base + i, where base is metadata.generateName, or
+            metadata.name and "-", and with the UID namespace/base#i.
         first : int
             The ordinal of the first pod; the others follow.
         rows : (pods,) int32 array
+            The row of each pod.
 
         Raises
         ------
         CacheError
-            As `check_template`, which is to be called before the batch.
+            As `check_template`, which must be called before the batch.
+        IndexError
+            If there is no such class or row.
         """
         self.classes.check(pod_class)
         self.table.check_rows(rows)
@@ -282,45 +361,53 @@ cdef class ClusterState:
             self.ledger.insert_replicas(replicas, pod_class, rows)
 
     def check_template(self, template, int64_t first, int64_t pods):
-        """Check that `assume_template` can enter some pods.
+        """Check that `assume_template` can add some pods.
 
         Parameters
         ----------
         template : Pod
-        first, pods : int
-            The ordinal of the first pod, and how many there are.
+        first : int
+            The ordinal of the first pod.
+        pods : int
+            The number of pods.
 
         Raises
         ------
         CacheError
-            The template has no name, or one of the UIDs or ordinals is taken. Ordinals of pods that were
-            assumed together stay taken until none of those is left as its template made it.
+            If the template has no name, or if a UID or ordinal is in use. The ordinals of pods that were
+            assumed together remain in use until each of these pods has been removed or replaced by an object
+            of its own.
         """
         self.ledger.templates.prepare(template, first, pods, self.ledger.index)
 
     def put(self, pod, int32_t row):
-        """Put a pod on a row, whatever node it names. For use inside a transaction that is rolled back.
+        """Add a pod as assumed to a row, whatever node it names; for a transaction that is rolled back.
 
         Parameters
         ----------
         pod : Pod
         row : int
+
+        Raises
+        ------
+        IndexError
+            If there is no such row.
         """
         self.table.check_row(row)
         self._place(pod, self.classes.intern(pod), row, ASSUMED)
 
     def forget_pod(self, pod):
-        """Take back an assumed pod.
+        """Remove an assumed pod.
 
         Parameters
         ----------
         pod : Pod
-            With the node that it was assumed on.
+            Its spec.nodeName is the node that it was assumed on.
 
         Raises
         ------
         CacheError
-            The pod is not assumed, or on another node.
+            If the pod is not assumed, or is assumed on another node.
         """
         cdef int32_t number = self._known(pod)
         cdef str uid = pod.metadata.uid
@@ -333,7 +420,9 @@ cdef class ClusterState:
         self._leave(number)
 
     def add_pod(self, pod):
-        """Add a bound pod as reported: it confirms an assumed one, moving it if its node differs, or is new.
+        """Add a bound pod that the API server reported.
+
+        If the pod is assumed, this confirms it, and moves it if it was assumed on another node.
 
         Parameters
         ----------
@@ -342,7 +431,7 @@ cdef class ClusterState:
         Raises
         ------
         CacheError
-            The pod was added before.
+            If the pod has been added before.
         """
         cdef int32_t number = self._known(pod)
         cdef str uid = pod.metadata.uid
@@ -351,7 +440,7 @@ cdef class ClusterState:
         if number >= 0:
             held = self._node_of(number)
             if held != pod.spec.node_name:
-                logger.warning(  # the nodes stand as in v1.13: the new one first
+                logger.warning(  # v1.13 names the new node first
                     "Pod %s was assumed to be on %s but got added to %s", uid, pod.spec.node_name, held
                 )
         if self.journal.depth == 0 and self._is_confirmed_by(number, pod):
@@ -360,7 +449,10 @@ cdef class ClusterState:
         self._enter(number, pod, self.classes.intern(pod), ADDED)
 
     cdef bint _is_confirmed_by(self, int32_t number, object pod) except -1:
-        """Whether a reported state of a pod changes its object alone; it also adds a pod that is assumed."""
+        """Whether a reported pod equals the one with a number in node, class, deletion and lack of ports.
+
+        Then only the object of the pod changes, and its state if it was assumed.
+        """
         cdef int32_t pod_class
         if number < 0:
             return False
@@ -375,6 +467,7 @@ cdef class ClusterState:
         )
 
     cdef int _confirm(self, int32_t number, object pod) except -1:
+        """Make a pod an added one with a new object."""
         self.ledger.confirm(number, pod)
         return self.table.changed(LOG_ROW, self.ledger.row_of(number))
 
@@ -384,14 +477,14 @@ cdef class ClusterState:
         Parameters
         ----------
         old, new : Pod
-            On one node.
+            Both are on one node.
 
         Raises
         ------
         CacheError
-            `old` was not added.
+            If `old` has not been added.
         CacheCorruptedError
-            `new` is on another node.
+            If `new` is on another node.
         """
         cdef int32_t number = self._known(old), pod_class
         cdef str uid = old.metadata.uid
@@ -417,14 +510,14 @@ cdef class ClusterState:
         Parameters
         ----------
         pod : Pod
-            With its node.
+            Its spec.nodeName is the node that it is on.
 
         Raises
         ------
         CacheError
-            The pod was not added.
+            If the pod has not been added.
         CacheCorruptedError
-            The pod is on another node.
+            If the pod is on another node.
         """
         cdef int32_t number = self._known(pod)
         cdef str uid = pod.metadata.uid
@@ -438,39 +531,102 @@ cdef class ClusterState:
         self._leave(number)
 
     def discard_pod(self, pod):
-        """Take a pod away, assumed or added. CacheError for one that is not known."""
+        """Remove a pod, assumed or added.
+
+        Parameters
+        ----------
+        pod : Pod
+            Its spec.nodeName is the node that it is on.
+
+        Raises
+        ------
+        CacheError
+            If the pod is not in the cache.
+        """
         if self.is_assumed_pod(pod):
             self.forget_pod(pod)
         else:
             self.remove_pod(pod)
 
     def get_pod(self, pod):
-        """The pod as the cache has it, with the node that it is on."""
+        """Return the pod in the cache that has the UID of a pod, with spec.nodeName set.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        Pod
+
+        Raises
+        ------
+        CacheError
+            If there is no such pod.
+        """
         cdef int32_t number = self._known(pod)
         if number < 0:
             raise CacheError(f"pod {pod.metadata.uid} does not exist in scheduler cache")
         return bound(self.ledger.object_of(number), self._node_of(number))
 
     def has_pod(self, pod):
-        """True for a pod that the cache knows, assumed or added."""
+        """Whether a pod with the UID of `pod` is in the cache, assumed or added.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        bool
+        """
         return self._known(pod) >= 0
 
     def is_assumed_pod(self, pod):
-        """True for a pod that is assumed; False for one that is confirmed, or not known."""
+        """Whether a pod with the UID of `pod` is in the cache as assumed.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        bool
+        """
         cdef int32_t number = self._known(pod)
         return number >= 0 and self.ledger.state_of(number) == ASSUMED
 
     def finish_binding(self, pod, double deadline):
-        """Binding ended; an assumed pod may expire after `deadline`."""
+        """Set when an assumed pod expires, once its binding has finished.
+
+        Parameters
+        ----------
+        pod : Pod
+            Ignored if it is not assumed.
+        deadline : float
+            Seconds on the caller's clock; infinity means never.
+        """
         cdef int32_t number = self._known(pod)
         if number >= 0 and self.ledger.state_of(number) == ASSUMED:
             self.ledger.set_deadline(number, deadline)
 
     def expire(self, double now):
-        """Drop the assumed pods whose deadline lies before `now`; returns them."""
+        """Remove the assumed pods whose deadline is before `now`.
+
+        Parameters
+        ----------
+        now : float
+            Seconds on the caller's clock.
+
+        Returns
+        -------
+        list of Pod
+            The removed pods, earliest deadline first.
+        """
         return self.atomically(self._expire, now)
 
     def _expire(self, double now):
+        """Remove the expired pods, inside a transaction."""
         numbers = self.ledger.expired(now)
         pods = [bound(self.ledger.object_of(number), self._node_of(number)) for number in numbers]
         for number in numbers:
@@ -480,36 +636,84 @@ cdef class ClusterState:
         return pods
 
     def pods(self):
-        """All pods in row order, assumed ones and those of ghosts included, with the nodes they are on."""
+        """Return all pods in row order, with spec.nodeName set.
+
+        Returns
+        -------
+        list of Pod
+            Includes assumed pods and pods of ghosts.
+        """
         return [pod for row in range(self.table.used) for pod in self.pods_of(row)]
 
     def pods_of(self, int32_t row):
-        """The pods of a row, in the row's order."""
+        """Return the pods of a row, in the order of the row, with spec.nodeName set.
+
+        Parameters
+        ----------
+        row : int
+
+        Returns
+        -------
+        list of Pod
+
+        Raises
+        ------
+        IndexError
+            If there is no such row.
+        """
         self.table.check_row(row)
         name = self.table.row_name(row)
         return [bound(pod, name) for pod in self.ledger.pods_of(row)]
 
     def find_row(self, str name not None):
-        """Row of a node, ghosts included, or None."""
+        """Return the row of a node name.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        int or None
+            None if there is neither a node nor a ghost with this name.
+        """
         return self.table.find_row(name)
 
     def images_of(self, int32_t row):
-        """Image name to (bytes, nodes that have it) of a row's node."""
+        """Return the images that the node of a row reports.
+
+        Parameters
+        ----------
+        row : int
+
+        Returns
+        -------
+        dict of str to (int, int)
+            By image name the size in bytes and the number of nodes that have the image.
+
+        Raises
+        ------
+        IndexError
+            If there is no such row.
+        """
         self.table.check_row(row)
         return self.images.read(self.images.held, row, <int64_t*>self.images.sizes.data)
 
     def assumed_pods(self):
-        """UIDs of the assumed pods, sorted."""
+        """Return the UIDs of the assumed pods, sorted."""
         return self.ledger.assumed()
 
     def binding_pods(self):
-        """The assumed pods whose binding has not finished, sorted by UID."""
+        """Return the assumed pods whose binding has not finished, sorted by UID."""
         return [self.ledger.object_of(number) for number in self.ledger.binding()]
 
 
 cdef bint _can_run_out(ClusterState state, int32_t number, object pod, int32_t pod_class) except -1:
-    """Whether replacing a pod can run out of memory after its first change: for a new row, a new set of
-    host ports, or for the journal. Other memory is taken here."""
+    """Whether replacing a pod can run out of memory after its first change.
+
+    Memory for a new row, a new set of host ports and the journal is allocated during the changes; all other
+    memory is allocated here.
+    """
     state.ledger.make_room(1)
     state.ledger.reserve_rows(state.table.used)
     state.table.sync_columns()

@@ -6,12 +6,12 @@ from moorage._core.base cimport Buffer, IntLists, Journal, Symbols
 cdef class ImageStates:
     cdef readonly Symbols names
     cdef Buffer counts, sizes
-    # by row pairs of an image id and how many nodes had it when the row was set
-    cdef IntLists held
+    cdef IntLists held  # by row: pairs of an image id and the number of nodes that had it when the row was set
     cdef Journal journal
-    cdef int64_t epoch  # grows with every change of a count; an undo is one
+    cdef int64_t epoch  # grows with every change of a count, including an undo
 
     cdef inline int32_t nodes(self, int32_t image) noexcept:
+        """Return the number of nodes that have an image."""
         return (<int32_t*>self.counts.data)[image]
 
     cdef ImageStates clone(self, Journal journal)

@@ -1,13 +1,24 @@
-"""Which images the nodes hold: per image the number of nodes and the size that the first of them reported.
+"""Images of the nodes: for each image the number of nodes that have it, and its size.
 
-kube-scheduler v1.36, cache.go addNodeImageStates: the size stays that of the first reporter for as long as
-any node has the image. How many nodes have an image is summed up for a node when it is set (v1.13), and for
-scheduling when its row is copied (v1.36, `View`).
+The size is the one that the first node reported, for as long as any node has the image (kube-scheduler v1.36,
+cache.go addNodeImageStates). v1.13 records the number of nodes of an image when a node is set (`held`); v1.36
+records it when the row of a node is copied to the snapshot (`View`).
 """
 
 
 cdef class ImageStates:
-    """Counts and sizes by image id. Ids are symbols of their own, from normalized image names."""
+    """Numbers of nodes and sizes by image id.
+
+    Parameters
+    ----------
+    journal : Journal
+        Records the changes.
+
+    Attributes
+    ----------
+    names : Symbols
+        The image names; their symbols are the image ids.
+    """
 
     def __cinit__(self, Journal journal not None):
         self.journal = journal
@@ -17,7 +28,7 @@ cdef class ImageStates:
         self.held = IntLists(journal)
 
     cdef ImageStates clone(self, Journal journal):
-        """An independent copy; ids are shared."""
+        """Return an independent copy that shares the image ids."""
         cdef ImageStates out = ImageStates(journal)
         out.names = self.names
         out.counts.copy_from(self.counts)
@@ -27,18 +38,28 @@ cdef class ImageStates:
         return out
 
     cdef int sync(self) except -1:
-        """Make room for the images that forks have named since."""
+        """Make room for images that forks have added to the shared ids."""
         self.counts.reserve(len(self.names))
         self.sizes.reserve(len(self.names))
 
     cpdef int32_t image(self, str name) except -1:
-        """The id of an image name as it stands (a node's names are not normalized)."""
+        """Return the id of an image name, adding it if it is new.
+
+        Parameters
+        ----------
+        name : str
+            Used as it is; names that nodes report are not normalized.
+
+        Returns
+        -------
+        int
+        """
         cdef int32_t image = self.names.intern(name)
         self.sync()
         return image
 
     cdef int set_row(self, int32_t row, object reported) except -1:
-        """Take what a node reports (status.images; nothing if it is gone) in place of what it did before."""
+        """Replace the images of a row by those of status.images (empty for a node that was removed)."""
         cdef int32_t image, at
         names = {}
         for entry in reported:
@@ -58,7 +79,17 @@ cdef class ImageStates:
             self.held.append(row, self.nodes(image))
 
     def state(self, str name not None):
-        """(nodes, size in bytes) of an image, or None where no node has it."""
+        """Return the number of nodes that have an image, and its size.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        tuple of (int, int) or None
+            (nodes, size in bytes); None if no node has the image.
+        """
         cdef int32_t image = self.names.find(name)
         self.sync()
         if image == 0 or self.nodes(image) == 0:
@@ -66,7 +97,7 @@ cdef class ImageStates:
         return self.nodes(image), (<int64_t*>self.sizes.data)[image]
 
     cdef dict read(self, IntLists lists, int32_t row, const int64_t* sizes):
-        """Image name to (bytes by `sizes`, nodes), of a row of lists like `held`."""
+        """Return image name to (size in bytes from `sizes`, number of nodes) for a row of lists like `held`."""
         cdef int32_t at
         cdef int32_t* pairs
         out = {}
@@ -78,11 +109,23 @@ cdef class ImageStates:
 
 
 cdef int _count(ImageStates images, int32_t image, int32_t change) except -1:
+    """Add `change` to the number of nodes that have an image."""
     images.counts.touch(image)
     (<int32_t*>images.counts.data)[image] += change
     images.epoch += 1
 
 
 def normalized_image_name(str name not None):
-    """An image name with ":latest" where it has neither tag nor digest (image_locality.go)."""
+    """Return an image name with ":latest" appended if it has neither tag nor digest.
+
+    The rule is that of kube-scheduler v1.36, image_locality.go normalizedImageName.
+
+    Parameters
+    ----------
+    name : str
+
+    Returns
+    -------
+    str
+    """
     return name if name.rfind(":") > name.rfind("/") else name + ":latest"

@@ -1,4 +1,4 @@
-"""What is read of pods: which of them share a shape, when one is the same but bound, which nodes it names."""
+"""Functions of a pod's fields: the key of its shape, whether an update only binds it, the nodes it names."""
 
 import msgspec
 
@@ -24,7 +24,18 @@ encode = msgspec.msgpack.Encoder().encode
 
 
 cpdef tuple resized(pod):
-    """What of a status takes part in effective requests."""
+    """Return the part of the status that affects effective requests: resizes of resources.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    tuple
+        Empty for a pod that has never been resized; else (statuses of containers with resources,
+        status.resources, status.allocatedResources, conditions).
+    """
     status = STATUS.of(pod)
     whole = RESOURCES.of(status) is not None or bool(ALLOCATED_RESOURCES.of(status))
     containers, init_containers = CONTAINER_STATUSES.of(status), INIT_CONTAINER_STATUSES.of(status)
@@ -38,8 +49,18 @@ cpdef tuple resized(pod):
 
 
 def spec_key(pod):
-    """Bytes that are equal only for pods of one shape. Of volumes a shape has only the images: pods that
-    differ in their claims share one."""
+    """Return a key that is equal only for pods of one shape.
+
+    Of the volumes, a shape contains only image volumes: pods that differ in their claims share a shape.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    bytes
+    """
     spec = SPEC.of(pod)
     if VOLUMES.of(spec):
         images = tuple([volume for volume in spec.volumes if volume.image is not None])
@@ -50,8 +71,20 @@ def spec_key(pod):
 
 
 def bound(pod, str node_name not None):
-    """A pod as bound to a node. A batch enters pods as they came; the bound object is made when asked for.
-    Its class is the same, and what is remembered of it."""
+    """Return a pod with spec.nodeName set.
+
+    The ledger holds pods as they were before binding; this creates the bound object when it is read. The
+    class that the pod object stores is copied, since it does not depend on the node.
+
+    Parameters
+    ----------
+    pod : Pod
+    node_name : str
+
+    Returns
+    -------
+    Pod
+    """
     if pod.spec.node_name == node_name:
         return pod
     out = replace(pod, spec=replace(pod.spec, node_name=node_name))
@@ -62,7 +95,17 @@ def bound(pod, str node_name not None):
 
 
 def is_only_bound(pod, reported):
-    """True where a later state of a pod differs from it in nothing that its class depends on."""
+    """Whether a later state of a pod differs from it in no field that its class depends on, except the node.
+
+    Parameters
+    ----------
+    pod, reported : Pod
+        The earlier and the later state.
+
+    Returns
+    -------
+    bool
+    """
     cdef Field field
     meta, now, spec = METADATA.of(pod), METADATA.of(reported), SPEC.of(reported)
     for field in CLASS_METADATA:
@@ -74,9 +117,19 @@ def is_only_bound(pod, reported):
 
 
 def pinned_node(spec):
-    """The one node that required node affinity names by matchFields (as DaemonSet pods do), or None.
+    """Return the node that required node affinity pins a pod to by matchFields, as for DaemonSet pods.
 
-    Only the plain form counts: one term whose single field requirement is metadata.name In [one name].
+    Only the form that the DaemonSet controller writes counts: one term, whose only field requirement is
+    metadata.name In [one name].
+
+    Parameters
+    ----------
+    spec : PodSpec
+
+    Returns
+    -------
+    str or None
+        The name of the node.
     """
     affinity = spec.affinity and spec.affinity.node_affinity
     if not affinity or affinity.required is None or len(affinity.required.node_selector_terms) != 1:
@@ -88,8 +141,20 @@ def pinned_node(spec):
 
 
 def required_node_names(spec):
-    """Node names that required node affinity narrows the search to, or None (kube-scheduler v1.36,
-    node_affinity.go PreFilter): a set only if every term has a metadata.name In field."""
+    """Return the node names that required node affinity restricts the search to.
+
+    They are known only if each term has a field requirement metadata.name In (kube-scheduler v1.36,
+    node_affinity.go PreFilter).
+
+    Parameters
+    ----------
+    spec : PodSpec
+
+    Returns
+    -------
+    frozenset of str or None
+        None for no restriction.
+    """
     affinity = spec.affinity and spec.affinity.node_affinity
     if not affinity or affinity.required is None or not affinity.required.node_selector_terms:
         return None
@@ -103,8 +168,18 @@ def required_node_names(spec):
 
 
 cpdef bint uses_volumes(object pod) except -1:
-    """Whether a pod has a volume that a plugin about volumes reads: a claim or a disk. Config maps, secrets
-    and the like are none."""
+    """Whether a pod has a volume that a volume plugin reads: a claim, a disk or a CSI volume.
+
+    Config maps, secrets, emptyDir and the like do not count.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    bool
+    """
     cdef object volume, source
     for volume in VOLUMES.of(SPEC.of(pod)):
         for source in VOLUME_SOURCES:

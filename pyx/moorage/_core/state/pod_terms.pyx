@@ -1,4 +1,4 @@
-"""Inter-pod affinity terms of a pod, ready to match: read once per distinct spec, kept with the shapes."""
+"""Inter-pod affinity terms with parsed selectors. They are parsed once per shape and stored in it."""
 
 from collections import namedtuple
 from enum import IntEnum
@@ -7,7 +7,7 @@ from moorage._core.base.selectors import LabelSelectorMatcher
 
 
 class TermKind(IntEnum):
-    """Which list of a pod's affinity a term stands in."""
+    """The list of a pod's affinity that a term is in."""
 
     AFFINITY = 0
     ANTI_AFFINITY = 1
@@ -22,20 +22,41 @@ LISTS = (
     "preferredAntiAffinityTerms",
 )
 
-# The identity of a term; selectors by theirs.
+# Fields of the key of a term; a selector is represented by its identity.
 FIELDS = "kind weight topology_key namespaces namespace_selector selector"
 TermKey = namedtuple("TermKey", FIELDS, module=__name__)
 
 
 class PodTerm:
-    """One term (kube-scheduler v1.36, framework AffinityTerm).
+    """One inter-pod affinity term (kube-scheduler v1.36, framework AffinityTerm).
+
+    Parameters
+    ----------
+    kind : TermKind
+    weight : int
+        1 to 100; 0 for a required term.
+    namespace : str
+        The namespace of the pod that has the term.
+    term : PodAffinityTerm
 
     Attributes
     ----------
+    kind, weight
+        As the parameters.
+    topology_key : str
+    selector : LabelSelectorMatcher
+        Selects pods.
     namespaces : frozenset of str
-        Those listed; the pod's own where the term neither lists nor selects any.
+        The listed namespaces; the namespace of the pod if the term neither lists nor selects namespaces.
     namespace_selector : LabelSelectorMatcher
-        Matches nothing where the term has none.
+        Matches nothing if the term has none.
+    key : TermKey
+        Equal for equal terms.
+
+    Raises
+    ------
+    ValueError
+        If a selector is invalid.
     """
 
     def __init__(self, kind, weight, namespace, term):
@@ -52,16 +73,41 @@ class PodTerm:
         )
 
     def matches(self, str namespace not None, dict namespace_labels not None, dict labels not None):
-        """Whether a pod of this namespace, which has these labels, is meant."""
+        """Whether the term selects a pod.
+
+        Parameters
+        ----------
+        namespace : str
+            The namespace of the pod.
+        namespace_labels : dict of str to str
+            The labels of this namespace.
+        labels : dict of str to str
+            The labels of the pod.
+
+        Returns
+        -------
+        bool
+        """
         if namespace not in self.namespaces and not self.namespace_selector.matches(namespace_labels):
             return False
         return self.selector.matches(labels)
 
 
 def read_terms(pod):
-    """The terms of a pod, four tuples by kind, and why upstream could not parse the pod ("" where it can).
+    """Return the inter-pod affinity terms of a pod and upstream's parse error.
 
-    A list with a malformed term has no terms (kube-scheduler v1.36, PodInfo.Update).
+    A list with an invalid term yields no terms (kube-scheduler v1.36, PodInfo.Update).
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    terms : tuple of four tuples of PodTerm
+        By `TermKind`.
+    error : str
+        "" if all lists are valid.
     """
     affinity = pod.spec.affinity
     sides = (affinity and affinity.pod_affinity, affinity and affinity.pod_anti_affinity)
@@ -78,7 +124,8 @@ def read_terms(pod):
     return tuple(terms), text
 
 
-def _term(kind, listed, namespace):
+def _term(kind, item, namespace):
+    """Return the term of an item of a list, which for preferred terms also has a weight."""
     if kind < TermKind.PREFERRED_AFFINITY:
-        return PodTerm(kind, 0, namespace, listed)
-    return PodTerm(kind, listed.weight, namespace, listed.pod_affinity_term)
+        return PodTerm(kind, 0, namespace, item)
+    return PodTerm(kind, item.weight, namespace, item.pod_affinity_term)

@@ -32,10 +32,11 @@ cdef class Templates:
     cdef int leave(self, int32_t id, int32_t ordinal) except -1
 
     cdef inline Replicas entry(self, int32_t id):
+        """Return the replicas with an id."""
         return self.entries[id]
 
     cdef inline int32_t* numbers(self, int32_t id) noexcept:
-        """Pod number by ordinal, from the first on; -1 for a pod that is gone."""
+        """Return the numbers of the pods in ordinal order; -1 for a pod that has left."""
         return self.members.items(id)
 
 

@@ -1,4 +1,4 @@
-"""Pods made from a template: known by number, without an object until it is asked for."""
+"""Pods of a template: entries of the ledger whose pod objects are created when they are read."""
 
 from functools import partial
 
@@ -8,15 +8,25 @@ from moorage.errors import CacheError
 
 
 cdef enum:
-    DIGITS = 10  # of the largest ordinal
+    DIGITS = 10  # decimal digits of LARGEST
     LARGEST = 0x7fffffff
 
 
 cdef class Replicas:
-    """Pods `first` to `first + count - 1` of a template. Never changes, so forks and snapshots share it.
+    """The pods with ordinals `first` to `first + count - 1` of a template.
 
-    Pod i is named base + i, where base is metadata.generateName or metadata.name and "-"; its UID is
-    namespace/base#i.
+    Immutable, so forks and snapshots share it. Pod i has the name base + i, where base is
+    metadata.generateName, or metadata.name and "-"; its UID is namespace/base#i.
+
+    Parameters
+    ----------
+    template : Pod
+    base : str
+        The common prefix of the names.
+    id : int
+        The index in `Templates`.
+    first, count : int
+        The first ordinal, and the number of pods.
     """
 
     def __cinit__(self, template, str base not None, int32_t id, int32_t first, int32_t count):
@@ -28,19 +38,26 @@ cdef class Replicas:
         self.count = count
 
     cdef str uid(self, int32_t ordinal):
+        """Return the UID of a pod."""
         return f"{self.prefix}#{ordinal}"
 
     cdef object make(self, int32_t ordinal):
-        """The pod object, without its node."""
+        """Create the object of a pod, with the template's spec.nodeName."""
         meta = replace(self.template.metadata, name=f"{self.base}{ordinal}", uid=self.uid(ordinal))
         return replace(self.template, metadata=meta)
 
 
 cdef class Templates:
-    """The pods of one ledger that were made from templates, by UID and by ordinal.
+    """The replicas in one ledger, by UID prefix and ordinal.
 
-    `Replicas` live as long as one of their pods has no object of its own. UIDs of their form that the ledger
-    holds for other pods are strays; their prefixes are remembered for good, so that nothing has to be undone.
+    A `Replicas` entry exists as long as one of its pods is in the ledger without an object of its own. A
+    stray is a pod with an object whose UID has the form of a replica's. The prefixes of strays are never
+    removed, so that a rollback need not restore them.
+
+    Parameters
+    ----------
+    journal : Journal
+        Records the changes.
     """
 
     def __cinit__(self, Journal journal not None):
@@ -53,7 +70,7 @@ cdef class Templates:
         self.living = Buffer(journal, sizeof(int32_t))
 
     cdef Templates clone(self, Journal journal):
-        """An independent copy."""
+        """Return an independent copy."""
         cdef Templates out = Templates(journal)
         out.entries = self.entries.copy()
         out.free = self.free.copy()
@@ -66,7 +83,7 @@ cdef class Templates:
     # ---- UIDs ----------------------------------------------------------------------------------------------
 
     cdef int32_t find(self, str uid) except -2:
-        """Number of a pod that is one of the replicas here, or -1."""
+        """Return the number of the replica with a UID, or -1."""
         cdef Replicas entry
         cdef int64_t ordinal
         if not self.by_prefix:
@@ -81,7 +98,10 @@ cdef class Templates:
         return self.numbers(entry.id)[ordinal - entry.first]
 
     cdef int find_range(self, Replicas wanted, dict index, int32_t* out) except -1:
-        """Numbers of the pods that a template's replicas would be; -1 for one that is not there."""
+        """Write to `out` the number of each pod that has the UID of one of some replicas; -1 where none has.
+
+        `index` maps the UIDs of pods with objects to their numbers.
+        """
         cdef Replicas entry
         cdef list listed = self.by_prefix.get(wanted.prefix, [])
         cdef int64_t at, last = <int64_t>wanted.first + wanted.count
@@ -98,7 +118,7 @@ cdef class Templates:
                     out[at] = index.get(wanted.uid(<int32_t>(wanted.first + at)), -1)
 
     cdef int note_stray(self, str uid) except -1:
-        """Remember that a pod with an object of its own has this UID."""
+        """Record the prefix of the UID of a pod with an object, if the UID has the form of a replica's."""
         if uid.rfind("#") < 0:
             return 0
         prefix, ordinal = split_uid(uid)
@@ -108,14 +128,16 @@ cdef class Templates:
     # ---- entering and leaving ------------------------------------------------------------------------------
 
     cdef int reserve(self, Py_ssize_t pods) except -1:
-        """Have the memory for replicas of so many pods."""
+        """Make room for one more entry of `pods` pods."""
         self.members.reserve(len(self.entries) + 1)
         self.members.reserve_items(pods)
         self.living.reserve(len(self.entries) + 1)
 
     cdef Replicas prepare(self, object template, int64_t first, int64_t count, dict index):
-        """Replicas to enter; CacheError where that cannot be, as where one of the pods is there (`index` has
-        the UIDs of those with objects of their own)."""
+        """Return replicas that `enter` can add; raise CacheError if one of the ordinals or UIDs is in use.
+
+        `index` maps the UIDs of pods with objects to their numbers.
+        """
         cdef Replicas entry, out
         cdef Py_ssize_t at
         cdef int64_t ordinal
@@ -135,7 +157,7 @@ cdef class Templates:
         return out
 
     cdef int enter(self, Replicas replicas) except -1:
-        """Add replicas; the caller fills in `numbers`. The memory must be reserved."""
+        """Add replicas, in memory that has been reserved; the caller fills in `numbers`."""
         cdef bint reused = bool(self.free)
         self.members.resize(replicas.id, replicas.count)
         self.living.touch(replicas.id)
@@ -149,16 +171,19 @@ cdef class Templates:
         self.journal.on_undo(partial(self._undo_enter, replicas, reused))
 
     def _list(self, Replicas replicas):
+        """Insert replicas into the list of their prefix, which is sorted by first ordinal."""
         cdef list listed = self.by_prefix.setdefault(replicas.prefix, [])
         listed.insert(_place(listed, replicas.first), replicas)
 
     def _unlist(self, Replicas replicas):
+        """Remove replicas from the list of their prefix."""
         cdef list listed = self.by_prefix[replicas.prefix]
         listed.remove(replicas)
         if not listed:
             del self.by_prefix[replicas.prefix]
 
     def _undo_enter(self, Replicas replicas, bint reused):
+        """Undo `enter`; `reused` tells whether it took a freed id."""
         self._unlist(replicas)
         if reused:
             self.entries[replicas.id] = None
@@ -167,7 +192,7 @@ cdef class Templates:
             self.entries.pop()
 
     cdef int leave(self, int32_t id, int32_t ordinal) except -1:
-        """One of the pods is gone, or has an object of its own now."""
+        """Remove a pod from its replicas: it left the ledger, or got an object of its own."""
         cdef Replicas replicas = self.entry(id)
         cdef int32_t* living = <int32_t*>self.living.data
         self.living.touch(id)
@@ -182,13 +207,14 @@ cdef class Templates:
             self.journal.on_undo(partial(self._undo_drop, replicas))
 
     def _undo_drop(self, Replicas replicas):
+        """Undo the removal of replicas by `leave`."""
         self.free.pop()
         self.entries[replicas.id] = replicas
         self._list(replicas)
 
 
 cdef Replicas replicas_of(template, int64_t first, int64_t count, int32_t id=0):
-    """The description of so many pods of a template; CacheError where there can be none."""
+    """Return the replicas for `count` pods of a template; raise CacheError for a bad name or bad ordinals."""
     meta = template.metadata
     base = meta.generate_name or f"{meta.name}-"
     if base == "-":
@@ -199,7 +225,7 @@ cdef Replicas replicas_of(template, int64_t first, int64_t count, int32_t id=0):
 
 
 cdef Py_ssize_t _place(list listed, int64_t ordinal) noexcept:
-    """Number of the sorted replicas that start at or before an ordinal."""
+    """Return how many of the sorted replicas have a first ordinal of at most `ordinal` (bisection)."""
     cdef Py_ssize_t low = 0, high = len(listed), middle
     while low < high:
         middle = (low + high) // 2
@@ -211,14 +237,14 @@ cdef Py_ssize_t _place(list listed, int64_t ordinal) noexcept:
 
 
 cdef tuple split_uid(str uid):
-    """(prefix, ordinal) of a UID in the form that replicas have, else (uid, -1)."""
+    """Return (prefix, ordinal) of a UID that has the form of a replica's, else (uid, -1)."""
     cdef Py_ssize_t at = uid.rfind("#")
     cdef str digits
     cdef int64_t ordinal
     if at < 0:
         return uid, -1
     digits = uid[at + 1:]
-    # Other digits than these, and leading zeros, would make two UIDs of one ordinal.
+    # ASCII digits without leading zeros only: otherwise two UIDs would name one ordinal.
     if len(digits) > DIGITS or not digits.isdecimal() or not digits.isascii():
         return uid, -1
     ordinal = int(digits)

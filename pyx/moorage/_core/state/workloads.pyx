@@ -1,5 +1,8 @@
-"""What selects pods besides pods: namespaces, by their labels; services and controllers, whose pods default
-topology spread constraints spread."""
+"""Labels of namespaces, and selectors of services and controllers.
+
+Inter-pod affinity selects namespaces by their labels. Default topology spread constraints apply to the pods
+that share the services and the controller of the pod.
+"""
 
 from moorage._core.base.selectors import LabelSelectorMatcher, with_labels
 
@@ -9,14 +12,20 @@ CONTROLLERS = (("v1", "ReplicationController"), ("apps/v1", "ReplicaSet"), ("app
 
 
 cdef class Versioned:
-    """Objects by key. `version` grows with every change, an undo included."""
+    """A table of objects with a version.
+
+    Attributes
+    ----------
+    version : int
+        Grows with every change, including an undo.
+    """
 
     def __cinit__(self, Journal journal not None, ChangeLog log not None):
         self.journal = journal
         self.log = log
 
     cdef int _write(self, dict table, key, value, Kind kind) except -1:
-        """Set a key of a table, or remove it where the value is None."""
+        """Set a key of a table, undoably, and log the change; a value of None removes the key."""
         self.journal.on_undo(self._grow)
         if value is None:
             self.journal.drop(table, key)
@@ -26,48 +35,79 @@ cdef class Versioned:
         self.log.append(kind, 0)
 
     def _grow(self):
+        """Increment the version."""
         self.version += 1
 
 
 cdef class Namespaces(Versioned):
-    """The labels of the namespaces that are known: inter-pod affinity selects namespaces by them."""
+    """The labels of the namespaces, by name.
+
+    Parameters
+    ----------
+    journal : Journal
+    log : ChangeLog
+
+    Attributes
+    ----------
+    labels : dict of str to dict of str to str
+        By name of the namespace.
+    """
 
     def __cinit__(self, Journal journal not None, ChangeLog log not None):
         self.labels = {}
 
     cdef Namespaces clone(self, Journal journal, ChangeLog log):
-        """An independent copy."""
+        """Return an independent copy."""
         cdef Namespaces out = Namespaces(journal, log)
         out.labels = self.labels.copy()
         out.version = self.version
         return out
 
     def set(self, str name not None, dict labels not None):
-        """Add a namespace, or replace its labels."""
+        """Add a namespace, or replace its labels.
+
+        Parameters
+        ----------
+        name : str
+        labels : dict of str to str
+        """
         self._write(self.labels, name, labels, LOG_NAMESPACE)
 
     def remove(self, str name not None):
-        """Remove a namespace."""
+        """Remove a namespace, if it is there.
+
+        Parameters
+        ----------
+        name : str
+        """
         self._write(self.labels, name, None, LOG_NAMESPACE)
 
     cdef dict labels_of(self, str name):
-        """Labels of a namespace; none for one that is not known."""
+        """Return the labels of a namespace, empty for an unknown one."""
         return self.labels.get(name, {})
 
     cdef frozenset selected(self, selector):
-        """Names of the namespaces that a selector matches."""
+        """Return the names of the namespaces that a selector matches."""
         return frozenset([name for name, labels in self.labels.items() if selector.matches(labels)])
 
 
 cdef class Workloads(Versioned):
-    """Services by namespace and name, and controllers by (apiVersion, kind, namespace, name)."""
+    """Services by namespace and name, and controllers by (apiVersion, kind, namespace, name).
+
+    The controllers are ReplicationControllers, ReplicaSets and StatefulSets.
+
+    Parameters
+    ----------
+    journal : Journal
+    log : ChangeLog
+    """
 
     def __cinit__(self, Journal journal not None, ChangeLog log not None):
         self.services = {}
         self.controllers = {}
 
     cdef Workloads clone(self, Journal journal, ChangeLog log):
-        """An independent copy."""
+        """Return an independent copy."""
         cdef Workloads out = Workloads(journal, log)
         out.services = {namespace: held.copy() for namespace, held in self.services.items()}
         out.controllers = self.controllers.copy()
@@ -75,14 +115,25 @@ cdef class Workloads(Versioned):
         return out
 
     def set(self, workload):
-        """Add a service or a controller, or replace it."""
+        """Add a service or a controller, or replace it; other kinds are ignored.
+
+        Parameters
+        ----------
+        workload : Service, ReplicationController, ReplicaSet or StatefulSet
+        """
         self._set(workload, workload)
 
     def remove(self, workload):
-        """Remove a service or a controller."""
+        """Remove a service or a controller, if it is there.
+
+        Parameters
+        ----------
+        workload : Service, ReplicationController, ReplicaSet or StatefulSet
+        """
         self._set(workload, None)
 
     def _set(self, workload, value):
+        """Set the entry of a workload, or remove it for a value of None."""
         key = workload.api_version, workload.kind, workload.namespace, workload.name
         if workload.kind == "Service":
             services = self.services.setdefault(workload.namespace, {})
@@ -91,13 +142,23 @@ cdef class Workloads(Versioned):
             self._write(self.controllers, key, value, LOG_WORKLOAD)
 
     cpdef object selector_of(self, str namespace, dict labels, tuple owner):
-        """The selector of what a pod belongs to, or None where it is empty (kube-scheduler v1.36, helper
-        DefaultSelector): the services that select it, and the controller that owns it.
+        """Return the default selector of a pod (kube-scheduler v1.36, helper/spread.go DefaultSelector).
+
+        It requires the selectors of the services that select the pod and that of its controller.
 
         Parameters
         ----------
-        owner : tuple or None
+        namespace : str
+            The namespace of the pod.
+        labels : dict of str to str
+            The labels of the pod.
+        owner : tuple of (str, str, str, str) or None
             (apiVersion, kind, name, uid) of the controller.
+
+        Returns
+        -------
+        LabelSelectorMatcher or None
+            None if nothing selects the pod.
         """
         cdef dict wanted = {}
         for service in self.services.get(namespace, {}).values():
@@ -106,17 +167,17 @@ cdef class Workloads(Versioned):
                 wanted.update(selector)
         owned = None
         if owner is not None:
-            found = self.controllers.get((owner[0], owner[1], namespace, owner[2]))
-            if found is not None and owner[1] == "ReplicationController":
-                wanted.update(found.spec.selector or {})
-            elif found is not None:
-                owned = _matcher(found.spec.selector)
+            controller = self.controllers.get((owner[0], owner[1], namespace, owner[2]))
+            if controller is not None and owner[1] == "ReplicationController":
+                wanted.update(controller.spec.selector or {})
+            elif controller is not None:
+                owned = _matcher(controller.spec.selector)
         merged = with_labels(wanted, owned)
         return None if merged.is_empty else merged
 
 
 def _matcher(selector):
-    """The selector of a controller; None for a malformed one, which adds nothing."""
+    """Return the parsed selector of a controller; None for an invalid one, which then adds nothing."""
     try:
         return LabelSelectorMatcher(selector)
     except ValueError:

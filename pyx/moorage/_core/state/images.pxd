@@ -6,7 +6,7 @@ from moorage._core.base cimport Buffer, IntLists, Journal, Symbols
 cdef class ImageStates:
     cdef readonly Symbols names
     cdef Buffer counts, sizes
-    cdef IntLists held  # by row: pairs of an image id and the number of nodes that had it when the row was set
+    cdef IntLists held  # by row: pairs (image id, number of nodes that had it when the row was set)
     cdef Journal journal
     cdef int64_t epoch  # grows with every change of a count, including an undo
 

@@ -97,7 +97,7 @@ cdef class ImageStates:
         return self.nodes(image), (<int64_t*>self.sizes.data)[image]
 
     cdef dict read(self, IntLists lists, int32_t row, const int64_t* sizes):
-        """Return image name to (size in bytes from `sizes`, number of nodes) for a row of lists like `held`."""
+        """Return image name to (bytes from `sizes`, number of nodes) for a row of lists like `held`."""
         cdef int32_t at
         cdef int32_t* pairs
         out = {}

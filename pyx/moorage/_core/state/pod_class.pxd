@@ -13,8 +13,8 @@ cdef class Shape:
     cdef readonly object node_names
     cdef readonly bint has_node_affinity, is_pinned, has_preferred, names_conflict, declares_affinity
     cdef readonly int32_t priority
-    cdef readonly int32_t ledger  # of the node table: the one that its pods are charged to
-    cdef readonly bint may_preempt  # its preemptionPolicy does not forbid it
+    cdef readonly int32_t ledger  # the resource ledger of the node table that its pods are charged to
+    cdef readonly bint may_preempt  # preemptionPolicy is not Never
 
 
 cdef class PodClasses:

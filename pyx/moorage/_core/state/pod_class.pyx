@@ -1,9 +1,9 @@
-"""Pod classes: the pods of one template share all data that a decision depends on.
+"""Pod classes: pods of one template share all data that a scheduling decision depends on.
 
-The **shape** has everything that a decision depends on, except the labels, the owner and a single node name;
-it is compiled to an `mr_shape`. A **class** is (shape, label set, owner), which matchers and counters read.
-Both are interned and append-only. The pods of one template may still differ in the node that they name, and
-in the node that matchFields metadata.name pins them to.
+A **shape** has the fields that a decision depends on, except the labels, the owner and a single node name; it
+is compiled to an `mr_shape`. A **class** is (shape, label set, owner); label selectors match classes. Both
+tables are append-only. The pods of one class can still differ in spec.nodeName and in the node that
+matchFields metadata.name pins them to.
 """
 
 import threading
@@ -49,18 +49,40 @@ Requirement = namedtuple("Requirement", "column op values number", module=__name
 cdef class Shape:
     """The data of a pod that a decision depends on, except labels, owner and a single node name.
 
-    It is compiled to an `mr_shape` (csrc/state.h). `key` identifies it; the interner sets `id` and `carried`.
+    It is compiled to an `mr_shape` (csrc/state.h).
 
     Parameters
     ----------
     pod : Pod
     classes : PodClasses
-        Has the symbols, and the ids of resources, label keys and images.
+        Provides the symbols, and the ids of resources, label keys and images.
+
+    Attributes
+    ----------
+    id : int
+        Index in `PodClasses.shapes`, set when the shape is interned.
+    key : tuple
+        Equal for equal shapes.
+    carried : tuple of int
+        The pod affinity terms, as indices in `PodClasses.terms`; set when the shape is interned.
+    terms : tuple of four tuples of PodTerm
+        By `TermKind`.
+    terms_error, preferred_error : str
+        Upstream's error for pod affinity terms and for preferred node affinity; empty if there is none.
+    node_names : frozenset of str or None
+        The node names that required node affinity restricts the search to; None for no restriction and for a
+        pinned pod.
+    is_pinned : bool
+        Whether required node affinity pins the pod to one node by name.
+    names_conflict : bool
+        Whether required node affinity admits no node name at all.
+    others : tuple of str
+        Names of the requested resources other than cpu and memory.
 
     Raises
     ------
     ValueError
-        The pod requests too many resources.
+        If the pod requests more than MR_MAX_OTHER_REQUESTS resources besides cpu and memory.
     """
 
     def __cinit__(self, pod, PodClasses classes not None):
@@ -86,6 +108,7 @@ cdef class Shape:
         )
 
     def _read_requests(self, pod, PodClasses classes):
+        """Compile the requests; return their part of the key."""
         cdef mr_request* out
         cdef Py_ssize_t at
         pod_level, pod_resizes = classes.gates.pod_level_resources, classes.gates.pod_level_resizing
@@ -114,6 +137,7 @@ cdef class Shape:
             self.nonzero_requests, others
 
     def _read_tolerations(self, spec, compares):
+        """Read the tolerations; `compares` tells whether the operators Lt and Gt are enabled."""
         self.tolerations = tuple([
             Toleration(t.key, t.operator, t.value, t.effect) for t in spec.tolerations
             if compares or t.operator not in ("Lt", "Gt")
@@ -122,7 +146,7 @@ cdef class Shape:
             self.c.flags |= MR_SHAPE_TOLERATES_UNSCHEDULABLE
 
     def _read_ports(self, spec, Symbols symbols):
-        """Host ports of containers and sidecars; the address defaults to 0.0.0.0, the protocol to TCP."""
+        """Compile the host ports of containers and sidecars; defaults are 0.0.0.0 and TCP."""
         cdef mr_port* out
         cdef Py_ssize_t at
         sidecars = [c for c in spec.init_containers if c.restart_policy == "Always"]
@@ -137,20 +161,22 @@ cdef class Shape:
             out[at].ip, out[at].protocol, out[at].port = port
 
     def _read_images(self, spec, Symbols images):
+        """Compile the images of containers and image volumes; return their ids."""
         cdef int32_t* out
         cdef Py_ssize_t at
         containers = (*spec.containers, *spec.init_containers)
         names = [c.image for c in containers]
         names += [v.image.reference for v in spec.volumes if v.image is not None]
-        found = tuple([images.intern(normalized_image_name(name)) for name in names if name])
-        self.c.images = out = <int32_t*>allocate(self.memory, sizeof(int32_t), len(found))
-        self.c.n_images = <int32_t>len(found)
+        ids = tuple([images.intern(normalized_image_name(name)) for name in names if name])
+        self.c.images = out = <int32_t*>allocate(self.memory, sizeof(int32_t), len(ids))
+        self.c.n_images = <int32_t>len(ids)
         self.c.image_containers = <int32_t>len(containers)
-        for at, image in enumerate(found):
+        for at, image in enumerate(ids):
             out[at] = image
-        return found
+        return ids
 
     def _read_node_affinity(self, spec, PodClasses classes):
+        """Compile nodeSelector and node affinity; return the preferred terms."""
         affinity = (spec.affinity and spec.affinity.node_affinity) or None
         required = affinity and affinity.required
         names = required_node_names(spec)
@@ -160,7 +186,7 @@ cdef class Shape:
         self.node_names = None if self.is_pinned else names
         labels = sorted((spec.node_selector or {}).items())
         selector = tuple([_requirement(classes, key, "In", (value,)) for key, value in labels])
-        # A malformed required term is skipped like an empty one: neither matches anything.
+        # An invalid required term is dropped like an empty one: neither matches any node.
         terms = required.node_selector_terms if required is not None else ()
         terms = [t for t in terms if not _term_error(t) and _requirements(t)]
         terms = tuple([_term(classes, t, self.is_pinned) for t in terms])
@@ -172,7 +198,7 @@ cdef class Shape:
         return preferred
 
     def _read_preferred(self, affinity, PodClasses classes):
-        """(weight, requirements) of each preferred term; none from a malformed one on."""
+        """Return (weight, requirements) of the preferred terms before the first invalid one."""
         cdef list out = []
         self.has_preferred = affinity is not None and affinity.preferred is not None
         for term in (affinity.preferred if self.has_preferred else ()):
@@ -185,7 +211,7 @@ cdef class Shape:
         return tuple(out)
 
     def _set_terms(self, tuple selector, tuple required, tuple preferred):
-        """Flatten the terms into requirements and values."""
+        """Compile the terms to flat arrays of requirements and values."""
         terms = [selector, *required, *(requirements for _, requirements in preferred)]
         cdef Py_ssize_t n = sum(map(len, terms)), at = 0, value_at = 0
         cdef mr_requirement* requirements = <mr_requirement*>allocate(self.memory, sizeof(mr_requirement), n)
@@ -218,14 +244,14 @@ cdef class Shape:
 
     @property
     def requests(self):
-        """Effective requests of cpu (millicores) and memory (bytes): what a placed pod uses of a node."""
+        """Return the effective requests of cpu (millicores) and memory (bytes), charged to the node."""
         return self.c.cpu, self.c.memory
 
     @property
     def needs(self):
-        """What must be free on a node, by resource: effective requests without resizes in progress.
+        """Return what must be free on a node, by resource: effective requests without resizes in progress.
 
-        Cpu is in millicores, memory and ephemeral storage are in bytes, and other resources in units.
+        Cpu is in millicores, memory and ephemeral storage are in bytes, other resources in units.
         """
         cdef int32_t at
         others = {name: self.c.others[at].need for at, name in enumerate(self.others)}
@@ -233,25 +259,29 @@ cdef class Shape:
 
     @property
     def nonzero_requests(self):
-        """Cpu (millicores) and memory (bytes) that a placed pod adds to a node's non-zero requests."""
+        """Return the cpu (millicores) and memory (bytes) that a pod adds to NonZeroRequested of its node."""
         return self.c.nonzero_cpu, self.c.nonzero_memory
 
     @property
     def score_requests(self):
-        """Cpu (millicores) and memory (bytes) of the containers, which scores of allocation use for the pod
-        itself.
+        """Return the cpu (millicores) and memory (bytes) that resource allocation scores use for the pod.
+
+        They are requests of containers with the defaults of NonZeroRequested, without pod-level requests
+        (kube-scheduler v1.36, resource_allocation.go calculatePodResourceRequest).
         """
         return self.c.score_cpu, self.c.score_memory
 
     @property
     def other_requests(self):
-        """Effective requests of the other resources by name."""
+        """Return the effective requests of resources other than cpu and memory, by name."""
         cdef int32_t at
         return {name: self.c.others[at].value for at, name in enumerate(self.others)}
 
 
 cdef tuple _parts(pod):
-    """The fields that decide the class of a pod, besides its namespace. A status counts if it has requests.
+    """Return the fields that determine the class of a pod, besides its namespace.
+
+    The status is one of them only if it has resources of containers or of the pod.
     """
     meta, status = METADATA.of(pod), STATUS.of(pod)
     if not (CONTAINER_STATUSES.of(status) or INIT_CONTAINER_STATUSES.of(status)
@@ -261,9 +291,9 @@ cdef tuple _parts(pod):
 
 
 def _declares_affinity(spec):
-    """Whether a pod has affinity or anti-affinity, even without a term.
+    """Whether a pod has podAffinity or podAntiAffinity, even without a term.
 
-    Its node is then in upstream's list of nodes that have pods with affinity.
+    Upstream then counts its node among the nodes that have pods with affinity.
     """
     affinity = spec.affinity
     sides = affinity and (affinity.pod_affinity, affinity.pod_anti_affinity)
@@ -271,8 +301,7 @@ def _declares_affinity(spec):
 
 
 def _uncompiled(spec):
-    """The fields that are not compiled but decide: the scheduler, preemption, gates and spread constraints.
-    """
+    """Encode the fields that decisions depend on but that are not compiled."""
     return encode((
         spec.scheduler_name, spec.priority, spec.preemption_policy, spec.scheduling_gates,
         spec.topology_spread_constraints,
@@ -280,25 +309,30 @@ def _uncompiled(spec):
 
 
 def _cpu_and_memory(requests):
+    """Return the cpu (millicores) and memory (bytes) of some requests."""
     return requests.get("cpu", ZERO).milli_value(), requests.get("memory", ZERO).value()
 
 
 def _other_requests(*kinds):
-    """(name, amount of each kind) of the resources besides cpu and memory that any of the kinds has;
-    ephemeral storage comes first."""
+    """Return (name, amount in each kind of requests) for each resource besides cpu and memory.
+
+    Resources whose amounts are all 0 are left out; ephemeral storage comes first.
+    """
     names = {name for kind in kinds for name in kind if name not in ("cpu", "memory") and is_counted(name)}
     names = sorted(names, key=lambda name: (name != "ephemeral-storage", name))
-    found = [(name, *[kind.get(name, ZERO).value() for kind in kinds]) for name in names]
-    return tuple([(name, *amounts) for name, *amounts in found if any(amounts)])
+    rows = [(name, *[kind.get(name, ZERO).value() for kind in kinds]) for name in names]
+    return tuple([(name, *amounts) for name, *amounts in rows if any(amounts)])
 
 
 def _requirement(PodClasses classes, str key, str operator, tuple values):
+    """Compile a requirement on a label."""
     number = int(values[0]) if operator in ("Gt", "Lt") else 0
     symbols = tuple([classes.symbols.intern(v) for v in values]) if operator in ("In", "NotIn") else ()
     return Requirement(classes.label_keys.intern(key) - 1, OPERATORS[operator], symbols, number)
 
 
 def _field_requirement(PodClasses classes, r, is_pinned):
+    """Compile a requirement on metadata.name; that of a pinned pod takes its name from the pod."""
     if is_pinned:
         return Requirement(-1, MR_NAME_PARAMETER, (), 0)
     op = MR_NAME_IN if r.operator == "In" else MR_NAME_NOT_IN
@@ -306,23 +340,25 @@ def _field_requirement(PodClasses classes, r, is_pinned):
 
 
 def _term(PodClasses classes, term, is_pinned):
+    """Compile a node selector term."""
     expressions = [_requirement(classes, r.key, r.operator, r.values) for r in term.match_expressions]
     return tuple(expressions + [_field_requirement(classes, r, is_pinned) for r in term.match_fields])
 
 
 def _requirements(term):
+    """Return all requirements of a node selector term."""
     return (*term.match_expressions, *term.match_fields)
 
 
 def _term_error(term):
-    """Why upstream cannot parse a node selector term, or None."""
+    """Return upstream's parse error of a node selector term, None for a valid term."""
     errors = [requirement_error(r.key, r.operator, r.values, node=True) for r in term.match_expressions]
     errors += [field_requirement_error(r.key, r.operator, r.values) for r in term.match_fields]
     return next((error for error in errors if error), None)
 
 
 cdef bint _are_same(tuple parts, tuple others) noexcept:
-    """Whether these are the same objects."""
+    """Whether two tuples of one length consist of the same objects."""
     cdef Py_ssize_t at
     for at in range(len(parts)):
         if parts[at] is not others[at]:
@@ -331,21 +367,28 @@ cdef bint _are_same(tuple parts, tuple others) noexcept:
 
 
 cdef class PodClasses:
-    """The interner of the shapes and classes of one cluster and its forks.
+    """The interned shapes and classes of one cluster and its forks.
 
     Parameters
     ----------
     symbols, resources, label_keys, images : Symbols
-        Name to number. The columns that the numbers stand for belong to each fork.
+        Ids of strings, resources, label keys and images. The columns of resources and label keys belong to
+        the node table of each fork.
     gates : PodGates
-        The feature gates that change how pods are read.
+        The feature gates that affect how pods are read.
     ledger_of : callable, optional
-        Returns the number of the node table's ledger that a pod is counted in; by default 0.
+        Returns the number of the resource ledger that a pod is charged to; by default 0.
 
     Attributes
     ----------
+    shapes : list of Shape
+        By shape id.
+    keys : list of tuple
+        (shape id, label set, owner) of each class.
+    terms : list of PodTerm
+        The distinct pod affinity terms of all shapes.
     lowest_priority : int
-        Of all pods that were ever interned.
+        The lowest priority of any pod that was interned.
     """
 
     def __cinit__(self, Symbols symbols not None, Symbols resources not None, Symbols label_keys not None,
@@ -374,18 +417,23 @@ cdef class PodClasses:
         return known is not None and (<tuple>known)[0] is self
 
     cpdef int32_t intern(self, pod) except -1:
-        """Return the number of a pod's class. The pod object stores it.
+        """Return the number of the class of a pod, adding the class if it is new.
 
-        Successive pods mostly have one template: they share the objects that decide their class.
+        The pod object stores the number. Successive pods are mostly of one template and share the objects
+        that determine their class, so the last pod is compared by identity first.
 
         Parameters
         ----------
         pod : Pod
 
+        Returns
+        -------
+        int
+
         Raises
         ------
         ValueError
-            The pod requests too many resources.
+            If the pod requests more than MR_MAX_OTHER_REQUESTS resources besides cpu and memory.
         """
         known = getattr(pod, "interned", None)
         if known is not None and (<tuple>known)[0] is self:
@@ -393,70 +441,107 @@ cdef class PodClasses:
         cdef tuple last = self.last, parts = _parts(pod)
         namespace = NAMESPACE.of(METADATA.of(pod))
         if last and _are_same(parts, last[0]) and namespace == last[1]:
-            found = last[2]
+            pod_class = last[2]
         else:
-            found = _find(self, pod)
-            self.last = parts, namespace, found
-        self.remember(pod, found)
-        return found
+            pod_class = _find(self, pod)
+            self.last = parts, namespace, pod_class
+        self.remember(pod, pod_class)
+        return pod_class
 
     cdef int32_t intern_after(self, pod, before) except -1:
-        """The class of a pod, given another state of the pod, which mostly has the same class."""
+        """Return the class of a pod, comparing it with an earlier state of the pod first."""
         if not self.knows(pod) and self.knows(before) and _are_same(_parts(pod), _parts(before)) \
                 and NAMESPACE.of(METADATA.of(pod)) == NAMESPACE.of(METADATA.of(before)):
             self.remember(pod, self.intern(before))
         return self.intern(pod)
 
     cdef int remember(self, pod, int32_t pod_class) except -1:
-        """Store the class of a pod in the object."""
-        PyObject_GenericSetAttr(pod, "interned", (self, pod_class))  # of a frozen struct
+        """Store the class of a pod in the pod object."""
+        PyObject_GenericSetAttr(pod, "interned", (self, pod_class))  # the struct is frozen
 
-    def _intern_term(self, term, twice):
-        key = term.key, twice
+    def _intern_term(self, term, repeats):
+        """Return the number of a term that the same pod has `repeats` times before it."""
+        key = term.key, repeats
         if key not in self.term_ids:
             self.terms.append(term)
             self.term_ids[key] = len(self.terms) - 1
         return self.term_ids[key]
 
     cdef dict labels(self, int32_t pod_class):
-        """The label set of a class. Do not change it."""
-        found = self.label_sets.get(pod_class)
-        if found is None:
-            found = self.label_sets[pod_class] = dict(self.keys[pod_class][1])
-        return found
+        """Return the labels of a class, which the caller must not change."""
+        labels = self.label_sets.get(pod_class)
+        if labels is None:
+            labels = self.label_sets[pod_class] = dict(self.keys[pod_class][1])
+        return labels
 
     cdef int check(self, int32_t pod_class) except -1:
-        """IndexError for a number that is no class."""
+        """Raise IndexError unless there is a class with this number."""
         if not 0 <= pod_class < len(self.keys):
             raise IndexError(f"there is no class {pod_class} among {len(self.keys)}")
 
     cdef Shape shape(self, int32_t pod_class):
+        """Return the shape of a class."""
         if MR_DEBUG_BUILD:
             debug_below(pod_class, len(self.keys), b"pod class")
         return self.shapes[self.keys[pod_class][0]]
 
     def shape_of(self, int32_t pod_class):
-        """Return the shape of a class; IndexError if there is no such class."""
-        self.check(pod_class)
-        return self.shape(pod_class)
-
-    def labels_of(self, int32_t pod_class):
-        """Return the labels of a class by key; IndexError if there is no such class."""
-        self.check(pod_class)
-        return dict(sorted(self.labels(pod_class).items()))
-
-    def pinned_symbol(self, int32_t pod_class, pod):
-        """Return the symbol of the node that matchFields pins a pod to; 0 if its class is not pinned.
+        """Return the shape of a class.
 
         Parameters
         ----------
         pod_class : int
-        pod : Pod
+
+        Returns
+        -------
+        Shape
 
         Raises
         ------
         IndexError
-            There is no such class.
+            If there is no such class.
+        """
+        self.check(pod_class)
+        return self.shape(pod_class)
+
+    def labels_of(self, int32_t pod_class):
+        """Return the labels of a class.
+
+        Parameters
+        ----------
+        pod_class : int
+
+        Returns
+        -------
+        dict of str to str
+            Sorted by key.
+
+        Raises
+        ------
+        IndexError
+            If there is no such class.
+        """
+        self.check(pod_class)
+        return dict(sorted(self.labels(pod_class).items()))
+
+    def pinned_symbol(self, int32_t pod_class, pod):
+        """Return the symbol of the node name that matchFields pins a pod to.
+
+        Parameters
+        ----------
+        pod_class : int
+            The class of the pod.
+        pod : Pod
+
+        Returns
+        -------
+        int
+            0 if the class is not pinned.
+
+        Raises
+        ------
+        IndexError
+            If there is no such class.
         """
         self.check(pod_class)
         if not self.shape(pod_class).is_pinned:
@@ -465,43 +550,45 @@ cdef class PodClasses:
 
 
 cdef object _find(PodClasses classes, pod):
+    """Return the number of the class of a pod by its fields, adding the class if it is new."""
     meta = METADATA.of(pod)
     labels, owned = LABELS.of(meta), None
     if OWNER_REFERENCES.of(meta) and (owner := meta.controller()) is not None:
         owned = owner.api_version, owner.kind, owner.name, owner.uid
     key = _intern_shape(classes, pod), frozenset(labels.items()) if labels else NOTHING, owned
-    found = classes.class_ids.get(key)
-    if found is None:
+    pod_class = classes.class_ids.get(key)
+    if pod_class is None:
         with classes.lock:
             if key not in classes.class_ids:
                 classes.keys.append(key)
                 classes.class_ids[key] = len(classes.keys) - 1
-            found = classes.class_ids[key]
-    return found
+            pod_class = classes.class_ids[key]
+    return pod_class
 
 
 cdef object _intern_shape(PodClasses classes, pod):
+    """Return the id of the shape of a pod, adding the shape if it is new."""
     cdef Shape shape
-    # Reading a spec costs tens of microseconds; equal bytes are read once.
+    # Compiling a spec costs tens of microseconds, so ids are memoised by the encoded spec.
     raw = spec_key(pod) if classes.ledger_of is None else (spec_key(pod), classes.ledger_of(pod))
-    found = classes.memo.get(raw)
-    if found is not None:
-        return found
+    shape_id = classes.memo.get(raw)
+    if shape_id is not None:
+        return shape_id
     with classes.lock:
         shape = Shape(pod, classes)
-        found = classes.shape_ids.get(shape.key)
-        if found is None:
-            found = shape.id = len(classes.shapes)
+        shape_id = classes.shape_ids.get(shape.key)
+        if shape_id is None:
+            shape_id = shape.id = len(classes.shapes)
             carried = []
             for term in [term for terms in shape.terms for term in terms]:
-                # A term that stands twice counts twice.
-                twice = sum([classes.terms[number].key == term.key for number in carried])
-                carried.append(classes._intern_term(term, twice))
+                # A term that a pod lists twice counts twice.
+                repeats = sum([classes.terms[number].key == term.key for number in carried])
+                carried.append(classes._intern_term(term, repeats))
             shape.carried = tuple(carried)
             classes.shapes.append(shape)
-            classes.shape_ids[shape.key] = found
+            classes.shape_ids[shape.key] = shape_id
             classes.lowest_priority = min(classes.lowest_priority, shape.priority)
         if len(classes.memo) >= MEMO_LIMIT:
             classes.memo.clear()
-        classes.memo[raw] = found
-    return found
+        classes.memo[raw] = shape_id
+    return shape_id

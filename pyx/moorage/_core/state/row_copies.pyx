@@ -1,4 +1,7 @@
-"""Copies of rows, brought up to date by copying what the change log names: what snapshots stand on."""
+"""Copies of the rows of a cluster, the base of `Snapshot` and `NodeInfo`.
+
+An update copies the rows that the change log names since the last update.
+"""
 
 from fastrlock.rlock import FastRLock
 from libc.stdint cimport int32_t, int64_t
@@ -18,9 +21,23 @@ cdef struct Pair:
 
 
 cdef class RowCopies:
-    """An independent copy of a cluster's rows, with a view of its own: the node list and the image counts
-    follow the same rules as the scheduler's view, from this copy's own last update on. Pod lists are shared
-    until they change.
+    """An independent copy of the rows of a cluster, with a view of its own.
+
+    The node list and the image counts follow the rules of `View`, relative to the last update of this copy.
+    The pod list of a row is shared with the cluster until it changes.
+
+    Attributes
+    ----------
+    lock : fastrlock.rlock.FastRLock
+        A re-entrant lock; callers hold it for reading several values of one moment.
+    source : ClusterState or None
+        The cluster that was copied; None if nothing has been copied.
+    table : NodeTable
+        The rows.
+    view : View
+        The node list.
+    cursor : int
+        The head of the cluster's change log at the last update.
     """
 
     cdef readonly object lock
@@ -39,16 +56,31 @@ cdef class RowCopies:
 
     @property
     def classes(self):
-        """Shapes and classes of pods, which the source shares."""
+        """Return the pod classes of the source; None if nothing has been copied."""
         return None if self.source is None else self.source.classes
 
     def is_behind(self, ClusterState source not None):
-        """True unless nothing has changed in `source` since the last update."""
+        """Whether a cluster has changed since the last update, or is not the source.
+
+        Parameters
+        ----------
+        source : ClusterState
+
+        Returns
+        -------
+        bool
+        """
         return self.source is not source or self.cursor != source.log.head
 
     def update(self, ClusterState source not None):
-        """Copy what has changed since the last update, or everything from a source that is new here. A copy
-        whose update fails is empty until the next one."""
+        """Copy the rows that have changed since the last update; all rows of a new source.
+
+        If an exception is raised, the copy is empty until the next update.
+
+        Parameters
+        ----------
+        source : ClusterState
+        """
         with self.lock:
             try:
                 if self.source is not source:
@@ -59,6 +91,7 @@ cdef class RowCopies:
                 raise
 
     def _follow(self):
+        """Copy the rows that the change log names after the cursor."""
         cdef ClusterState source = self.source
         cdef ChangeLog log = source.log
         cdef int64_t at, head = log.head
@@ -78,6 +111,7 @@ cdef class RowCopies:
         self.cursor = head
 
     def _start(self, ClusterState source):
+        """Become an empty copy of a cluster."""
         cdef Journal journal = Journal()
         self.table = NodeTable(source.symbols, journal, ChangeLog(journal, 1), source.table.ledgers)
         self.table.taint_sets = source.table.taint_sets
@@ -88,13 +122,13 @@ cdef class RowCopies:
         self.pairs = Buffer(journal, sizeof(Pair))
         self.sizes = Buffer(journal, sizeof(int64_t))
         self.epoch = -1
-        self.cursor = -source.log.capacity - 1  # every row is new
+        self.cursor = -source.log.capacity - 1  # counts as lost, so that every row is copied
         self.rows = 0
         self.moves = -1
         self.source = source
 
     cdef int _prepare(self) except -1:
-        """Pair this copy's columns with the source's, unless none of those has moved or come since."""
+        """Make pairs of the columns here and in the source, if columns of the source moved or were added."""
         cdef Buffer mine, theirs
         cdef Pair* pair
         cdef NodeTable source = self.source.table
@@ -118,11 +152,12 @@ cdef class RowCopies:
         self.moves = source.journal.moves
 
     cdef int _copy(self, int32_t row) except -1:
+        """Copy one row."""
         cdef Pair* pair = <Pair*>self.pairs.data
         cdef NodeTable source = self.source.table
         cdef Py_ssize_t skip
         cdef int32_t at
-        if row >= source.used:  # made and undone since
+        if row >= source.used:  # the row was added in a transaction that has been rolled back
             return 0
         for at in range(self.n_pairs):
             if pair[at].size == sizeof(int32_t):  # a call of memcpy costs more than most columns
@@ -136,29 +171,70 @@ cdef class RowCopies:
         self.pods[row] = self.source.ledger.share(row)
 
     def names(self):
-        """Node names in list order."""
+        """Return the node names in list order."""
         return self.view.node_names() if self.source is not None else []
 
     def row_list(self):
-        """Rows in list order."""
+        """Return the rows in list order, as a list of int."""
         return self.view.rows().tolist() if self.source is not None else []
 
     def find_row(self, str name not None):
-        """Row of a node that is in the list, or None."""
+        """Return the row of a node in the list.
+
+        Parameters
+        ----------
+        name : str
+            The name of the node.
+
+        Returns
+        -------
+        int or None
+            None if the list has no such node.
+        """
         return self.view.find_row(name) if self.source is not None else None
 
     def pods_of(self, int32_t row):
-        """Pods of a row as of the last update, each with its node name."""
+        """Return the pods of a row as of the last update, with spec.nodeName set.
+
+        Parameters
+        ----------
+        row : int
+
+        Returns
+        -------
+        list of Pod
+
+        Raises
+        ------
+        IndexError
+            If there is no such row.
+        """
         self._check_row(row)
         name = self.table.row_name(row)
         return [bound(pod, name) for pod in self.source.ledger.read(self.pods[row], row)]
 
     def images_of(self, int32_t row):
-        """Image name to (bytes, nodes that had it when the row was copied)."""
+        """Return the images of a row as of the last update.
+
+        Parameters
+        ----------
+        row : int
+
+        Returns
+        -------
+        dict of str to (int, int)
+            By image name the size in bytes and the number of nodes that had the image.
+
+        Raises
+        ------
+        IndexError
+            If there is no such row.
+        """
         self._check_row(row)
         return self.view.images.read(self.view.seen, row, <int64_t*>self.sizes.data)
 
     cdef int _check_row(self, int32_t row) except -1:
+        """Raise IndexError unless there is such a row."""
         if self.source is None:
             raise IndexError(f"there is no row {row}: nothing has been copied")
         return self.table.check_row(row)

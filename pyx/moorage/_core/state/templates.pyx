@@ -42,7 +42,7 @@ cdef class Replicas:
         return f"{self.prefix}#{ordinal}"
 
     cdef object make(self, int32_t ordinal):
-        """Create the object of a pod, with the template's spec.nodeName."""
+        """Create the object of a pod, which does not name its node yet."""
         meta = replace(self.template.metadata, name=f"{self.base}{ordinal}", uid=self.uid(ordinal))
         return replace(self.template, metadata=meta)
 

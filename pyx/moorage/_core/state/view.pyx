@@ -1,11 +1,12 @@
-"""The view: the nodes as a scheduling cycle sees them. It is refreshed at the start of each cycle.
+"""The view: the snapshot of the nodes that a scheduling cycle reads, refreshed at the start of each cycle.
 
-kube-scheduler v1.36, cache.go UpdateSnapshot. The node list is rebuilt only when a node is new to the view or
-a node of the view was deleted. A change of zone alone reorders nothing, nor does a node that was deleted and
-added again between two cycles. The image counts of a row are copied when the row has changed.
+The rules are those of kube-scheduler v1.36, cache.go UpdateSnapshot. The node list is rebuilt only if a node
+was added to the cluster or a node of the view was deleted: neither a change of zone nor a node that was
+deleted and added again between two cycles changes the order. The image counts of a row are copied when the
+row has changed.
 
-The columns for scans are in list order. They follow the change log by themselves just before a scan, so that
-decisions without a scan do not pay for them.
+The columns that scans read are in list order. They have a cursor of their own in the change log and are
+updated just before a scan, so that decisions without a scan do not pay for them.
 """
 
 from functools import partial
@@ -21,28 +22,30 @@ cdef enum:
 
 
 cdef class View:
-    """The positions of the nodes in list order, and the columns for scans.
+    """The node list of a scheduling cycle, and the columns for scans.
 
     Parameters
     ----------
     journal : Journal
     table : NodeTable
     tree : NodeTree
-        Has the order of the nodes.
+        Determines the order of the nodes.
     images : ImageStates
-    is_scanned : bool
-        Whether to have columns.
+    is_scanned : bool, default True
+        Whether to keep columns for scans.
 
     Attributes
     ----------
+    size : int
+        Number of nodes in the list.
     cursor : int
         The head of the change log when the list was last refreshed.
     scanned : int
-        The head of the change log when the columns were last read; -1 where they have to be made anew.
+        The head of the change log when the columns were last updated; -1 if they must be rebuilt.
     static_version : int
         Grows when the list changes, or labels, taints or allocatable resources of one of its nodes.
     freezes_counts : bool
-        Rows that change keep their image counts: a pod group cycle has one snapshot.
+        Whether rows that change keep their image counts, as during a pod group cycle, which has one snapshot.
     """
 
     def __cinit__(self, Journal journal not None, NodeTable table not None, NodeTree tree not None,
@@ -60,7 +63,7 @@ cdef class View:
         self.columns_memory = []
         self.is_scanned = is_scanned
         if is_scanned:
-            journal = Journal()  # an undo logs what it undoes: the columns follow
+            journal = Journal()  # not undone: a rollback logs its rows, and the columns follow the log
             self.columns_memory += [Buffer(journal, 8) for _ in range(DOUBLES)]
             self.columns_memory += [Buffer(journal, 4) for _ in range(3)]
             self.columns_memory.append(Buffer(journal, 1))
@@ -70,26 +73,26 @@ cdef class View:
         cdef ChangeLog log = self.table.log
         cdef int64_t at, head = log.head, last = log.capacity - 1
         cdef int32_t row
-        cdef bint lost = log.lost(self.cursor), order_changed = lost, says_other = lost
+        cdef bint lost = log.lost(self.cursor), order_changed = lost, static_changed = lost
         self.table.check_logged()
-        # Memory can have moved without a change: in a fork, or where growing failed half-way.
+        # Memory can have moved without a change: in a fork, or after an allocation failed half-way.
         self.table.fill_ledger(0, &self.ledger)
         self.taint_set = <int32_t*>self.table.taint_set.data
         if head == self.cursor:
             if self.scanned < 0:
                 self.scan_columns()
             return 0
-        # The log may name rows that an undo has dropped: room for all that there ever were.
+        # The log can name rows that a rollback removed, so there must be room for every row there ever was.
         if not lost:
             for at in range(self.cursor, head):
                 order_changed |= log.kind[at & last] == LOG_ORDER
-                says_other |= log.kind[at & last] == LOG_STATIC
+                static_changed |= log.kind[at & last] == LOG_STATIC
         self.position.reserve(self.table.name.capacity)
         self.shown.reserve(self.table.name.capacity)
         self.seen_epoch.reserve(self.table.name.capacity)
         self.seen.reserve(self.table.name.capacity)
         if self.journal.depth:
-            is_other = order_changed or says_other
+            is_other = order_changed or static_changed
             self.journal.on_undo(partial(self._restore, self.cursor, self.size, order_changed, is_other))
         if order_changed:
             _reorder(self)
@@ -103,13 +106,13 @@ cdef class View:
         for at in range(self.table.used if lost else head - self.cursor):
             _has_shown(self, at if lost else log.id[(self.cursor + at) & last])
         self.cursor = head
-        if says_other or order_changed:
+        if static_changed or order_changed:
             self.static_version += 1
-        if says_other or self.scanned < 0:
-            self.scan_columns()  # whether any node is tainted must be known before a search
+        if static_changed or self.scanned < 0:
+            self.scan_columns()  # a search asks at its start whether any node is tainted
 
     cdef int skip_since(self, int64_t mark) except -1:
-        """Skip the changes that were logged since `mark` and then undone. Pending changes are logged again.
+        """Advance the cursor past changes that were logged since `mark` and undone; log older pending ones again.
         """
         cdef ChangeLog log = self.table.log
         cdef int64_t at
@@ -123,15 +126,16 @@ cdef class View:
         for kind, id in pending:
             log.append(kind, id)
 
-    def _restore(self, int64_t cursor, int32_t size, bint order_changed, bint says_other):
+    def _restore(self, int64_t cursor, int32_t size, bint order_changed, bint static_changed):
+        """Undo a refresh: restore cursor and size, and invalidate what depends on the undone changes."""
         self.cursor = cursor
         self.size = size
-        self.static_version += says_other
+        self.static_version += static_changed
         if order_changed:
             self.scanned = -1
 
     def log_stale_counts(self, const int32_t[::1] rows not None):
-        """Log rows whose image counts are out of date, so that the next refresh copies the counts.
+        """Log the rows whose image counts are out of date, so that the next refresh copies the counts.
 
         Parameters
         ----------
@@ -147,16 +151,15 @@ cdef class View:
                 self.table.changed(LOG_ROW, rows[at])
 
     cdef Py_ssize_t begin_run(self, Py_ssize_t pods) except -1:
-        """Prepare to follow a number of usage changes inside a transaction; return the bytes of journal they
-        need.
-        """
+        """Prepare for `pods` calls of `follow` in a transaction; return the bytes of journal that they need."""
         self.journal.on_undo(partial(self._restore, self.cursor, self.size, False, False))
         return pods * (HEADER + 8) + min(pods, <Py_ssize_t>self.size) * (2 * HEADER + 8) + self.seen.nbytes()
 
     cdef void follow(self, int32_t row) noexcept nogil:
-        """Apply one usage change of a run, which the caller has just logged; no other change may be pending.
+        """Apply one usage change of a run of pods, which the caller has just logged.
 
-        The change stays pending, since images may change before the next cycle.
+        No other change may be pending. The entry itself remains pending until the next one, since the image
+        counts of its row may change before the next cycle.
         """
         cdef int64_t* shown = <int64_t*>self.shown.data
         cdef int32_t before
@@ -174,7 +177,7 @@ cdef class View:
             self.cursor += 1
 
     cdef int show_only(self, const int32_t[::1] rows) except -1:
-        """Make a list of some rows, of which the columns alone follow the usage."""
+        """Set the list to some rows, in this order; only the columns then follow the usage of the rows."""
         cdef int32_t at
         self.size = <int32_t>rows.shape[0]
         self.order.reserve(self.size)
@@ -185,13 +188,13 @@ cdef class View:
         return _set_positions(self)
 
     cpdef int follow_usage(self) except -1:
-        """Update the columns, after the memory of the table may have moved."""
+        """Update the columns, and the pointers to the table, whose memory may have moved."""
         self.table.fill_ledger(0, &self.ledger)
         self.taint_set = <int32_t*>self.table.taint_set.data
         return self.scan_columns()
 
     cdef int scan_columns(self) noexcept nogil:
-        """Apply the changes of rows to the columns."""
+        """Apply the logged changes of rows to the columns."""
         cdef int64_t at, head = self.table.log.head, last = self.table.log.capacity - 1
         cdef int32_t position, row
         if not self.is_scanned or self.scanned == head:
@@ -211,7 +214,7 @@ cdef class View:
         return 0
 
     cdef int fill_cluster(self, mr_cluster* out) except -1:
-        """Point `out` at all arrays that kernels read; valid until the next change of a node."""
+        """Set the pointers of `out` to the arrays that kernels read; valid until the next change of a node."""
         cdef NodeTable table = self.table
         table.sync_columns()
         self.images.sync()
@@ -248,10 +251,11 @@ cdef class View:
         return out
 
     def _buffers(self):
+        """Return the buffers that `clone` copies, in a fixed order."""
         return [self.order, self.names, self.position, self.shown, self.seen_epoch]
 
     def images_of(self, int32_t row):
-        """Return the images of a row, as of the row's last change.
+        """Return the images of a row, as of the last change of the row.
 
         Parameters
         ----------
@@ -261,14 +265,30 @@ cdef class View:
         -------
         dict of str to (int, int)
             By image name the size in bytes and the number of nodes that have the image.
+
+        Raises
+        ------
+        IndexError
+            If there is no such row.
         """
         self.table.check_row(row)
         return self.images.read(self.seen, row, <int64_t*>self.images.sizes.data)
 
     def find_row(self, str name not None):
-        """Return the row of a node in the list by its name, or None."""
+        """Return the row of a node in the list.
+
+        Parameters
+        ----------
+        name : str
+            The name of the node.
+
+        Returns
+        -------
+        int or None
+            None if the list has no such node.
+        """
         cdef int32_t symbol = self.table.symbols.find(name), at, row = self.table.find(symbol)
-        if 0 <= row < self.position.capacity:  # of a node that has not gone since
+        if 0 <= row < self.position.capacity:  # the table still has the node
             at = (<int32_t*>self.position.data)[row] - 1
             if at >= 0 and (<int32_t*>self.names.data)[at] == symbol:
                 return row
@@ -278,7 +298,17 @@ cdef class View:
         return None
 
     def position_of(self, int32_t row):
-        """Return the position of a row in the list; -1 if it is not listed."""
+        """Return the position of a row in the list.
+
+        Parameters
+        ----------
+        row : int
+
+        Returns
+        -------
+        int
+            -1 if the row is not in the list.
+        """
         return (<int32_t*>self.position.data)[row] - 1 if 0 <= row < self.position.capacity else -1
 
     def rows(self):
@@ -286,24 +316,29 @@ cdef class View:
 
         Returns
         -------
-        (n,) int32 array
+        (size,) int32 array
             A copy.
         """
         return np.array(self.order.array(np.int32, self.size))
 
     def node_names(self):
-        """Return the node names in list order."""
+        """Return the node names in list order.
+
+        Returns
+        -------
+        list of str
+        """
         cdef int32_t at
         return [self.table.symbols.names[(<int32_t*>self.names.data)[at]] for at in range(self.size)]
 
 
 cdef int _follow_row(View view, int32_t row, Kind kind) except -1:
-    """Apply the change of one row.
+    """Apply a logged change of a row.
 
-    Its image counts change only if the row differs from the row that was last seen: an undo logs rows
-    that are again what they were.
+    Its image counts change only if its generation differs from the one that the view last read: a rollback
+    logs rows that are again as they were.
     """
-    if row >= view.table.used:  # made and undone since
+    if row >= view.table.used:  # the row was added in a transaction that has been rolled back
         return 0
     if not (<int32_t*>view.position.data)[row]:
         return 0
@@ -320,6 +355,7 @@ cdef int _follow_row(View view, int32_t row, Kind kind) except -1:
 
 
 cdef int _has_shown(View view, int32_t row) except -1:
+    """Record the generation of a row that the view has read."""
     if row < view.table.used and (<int32_t*>view.position.data)[row]:
         view.shown.touch(row)
         (<int64_t*>view.shown.data)[row] = (<int64_t*>view.table.generation.data)[row]
@@ -336,7 +372,7 @@ cdef int _copy_images(View view, int32_t row) except -1:
 
 
 cdef void _freeze_counts(View view, int32_t row) noexcept nogil:
-    """Copy the number of nodes that have each image of a row that has changed."""
+    """Copy to a changed row, for each of its images, the number of nodes that have the image."""
     cdef int64_t* seen_epoch = <int64_t*>view.seen_epoch.data
     cdef int32_t* seen
     cdef int32_t at
@@ -351,7 +387,7 @@ cdef void _freeze_counts(View view, int32_t row) noexcept nogil:
 
 
 cdef int _reorder(View view) except -1:
-    """Keep the list if its names are exactly the tree's; else rebuild it."""
+    """Update the node list after an entry LOG_ORDER."""
     if not _reuse_list(view):
         _rebuild(view)
     view.scanned = -1
@@ -359,6 +395,7 @@ cdef int _reorder(View view) except -1:
 
 
 cdef int _reuse_list(View view) except -1:
+    """Keep the order of the list if its names are those of the tree; return whether they are."""
     cdef int32_t at, row
     if view.size != view.tree.num_nodes:
         return 0
@@ -373,6 +410,7 @@ cdef int _reuse_list(View view) except -1:
 
 
 cdef int _rebuild(View view) except -1:
+    """Set the list to the nodes of the tree."""
     cdef int32_t at, name
     names = view.tree.list()
     view.order.touch_range(0, view.size)
@@ -386,6 +424,7 @@ cdef int _rebuild(View view) except -1:
 
 
 cdef int _set_positions(View view) except -1:
+    """Set the positions of rows from the list, and make room for the columns."""
     cdef Buffer buffer
     cdef int32_t at
     cdef int32_t* order = <int32_t*>view.order.data
@@ -404,6 +443,7 @@ cdef int _set_positions(View view) except -1:
 
 
 cdef void _set_all_columns(View view) noexcept nogil:
+    """Rebuild the columns."""
     cdef int32_t at
     memset(view.columns.fixed, 0, view.size * sizeof(int32_t))
     memset(view.columns.slow, 0, view.size)
@@ -413,7 +453,7 @@ cdef void _set_all_columns(View view) noexcept nogil:
 
 
 cdef int _point_columns(View view) except -1:
-    """Refresh the pointers to the columns, whose buffers are in the order of mr_columns."""
+    """Refresh the pointers to the columns; their buffers are in the order of the fields of mr_columns."""
     cdef void** pointers = <void**>&view.columns
     for at, buffer in enumerate(view.columns_memory):
         pointers[at] = (<Buffer>buffer).data

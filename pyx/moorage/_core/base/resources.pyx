@@ -23,7 +23,7 @@ def is_counted(str name not None):
     """Whether a resource other than cpu, memory and pods is accounted for.
 
     These are ephemeral-storage, extended resources, huge pages, attachable volumes and the resources with a
-    kubernetes.io/ prefix (kube-scheduler v1.36, Resource.Add and helper IsScalarResourceName).
+    kubernetes.io/ prefix (kube-scheduler v1.36, Resource.Add and util.IsScalarResourceName).
 
     Parameters
     ----------

@@ -83,7 +83,7 @@ cdef class Symbols:
             raise IndexError(f"there is no symbol {symbol} among {len(self.names)}")
 
     cdef int sync_texts(self) except -1:
-        """Add the UTF-8 texts of new symbols to `texts`: pointers into the strings, NULL where there is none."""
+        """Add the UTF-8 texts of new symbols to `texts`: pointers into the strings, NULL for invalid ones."""
         cdef Py_ssize_t at
         if self.n_texts == len(self.names):
             return 0

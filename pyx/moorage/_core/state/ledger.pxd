@@ -11,24 +11,24 @@ cdef extern from *:
     void prefetch "__builtin_prefetch"(const void* address) noexcept nogil
 
 cdef enum:
-    AHEAD = 8  # so many pods before a batch comes to one, its memory is fetched
+    AHEAD = 8  # prefetch distance in pods
 
 cdef enum PodState:
     FREE = 0
     ASSUMED = 1
     ADDED = 2
-    MARKED = 3  # assumed, and seen by a batch that is being checked
+    MARKED = 3  # assumed, and named by a batch of removals that is being checked
 
 cdef struct PodRecord:
     double deadline
-    int64_t start  # since when it runs, as Importance has read it; or INT64_MIN
-    int32_t row, before, after  # neighbours on the row; `after` of a free number: the next free one, plus 1
+    int64_t start  # start time that `Importance` has read; INT64_MIN if it has not read it
+    int32_t row, before, after  # list links; `after` of a free number: the next free number, plus 1
     int32_t pod_class
-    int32_t origin, ordinal  # id of the Replicas that it is one of, plus 1; 0 for a pod with an object
+    int32_t origin, ordinal  # origin: id of its Replicas, plus 1; 0 for a pod with an object
     int8_t state, terminating
 
 cdef struct RowRecord:
-    int32_t first, last, count, shared  # `shared`: whether `row_pods` may hold the row's pods
+    int32_t first, last, count, shared  # `shared`: whether `row_pods` can hold a RowPods for the row
 
 cdef struct Totals:
     int32_t used, free, alive  # `free`: the first free number, plus 1
@@ -71,29 +71,35 @@ cdef class Ledger:
     cdef int count(self, const unsigned char[::1] matching, bint all_pods, int32_t* pods) except -1
 
     cdef inline int _fill_shared(self, int32_t row) except -1:
-        """Call before changing the pods of a row: who shares them gets a list."""
+        """Fill in the shared pod list of a row; must be called before the pods of the row change."""
         return self._fill(row) if self.row(row).shared else 0
 
     cdef inline RowRecord* row(self, int32_t row) noexcept:
+        """Return the record of a row."""
         debug_below(row, self.rows.capacity, b"row of the ledger")
         return <RowRecord*>self.rows.data + row
 
     cdef inline PodRecord* record(self, int32_t number) noexcept:
+        """Return the record of a pod."""
         debug_below(number, self.pods.capacity, b"pod of the ledger")
         return <PodRecord*>self.pods.data + number
 
     cdef inline int32_t pods_on(self, int32_t row) noexcept:
-        """Number of pods on a row."""
+        """Return the number of pods on a row."""
         return self.row(row).count if 0 <= row < self.rows.capacity else 0
 
     cdef inline PodState state_of(self, int32_t number) noexcept:
+        """Return the state of a pod."""
         return <PodState>self.record(number).state
 
     cdef inline int32_t row_of(self, int32_t number) noexcept:
+        """Return the row of a pod."""
         return self.record(number).row
 
     cdef inline int32_t class_of(self, int32_t number) noexcept:
+        """Return the class of a pod."""
         return self.record(number).pod_class
 
     cdef inline bint is_terminating(self, int32_t number) noexcept:
+        """Whether a pod has a deletionTimestamp."""
         return self.record(number).terminating

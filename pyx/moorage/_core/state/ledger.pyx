@@ -1,7 +1,7 @@
-"""The ledger: every pod that the cache knows, with its class, row and state. Usage is the node table's.
+"""The ledger: all pods in the cache, with class, row and state. The node table holds their usage of resources.
 
-State machine (kube-scheduler, cache interface): Initial → Assumed → Added → gone, with Forget and Expire from
-Assumed. Initial and gone pods are not in the ledger.
+The states of a pod are those of kube-scheduler's cache (backend/cache/interface.go): Initial, Assumed, Added,
+Expired, Deleted. Only assumed and added pods are in the ledger.
 """
 
 from functools import partial
@@ -12,22 +12,22 @@ from moorage._core.base cimport DELETION_TIMESTAMP, METADATA, UID, Deadline
 from moorage._core.state.pod_spec cimport uses_volumes
 
 cdef enum:
-    LATER = -1  # a deadline that has not been set
+    LATER = -1
 
-cdef double NEVER = LATER
+cdef double NEVER = LATER  # the deadline of a pod that has none
 
 
-@cython.no_gc  # pods refer to no ledger; thousands are made at a time
+@cython.no_gc  # cannot be part of a reference cycle, and thousands are created at a time
 @cython.freelist(64)
 cdef class RowPods:
-    """The pods of a row at one moment, for copies of rows.
+    """The pods of a row at one moment, shared with copies of the row.
 
-    Filled in by the ledger before the first change of the row, and read with `Ledger.read`. Replicas are in
-    it as (Replicas, ordinal) until they are read.
+    The ledger fills it in before the first change of the row; `Ledger.read` returns its pods. Replicas are
+    stored as (Replicas, ordinal) until they are read.
     """
 
     cdef list read(self):
-        """The pod objects; replicas are made now."""
+        """Return the pod objects, creating those of replicas."""
         cdef list ordinals = self.ordinals
         if ordinals is not None:
             self.pods = [
@@ -39,11 +39,17 @@ cdef class RowPods:
 
 
 cdef class Ledger:
-    """Pods by number; numbers of removed pods are reused, the last one first.
+    """Pods by number. Numbers of removed pods are reused, the most recently freed first.
 
-    A pod has an object, and is found by its UID in `index`; or it is one of a template's replicas, and found
-    by arithmetic. A row's pods are linked in the order in which they came, except that a removal moves the
-    last one into the hole, as upstream's NodeInfo.RemovePod.
+    A pod either has an object, and `index` maps its UID to its number; or it is a replica of a template, and
+    `templates` computes its number from the UID. The pods of a row form a linked list in the order of their
+    addition, except that a removal moves the last pod into the gap, as NodeInfo.RemovePod of kube-scheduler
+    v1.36 does.
+
+    Parameters
+    ----------
+    journal : Journal
+        Records the changes.
     """
 
     def __cinit__(self, Journal journal not None):
@@ -62,7 +68,7 @@ cdef class Ledger:
         return (<Totals*>self.totals.data).alive
 
     cdef Ledger clone(self, Journal journal):
-        """An independent copy; pod objects are shared."""
+        """Return an independent copy that shares the pod objects."""
         cdef Ledger out = Ledger(journal)
         out.index = self.index.copy()
         out.objects = self.objects.copy()
@@ -75,44 +81,46 @@ cdef class Ledger:
         return out
 
     cdef int32_t find(self, str uid) except -2:
-        """Number of a pod, or -1."""
-        found = self.index.get(uid)
-        return self.templates.find(uid) if found is None else found
+        """Return the number of the pod with a UID, or -1."""
+        number = self.index.get(uid)
+        return self.templates.find(uid) if number is None else number
 
     cdef str uid_of(self, int32_t number):
+        """Return the UID of a pod."""
         cdef PodRecord* pod = self.record(number)
         if pod.origin:
             return self.templates.entry(pod.origin - 1).uid(pod.ordinal)
         return UID.of(METADATA.of(self.objects[number]))
 
     cdef object object_of(self, int32_t number):
-        """The pod as it was entered; one of replicas is made now."""
+        """Return the pod object as it was added; that of a replica is created."""
         cdef PodRecord* pod = self.record(number)
         if pod.origin:
             return self.templates.entry(pod.origin - 1).make(pod.ordinal)
         return self.objects[number]
 
     cdef object model_of(self, int32_t number):
-        """The pod as it was entered; of a replica, the template that it was made from."""
+        """Return the pod object as it was added; for a replica, its template."""
         cdef PodRecord* pod = self.record(number)
         return self.templates.entry(pod.origin - 1).template if pod.origin else self.objects[number]
 
     # ---- memory --------------------------------------------------------------------------------------------
 
     cdef int reserve_rows(self, Py_ssize_t rows) except -1:
+        """Make room for `rows` rows in all."""
         self.rows.reserve(rows)
         while len(self.row_pods) < rows:
             self.row_pods.append(None)
 
     cdef int make_room(self, Py_ssize_t pods) except -1:
-        """Have the memory for so many more pods, replicas among them."""
+        """Make room for `pods` more pods, which can be replicas of one template."""
         _reserve(self, pods)
         return self.templates.reserve(pods)
 
     # ---- rows ----------------------------------------------------------------------------------------------
 
     cdef RowPods share(self, int32_t row):
-        """The pods of a row at this moment, filled in later."""
+        """Return the pods of a row at this moment, filled in when the row changes or when they are read."""
         cdef RowPods out
         if row >= len(self.row_pods):
             self.reserve_rows(row + 1)
@@ -120,48 +128,70 @@ cdef class Ledger:
         if out is None:
             out = self.row_pods[row] = RowPods()
             self.row(row).shared = True
-            if self.journal.depth:  # what it shows is filled in before it is undone
+            if self.journal.depth:  # a rollback fills it in before it restores the row
                 self.journal.on_undo(partial(self._filled, row))
         return out
 
     def _filled(self, int32_t row):
+        """Call `_fill_shared` from the journal."""
         self._fill_shared(row)
 
     cdef int _fill(self, int32_t row) except -1:
+        """Fill in the shared pod list of a row, and stop sharing it."""
         cdef RowPods shared = self.row_pods[row]
         if shared is not None and shared.pods is None:
             _list(self, shared, row)
         self.row_pods[row] = None
-        self.rows.touch(row)  # for the journal alone: the flag may be set without need, never the reverse
+        self.rows.touch(row)  # a rollback may set the flag again, which is harmless; it must never clear it
         self.row(row).shared = False
 
     cdef list read(self, RowPods shared, int32_t row):
-        """The pod objects of a row that was shared, as it was then."""
+        """Return the pod objects of a row at the moment when it was shared."""
         if shared.pods is None:
             _list(self, shared, row)
         return shared.read()
 
     def pods_of(self, int32_t row):
-        """Pod objects of a row, in the row's order; none where there is no such row."""
+        """Return the pod objects of a row, in the order of the row.
+
+        Parameters
+        ----------
+        row : int
+
+        Returns
+        -------
+        list of Pod
+            Empty if there is no such row. The objects do not name their node if they were added unbound.
+        """
         cdef RowPods out = RowPods()
         _list(self, out, row)
         return out.read()
 
     def volume_pods_of(self, int32_t row):
-        """The pods of a row that use volumes; of a template's replicas only these are made."""
-        cdef list found = []
+        """Return the pods of a row that use volumes, as `uses_volumes` defines it.
+
+        Parameters
+        ----------
+        row : int
+
+        Returns
+        -------
+        list of Pod
+            In the order of the row.
+        """
+        cdef list pods = []
         cdef Py_ssize_t n = self.pods_on(row)
         cdef int32_t number = self.row(row).first if n else 0
         for _ in range(n):
             if uses_volumes(self.model_of(number)):
-                found.append(self.object_of(number))
+                pods.append(self.object_of(number))
             number = self.record(number).after
-        return found
+        return pods
 
     # ---- pods ----------------------------------------------------------------------------------------------
 
     cdef int32_t insert(self, object pod, int32_t pod_class, int32_t row, PodState state) except -1:
-        """Enter a pod that is not in the ledger."""
+        """Add a pod that is not in the ledger; return its number."""
         cdef int32_t number
         cdef str uid = UID.of(METADATA.of(pod))
         cdef bint terminating = DELETION_TIMESTAMP.of(METADATA.of(pod)) is not None
@@ -179,7 +209,7 @@ cdef class Ledger:
         return number
 
     cdef int insert_replicas(self, Replicas replicas, int32_t pod_class, const int32_t[::1] rows) except -1:
-        """Enter assumed pods of a template, one for each of `rows`."""
+        """Add assumed replicas of a template, one on each of `rows`."""
         cdef bint terminating = replicas.template.metadata.deletion_timestamp is not None
         cdef int32_t at, number
         cdef int32_t* numbers
@@ -199,15 +229,17 @@ cdef class Ledger:
                 _note_moved(self, self.uid_of(number))
 
     def _strike(self, int32_t number, str uid):
+        """Undo the entry of a pod in `objects` and `index`."""
         self.objects[number] = None
         del self.index[uid]
 
     def _put_back(self, int32_t number, str uid, pod):
+        """Restore the entry of a pod in `objects` and `index`."""
         self.objects[number] = pod
         self.index[uid] = number
 
     cdef int remove(self, int32_t number) except -1:
-        """Strike a pod out; its number is free again."""
+        """Remove a pod and free its number."""
         cdef Totals* totals = <Totals*>self.totals.data
         cdef PodRecord* pod = self.record(number)
         self._fill_shared(pod.row)
@@ -233,8 +265,10 @@ cdef class Ledger:
         return 0
 
     cdef int confirm(self, int32_t number, object pod=None) except -1:
-        """An assumed pod is added where and as it is: it goes to the end of its row, as if it came anew.
-        Outside of transactions it can get another object; a replica has one of its own then."""
+        """Make an assumed pod an added one on the same row, moving it to the end of the row.
+
+        With `pod`, allowed outside of transactions only, it gets a new object, also if it was a replica.
+        """
         cdef PodRecord* record = self.record(number)
         cdef int32_t row = record.row
         cdef str uid
@@ -255,7 +289,7 @@ cdef class Ledger:
                 self.index[uid], record.origin = number, 0
 
     cdef bint has_any(self, const unsigned char[::1] matching) noexcept:
-        """Whether there is a pod of the matching classes."""
+        """Whether the ledger has a pod whose class `matching`, indexed by class, selects."""
         cdef PodRecord* pod
         cdef int32_t number
         for number in range((<Totals*>self.totals.data).used):
@@ -265,7 +299,8 @@ cdef class Ledger:
         return False
 
     cdef int count(self, const unsigned char[::1] matching, bint all_pods, int32_t* pods) except -1:
-        """Add to `pods`, by row, the pods of matching classes; terminating ones only with `all_pods`."""
+        """Add to `pods`, by row, the number of pods of matching classes; without `all_pods` terminating pods
+        do not count."""
         cdef PodRecord* pod
         cdef int32_t number
         for number in range((<Totals*>self.totals.data).used):
@@ -276,16 +311,18 @@ cdef class Ledger:
     # ---- expiry --------------------------------------------------------------------------------------------
 
     cdef int set_deadline(self, int32_t number, double deadline) except -1:
-        """An assumed pod may expire after `deadline` (seconds on the caller's clock)."""
-        # Entries of the heap are hints: one counts only while the pod still has that deadline.
+        """Set the deadline of an assumed pod, in seconds on the caller's clock."""
+        # An entry of the heap is valid only while the pod still has the same deadline.
         if deadline != INFINITY:
             self.deadlines.push(Deadline(deadline, number))
         self.pods.touch(number)
         self.record(number).deadline = deadline
 
     cdef list expired(self, double now):
-        """Numbers of the assumed pods whose deadline lies strictly before `now`, earliest first; they have
-        none any more."""
+        """Return the numbers of the assumed pods whose deadline is strictly before `now`, earliest first.
+
+        Their deadlines are removed.
+        """
         cdef Deadline hint
         cdef PodRecord* pod
         cdef list out = []
@@ -300,7 +337,7 @@ cdef class Ledger:
         return out
 
     def assumed(self):
-        """UIDs of the assumed pods, sorted."""
+        """Return the UIDs of the assumed pods, sorted."""
         cdef int32_t number
         return sorted([
             self.uid_of(number)
@@ -309,7 +346,7 @@ cdef class Ledger:
         ])
 
     cdef list binding(self):
-        """Numbers of the assumed pods without a deadline, sorted by UID."""
+        """Return the numbers of the assumed pods without a deadline, sorted by UID."""
         cdef int32_t number
         return [number for _, number in sorted([
             (self.uid_of(number), number)
@@ -319,14 +356,16 @@ cdef class Ledger:
 
 
 cdef int _reserve(Ledger ledger, Py_ssize_t pods) except -1:
+    """Make room for `pods` more pods."""
     cdef Py_ssize_t need = (<Totals*>ledger.totals.data).alive + pods
-    cdef Py_ssize_t there = len(ledger.objects)
+    cdef Py_ssize_t size = len(ledger.objects)
     ledger.pods.reserve(need)
-    if there < need:  # what `pods` has the memory for may be more, where an earlier call failed here
-        ledger.objects.extend([None] * (max(need, 2 * there) - there))
+    if size < need:  # not derived from the capacity of `pods`: an earlier call may have failed here
+        ledger.objects.extend([None] * (max(need, 2 * size) - size))
 
 
 cdef int _list(Ledger ledger, RowPods out, int32_t row) except -1:
+    """Write the pods of a row to `out`."""
     cdef Py_ssize_t at, n = ledger.pods_on(row)
     cdef list pods = [None] * n, ordinals = None
     cdef int32_t number = ledger.row(row).first if n else 0
@@ -346,7 +385,7 @@ cdef int _list(Ledger ledger, RowPods out, int32_t row) except -1:
 
 
 cdef int _append(Ledger ledger, int32_t number, int32_t row) except -1:
-    """Link a pod, whose record is journaled, as a row's last."""
+    """Link a pod, whose record has been touched, as the last one of a row."""
     cdef PodRecord* pods = <PodRecord*>ledger.pods.data
     cdef RowRecord* pods_of = ledger.row(row)
     if ledger.journal.depth:
@@ -366,7 +405,7 @@ cdef int _append(Ledger ledger, int32_t number, int32_t row) except -1:
 
 cdef int32_t _enter(Ledger ledger, int32_t row, int32_t pod_class, bint terminating,
                     PodState state) except -1:
-    """The number of a new pod at the end of a row. The memory is there."""
+    """Add a record at the end of a row, in memory that has been reserved; return its number."""
     cdef Totals* totals = <Totals*>ledger.totals.data
     cdef int32_t number = totals.free - 1 if totals.free else totals.used
     cdef PodRecord* pod = ledger.record(number)
@@ -389,16 +428,16 @@ cdef int32_t _enter(Ledger ledger, int32_t row, int32_t pod_class, bint terminat
 
 
 cdef int _note_moved(Ledger ledger, str uid) except -1:
-    """A pod comes or goes, or does so no more."""
-    what = ledger.watched.get(uid) if ledger.watched else None
-    if what:
-        ledger.moved.append(what)
+    """Record in `moved` that a watched pod was added or removed; an undo records it again."""
+    item = ledger.watched.get(uid) if ledger.watched else None
+    if item:
+        ledger.moved.append(item)
         if ledger.journal.depth:
-            ledger.journal.on_undo(partial(ledger.moved.append, what))
+            ledger.journal.on_undo(partial(ledger.moved.append, item))
 
 
 cdef int _unlink(Ledger ledger, int32_t number) except -1:
-    """Take a pod, whose record is journaled, off its row; the last one moves into the hole."""
+    """Unlink a pod, whose record has been touched, from its row; the last pod moves into the gap."""
     cdef PodRecord* pods = <PodRecord*>ledger.pods.data
     cdef PodRecord* gone = pods + number
     cdef RowRecord* pods_of = ledger.row(gone.row)

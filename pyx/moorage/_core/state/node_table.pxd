@@ -37,7 +37,7 @@ cdef class NodeTable:
     cdef int make_room(self, int32_t rows) except -1
     cdef NodeTable clone(self, Journal journal, ChangeLog log)
     cdef inline int count_pod(self, int32_t charged, int32_t row, int32_t sign) except -1:
-        """Count a pod in the ledgers that it is not charged to."""
+        """Count a pod (sign 1 or -1) in the resource ledgers that it is not charged to."""
         cdef int32_t which
         for which in range(self.ledgers):
             if which != charged:
@@ -46,6 +46,7 @@ cdef class NodeTable:
         return 0
 
     cdef inline mr_row* row(self, int32_t ledger, int32_t row) noexcept:
+        """Return the record of a row in a resource ledger."""
         debug_below(ledger, self.ledgers, b"ledger of the node table")
         debug_below(row, self.used, b"row of the node table")
         return &(<mr_row*>(<Buffer>self.rows[ledger]).data)[row]

@@ -1,9 +1,10 @@
-"""The node table: one row per node, and the only place where a node's usage is written down.
+"""The node table: one row per node, with its allocatable resources and their usage.
 
-A row is named by the symbol of its node's name and keeps its number until the node and its last pod are gone;
-then the number is reused. Per resource ledger there is a slab of `mr_row` records (csrc/state.h), a column of
-(allocatable, requested) for each other resource, and the exact values of rows beyond 2^53. Label columns are
-filled when a selector first asks for a key.
+A row is identified by the symbol of the node name. It keeps its number until the node and its last pod have
+been removed; then the number is reused. A row with pods but without a node is called a ghost. Each resource
+ledger has an array of `mr_row` records (csrc/state.h), a column of (allocatable, requested) for each resource
+other than cpu and memory, and int64 values for rows with amounts beyond 2**53. A column of label values is
+filled when a selector first reads the label key.
 """
 
 from collections.abc import Mapping
@@ -26,11 +27,11 @@ ROW = np.dtype(
 
 cdef enum:
     INT32_MAX = 0x7FFFFFFF
-    MAX_LEDGERS = 8  # each is an array over all rows; the binder needs two
+    MAX_LEDGERS = 8  # each is an array over all rows; the binder uses two
 
 
 cdef int _reserve_columns(Buffer pointers, list columns, Py_ssize_t rows) except -1:
-    """Make room for `rows` rows in each column, and point at the columns anew."""
+    """Make room for `rows` rows in each column, and refresh the pointers to the columns."""
     cdef Py_ssize_t at
     cdef Buffer column
     pointers.reserve(len(columns))
@@ -43,7 +44,17 @@ KINDS = ("allocatable", "requested", "nonzero")
 
 
 class TableColumns(Mapping):
-    """One kind of quantity of a node table: resource name to a new read-only int64 array by row."""
+    """A mapping from resource name to a read-only int64 array of shape (rows,).
+
+    Cpu is in millicores, memory and ephemeral storage are in bytes, other resources in units. Each access
+    creates a new array.
+
+    Parameters
+    ----------
+    table : NodeTable
+    kind : str
+        "allocatable", "requested" or "nonzero".
+    """
 
     def __init__(self, table, kind):
         self.table = table
@@ -65,17 +76,31 @@ class TableColumns(Mapping):
 
 
 cdef class NodeTable:
-    """Rows of nodes. Millicores for cpu, bytes for memory and storage, units otherwise.
+    """The rows of the nodes.
+
+    Cpu is in millicores, memory and ephemeral storage are in bytes, other resources in units.
 
     Parameters
     ----------
-    ledgers : int
-        Resource ledgers: how many accounts of usage each row keeps side by side, 1 to 8.
+    symbols : Symbols
+        The symbols of node names, label values, IPs and protocols.
+    journal : Journal
+    log : ChangeLog
+    ledgers : int, default 1
+        Number of resource ledgers, 1 to 8. Each ledger accounts for the pods that are charged to it against
+        the allocatable resources of its own.
+
+    Attributes
+    ----------
+    objects : list of Node or None
+        The node of each row; None for a ghost and for a free row.
+    used : int
+        Number of rows, including free ones.
 
     Raises
     ------
     ValueError
-        For another number of ledgers.
+        If the number of ledgers is out of range.
     """
 
     def __cinit__(self, Symbols symbols not None, Journal journal not None, ChangeLog log not None,
@@ -109,7 +134,7 @@ cdef class NodeTable:
         self.sync_columns()
 
     cdef NodeTable clone(self, Journal journal, ChangeLog log):
-        """An independent copy; names, sets and their ids are shared."""
+        """Return an independent copy that shares the append-only tables of symbols and sets."""
         cdef NodeTable out = NodeTable(self.symbols, journal, log, self.ledgers)
         cdef Buffer mine, theirs
         out.taint_sets = self.taint_sets
@@ -128,7 +153,7 @@ cdef class NodeTable:
         return out
 
     def _buffers(self):
-        """All buffers, in a fixed order."""
+        """Return all buffers, in a fixed order."""
         out = [*self.row_buffers, self.row_of]
         for columns in self.others:
             out += columns
@@ -137,34 +162,36 @@ cdef class NodeTable:
     # ---- access --------------------------------------------------------------------------------------------
 
     cdef int fill_ledger(self, int32_t ledger, mr_ledger* out) except -1:
-        """Point `out` at a ledger's arrays; valid until the next growth."""
+        """Point `out` to the arrays of a resource ledger; valid until the table grows."""
         out.rows = <mr_row*>(<Buffer>self.rows[ledger]).data
         out.wide = <int64_t*>(<Buffer>self.wide[ledger]).data
         out.others = <int64_t**>(<Buffer>self.other_pointers[ledger]).data
 
     cdef int32_t find(self, int32_t name) noexcept nogil:
-        """Row of a node name's symbol, or -1."""
+        """Return the row with the symbol of a node name, or -1."""
         debug_below(name, INT32_MAX, b"symbol of a node's name")
         if name >= self.row_of.capacity:
             return -1
         return (<int32_t*>self.row_of.data)[name] - 1
 
     cdef int check_row(self, int32_t row) except -1:
-        """IndexError for what is no row. Results hold -1 for pods without a node."""
+        """Raise IndexError unless there is such a row; -1, which stands for "no node", is not one."""
         if not 0 <= row < self.used:
             raise IndexError(f"there is no row {row} among {self.used}")
 
     cdef int check_rows(self, const int32_t[::1] rows) except -1:
+        """Raise IndexError unless all these rows exist."""
         cdef Py_ssize_t at
         for at in range(rows.shape[0]):
             self.check_row(rows[at])
 
     cdef int check_ledger(self, int32_t ledger) except -1:
+        """Raise IndexError unless there is such a resource ledger."""
         if not 0 <= ledger < self.ledgers:
             raise IndexError(f"there is no ledger {ledger} among {self.ledgers}")
 
     def find_row(self, str name not None):
-        """The row of a node name.
+        """Return the row of a node name.
 
         Parameters
         ----------
@@ -173,13 +200,13 @@ cdef class NodeTable:
         Returns
         -------
         int or None
-            Ghosts included.
+            None if there is neither a node nor a ghost with this name.
         """
         cdef int32_t row = self.find(self.symbols.find(name))
         return None if row < 0 else row
 
     def row_name(self, int32_t row):
-        """The node name of a row.
+        """Return the node name of a row.
 
         Parameters
         ----------
@@ -193,43 +220,64 @@ cdef class NodeTable:
         Raises
         ------
         IndexError
-            There is no such row; -1, which stands for no node, is none.
+            If there is no such row, as for -1, which stands for "no node".
         """
         self.check_row(row)
         return self.symbols.names[(<int32_t*>self.name.data)[row]]
 
     def name_symbols(self, const int32_t[::1] rows not None):
-        """Symbols of the node names of rows; a row may belong to another node later.
+        """Return the symbols of the node names of rows.
+
+        Unlike a row, a symbol always refers to the same name.
 
         Parameters
         ----------
         rows : (n,) int32 array
-            -1 for none.
+            -1 stands for "no node".
 
         Returns
         -------
         (n,) int32 array
-            0 for -1.
+            0 for a row of -1.
+
+        Raises
+        ------
+        IndexError
+            If there is no such row.
         """
         cdef const int32_t* names = <int32_t*>self.name.data
         cdef Py_ssize_t at
-        found = np.empty(rows.shape[0], dtype=np.int32)
-        cdef int32_t[::1] out = found
+        symbols = np.empty(rows.shape[0], dtype=np.int32)
+        cdef int32_t[::1] out = symbols
         for at in range(rows.shape[0]):
             if rows[at] >= self.used:
                 self.check_row(rows[at])
             out[at] = names[rows[at]] if rows[at] >= 0 else 0
-        return found
+        return symbols
 
     def is_present(self, int32_t row):
-        """True for a node that exists; False for a ghost, which only has pods."""
+        """Whether a row has a node; a ghost has only pods.
+
+        Parameters
+        ----------
+        row : int
+
+        Returns
+        -------
+        bool
+
+        Raises
+        ------
+        IndexError
+            If there is no such row.
+        """
         self.check_row(row)
         return bool(self.row(0, row).flags & MR_PRESENT)
 
     # ---- rows ----------------------------------------------------------------------------------------------
 
     cdef int32_t row_for(self, int32_t name) except -1:
-        """Row of a name, made (without a node) if it is new: pods may arrive before their node."""
+        """Return the row of a name, added without a node if it is new: pods can arrive before their node."""
         cdef int32_t row = self.find(name)
         if row >= 0:
             return row
@@ -252,6 +300,7 @@ cdef class NodeTable:
         return row
 
     def _drop_last_row(self):
+        """Undo the addition of a row."""
         self.used -= 1
         self.objects.pop()
 
@@ -266,17 +315,17 @@ cdef class NodeTable:
         self.journal.on_undo(self.free_rows.pop)
 
     cdef int changed(self, Kind kind, int32_t row) except -1:
-        """Log a change of a row."""
+        """Log a change of a row and update its generation."""
         self.generation.touch(row)
         (<int64_t*>self.generation.data)[row] = self.log.append(kind, row)
 
     cdef int check_logged(self) except -1:
-        """In the debug build, that each row that differs from what it was at the last call has been logged.
+        """Assert, in the debug build, that every row that changed since the last call has been logged.
 
         Raises
         ------
         AssertionError
-            Naming the first row that changed without an entry in the change log.
+            If a row changed without an entry in the change log.
         """
         if not MR_DEBUG_BUILD:
             return 0
@@ -299,8 +348,10 @@ cdef class NodeTable:
     # ---- nodes ---------------------------------------------------------------------------------------------
 
     cdef int set_node(self, int32_t row, object node, dict allocatable) except -1:
-        """Write a node's static data: allocatable (as read), taints, labels, unschedulable. Of a node that is
-        gone (None) nothing is left; the row's pods and their usage stay."""
+        """Write the static data of a node: allocatable (from `read_allocatable`), taints, labels, unschedulable.
+
+        A node of None clears these data; the pods of the row and their usage remain.
+        """
         taints = () if node is None else [Taint(t.key, t.value, t.effect) for t in node.spec.taints]
         labels = {} if node is None else node.metadata.labels
         cdef int32_t taint_set = self.taint_sets.intern(tuple(taints))
@@ -314,7 +365,23 @@ cdef class NodeTable:
         return self.changed(LOG_STATIC, row)
 
     def read_allocatable(self, resources):
-        """{"cpu": millicores, "memory": bytes, "pods": n, resource id: value}; raises before any change."""
+        """Parse allocatable resources, before anything is changed.
+
+        Parameters
+        ----------
+        resources : dict of str to str, int or float
+            Quantities by resource name.
+
+        Returns
+        -------
+        dict
+            "cpu" (millicores), "memory" (bytes), "pods", and other resources by their id.
+
+        Raises
+        ------
+        ValueError
+            If a quantity cannot be parsed.
+        """
         out = {}
         for name, raw in resources.items():
             if name == "cpu":
@@ -326,6 +393,7 @@ cdef class NodeTable:
         return out
 
     def _set_capacity(self, int32_t row, dict allocatable, bint present, bint unschedulable):
+        """Set allocatable resources and flags of a row in all resource ledgers."""
         for which in range(self.ledgers):
             self.set_allocatable(which, row, allocatable)
             self.row(which, row).flags &= ~(MR_PRESENT | MR_UNSCHEDULABLE)
@@ -333,6 +401,7 @@ cdef class NodeTable:
             self.row(which, row).flags |= MR_UNSCHEDULABLE if unschedulable else 0
 
     cdef int set_allocatable(self, int32_t which, int32_t row, dict allocatable) except -1:
+        """Set the allocatable resources of a row in one resource ledger."""
         cdef mr_ledger ledger
         cdef int64_t[6] values
         cdef int32_t field
@@ -353,7 +422,7 @@ cdef class NodeTable:
 
     cdef int add_pod(self, int32_t ledger, int32_t row, const mr_shape* shape, tuple ports,
                      int32_t sign) except -1:
-        """Account for a pod on a row (sign 1), or take it back (sign -1). The caller logs the row."""
+        """Add the usage of a pod to a row (sign 1) or subtract it (sign -1). The caller logs the row."""
         cdef mr_ledger view
         cdef int32_t moved, at
         if shape.n_others:
@@ -371,7 +440,19 @@ cdef class NodeTable:
             (<int32_t*>self.port_set.data)[row] = moved
 
     def set_ports(self, int32_t row, ports):
-        """Have other host ports in use on a row: a set of (ip, protocol, port). The caller logs the row."""
+        """Set the host ports in use on a row. The caller logs the row.
+
+        Parameters
+        ----------
+        row : int
+        ports : iterable of (str, str, int)
+            (IP, protocol, port) of each.
+
+        Raises
+        ------
+        IndexError
+            If there is no such row.
+        """
         self.check_row(row)
         symbols = frozenset([
             (self.symbols.intern(ip), self.symbols.intern(protocol), port) for ip, protocol, port in ports
@@ -382,14 +463,17 @@ cdef class NodeTable:
     # ---- columns -------------------------------------------------------------------------------------------
 
     cdef int32_t resource_id(self, str resource) except -1:
-        """Id of a resource other than cpu and memory, made if it is new."""
-        cdef int32_t found = self.resource_names.intern(resource) - 1
+        """Return the id of a resource other than cpu and memory, adding it and its columns if it is new."""
+        cdef int32_t id = self.resource_names.intern(resource) - 1
         self.sync_columns()
-        return found
+        return id
 
     cdef int sync_columns(self) except -1:
-        """Make the columns of all resources and label keys that are known. The names are shared with forks,
-        so that a shape means the same columns everywhere; the columns are this table's own."""
+        """Add the columns of resources and label keys that have been interned since.
+
+        Forks share the ids of resources and label keys, so that a shape refers to the same columns in each
+        fork; the columns belong to one table.
+        """
         cdef Py_ssize_t rows = (<Buffer>self.name).capacity
         cdef Buffer pointers
         while len(self.others[0]) < len(self.resource_names) - 1:
@@ -404,7 +488,7 @@ cdef class NodeTable:
             self._add_label_column(rows)
 
     def _add_label_column(self, Py_ssize_t rows):
-        """Fill the next label column from the nodes. An undo drops it: it is filled anew when next needed."""
+        """Add the next label column, filled from the nodes. A rollback removes it; it is added again later."""
         cdef int32_t row, at = <int32_t>len(self.labels)
         cdef Buffer column = Buffer(Journal(), sizeof(int32_t), rows)
         key = self.label_keys.names[at + 1]
@@ -418,70 +502,78 @@ cdef class NodeTable:
         self.journal.on_undo(self.labels.pop)
 
     def _set_label(self, int32_t at, int32_t row, value):
+        """Set the value of a row in a label column; None if the node does not have the label."""
         cdef Buffer column = self.labels[at]
         column.touch(row)
         (<int32_t*>column.data)[row] = 0 if value is None else self.symbols.intern(value)
 
     cdef int32_t other_columns(self) noexcept:
-        """Resources other than cpu and memory that have a column; forks may have named more."""
+        """Return the number of resource columns; forks may have interned more resources."""
         return <int32_t>len(<list>self.others[0])
 
     cdef list column_buffers(self):
-        """The buffers that hold one item per row, in a fixed order."""
+        """Return the buffers that hold one item per row, without labels, in a fixed order."""
         return [*self.row_buffers, *(column for ledger in self.others for column in ledger)]
 
     cdef int make_room(self, int32_t rows) except -1:
-        """Have at least `rows` rows, the new ones free."""
+        """Grow to at least `rows` rows; new rows are free."""
         _reserve(self, rows)
         while self.used < rows:
             self.objects.append(None)
             self.used += 1
 
-    # ---- what Python sees ----------------------------------------------------------------------------------
+    # ---- reading from Python -------------------------------------------------------------------------------
 
-    # Nothing from here on changes the table, and each takes an address of its memory only after the last call
-    # that may let another thread go on: so they may be called beside a thread that writes the table. What one
-    # call returns is then of one moment, but for rows that a run is placing pods on just now.
+    # These methods do not change the table, and they read addresses only after the last call that can release
+    # the GIL, so another thread may write the table meanwhile. The result of a call is consistent, except for
+    # rows that a batch is placing pods on at this moment.
 
     @property
     def resources(self):
-        """Names of the resources other than cpu and memory, by id."""
+        """Return the names of the resources other than cpu and memory, by id."""
         return self.resource_names.names[1:]
 
     @property
     def names(self):
-        """Node name by row; None for a free row."""
+        """Return the node name of each row; None for a free row."""
         cdef int32_t row
         return [self.symbols.names[(<int32_t*>self.name.data)[row]] for row in range(self.used)]
 
     @property
     def allocatable(self):
-        """Resource name to a read-only int64 array by row."""
+        """Return the allocatable resources: a mapping from resource name to an int64 array by row."""
         return TableColumns(self, "allocatable")
 
     @property
     def requested(self):
-        """What the pods of each row request, like `allocatable`."""
+        """Return the requested resources: a mapping from resource name to an int64 array by row."""
         return TableColumns(self, "requested")
 
     @property
     def nonzero(self):
-        """Like `requested`, with defaults for containers that request nothing; cpu and memory only."""
+        """Return NonZeroRequested: cpu and memory to int64 arrays by row, with defaults for no request."""
         return TableColumns(self, "nonzero")
 
     def raw(self, int32_t ledger=0):
-        """The memory of a ledger, read-only and without a copy; stale after a growth.
+        """Return the memory of a resource ledger, read-only and without a copy.
+
+        The arrays do not follow the table when it grows.
 
         Parameters
         ----------
-        ledger : int
+        ledger : int, default 0
 
         Returns
         -------
         records : (rows,) structured array
-            Fields as `mr_row`.
+            Fields as in `mr_row`.
         others : dict of str to (rows, 2) int64 array
-            Allocatable and requested of each other resource; zeros for one without a column yet.
+            Allocatable and requested of each other resource; zeros for a resource without a column yet.
+
+        Raises
+        ------
+        IndexError
+            If there is no such ledger.
         """
         cdef int32_t rows = self.used
         self.check_ledger(ledger)
@@ -491,7 +583,28 @@ cdef class NodeTable:
         return (<Buffer>self.rows[ledger]).array(ROW, rows), others
 
     def column(self, str kind not None, str resource not None, int32_t ledger=0):
-        """A resource of all rows as a new int64 array: kind "allocatable", "requested" or "nonzero"."""
+        """Return one resource of all rows as a new read-only array.
+
+        Parameters
+        ----------
+        kind : str
+            "allocatable", "requested" or "nonzero".
+        resource : str
+            The name of the resource.
+        ledger : int, default 0
+
+        Returns
+        -------
+        (rows,) int64 array
+            Millicores, bytes or units; zeros for an unknown resource.
+
+        Raises
+        ------
+        ValueError
+            If there is no such kind.
+        IndexError
+            If there is no such ledger.
+        """
         cdef mr_ledger view
         cdef int64_t[::1] out
         cdef int32_t row, rows, other
@@ -519,9 +632,19 @@ cdef class NodeTable:
         return array
 
     def label_column(self, str key not None):
-        """The symbols of a label's values as a new int32 array by row; 0 where a row does not have it.
+        """Return the symbols of the values of a label.
 
-        The table keeps a column for the key from its next change on; until then the nodes are asked.
+        The table keeps a column for the key from its next change on; until then the nodes are read.
+
+        Parameters
+        ----------
+        key : str
+            The label key.
+
+        Returns
+        -------
+        (rows,) int32 array
+            0 where the node does not have the label.
         """
         cdef int32_t at = self.label_keys.intern(key) - 1
         if at < len(self.labels):
@@ -533,8 +656,24 @@ cdef class NodeTable:
         return out
 
     def row_amounts(self, int32_t row, int32_t ledger=0):
-        """(allocatable, requested, non-zero requested) of a row, cpu (millicores) and memory (bytes) each;
-        then pods and allowed pods."""
+        """Return the amounts of cpu, memory and pods of a row.
+
+        Parameters
+        ----------
+        row : int
+        ledger : int, default 0
+
+        Returns
+        -------
+        tuple of eight ints
+            Cpu (millicores) and memory (bytes) of allocatable, requested and NonZeroRequested; then the
+            number of pods and of allowed pods.
+
+        Raises
+        ------
+        IndexError
+            If there is no such row or ledger.
+        """
         cdef mr_ledger view
         cdef int field
         self.check_row(row)
@@ -544,7 +683,23 @@ cdef class NodeTable:
         return (*amounts, view.rows[row].pods, view.rows[row].pods_max)
 
     def row_others(self, int32_t row, int32_t ledger=0):
-        """Resource name to (allocatable, requested), for the other resources that a row has anything of."""
+        """Return the amounts of the other resources of a row.
+
+        Parameters
+        ----------
+        row : int
+        ledger : int, default 0
+
+        Returns
+        -------
+        dict of str to (int, int)
+            (allocatable, requested) by resource name, without resources for which both are 0.
+
+        Raises
+        ------
+        IndexError
+            If there is no such row or ledger.
+        """
         cdef int64_t* pair
         cdef int32_t at
         out = {}
@@ -557,21 +712,51 @@ cdef class NodeTable:
         return out
 
     def row_ports(self, int32_t row):
-        """Host ports in use on a row: a frozenset of (ip, protocol, port)."""
+        """Return the host ports in use on a row.
+
+        Parameters
+        ----------
+        row : int
+
+        Returns
+        -------
+        frozenset of (str, str, int)
+            (IP, protocol, port) of each.
+
+        Raises
+        ------
+        IndexError
+            If there is no such row.
+        """
         self.check_row(row)
         ports = self.port_sets.sets[(<int32_t*>self.port_set.data)[row]]
         names = self.symbols.names
         return frozenset([(names[ip], names[protocol], port) for ip, protocol, port in ports])
 
     def row_generation(self, int32_t row):
-        """Sequence number of the last change of a row."""
+        """Return the sequence number, in the change log, of the last change of a row.
+
+        Parameters
+        ----------
+        row : int
+
+        Returns
+        -------
+        int
+
+        Raises
+        ------
+        IndexError
+            If there is no such row.
+        """
         self.check_row(row)
         return (<int64_t*>self.generation.data)[row]
 
 
 cdef int _reserve(NodeTable table, Py_ssize_t rows) except -1:
+    """Make room for `rows` rows in all buffers."""
     cdef Buffer buffer
-    # The capacity of the names is what columns that are made later start with, so they come last.
+    # Columns added later take their size from the capacity of `name`, so it must grow last.
     _reserve_columns(table.label_pointers, table.labels, rows)
     for pointers, columns in zip(table.other_pointers, table.others, strict=True):
         _reserve_columns(pointers, columns, rows)

@@ -267,7 +267,7 @@ cdef class Shape:
         """Return the cpu (millicores) and memory (bytes) that resource allocation scores use for the pod.
 
         They are requests of containers with the defaults of NonZeroRequested, without pod-level requests
-        (kube-scheduler v1.36, resource_allocation.go calculatePodResourceRequest).
+        (kube-scheduler v1.36, resource_allocation.go).
         """
         return self.c.score_cpu, self.c.score_memory
 

@@ -82,7 +82,7 @@ cdef class View:
             if self.scanned < 0:
                 self.scan_columns()
             return 0
-        # The log can name rows that a rollback removed, so there must be room for every row there ever was.
+        # The log can name rows that a rollback removed: reserve room for every row there ever was.
         if not lost:
             for at in range(self.cursor, head):
                 order_changed |= log.kind[at & last] == LOG_ORDER
@@ -112,8 +112,7 @@ cdef class View:
             self.scan_columns()  # a search asks at its start whether any node is tainted
 
     cdef int skip_since(self, int64_t mark) except -1:
-        """Advance the cursor past changes that were logged since `mark` and undone; log older pending ones again.
-        """
+        """Skip the entries after `mark`, whose changes were undone; append earlier pending entries again."""
         cdef ChangeLog log = self.table.log
         cdef int64_t at
         if log.head == mark or self.cursor > mark or log.lost(self.cursor):
@@ -151,7 +150,7 @@ cdef class View:
                 self.table.changed(LOG_ROW, rows[at])
 
     cdef Py_ssize_t begin_run(self, Py_ssize_t pods) except -1:
-        """Prepare for `pods` calls of `follow` in a transaction; return the bytes of journal that they need."""
+        """Prepare for `pods` calls of `follow` in a transaction; return the journal bytes that they need."""
         self.journal.on_undo(partial(self._restore, self.cursor, self.size, False, False))
         return pods * (HEADER + 8) + min(pods, <Py_ssize_t>self.size) * (2 * HEADER + 8) + self.seen.nbytes()
 
@@ -214,7 +213,7 @@ cdef class View:
         return 0
 
     cdef int fill_cluster(self, mr_cluster* out) except -1:
-        """Set the pointers of `out` to the arrays that kernels read; valid until the next change of a node."""
+        """Point `out` to the arrays that kernels read; valid until the next change of a node."""
         cdef NodeTable table = self.table
         table.sync_columns()
         self.images.sync()

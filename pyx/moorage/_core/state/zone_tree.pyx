@@ -1,6 +1,6 @@
-"""NodeTree: zones in first-seen order, each with its nodes in the order in which they came.
+"""NodeTree: the nodes by zone, which determine the order of the node list.
 
-kube-scheduler v1.36, node_tree.go. Nodes are symbols of their names here.
+The rules are those of kube-scheduler v1.36, node_tree.go. A node is represented by the symbol of its name.
 """
 
 from functools import partial
@@ -11,21 +11,58 @@ REGION_LABELS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernete
 
 
 def zone_key_v113(dict labels not None):
-    """Zone key of v1.13: the old labels only."""
+    """Return the zone key of a node by the rule of v1.13, which knows only the beta labels.
+
+    Parameters
+    ----------
+    labels : dict of str to str
+        The labels of the node.
+
+    Returns
+    -------
+    str
+        "" for a node with neither a zone nor a region.
+    """
     zone = labels.get(ZONE_LABELS[0], "")
     region = labels.get(REGION_LABELS[0], "")
     return f"{region}:\x00:{zone}" if zone or region else ""
 
 
 def zone_key(dict labels not None):
-    """Region and zone of a node's labels as one key, the old labels first; "" where it has neither."""
+    """Return the zone key of a node, composed of its region and zone (v1.36, component-helpers GetZoneKey).
+
+    Parameters
+    ----------
+    labels : dict of str to str
+        The labels of the node; the beta labels take precedence.
+
+    Returns
+    -------
+    str
+        "" for a node with neither a zone nor a region.
+    """
     zone = next((labels[key] for key in ZONE_LABELS if key in labels), "")
     region = next((labels[key] for key in REGION_LABELS if key in labels), "")
     return f"{region}:\x00:{zone}" if zone or region else ""
 
 
 cdef class NodeTree:
-    """Nodes by zone. Every change can be undone, places included."""
+    """Zones in the order of their first node, each with its nodes in the order of addition.
+
+    A rollback restores these orders exactly.
+
+    Parameters
+    ----------
+    journal : Journal
+        Records the changes.
+
+    Attributes
+    ----------
+    zones : list of str
+        The zone keys.
+    num_nodes : int
+        Number of nodes.
+    """
 
     def __cinit__(self, Journal journal not None):
         self.journal = journal
@@ -34,7 +71,7 @@ cdef class NodeTree:
         self.last_index = {}
 
     cdef NodeTree clone(self, Journal journal):
-        """An independent copy."""
+        """Return an independent copy."""
         cdef NodeTree out = NodeTree(journal)
         out.tree = {zone: nodes.copy() for zone, nodes in self.tree.items()}
         out.zones = self.zones.copy()
@@ -44,7 +81,15 @@ cdef class NodeTree:
         return out
 
     cpdef int add(self, str zone, int32_t node) except -1:
-        """Append a node that is not in the tree to its zone."""
+        """Append a node that is not in the tree to its zone.
+
+        Parameters
+        ----------
+        zone : str
+            The zone key of the node.
+        node : int
+            The symbol of its name.
+        """
         nodes = self.tree.get(zone)
         if nodes is None:
             nodes = self.tree[zone] = []
@@ -55,6 +100,7 @@ cdef class NodeTree:
             self.journal.on_undo(partial(self._undo_add, zone))
 
     def _undo_add(self, str zone):
+        """Undo the last addition, to this zone."""
         self.tree[zone].pop()
         self.num_nodes -= 1
         if not self.tree[zone]:
@@ -62,7 +108,22 @@ cdef class NodeTree:
             self.zones.pop()
 
     cpdef int remove(self, str zone, int32_t node) except -1:
-        """Remove a node; the order of the others stays, and an empty zone goes."""
+        """Remove a node, and its zone if that becomes empty; the order of the other nodes remains.
+
+        Parameters
+        ----------
+        zone : str
+            The zone key of the node.
+        node : int
+            The symbol of its name.
+
+        Raises
+        ------
+        KeyError
+            If there is no such zone.
+        ValueError
+            If the zone has no such node.
+        """
         nodes = self.tree[zone]
         place = nodes.index(node)
         zone_place = self.zones.index(zone)
@@ -77,6 +138,7 @@ cdef class NodeTree:
             self.journal.on_undo(partial(self._undo_remove, zone, zone_place, place, node, reached))
 
     def _undo_remove(self, str zone, zone_place, place, node, reached):
+        """Undo a removal: insert the node and, if it was removed too, the zone at their old places."""
         if zone not in self.tree:
             self.tree[zone] = []
             self.last_index[zone] = reached
@@ -85,15 +147,30 @@ cdef class NodeTree:
         self.num_nodes += 1
 
     def nodes_in(self, str zone not None):
-        """Symbols of the nodes of a zone, in order."""
+        """Return the symbols of the nodes of a zone, in order.
+
+        Parameters
+        ----------
+        zone : str
+
+        Returns
+        -------
+        list of int
+            Empty for an unknown zone.
+        """
         return [*self.tree.get(zone, ())]
 
     cpdef int32_t next(self) except -1:
-        """The next node of the stateful iteration (v1.13, NodeTree.Next), or 0 in an empty tree.
+        """Return the next node of the stateful iteration of v1.13 (NodeTree.Next).
 
-        One zone after the other gives its next node; a zone that has run out is passed over, but asked again
-        each time, so nodes that join it are still visited; when all have run out in one call, all start
-        again. Additions and removals do not touch the places that the zones have reached.
+        The zones take turns in yielding their next node. An exhausted zone is skipped, but checked again in
+        each turn, so that nodes added to it are visited. When a call finds all zones exhausted, all start
+        again. Additions and removals do not change how far a zone has been iterated.
+
+        Returns
+        -------
+        int
+            The symbol of the node; 0 in an empty tree.
         """
         cdef Py_ssize_t exhausted = 0, at
         _save_iteration(self)
@@ -112,16 +189,23 @@ cdef class NodeTree:
         return 0
 
     def reset_exhausted(self):
-        """Start the stateful iteration again from the first node of the first zone."""
+        """Restart the stateful iteration at the first node of the first zone."""
         _save_iteration(self)
         _start_again(self)
 
     def _restore_iteration(self, last_index, zone_index):
+        """Undo a step of the stateful iteration."""
         self.last_index = last_index
         self.zone_index = zone_index
 
     cpdef list list(self):
-        """All nodes, one of each zone in turn; a zone that has run out is skipped."""
+        """Return all nodes, one of each zone in turn (round robin; nodeTree.list).
+
+        Returns
+        -------
+        list of int
+            The symbols of the nodes.
+        """
         zones = [self.tree[zone] for zone in self.zones]
         out = []
         cdef Py_ssize_t index = 0, shortest
@@ -135,10 +219,12 @@ cdef class NodeTree:
 
 
 cdef void _start_again(NodeTree tree) noexcept:
+    """Reset the state of the iteration."""
     tree.last_index = {}
     tree.zone_index = 0
 
 
 cdef int _save_iteration(NodeTree tree) except -1:
+    """Record the state of the iteration, before it changes."""
     if tree.journal.depth:
         tree.journal.on_undo(partial(tree._restore_iteration, tree.last_index.copy(), tree.zone_index))

@@ -50,7 +50,7 @@ cdef class Domains:
     cdef int64_t moves, undone
     cdef Py_ssize_t rows
     cdef dict topologies, eligibilities, matched, counters, spare
-    cdef dict classes_of, matched_of  # by attribute
+    cdef dict classes_of, matched_of  # by attribute, see `attributes`
     cdef list by_class
     cdef Py_ssize_t n_classes, nbytes
     cdef Buffer listed_any, listed_anti

@@ -1,11 +1,12 @@
-"""Counters over domains: how many pods match, per node and per value of a topology key.
+"""Counters of matching pods, per node and per topology domain (value of a topology key).
 
-A counter is made when a constraint or a term is first looked at, by one pass over the ledger. From then on
-pods move it as they come and go, and nodes through the change log; no placement looks at pods again. All of
-this is derived: a fork starts without counters, and an undo drops those made inside the transaction. Code
-that keeps a counter compares `epoch` and asks again where it has changed.
+A counter is created, by one pass over the ledger, when a topology spread constraint or an inter-pod affinity
+term is first evaluated. After that each added or removed pod updates it, and changes of nodes reach it through
+the change log, so that a placement need not iterate over pods. kube-scheduler v1.36 (podtopologyspread,
+interpodaffinity) instead counts all pods in each PreFilter and PreScore.
 
-kube-scheduler v1.36, podtopologyspread and interpodaffinity, count all pods in each PreFilter and PreScore.
+All of this is derived state: a fork starts without counters, and a rollback drops the counters created in the
+transaction. Code that keeps a counter compares `epoch`, and looks the counter up again if it has changed.
 """
 
 from functools import partial
@@ -20,11 +21,15 @@ from moorage._core.csrc cimport *
 cdef tuple EVERY_CLASS = (((),),)
 
 cdef enum:
-    MEMORY_LIMIT = 256 << 20  # bytes of counters; beyond it all are dropped, and made again when needed
+    MEMORY_LIMIT = 256 << 20  # bytes; beyond it all counters are dropped, and created again when needed
 
 
 cdef class TopologyKey:
-    """The domain of each row for one label: 0 without label or node, 1 the empty value, then as seen."""
+    """The domain of each row for one topology key.
+
+    Domain 0 means that the row has no node or its node lacks the label; domain 1 is the empty value; other
+    values are numbered in the order of their first use.
+    """
 
     def __cinit__(self, str label not None, int32_t column, int32_t empty, Buffer domain not None):
         self.label, self.column, self.domain = label, column, domain
@@ -32,7 +37,7 @@ cdef class TopologyKey:
 
 
 cdef class Eligibility:
-    """Which nodes count: those with all of some labels, that a pod's node affinity and tolerations let in."""
+    """Which nodes count: those that have some labels and match the node affinity and tolerations of a pod."""
 
     def __cinit__(self, tuple topologies not None, Shape shape, int32_t pinned,
                   tuple tolerations, Buffer counts not None):
@@ -47,7 +52,7 @@ cdef class Eligibility:
 
 
 cdef class Counter:
-    """Matching pods per domain; see `mr_counter` in csrc/state.h."""
+    """The number of matching pods per domain, over the eligible nodes; see `mr_counter` in csrc/state.h."""
 
     def __cinit__(self, Matched matched not None, TopologyKey topology not None,
                   Eligibility eligibility not None, bint absent):
@@ -56,8 +61,10 @@ cdef class Counter:
 
 
 cdef class Matched:
-    """The pods that match, per row. `matches` answers for a class, and those that it may name have one of
-    `attributes`; without `all_pods`, terminating pods are left out."""
+    """The number of pods per row whose class satisfies the predicate `matches`.
+
+    Each matching class has one of `attributes`. Without `all_pods`, terminating pods do not count.
+    """
 
     def __cinit__(self, tuple key not None, matches, tuple attributes not None, bint all_pods,
                   Buffer pods not None, Buffer pointers not None):
@@ -67,7 +74,24 @@ cdef class Matched:
 
 
 cdef class Domains:
-    """All counters of one cluster."""
+    """All counters of one cluster.
+
+    Parameters
+    ----------
+    view : View
+    classes : PodClasses
+    ledger : Ledger
+    journal : Journal
+
+    Attributes
+    ----------
+    cursor : int
+        The sequence number up to which the change log has been read.
+    epoch : int
+        Grows when counters are dropped.
+    limit : int
+        Bytes of memory beyond which `enforce_limit` drops all counters; 256 MiB by default.
+    """
 
     def __cinit__(self, View view not None, PodClasses classes not None, Ledger ledger not None,
                   Journal journal not None):
@@ -88,7 +112,7 @@ cdef class Domains:
     # ---- following the cluster -----------------------------------------------------------------------------
 
     cdef int refresh(self) except -1:
-        """Apply the changes of nodes since the last refresh, and refresh cached pointers."""
+        """Apply the changes of nodes since the last refresh, and refresh the cached pointers."""
         cdef ChangeLog log = self.table.log
         cdef int32_t row
         self.view.fill_cluster(&self.cluster)
@@ -104,10 +128,11 @@ cdef class Domains:
         self.cursor = log.head
 
     def _restore(self, int64_t cursor):
+        """Undo the advance of the cursor."""
         self.cursor = cursor
 
     cdef int point(self) except -1:
-        """Make room for all rows, and refresh cached pointers where memory has moved."""
+        """Make room for all rows, and refresh the cached pointers if memory has moved."""
         cdef Py_ssize_t rows = self.table.used
         cdef TopologyKey topology
         cdef Eligibility eligibility
@@ -131,7 +156,7 @@ cdef class Domains:
         self.moves = self.journal.moves
 
     cdef int pod_moved(self, int32_t pod_class, bint terminating, int32_t row, int32_t sign) except -1:
-        """Count a pod that was added to a row (sign 1), or removed from it (sign -1)."""
+        """Update the counters for a pod added to a row (sign 1) or removed from it (sign -1)."""
         cdef Matched matched
         cdef Counter counter
         cdef int32_t domain
@@ -150,18 +175,17 @@ cdef class Domains:
             mr_matched_add(&matched.c, row, sign)
 
     cdef list matched_by(self, int32_t pod_class):
-        """The matchers that match a class."""
+        """Return the `Matched` objects whose predicate a class satisfies."""
         cdef Matched matched
-        cdef int32_t each
-        for each in range(<int32_t>len(self.by_class), pod_class + 1):
-            found_by = self.attributes(each)
-            asked = [matched for attribute in found_by for matched in self.matched_of.get(attribute, ())]
-            self.by_class.append([matched for matched in asked if matched.matches(each)])
+        cdef int32_t number
+        for number in range(<int32_t>len(self.by_class), pod_class + 1):
+            keys = self.attributes(number)
+            candidates = [matched for attribute in keys for matched in self.matched_of.get(attribute, ())]
+            self.by_class.append([matched for matched in candidates if matched.matches(number)])
         return self.by_class[pod_class]
 
     cdef list attributes(self, int32_t pod_class):
-        """What classes are found by: all by (), those of a namespace, those of it with a value of a label,
-        and by its number those that carry a term."""
+        """Return the index keys of a class: (), (namespace,), (namespace, label key, value), (term number,)."""
         cdef Shape shape = self.classes.shape(pod_class)
         cdef str namespace = shape.namespace, key, value
         cdef list out = [(), (namespace,)]
@@ -169,10 +193,10 @@ cdef class Domains:
             out.append((namespace, key, value))
         return out + [(number,) for number in shape.carried]
 
-    # ---- asking --------------------------------------------------------------------------------------------
+    # ---- parts of counters ---------------------------------------------------------------------------------
 
     cdef TopologyKey topology(self, str label):
-        """The domains of a label."""
+        """Return the domains of the rows for a topology key."""
         cdef TopologyKey out = self.topologies.get(label)
         cdef int32_t row, column
         if out is not None:
@@ -188,8 +212,9 @@ cdef class Domains:
         return out
 
     cdef Eligibility eligibility(self, tuple labels, Shape shape, int32_t pinned, object tolerations):
-        """The nodes that have these labels and let a pod in: by node affinity where a shape is given, by
-        taints where tolerations are."""
+        """Return the nodes that have some labels, match the node affinity of a shape (None: any) with its
+        pinned node name, and whose taints are tolerated (None: any).
+        """
         key = labels, None if shape is None else shape.node_affinity, pinned, tolerations
         cdef Eligibility out = self.eligibilities.get(key)
         cdef int32_t row
@@ -206,10 +231,12 @@ cdef class Domains:
         return out
 
     cdef Matched matching(self, tuple matcher, bint all_pods):
-        """The pods of the classes that a matcher names: its key, its answer for a class, and sets of
-        attributes; a class that it names has one of each set. The set that the fewest classes have is looked
-        through."""
-        key, matches, found_by = matcher
+        """Return the pods that satisfy a matcher: (key, predicate of a class, sets of attributes).
+
+        A class that satisfies the predicate has an attribute of each set. The set with the fewest classes is
+        searched.
+        """
+        key, matches, attribute_sets = matcher
         cdef Matched out = self.matched.get(key)
         cdef int32_t pod_class
         cdef unsigned char[::1] matching
@@ -217,7 +244,7 @@ cdef class Domains:
             return out
         _find_classes(self)
         self.point()
-        attributes = min(found_by, key=self._count_classes)
+        attributes = min(attribute_sets, key=self._count_classes)
         pointers = Buffer(Journal(), sizeof(void*))
         out = Matched(key, matches, attributes, all_pods, _buffer(self, self.rows), pointers)
         matching = np.zeros(self.n_classes, dtype=np.uint8)
@@ -235,22 +262,24 @@ cdef class Domains:
         return out
 
     def _count_classes(self, attributes):
+        """Return the number of classes that a set of attributes leads to."""
         return sum([len(self.classes_of.get(attribute, ())) for attribute in attributes])
 
     # ---- pod group cycles ----------------------------------------------------------------------------------
 
     def list_carriers(self):
-        """From now on `carrying` counts pods only on rows that have such pods already.
+        """Begin a pod group cycle: `carrying` counts pods only on rows that now have pods with such terms.
 
-        kube-scheduler v1.36, snapshot.go: AssumePod adds a pod to its node, but no node to the lists of nodes
-        that have pods with affinity, or required anti-affinity: they are as when a pod group cycle began.
+        In kube-scheduler v1.36, snapshot.go, AssumePod adds a pod to its node, but does not add the node to
+        the lists of nodes that have pods with affinity or with required anti-affinity. Within a pod group
+        cycle these lists remain as they were at its start.
         """
         self.listed_any = _rows_with(self, "affinity", _declares_affinity)
         self.listed_anti = _rows_with(self, "anti-affinity", _has_anti_affinity)
         self.epoch += 1
 
     def unlist_carriers(self):
-        """The pod group cycle is over: what `carrying` counted goes."""
+        """End a pod group cycle: drop the counters of `carrying`."""
         cdef Matched matched
         cdef Counter counter
         self.listed_any = self.listed_anti = None
@@ -263,7 +292,7 @@ cdef class Domains:
         self.epoch += 1
 
     cdef int count_unlisted(self, bint counts) noexcept:
-        """Whether pods that come to other rows, and leave them, count meanwhile: nominated ones do."""
+        """Set whether pods on other rows count from now on, as nominated pods do when they are added."""
         cdef Matched matched
         for matched in self.matched.values():
             if matched.listed is not None:
@@ -273,7 +302,7 @@ cdef class Domains:
         return 0
 
     cdef Matched carrying(self, tuple matcher, bint is_anti):
-        """The pods that have a term themselves, in a pod group cycle: where upstream looks for them."""
+        """Return the pods that have a term themselves, on the rows that `list_carriers` has listed."""
         cdef Matched out = self.matched.get((*matcher[0], "listed"))
         cdef int32_t row
         if out is not None:
@@ -289,8 +318,10 @@ cdef class Domains:
     # ---- counters ------------------------------------------------------------------------------------------
 
     cdef Counter counter(self, Matched matched, TopologyKey topology, Eligibility eligibility, bint absent):
-        """The counter of matching pods over the domains of a label; with `absent`, nodes without the label
-        count as those with an empty value."""
+        """Return the counter of matching pods over the domains of a topology key.
+
+        With `absent`, nodes without the label count as nodes with an empty value.
+        """
         key = matched, topology, eligibility, absent
         cdef Counter out = self.counters.get(key)
         cdef int32_t row
@@ -303,7 +334,7 @@ cdef class Domains:
         matched.counters.append(out)
         self.counters[key] = out
         _point_counter(self, out)
-        self.nbytes -= matched.pods.capacity * sizeof(int32_t)  # which is counted already
+        self.nbytes -= matched.pods.capacity * sizeof(int32_t)  # _point_matched adds it again
         _point_matched(self, matched)
         self.moves = self.journal.moves
         for row in range(self.table.used):
@@ -314,29 +345,34 @@ cdef class Domains:
     # ---- memory --------------------------------------------------------------------------------------------
 
     def _put_away(self, *buffers):
+        """Keep buffers of dropped counters for reuse."""
         cdef Buffer buffer
         for buffer in buffers:
             self.spare[buffer.itemsize].append(buffer)
         self.moves = -1
         self.epoch += 1
 
-    # What was made inside a transaction that is undone may rest on what it undoes.
+    # A rollback drops what was created in the transaction, since it can depend on undone changes.
 
     def _drop_topology(self, TopologyKey topology):
+        """Drop a topology key."""
         del self.topologies[topology.label]
         self._put_away(topology.domain)
 
     def _drop_eligibility(self, key, Eligibility eligibility):
+        """Drop a set of eligible nodes."""
         del self.eligibilities[key]
         self._put_away(eligibility.counts)
 
     def _drop_counter(self, key, Counter counter):
+        """Drop a counter, unless that has happened already."""
         if self.counters.pop(key, None) is None:
             return
         counter.matched.counters.remove(counter)
         self._put_away(counter.pods, counter.nodes)
 
     def _drop_matched(self, Matched matched):
+        """Drop the counts of matching pods per row, unless that has happened already."""
         if self.matched.pop(matched.key, None) is None:
             return
         for listed in self.by_class:
@@ -347,7 +383,7 @@ cdef class Domains:
         self._put_away(matched.pods)
 
     def enforce_limit(self):
-        """Drop everything where it has grown beyond `limit` bytes; not inside a transaction."""
+        """Drop all counters if they take more than `limit` bytes; does nothing inside a transaction."""
         cdef Counter counter
         cdef Matched matched
         if self.journal.depth or self.nbytes <= self.limit:
@@ -364,14 +400,14 @@ cdef class Domains:
 
 
 cdef int _follow_row(Domains domains, int32_t row) except -1:
-    """Apply a change of a node, which may count in other domains now."""
+    """Apply a logged change of a node, whose domains and eligibility can have changed."""
     cdef TopologyKey topology
     cdef Eligibility eligibility
     cdef Counter counter
     cdef int32_t domain
     cdef bint counts
     cdef list moved = [], switched = []
-    if row >= domains.table.used:  # made and undone since
+    if row >= domains.table.used:  # the row was added in a transaction that has been rolled back
         return 0
     for topology in domains.topologies.values():
         domain = _domain(domains, topology, row)
@@ -400,6 +436,7 @@ cdef int _follow_row(Domains domains, int32_t row) except -1:
 
 
 cdef int _point_counter(Domains domains, Counter counter) except -1:
+    """Make room in a counter, refresh its pointers and add its memory to `nbytes`."""
     counter.c.domains = <int32_t>len(counter.topology.ids) + 1
     counter.pods.reserve(counter.c.domains)
     counter.nodes.reserve(counter.c.domains)
@@ -411,6 +448,7 @@ cdef int _point_counter(Domains domains, Counter counter) except -1:
 
 
 cdef int _point_matched(Domains domains, Matched matched) except -1:
+    """Make room in the counts per row, refresh their pointers and add their memory to `nbytes`."""
     cdef Counter counter
     cdef Py_ssize_t at
     matched.pods.reserve(domains.rows)
@@ -424,7 +462,7 @@ cdef int _point_matched(Domains domains, Matched matched) except -1:
 
 
 cdef int _find_classes(Domains domains) except -1:
-    """Have all classes that there are listed by their attributes."""
+    """Add new classes to the index by attribute."""
     cdef Py_ssize_t classes = len(domains.classes.keys)
     for pod_class in range(domains.n_classes, classes):
         for attribute in domains.attributes(pod_class):
@@ -433,7 +471,7 @@ cdef int _find_classes(Domains domains) except -1:
 
 
 cdef int _shift(Domains domains, Counter counter, int32_t row, int32_t sign) except -1:
-    """Add a row with its pods to its domain (sign 1), or take it out (sign -1)."""
+    """Add a row with its pods to its domain (sign 1), or subtract it (sign -1)."""
     cdef int32_t domain
     if domains.journal.depth:
         domain = mr_domain_of(&counter.c, row)
@@ -444,25 +482,25 @@ cdef int _shift(Domains domains, Counter counter, int32_t row, int32_t sign) exc
 
 
 cdef int32_t _domain(Domains domains, TopologyKey topology, int32_t row) except -1:
-    """The domain of a row as its node is now, made if its value is new."""
+    """Return the domain of a row by the current labels of its node, adding a domain for a new value."""
     cdef int32_t value
     if not domains.table.row(0, row).flags & MR_PRESENT:
         return 0
     value = domains.cluster.labels[topology.column][row]
     if value == 0:
         return 0
-    if topology.last_value == value:  # a dictionary less to ask, for labels with few values
+    if topology.last_value == value:  # saves the dictionary lookup for labels with few values
         return topology.last
-    found = topology.ids.get(value)
-    if found is None:
-        found = topology.ids[value] = len(topology.ids) + 1
+    domain = topology.ids.get(value)
+    if domain is None:
+        domain = topology.ids[value] = len(topology.ids) + 1
         domains.moves = -1
-    topology.last_value, topology.last = value, found
-    return found
+    topology.last_value, topology.last = value, domain
+    return domain
 
 
 cdef bint _counts(Domains domains, Eligibility eligibility, int32_t row) except -1:
-    """Whether a row counts as its node is now."""
+    """Whether a row is eligible by the current state of its node."""
     cdef mr_pod pod
     cdef Py_ssize_t at
     cdef int32_t* columns = <int32_t*>eligibility.columns.data
@@ -486,7 +524,7 @@ cdef bint _counts(Domains domains, Eligibility eligibility, int32_t row) except 
 
 
 cdef Buffer _rows_with(Domains domains, str name, object has):
-    """Per row of the table, whether it has a pod of such a class."""
+    """Return, by row, whether the row has a pod whose class satisfies `has`."""
     cdef Matched matched = domains.matching(((name,), partial(has, domains.classes), EVERY_CLASS), True)
     cdef Buffer out = Buffer(Journal(), 1, domains.table.name.capacity)
     cdef int32_t row
@@ -500,7 +538,7 @@ cdef Buffer _rows_with(Domains domains, str name, object has):
 
 
 cdef Buffer _buffer(Domains domains, Py_ssize_t items, Py_ssize_t itemsize=sizeof(int32_t)):
-    """A zeroed buffer, an old one where there is one: a journal keeps every buffer it ever had."""
+    """Return a zeroed buffer, reusing that of a dropped counter: a journal never releases its buffers."""
     cdef list spare = domains.spare.setdefault(itemsize, [])
     cdef Buffer out
     if not spare:
@@ -512,8 +550,10 @@ cdef Buffer _buffer(Domains domains, Py_ssize_t items, Py_ssize_t itemsize=sizeo
 
 
 def _declares_affinity(PodClasses classes, int32_t pod_class):
+    """Whether pods of a class have podAffinity or podAntiAffinity."""
     return classes.shape(pod_class).declares_affinity
 
 
 def _has_anti_affinity(PodClasses classes, int32_t pod_class):
+    """Whether pods of a class have required anti-affinity terms."""
     return bool(classes.shape(pod_class).terms[1])

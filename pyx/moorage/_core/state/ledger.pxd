@@ -17,7 +17,7 @@ cdef enum PodState:
     FREE = 0
     ASSUMED = 1
     ADDED = 2
-    MARKED = 3  # assumed, and named by a batch of removals that is being checked
+    MARKED = 3  # assumed, and named already by the batch of pods that is being checked
 
 cdef struct PodRecord:
     double deadline

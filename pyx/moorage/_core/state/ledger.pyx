@@ -1,4 +1,4 @@
-"""The ledger: all pods in the cache, with class, row and state. The node table holds their usage of resources.
+"""The ledger: all pods in the cache, with class, row and state. Their usage is in the node table.
 
 The states of a pod are those of kube-scheduler's cache (backend/cache/interface.go): Initial, Assumed, Added,
 Expired, Deleted. Only assumed and added pods are in the ledger.

@@ -348,7 +348,7 @@ cdef class NodeTable:
     # ---- nodes ---------------------------------------------------------------------------------------------
 
     cdef int set_node(self, int32_t row, object node, dict allocatable) except -1:
-        """Write the static data of a node: allocatable (from `read_allocatable`), taints, labels, unschedulable.
+        """Write the allocatable resources (from `read_allocatable`), taints, labels and unschedulable of a node.
 
         A node of None clears these data; the pods of the row and their usage remain.
         """
@@ -488,7 +488,7 @@ cdef class NodeTable:
             self._add_label_column(rows)
 
     def _add_label_column(self, Py_ssize_t rows):
-        """Add the next label column, filled from the nodes. A rollback removes it; it is added again later."""
+        """Add the next label column, filled from the nodes; a rollback removes it until the next sync."""
         cdef int32_t row, at = <int32_t>len(self.labels)
         cdef Buffer column = Buffer(Journal(), sizeof(int32_t), rows)
         key = self.label_keys.names[at + 1]

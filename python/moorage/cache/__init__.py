@@ -1,4 +1,4 @@
-"""Caches: what the engine knows of nodes and pods, for a scheduler and for a binder."""
+"""Caches of nodes and pods, for a scheduler and for a binder."""
 
 from .binder.binder_cache import BinderCache as BinderCache
 from .binder.binder_cache import CachePodInfo as CachePodInfo

@@ -1,4 +1,4 @@
-"""ClusterCache: the base of caches of a cluster: state, lock, transactions, forks, expiry."""
+"""ClusterCache: the base class of caches, with state, lock, transactions, forks and expiry."""
 
 from __future__ import annotations
 
@@ -18,66 +18,73 @@ logger = logging.getLogger("moorage.cache")
 
 
 class Enlisted(Protocol):
-    """State beside the cache that a transaction undoes."""
+    """State outside the cache that is rolled back with a transaction."""
 
     def save(self) -> object:
-        """Called when a transaction begins.
+        """Save the state; called when a transaction begins.
 
         Returns
         -------
         object
-            Argument of `undo` and `release`.
+            The argument of `undo` or `release`.
         """
 
     def undo(self, saved: object) -> None:
-        """Called when the transaction was rolled back: restore the state of `save`.
+        """Restore a saved state; called when the transaction has been rolled back.
 
         Parameters
         ----------
         saved : object
-            What `save` returned.
+            The result of `save`.
         """
 
     def release(self, saved: object) -> None:
-        """Called when the transaction was committed: `saved` is no longer needed.
+        """Discard a saved state; called when the transaction has been committed.
 
         Parameters
         ----------
         saved : object
+            The result of `save`.
         """
 
 
 class Participant(Enlisted, Protocol):
-    """State that takes part in every transaction, and that a fork copies."""
+    """State that takes part in every transaction and that a fork copies."""
 
     def clone(self) -> Self:
-        """An independent copy, for a fork."""
+        """Return an independent copy, for a fork."""
 
 
 class Transaction:
-    """An open transaction: what was done inside is undone at its end unless `commit` is called."""
+    """An open transaction. Its changes are undone at its end unless `commit` has been called.
+
+    Attributes
+    ----------
+    committed : bool
+        Whether `commit` has been called.
+    """
 
     def __init__(self) -> None:
         self.committed = False
         self._saved: list[tuple[Enlisted, object]] = []
 
     def enlist(self, participant: Enlisted) -> None:
-        """Add a participant that has not changed since the transaction began; once is enough.
+        """Add a participant that has not changed since the transaction began, if it has not been added yet.
 
         Parameters
         ----------
         participant : Enlisted
         """
-        if all(one is not participant for one, _ in self._saved):
+        if all(enlisted is not participant for enlisted, _ in self._saved):
             self._saved.append((participant, participant.save()))
 
     def end(self) -> None:
-        """Undo or release what the participants saved, in the order in which they were enlisted."""
+        """Undo or release the saved states of the participants, in the order of their enlistment."""
         for participant, saved in self._saved:
             (participant.release if self.committed else participant.undo)(saved)
 
     def commit(self) -> None:
-        """Keep what was done."""
+        """Keep the changes of the transaction at its end."""
         self.committed = True
 
 
@@ -88,7 +95,14 @@ class ClusterCache:
     ----------
     state : ClusterState
     clock : callable
-        Seconds, for deadlines.
+        Returns the time in seconds, for deadlines.
+
+    Attributes
+    ----------
+    lock : re-entrant lock
+        The lock of the state, which every operation acquires.
+    participants : list of Participant
+        State that takes part in every transaction.
     """
 
     def __init__(self, state: ClusterState, clock: Callable[[], float]) -> None:
@@ -99,7 +113,7 @@ class ClusterCache:
         self.transactions: list[Transaction] = []  # the open ones
 
     def clean(self, now: float) -> None:
-        """Expire what is due.
+        """Remove entries whose deadline has passed.
 
         Parameters
         ----------
@@ -109,11 +123,11 @@ class ClusterCache:
         raise NotImplementedError
 
     def node_tree(self) -> NodeTree:
-        """The live tree; to be listed and iterated, not changed."""
+        """Return a view of the live node tree, which can be listed and iterated, but not changed."""
         return NodeTree.of_cache(self.state.tree, self.state.symbols, self.lock)
 
     def update_snapshot(self, snapshot: Snapshot) -> None:
-        """Bring a snapshot up to date by copying what has changed since its last update.
+        """Update a snapshot by copying the rows that have changed since its last update.
 
         Parameters
         ----------
@@ -125,9 +139,9 @@ class ClusterCache:
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        """A block whose changes are undone at its end, unless it commits and does not raise.
+        """Return a context manager that undoes the changes of its block unless the block commits.
 
-        Transactions nest; the lock is held throughout.
+        An exception undoes the changes in any case. Transactions nest. The lock is held throughout.
 
         Yields
         ------
@@ -147,14 +161,14 @@ class ClusterCache:
                 raise
             finally:
                 try:
-                    if self.state.journal.depth > depth:  # else it was interrupted before it began
+                    if self.state.journal.depth > depth:  # else an exception occurred before it began
                         (self.state.commit if transaction.committed else self.state.rollback)(mark)
                 finally:
                     del self.transactions[outer:]
                     transaction.end()
 
     def enlist(self, participant: Enlisted) -> None:
-        """Add a participant to all open transactions, within which it has not changed so far.
+        """Add a participant, which has not changed since they began, to all open transactions.
 
         Parameters
         ----------
@@ -165,7 +179,7 @@ class ClusterCache:
                 transaction.enlist(participant)
 
     def fork(self) -> Self:
-        """An independent copy; forks may be used from several threads. Participants are cloned in order."""
+        """Return an independent copy, with a clone of each participant; forks may be used in other threads."""
         out = copy.copy(self)
         with self.lock:
             out.state = self.state.fork()
@@ -175,19 +189,19 @@ class ClusterCache:
         return out
 
     def run(self, period: float, stop: threading.Event) -> threading.Thread:
-        """Clean the cache in a daemon thread. A cleaning that fails is logged, and the next one tries again.
+        """Call `clean` periodically in a daemon thread; exceptions are logged.
 
         Parameters
         ----------
         period : float
-            Seconds between two cleanings.
+            Seconds between two calls.
         stop : threading.Event
-            Ends the thread.
+            Ends the thread when it is set.
 
         Returns
         -------
         threading.Thread
-            Started.
+            The started thread.
         """
 
         def work() -> None:

@@ -1,4 +1,4 @@
-"""NodeInfo: one node of a cache, as a view of its row or as a copy; maps of copies that follow the cache."""
+"""NodeInfo: a view or a copy of one node of a cache, and maps of copies that are updated from the cache."""
 
 from __future__ import annotations
 
@@ -20,7 +20,19 @@ NOT_FOUND = 'nodeinfo not found for node name "{}"'
 
 @dataclass
 class Resource:
-    """Amounts: millicores, bytes, pods; scalar resources in their own units."""
+    """Amounts of resources.
+
+    Attributes
+    ----------
+    milli_cpu : int
+        Cpu in millicores.
+    memory, ephemeral_storage : int
+        Bytes.
+    allowed_pod_number : int
+        Number of pods.
+    scalar_resources : dict of str to int
+        Other resources by name, in units (huge pages in bytes).
+    """
 
     milli_cpu: int = 0
     memory: int = 0
@@ -31,53 +43,70 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class ImageStateSummary:
-    """An image on a node: its size in bytes, and how many nodes had it when the node was set (v1.13); in a
-    `Snapshot` and for plugins, when the node was last copied for scheduling (v1.36)."""
+    """An image on a node.
+
+    Attributes
+    ----------
+    size : int
+        Bytes.
+    num_nodes : int
+        Number of nodes that had the image when this node was set (v1.13); in a `Snapshot` and for plugins,
+        when this node was last copied for scheduling (v1.36).
+    """
 
     size: int
     num_nodes: int
 
 
 class NodeInfoLists:
-    """Lists that derive from the pods of a node."""
+    """Lists that are derived from the pods of a node.
+
+    Attributes
+    ----------
+    pods : list of Pod
+    """
 
     pods: list[Pod]
 
     @property
     def pods_with_affinity(self) -> list[Pod]:
-        """Pods with pod affinity or anti-affinity, even if it holds no terms."""
+        """Return the pods with pod affinity or anti-affinity, even without terms."""
         return [pod for pod in self.pods if has_pod_affinity(pod)]
 
     @property
     def pods_with_required_anti_affinity(self) -> list[Pod]:
-        """Pods with required anti-affinity terms."""
+        """Return the pods with required anti-affinity terms."""
         return [pod for pod in self.pods if has_required_anti_affinity(pod)]
 
 
 class NodeInfo(NodeInfoLists):
-    """A read-only view of the node of one name: nothing is copied until an attribute is read.
+    """A read-only view of the node with a certain name; each attribute is copied when it is read.
 
-    Each attribute is consistent in itself, also beside a thread that writes; two attributes may differ by a
-    write in between, those of a `clone` never. Once the node is gone, and its last pod with it, `name` and
-    `node` (None) can be read, and all else is a CacheError; a later node of the same name is shown again.
+    Reading an attribute is atomic with regard to writing threads. Two attributes can be of different moments;
+    the attributes of a `clone` are of one moment. After the node and its last pod have been removed, only
+    `name` and `node` (None) can be read, and other attributes raise CacheError. If a node with this name is
+    added again, the view shows that node.
 
     Parameters
     ----------
     source : ClusterState or RowCopies
         The state of a cache, or a snapshot.
     name : str
+        The name of the node.
     images : callable, optional
-        The images of a row, where not the source's `images_of`.
+        Returns the images of a row; by default `source.images_of`.
 
     Attributes
     ----------
     node : Node or None
-        None for a ghost: a node that is gone, or that its pods came before.
+        None for a ghost: the node was removed or not yet added, but pods name it.
     pods : list of Pod
-        In the row's order, assumed ones included, each with its node name.
+        In the order of the row, including assumed pods, with spec.node_name set.
     requested, nonzero_requested, allocatable : Resource
-    used_ports : frozenset of (ip, protocol, port)
+    used_ports : frozenset of (str, str, int)
+        (IP, protocol, port) of the host ports.
     image_states : dict of str to ImageStateSummary
+        By image name.
     taints : tuple of Taint
     generation : int
         Grows with every change of the node or of its pods.
@@ -94,6 +123,7 @@ class NodeInfo(NodeInfoLists):
         return f"<NodeInfo {self.name}>"
 
     def _row(self) -> int:
+        """Return the row of the node; raise CacheError if there is none."""
         row = self._source.find_row(self.name)
         if row is None:
             raise CacheError(NOT_FOUND.format(self.name))
@@ -111,7 +141,7 @@ class NodeInfo(NodeInfoLists):
             return self._source.pods_of(self._row())
 
     def _resource(self, which: int, ledger: int = 0) -> Resource:
-        """0 allocatable, 1 requested, 2 non-zero requested; of one ledger."""
+        """Return allocatable (0), requested (1) or NonZeroRequested (2) of one resource ledger."""
         with self._source.lock:
             table, row = self._source.table, self._row()
             amounts = table.row_amounts(row, ledger)
@@ -160,7 +190,7 @@ class NodeInfo(NodeInfoLists):
             return self._source.table.row_generation(self._row())
 
     def clone(self) -> NodeInfoClone:
-        """A copy that pods can be added to and removed from, at the same generation."""
+        """Return a copy, at the same generation, that pods can be added to and removed from."""
         with self._source.lock:
             return NodeInfoClone(
                 self.name,
@@ -179,7 +209,17 @@ class NodeInfo(NodeInfoLists):
 
 @dataclass
 class NodeInfoClone(NodeInfoLists):
-    """A copy of a NodeInfo, for what-if questions; attributes as `NodeInfo`."""
+    """A copy of a NodeInfo, for what-if questions.
+
+    Attributes
+    ----------
+    classes : PodClasses
+        The pod classes of the cache.
+    follower : Follower or None
+        The object that updates the map in which this copy is an entry.
+
+    The other attributes are those of `NodeInfo`.
+    """
 
     name: str
     node: Node | None
@@ -193,10 +233,9 @@ class NodeInfoClone(NodeInfoLists):
     generation: int
     classes: PodClasses = field(repr=False)
     follower: Follower | None = field(default=None, repr=False, compare=False, kw_only=True)
-    """Keeps the map that this is an entry of."""
 
     def add_pod(self, pod: Pod) -> None:
-        """Account for one more pod.
+        """Add a pod, its requests and its host ports.
 
         Parameters
         ----------
@@ -207,17 +246,17 @@ class NodeInfoClone(NodeInfoLists):
         self.pods.append(pod)
 
     def remove_pod(self, pod: Pod) -> None:
-        """Take a pod back; the last one moves into its place, as in upstream's NodeInfo.RemovePod.
+        """Remove a pod; the last pod moves to its place, as in NodeInfo.RemovePod of kube-scheduler v1.36.
 
         Parameters
         ----------
         pod : Pod
-            Found by its UID.
+            Identified by its UID.
 
         Raises
         ------
         CacheError
-            The pod is not among `pods`.
+            `pods` does not contain the pod.
         """
         for at, held in enumerate(self.pods):
             if held.metadata.uid == pod.metadata.uid:
@@ -230,15 +269,17 @@ class NodeInfoClone(NodeInfoLists):
         raise CacheError(f"no corresponding pod {pod.name} in pods of node {self.name}")
 
     def _host_ports(self, pod: Pod) -> Ports:
+        """Return the host ports of a pod."""
         names = self.classes.symbols.names
         shape = self.classes.shape_of(self.classes.intern(pod))
         return frozenset((names[ip] or "", names[protocol] or "", port) for ip, protocol, port in shape.ports)
 
     def _account(self, pod: Pod, sign: int) -> None:
+        """Add (sign 1) or subtract (sign -1) the requests of a pod."""
         charge(self.classes.shape_of(self.classes.intern(pod)), sign, self.requested, self.nonzero_requested)
 
     def clone(self) -> Self:
-        """Another copy."""
+        """Return another copy."""
         return replace(
             self,
             pods=list(self.pods),
@@ -251,13 +292,14 @@ class NodeInfoClone(NodeInfoLists):
 
 
 def charge(shape: Shape, sign: int, requested: Resource, nonzero_requested: Resource) -> None:
-    """Account for a pod of a shape.
+    """Add the requests of a pod to amounts, or subtract them.
 
     Parameters
     ----------
     shape : Shape
+        The shape of the pod.
     sign : int
-        1, or -1 to take it back.
+        1 to add, -1 to subtract.
     requested, nonzero_requested : Resource
         Changed in place.
     """
@@ -273,18 +315,45 @@ def charge(shape: Shape, sign: int, requested: Resource, nonzero_requested: Reso
 
 
 def copy_of(amounts: Resource) -> Resource:
-    """A copy of amounts that can be changed."""
+    """Return an independent copy of amounts.
+
+    Parameters
+    ----------
+    amounts : Resource
+
+    Returns
+    -------
+    Resource
+    """
     return replace(amounts, scalar_resources=dict(amounts.scalar_resources))
 
 
 def has_pod_affinity(pod: Pod) -> bool:
-    """True where pod affinity or anti-affinity is set, even without terms."""
+    """Whether a pod has pod affinity or anti-affinity, even without terms.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    bool
+    """
     affinity = pod.spec.affinity
     return affinity is not None and (affinity.pod_affinity or affinity.pod_anti_affinity) is not None
 
 
 def has_required_anti_affinity(pod: Pod) -> bool:
-    """True for a pod with required anti-affinity terms."""
+    """Whether a pod has required anti-affinity terms.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    bool
+    """
     affinity = pod.spec.affinity
     return bool(affinity and affinity.pod_anti_affinity and affinity.pod_anti_affinity.required)
 
@@ -295,15 +364,17 @@ NodeInfoMap = MutableMapping[str, NodeInfoClone]
 
 
 class Follower:
-    """Keeps one map of node name to NodeInfo up to date with the change log of a cluster.
+    """Updates one map of node name to NodeInfo from the change log of a cluster.
 
-    The entries of the map refer to the follower, so it lives as long as the map, and a copied map or one of
-    another cache is recognised.
+    The entries of the map refer to their follower. The follower thus lives as long as the map, and a copied
+    map or a map of another cache can be detected.
 
     Parameters
     ----------
-    infos : map of str to NodeInfoClone
+    infos : dict of str to NodeInfoClone
+        Updated in place.
     state : ClusterState
+        The state of the cache.
     """
 
     def __init__(self, infos: NodeInfoMap, state: ClusterState) -> None:
@@ -314,7 +385,17 @@ class Follower:
 
     @classmethod
     def of(cls, infos: NodeInfoMap, state: ClusterState) -> Follower:
-        """The follower of a map, or a new one where the map has none of this state or was changed."""
+        """Return the follower of a map, a new one unless the map has one of this state and is unchanged.
+
+        Parameters
+        ----------
+        infos : dict of str to NodeInfoClone
+        state : ClusterState
+
+        Returns
+        -------
+        Follower
+        """
         first = next(iter(infos.values()), None)
         follower = first.follower if first is not None else None
         if follower is None or follower.infos is not infos or follower.state is not state:
@@ -322,7 +403,7 @@ class Follower:
         return follower if follower.size == len(infos) else cls(infos, state)
 
     def update(self) -> None:
-        """Bring the map up to date."""
+        """Update the map."""
         log, table = self.state.log, self.state.table
         rows = None if self.cursor < 0 else log.rows_since(self.cursor)
         self.cursor = log.head
@@ -333,7 +414,7 @@ class Follower:
         self.size = len(self.infos)
 
     def _update_row(self, row: int) -> bool:
-        """Replace the entry of a row unless it has the row's generation; whether the row has another node."""
+        """Replace the entry of a row if it is out of date; return whether the set of names can have changed."""
         table = self.state.table
         name = table.row_name(row) if row < table.used else None
         if name is None:

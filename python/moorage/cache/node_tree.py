@@ -22,17 +22,18 @@ ZONE_KEYS: dict[str, Callable[[dict[str, str]], str]] = {"1.36": zone_key, "1.13
 
 
 class NodeTree:
-    """Nodes by zone: zones in first-seen order, nodes in the order in which they came.
+    """Nodes by zone: zones in the order of their first node, nodes in the order of addition. Thread-safe.
+
+    The tree that `SchedulerCache.node_tree` returns is a view of the tree of the cache. It can be listed and
+    iterated, but changes only through the cache.
 
     Parameters
     ----------
     nodes : iterable of Node
         Added in order.
     zone_keys : {"1.36", "1.13"}
-        Which labels make a zone: today's with the old ones first, or the old ones only.
-
-    Thread-safe. The tree that `SchedulerCache.node_tree` answers is the cache's own, under the cache's lock:
-    it can be listed and iterated, and changes through the cache alone.
+        The release whose labels determine the zone: "1.36" reads the beta and the stable labels, "1.13" only
+        the beta labels.
     """
 
     def __init__(self, nodes: Iterable[Node] = (), zone_keys: str = "1.36") -> None:
@@ -46,24 +47,38 @@ class NodeTree:
 
     @classmethod
     def of_cache(cls, core: CoreNodeTree, symbols: Symbols, lock: AbstractContextManager[object]) -> NodeTree:
-        """A read-only face of the tree inside a cache."""
+        """Return a read-only view of the tree of a cache.
+
+        Parameters
+        ----------
+        core : moorage._core.state.zone_tree.NodeTree
+        symbols : Symbols
+            The symbols of node names.
+        lock : context manager
+            The lock of the cache.
+
+        Returns
+        -------
+        NodeTree
+        """
         out = cls()
         out._core, out._symbols, out._lock, out._read_only = core, symbols, lock, True
         return out
 
     @property
     def num_nodes(self) -> int:
+        """Return the number of nodes."""
         with self._lock:
             return self._core.num_nodes
 
     @property
     def zones(self) -> list[str]:
-        """Zone keys in first-seen order."""
+        """Return the zone keys, in the order of their first node."""
         with self._lock:
             return list(self._core.zones)
 
     def add_node(self, node: Node) -> None:
-        """Add a node to its zone; one that is there already stays where it is, with a warning.
+        """Append a node to its zone; if the zone has the node already, log a warning instead.
 
         Parameters
         ----------
@@ -85,7 +100,7 @@ class NodeTree:
         logger.debug("Added node %s in group %s to NodeTree", node.name, zone)
 
     def update_node(self, old: Node | None, new: Node) -> None:
-        """Move a node whose zone has changed to the end of its new zone.
+        """Move a node to the end of its new zone if its zone has changed.
 
         Parameters
         ----------
@@ -128,18 +143,18 @@ class NodeTree:
         logger.debug("Removed node %s in group %s from NodeTree", node.name, zone)
 
     def list(self) -> list[str]:
-        """All node names, one of each zone in turn (kube-scheduler v1.36)."""
+        """Return all node names, one of each zone in turn (kube-scheduler v1.36, node_tree.go)."""
         with self._lock:
             return [self._name(symbol) for symbol in self._core.list()]
 
     def next(self) -> str:
-        """The next node of the stateful iteration, "" in an empty tree (v1.13, NodeTree.Next)."""
+        """Return the next node of the stateful iteration of v1.13 (NodeTree.Next); "" in an empty tree."""
         with self._lock:
             symbol = self._core.next()
         return self._name(symbol) if symbol else ""
 
     def reset_exhausted(self) -> None:
-        """Start the iteration again from the first node of the first zone."""
+        """Restart the stateful iteration at the first node of the first zone."""
         with self._lock:
             self._core.reset_exhausted()
 

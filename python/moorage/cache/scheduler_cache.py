@@ -1,4 +1,4 @@
-"""SchedulerCache: nodes and pods as events report them, over the core's state."""
+"""SchedulerCache: nodes and pods of a cluster, updated by events, with assumed pods."""
 
 from __future__ import annotations
 
@@ -27,27 +27,30 @@ logger = logging.getLogger("moorage.cache")
 
 
 class Selector(Protocol):
-    """What chooses objects by their labels."""
+    """A predicate of labels."""
 
-    def matches(self, labels: dict[str, str]) -> bool: ...
+    def matches(self, labels: dict[str, str]) -> bool:
+        """Whether the labels of an object satisfy the selector."""
+        ...
 
 
 class SchedulerCache(ClusterCache):
-    """Keeps nodes and pods up to date from events; a scheduler assumes pods in it. Thread-safe.
+    """The cache of a scheduler: nodes and pods, updated by events, and assumed pods. Thread-safe.
 
-    State of a pod: Initial → Assumed → Added → gone, with Forget and Expire from Assumed; a pod can be added
-    without having been assumed, and again after it expired. Keys are UIDs. Methods and texts are those of
-    v1.13's Cache (CacheError where it returned an error, CacheCorruptedError where it ended the process);
-    what scheduling sees is v1.36's. An operation that raises changed nothing.
+    A scheduler assumes a pod on a node before it is bound; the event that reports the bound pod confirms it.
+    States of a pod: Initial, Assumed, Added, Expired, Deleted (kube-scheduler, backend/cache/interface.go).
+    Pods are identified by UID. Methods and error texts are those of the Cache of v1.13: CacheError where it
+    returned an error, CacheCorruptedError where it terminated the process. The state that a scheduling cycle
+    reads follows v1.36. An operation that raises has changed nothing.
 
     Parameters
     ----------
     ttl : float, optional
-        Seconds after `finish_binding` at which an assumed pod may expire; None for never.
+        Seconds after `finish_binding` at which an assumed pod expires; None for never.
     clock : callable
-        Seconds, for deadlines.
-    gates : PodGates
-        What feature gates say about reading pods; by default as in v1.36.
+        Returns the time in seconds, for deadlines.
+    gates : PodGates, optional
+        Feature gates that affect how pods are read; by default those of v1.36.
     """
 
     def __init__(
@@ -62,7 +65,7 @@ class SchedulerCache(ClusterCache):
     # ---- pods ----------------------------------------------------------------------------------------------
 
     def assume_pod(self, pod: Pod) -> None:
-        """Put a pod on its node ahead of its binding.
+        """Add a pod that is not yet bound to its node.
 
         Parameters
         ----------
@@ -72,41 +75,42 @@ class SchedulerCache(ClusterCache):
         Raises
         ------
         CacheError
-            The pod is known, assumed or added.
+            The pod is in the cache, assumed or added.
         """
         with self.lock:
             self.state.assume_pod(pod)
 
     def assume_pods(self, pods: Sequence[Pod]) -> None:
-        """`assume_pod` for several pods; all or none.
+        """Assume several pods; all or none.
 
         Parameters
         ----------
         pods : sequence of Pod
+            With ``spec.node_name``.
 
         Raises
         ------
         CacheError
-            One of the pods is known, or listed twice.
+            One of the pods is in the cache, or listed twice.
         """
         with self.lock:
             batches.assume_pods(self.state, pods)
 
     def finish_binding(self, pod: Pod, now: float | None = None) -> None:
-        """Start the time to live of an assumed pod whose binding ended; other pods are left alone.
+        """Start the time to live of an assumed pod whose binding has finished.
 
         Parameters
         ----------
         pod : Pod
+            Ignored if it is not assumed.
         now : float, optional
-            Seconds on the cache's clock, from which on the pod lives for the ttl; by default what the clock
-            shows.
+            The start in seconds on the cache's clock; by default the current time.
         """
         with self.lock:
             self.state.finish_binding(pod, self._deadline(now))
 
     def finish_bindings(self, pods: Sequence[Pod], now: float | None = None) -> None:
-        """`finish_binding` for several pods at one moment.
+        """Start the time to live of several assumed pods, see `finish_binding`.
 
         Parameters
         ----------
@@ -118,15 +122,16 @@ class SchedulerCache(ClusterCache):
             batches.finish_bindings(self.state, pods, self._deadline(now))
 
     def _deadline(self, now: float | None) -> float:
+        """Return when a pod whose binding finished at `now` expires."""
         return NEVER if self.ttl is None else (self.clock() if now is None else now) + self.ttl
 
     def forget_pod(self, pod: Pod) -> None:
-        """Take an assumed pod back.
+        """Remove an assumed pod.
 
         Parameters
         ----------
         pod : Pod
-            With the node that it was assumed on.
+            Its ``spec.node_name`` is the node that it was assumed on.
 
         Raises
         ------
@@ -137,7 +142,7 @@ class SchedulerCache(ClusterCache):
             self.state.forget_pod(pod)
 
     def forget_pods(self, pods: Sequence[Pod]) -> None:
-        """`forget_pod` for several pods; all or none.
+        """Remove several assumed pods; all or none.
 
         Parameters
         ----------
@@ -151,17 +156,20 @@ class SchedulerCache(ClusterCache):
         with self.lock:
             batches.forget_pods(self.state, pods)
 
-    # Pods that `ClusterState.assume_template` has entered have no objects; these name them by ordinals.
+    # Pods added by `ClusterState.assume_template` have no objects; the following methods identify them by
+    # their template and ordinals.
 
     def finish_template(self, template: Pod, first: int, pods: int, now: float | None = None) -> None:
-        """`finish_bindings` for pods of a template.
+        """Start the time to live of assumed pods of a template, see `finish_binding`.
 
         Parameters
         ----------
         template : Pod
             See `ClusterState.assume_template`.
-        first, pods : int
-            The ordinal of the first pod, and how many there are.
+        first : int
+            The ordinal of the first pod.
+        pods : int
+            The number of pods.
         now : float, optional
             As for `finish_binding`.
         """
@@ -169,19 +177,24 @@ class SchedulerCache(ClusterCache):
             batches.finish_template(self.state, template, first, pods, self._deadline(now))
 
     def forget_template(self, template: Pod, first: int, pods: int) -> None:
-        """`forget_pods` for pods of a template.
+        """Remove assumed pods of a template; all or none.
 
         Parameters
         ----------
         template : Pod
         first, pods : int
             As for `finish_template`.
+
+        Raises
+        ------
+        CacheError
+            One of the pods is not assumed.
         """
         with self.lock:
             batches.forget_template(self.state, template, first, pods)
 
     def confirm_template(self, template: Pod, first: int, pods: int) -> None:
-        """Confirm assumed pods of a template where they were assumed; all or none. They get no objects.
+        """Confirm assumed pods of a template on the nodes where they were assumed; all or none.
 
         Parameters
         ----------
@@ -193,7 +206,9 @@ class SchedulerCache(ClusterCache):
             batches.confirm_template(self.state, template, first, pods)
 
     def add_pod(self, pod: Pod) -> None:
-        """Add a bound pod as reported: it confirms an assumed one, moving it if its node differs, or is new.
+        """Add a bound pod that an event reported.
+
+        If the pod is assumed, this confirms it, and moves it if it was assumed on another node.
 
         Parameters
         ----------
@@ -209,7 +224,7 @@ class SchedulerCache(ClusterCache):
             self.state.add_pod(pod)
 
     def add_pods(self, pods: Sequence[Pod]) -> None:
-        """`add_pod` for several pods; all or none.
+        """Add several bound pods; all or none.
 
         Parameters
         ----------
@@ -224,12 +239,14 @@ class SchedulerCache(ClusterCache):
             batches.add_pods(self.state, pods)
 
     def add_bound_pods(self, pods: Sequence[Pod], nodes: Sequence[str]) -> None:
-        """`add_pods` for pods that others have bound; much faster where pods share a spec.
+        """Add pods that another scheduler has bound; all or none.
+
+        Much faster than `add_pods` if the pods share specs.
 
         Parameters
         ----------
         pods : sequence of Pod
-            As they were before they were bound.
+            The pods before they were bound.
         nodes : sequence of str
             The name of the node of each pod.
         """
@@ -237,14 +254,15 @@ class SchedulerCache(ClusterCache):
             batches.add_bound(self.state, pods, nodes)
 
     def confirm_pods(self, pods: Sequence[Pod]) -> None:
-        """Add pods that this cache's own scheduler has bound, as reported.
+        """Add pods that events report as bound by the scheduler of this cache.
 
-        Like `add_pods`, but the spec of a pod that differs by its node alone is not read again. A pod that is
-        no longer assumed is added, unless it was added before.
+        Like `add_pods`, but the spec of a pod that differs from the assumed one only in its node is not read
+        again. A pod that is no longer assumed is added, unless it has been added before.
 
         Parameters
         ----------
         pods : sequence of Pod
+            With ``spec.node_name``.
         """
         with self.lock:
             batches.confirm_pods(self.state, pods)
@@ -302,33 +320,41 @@ class SchedulerCache(ClusterCache):
             self.state.discard_pod(pod)
 
     def get_pod(self, pod: Pod) -> Pod:
-        """The cache's object of a pod.
+        """Return the pod in the cache that has the UID of a pod.
 
         Parameters
         ----------
         pod : Pod
-            Found by its UID.
 
         Returns
         -------
         Pod
-            With the node that it is on.
+            With ``spec.node_name``.
 
         Raises
         ------
         CacheError
-            The pod is not known.
+            The pod is not in the cache.
         """
         with self.lock:
             return self.state.get_pod(pod)
 
     def is_assumed_pod(self, pod: Pod) -> bool:
-        """True for a pod that is assumed and not confirmed yet."""
+        """Whether a pod is assumed and not confirmed yet.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        bool
+        """
         with self.lock:
             return self.state.is_assumed_pod(pod)
 
     def cleanup_assumed_pods(self, now: float) -> list[Pod]:
-        """Expire the assumed pods whose binding finished and whose deadline lies before `now`.
+        """Remove the assumed pods whose binding has finished and whose deadline is before `now`.
 
         Parameters
         ----------
@@ -347,26 +373,42 @@ class SchedulerCache(ClusterCache):
             return self.state.expire(now)
 
     def clean(self, now: float) -> None:
-        """`cleanup_assumed_pods`, for the background."""
-        self.cleanup_assumed_pods(now)
-
-    def list(self, selector: Selector) -> list[Pod]:
-        """Every pod that the selector matches, assumed ones and those of ghost nodes included."""
-        return self.filtered_list(lambda pod: True, selector)
-
-    def filtered_list(self, pod_filter: Callable[[Pod], bool], selector: Selector) -> builtins.list[Pod]:
-        """The pods that pass a filter and that a selector matches, node by node.
+        """Call `cleanup_assumed_pods`; the background thread of `run` calls this.
 
         Parameters
         ----------
-        pod_filter : callable
-            Called with each pod.
+        now : float
+            Seconds on the cache's clock.
+        """
+        self.cleanup_assumed_pods(now)
+
+    def list(self, selector: Selector) -> list[Pod]:
+        """Return the pods that a selector matches, including assumed pods and pods of ghost nodes.
+
+        Parameters
+        ----------
         selector : Selector
 
         Returns
         -------
         list of Pod
-            Assumed pods and those of ghost nodes included.
+            Node by node.
+        """
+        return self.filtered_list(lambda pod: True, selector)
+
+    def filtered_list(self, pod_filter: Callable[[Pod], bool], selector: Selector) -> builtins.list[Pod]:
+        """Return the pods that pass a filter and that a selector matches.
+
+        Parameters
+        ----------
+        pod_filter : callable
+            Returns whether a pod passes.
+        selector : Selector
+
+        Returns
+        -------
+        list of Pod
+            Node by node, including assumed pods and pods of ghost nodes.
         """
         with self.lock:
             pods = self.state.pods()
@@ -375,8 +417,9 @@ class SchedulerCache(ClusterCache):
     # ---- nodes ---------------------------------------------------------------------------------------------
 
     def add_node(self, node: Node) -> None:
-        """Add a node; pods that named it before are on it from now on. One that is known is updated, with a
-        warning.
+        """Add a node; a node that is in the cache already is updated, with a warning.
+
+        Pods that were added before their node are then on this node.
 
         Parameters
         ----------
@@ -393,17 +436,23 @@ class SchedulerCache(ClusterCache):
             self.state.set_node(node)
 
     def update_node(self, old: Node, new: Node) -> None:
-        """Replace a node by its new state; one that is not known is added.
+        """Replace a node by its new state; an unknown node is added.
 
         Parameters
         ----------
         old, new : Node
+            The state before, which is ignored, and after.
+
+        Raises
+        ------
+        ValueError
+            A quantity cannot be parsed.
         """
         with self.lock:
             self.state.set_node(new)
 
     def remove_node(self, node: Node) -> None:
-        """Remove a node. While it has pods they stay known, without a node.
+        """Remove a node. Its pods remain in the cache, on a ghost node.
 
         Parameters
         ----------
@@ -412,44 +461,46 @@ class SchedulerCache(ClusterCache):
         Raises
         ------
         CacheError
-            The node is not known.
+            The node is not in the cache.
         """
         with self.lock:
             self.state.remove_node(node.name)
 
     def node_info(self, name: str) -> NodeInfo | None:
-        """A live view of one node.
+        """Return a live view of a node.
 
         Parameters
         ----------
         name : str
+            The name of the node.
 
         Returns
         -------
         NodeInfo or None
-            Ghosts included; None for a name that is not known.
+            None if there is neither a node nor a ghost with this name.
         """
         return None if self.state.find_row(name) is None else NodeInfo(self.state, name)
 
     # ---- copies --------------------------------------------------------------------------------------------
 
     def update_node_name_to_info_map(self, infos: NodeInfoMap) -> None:
-        """Bring a map of node name to NodeInfo up to date in place (v1.13, Cache.UpdateNodeNameToInfoMap).
+        """Update a map of node name to NodeInfo in place (v1.13, Cache.UpdateNodeNameToInfoMap).
 
-        New or changed nodes, ghosts included, get new copies; names that are gone are deleted; the other
-        entries stay. Only what has changed since the last update of this map is looked at, so it must not be
-        written otherwise. Every entry is looked at where the map is new here, was copied, or has another
-        length.
+        New and changed nodes, ghosts included, get new copies; removed names are deleted; other entries
+        remain. An update examines only nodes that have changed since the previous one, so the caller must not
+        change the map in between. It examines all nodes if the map is new to this cache, has been copied or
+        has another length than after the previous update.
 
         Parameters
         ----------
         infos : dict of str to NodeInfoClone
+            Changed in place.
         """
         with self.lock:
             Follower.of(infos, self.state).update()
 
     def snapshot(self) -> CacheDump[NodeInfo]:
-        """A copy of everything at this moment.
+        """Return a copy of the content of the cache.
 
         Returns
         -------
@@ -466,18 +517,18 @@ def new_scheduler_cache(
     stop: threading.Event | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> SchedulerCache:
-    """A cache that is cleaned in the background.
+    """Return a cache whose assumed pods expire in a background thread.
 
     Parameters
     ----------
     ttl : float
         Seconds after `finish_binding` at which an assumed pod expires.
     period : float
-        Seconds between two cleanings.
+        Seconds between two removals of expired pods.
     stop : threading.Event, optional
-        Ends the cleaning.
+        Ends the background thread when it is set.
     clock : callable
-        Seconds.
+        Returns the time in seconds, for deadlines.
 
     Returns
     -------

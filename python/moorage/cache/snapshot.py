@@ -1,4 +1,4 @@
-"""Snapshot: the nodes that one scheduling cycle reads. CacheDump: the whole content of a cache."""
+"""Snapshot: the nodes that a scheduling cycle reads. CacheDump: the whole content of a cache."""
 
 from __future__ import annotations
 
@@ -16,38 +16,39 @@ Info = TypeVar("Info", bound=NodeInfo)
 
 
 class Snapshot(RowCopies):
-    """Live nodes in list order, as of the last `SchedulerCache.update_snapshot`; independent of the cache.
+    """A copy of the nodes of a cache, in list order, as of the last `SchedulerCache.update_snapshot`.
 
-    Rules of kube-scheduler v1.36, snapshot.go and cache.go UpdateSnapshot. A snapshot follows one cache;
-    NodeInfos are made when they are asked for; after the next update they show their nodes as they are then.
+    Ghosts are not included. The rules are those of kube-scheduler v1.36, snapshot.go and cache.go
+    UpdateSnapshot. A NodeInfo of the snapshot is a view of it, so it shows the new state after an update.
     """
 
     @property
     def generation(self) -> int:
-        """Sequence number of the last change that this snapshot contains."""
+        """Return the sequence number of the last change that this snapshot contains."""
         return self.cursor
 
     @property
     def num_nodes(self) -> int:
+        """Return the number of nodes."""
         return len(self.row_list())
 
     @property
     def node_info_list(self) -> list[NodeInfo]:
-        """One NodeInfo per node, in list order."""
+        """Return the NodeInfos of all nodes, in list order."""
         return [NodeInfo(self, name) for name in self.names()]
 
     @property
     def have_pods_with_affinity_list(self) -> list[NodeInfo]:
-        """The nodes with a pod that has pod affinity or anti-affinity, in list order."""
+        """Return the nodes with a pod that has pod affinity or anti-affinity, in list order."""
         return [info for info in self.node_info_list if any(map(has_pod_affinity, info.pods))]
 
     @property
     def have_pods_with_required_anti_affinity_list(self) -> list[NodeInfo]:
-        """The nodes with a pod that has required anti-affinity terms, in list order."""
+        """Return the nodes with a pod that has required anti-affinity terms, in list order."""
         return [info for info in self.node_info_list if any(map(has_required_anti_affinity, info.pods))]
 
     def get(self, name: str) -> NodeInfo:
-        """The NodeInfo of a node.
+        """Return the NodeInfo of a node.
 
         Parameters
         ----------
@@ -68,15 +69,16 @@ class Snapshot(RowCopies):
 
 
 class NodeInfos(Mapping[str, Info]):
-    """Nodes by name, ghosts included; a NodeInfo is made when it is asked for. The row without a name, which
-    pods without a node are on, is not shown.
+    """A mapping from node name to NodeInfo, ghosts included; each access creates a NodeInfo.
+
+    The row with an empty name, which holds pods without a node, is left out.
 
     Parameters
     ----------
     state : ClusterState
-        One that does not change any more.
+        A state that does not change.
     make : callable
-        The NodeInfo of a name.
+        Returns the NodeInfo of a node name.
     """
 
     def __init__(self, state: ClusterState, make: Callable[[str], Info]) -> None:
@@ -97,14 +99,14 @@ class NodeInfos(Mapping[str, Info]):
 
 @dataclass(frozen=True)
 class CacheDump(Generic[Info]):
-    """Everything the cache holds at one moment (v1.13, Cache.Snapshot).
+    """The content of a cache at one moment (v1.13, Cache.Snapshot); independent of the cache.
 
     Attributes
     ----------
     assumed_pods : dict of str to bool
-        True per UID of an assumed pod.
-    nodes : mapping of str to NodeInfo (QosNodeInfo where a binder's cache was asked)
-        All nodes, ghosts included; independent of the cache.
+        True for the UID of each assumed pod.
+    nodes : mapping of str to NodeInfo
+        All nodes, ghosts included. The values are QosNodeInfo for a `BinderCache`.
     """
 
     assumed_pods: dict[str, bool]
@@ -112,7 +114,7 @@ class CacheDump(Generic[Info]):
 
 
 def dump(state: ClusterState) -> CacheDump[NodeInfo]:
-    """A dump over a copy of a state.
+    """Return the content of a state, as a dump over a copy.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
 """Counters of matching pods, per node and per topology domain (value of a topology key).
 
 A counter is created, by one pass over the ledger, when a topology spread constraint or an inter-pod affinity
-term is first evaluated. After that each added or removed pod updates it, and changes of nodes reach it through
-the change log, so that a placement need not iterate over pods. kube-scheduler v1.36 (podtopologyspread,
-interpodaffinity) instead counts all pods in each PreFilter and PreScore.
+term is first evaluated. After that each added or removed pod updates it, and changes of nodes reach it
+through the change log, so that a placement need not iterate over pods. kube-scheduler v1.36
+(podtopologyspread, interpodaffinity) instead counts all pods in each PreFilter and PreScore.
 
 All of this is derived state: a fork starts without counters, and a rollback drops the counters created in the
 transaction. Code that keeps a counter compares `epoch`, and looks the counter up again if it has changed.
@@ -185,7 +185,7 @@ cdef class Domains:
         return self.by_class[pod_class]
 
     cdef list attributes(self, int32_t pod_class):
-        """Return the index keys of a class: (), (namespace,), (namespace, label key, value), (term number,)."""
+        """Return the index keys of a class: (), (namespace,), (namespace, label key, value), (term,)."""
         cdef Shape shape = self.classes.shape(pod_class)
         cdef str namespace = shape.namespace, key, value
         cdef list out = [(), (namespace,)]

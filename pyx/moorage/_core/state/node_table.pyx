@@ -348,7 +348,7 @@ cdef class NodeTable:
     # ---- nodes ---------------------------------------------------------------------------------------------
 
     cdef int set_node(self, int32_t row, object node, dict allocatable) except -1:
-        """Write the allocatable resources (from `read_allocatable`), taints, labels and unschedulable of a node.
+        """Write the static data of a node; `allocatable` is the result of `read_allocatable`.
 
         A node of None clears these data; the pods of the row and their usage remain.
         """

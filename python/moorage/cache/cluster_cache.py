@@ -179,7 +179,7 @@ class ClusterCache:
                 transaction.enlist(participant)
 
     def fork(self) -> Self:
-        """Return an independent copy, with a clone of each participant; forks may be used in other threads."""
+        """Return an independent copy, with a clone of each participant; it may be used in another thread."""
         out = copy.copy(self)
         with self.lock:
             out.state = self.state.fork()

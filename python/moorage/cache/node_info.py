@@ -414,7 +414,7 @@ class Follower:
         self.size = len(self.infos)
 
     def _update_row(self, row: int) -> bool:
-        """Replace the entry of a row if it is out of date; return whether the set of names can have changed."""
+        """Replace the entry of a row if it is out of date; return whether the names can have changed."""
         table = self.state.table
         name = table.row_name(row) if row < table.used else None
         if name is None:

@@ -31,7 +31,6 @@ class Selector(Protocol):
 
     def matches(self, labels: dict[str, str]) -> bool:
         """Whether the labels of an object satisfy the selector."""
-        ...
 
 
 class SchedulerCache(ClusterCache):

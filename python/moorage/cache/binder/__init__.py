@@ -1,1 +1,1 @@
-"""BinderCache: what a binder that checks the proposals of several schedulers keeps of a cluster."""
+"""BinderCache: the cache of a binder, which validates and binds the proposals of several schedulers."""

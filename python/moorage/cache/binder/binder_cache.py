@@ -1,4 +1,8 @@
-"""BinderCache: nodes, pods, units and reservations as the binder of Gödel knows them."""
+"""BinderCache: the cache of a binder, with nodes, pods, units, markers and reservations.
+
+A binder validates and binds the proposals of several schedulers (Gödel, pkg/binder). A unit is a set of pods
+that are scheduled together: a PodGroup or a single pod.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +39,13 @@ GATE_OFF = "the feature gate ResourceReservation is off"
 
 @dataclass(frozen=True, slots=True)
 class Victims:
-    """The pods that are evicted for another one.
+    """The pods that are evicted for a preemptor.
 
     Attributes
     ----------
     pods : tuple of Pod
-    preemption_state : mapping
-        State that the preemption plugin attaches to its choice.
+    preemption_state : mapping of str to object
+        State that the preemption plugin attaches to its decision.
     """
 
     pods: tuple[Pod, ...] = ()
@@ -55,11 +59,11 @@ class CachePodInfo:
     Attributes
     ----------
     pod : Pod
-        With the node that it is meant for.
+        With its node.
     cycle_state : object, optional
-        The state of the pod's scheduling cycle; not read.
+        The state of the scheduling cycle; not read.
     victims : Victims, optional
-        Not read: victims are removed by events of their own.
+        Not read: events about the victims remove them.
     """
 
     pod: Pod
@@ -68,22 +72,23 @@ class CachePodInfo:
 
 
 class BinderCache(ClusterCache):
-    """Keeps nodes, pods and what belongs to them up to date from events; a binder assumes pods in it.
+    """The cache of a binder, updated by events, in which the binder assumes pods. Thread-safe.
 
-    State of a pod: Initial → Assumed → Added → gone, with Forget and Expire from Assumed. Keys are UIDs. Only
-    bound pods become members by events. Texts are Gödel's (CacheError where it returns an error,
-    CacheCorruptedError where it ends the process). An operation that raises changed nothing.
+    States of a pod: Initial, Assumed, Added, Expired, Deleted. Pods are identified by UID. Events add only
+    bound pods. Error texts are those of Gödel: CacheError where it returns an error, CacheCorruptedError
+    where it terminates the process. An operation that raises has changed nothing.
 
     Parameters
     ----------
     handler : CacheHandler
+        The settings.
 
     Attributes
     ----------
     pdbs, units, markers, nodes, pods : Store
-        The stores, also to be found by name.
+        The stores, see `find_store`.
     reservations : ReservationStore or None
-        None where the feature gate is off.
+        None if the feature gate ResourceReservation is off.
     """
 
     def __init__(self, handler: CacheHandler) -> None:
@@ -99,12 +104,13 @@ class BinderCache(ClusterCache):
         self._wire()
 
     def _wire(self) -> None:
+        """Connect the reservations to the other stores."""
         if self.reservations is not None:
             self.reservations.enter = self._enter
             self.reservations.leave = self._leave
 
     def fork(self) -> Self:
-        """An independent copy; forks may be used from several threads. Participants are cloned in order."""
+        """Return an independent copy, with a clone of each participant; it may be used in another thread."""
         with self.lock:
             out = super().fork()
             out.pdbs = self.pdbs.clone(out.state)
@@ -118,13 +124,15 @@ class BinderCache(ClusterCache):
         return out
 
     def _event(self) -> AbstractContextManager[object]:
-        """The context of an event about several stores. Without reservations only the ledger, which is first,
-        can refuse it, so the lock is enough."""
+        """Return the context manager of an event that changes several stores.
+
+        Without reservations the lock suffices: only the ledger, which is changed first, can raise.
+        """
         return self.lock if self.reservations is None else self._atomic()
 
     @contextmanager
     def _atomic(self) -> Iterator[None]:
-        """Changes of all stores inside the context are undone if it raises."""
+        """Undo the changes of all stores if the block raises."""
         with self.transaction() as transaction:
             yield
             transaction.commit()
@@ -132,7 +140,7 @@ class BinderCache(ClusterCache):
     # ---- assuming
 
     def assume_pod(self, info: CachePodInfo) -> None:
-        """Put a pod on its node ahead of its binding.
+        """Add a pod that is not yet bound to its node.
 
         Parameters
         ----------
@@ -141,7 +149,7 @@ class BinderCache(ClusterCache):
         Raises
         ------
         CacheError
-            The pod is known in any state, or the placeholder that it asks for is missing or matched.
+            The pod is in the cache, or the placeholder that it requests is missing or matched.
         """
         pod = info.pod
         with self._event():
@@ -151,21 +159,23 @@ class BinderCache(ClusterCache):
             self.units.enter(pod)
 
     def finish_binding(self, pod: Pod) -> None:
-        """Start the handler's TTL of an assumed pod after an attempt to bind it; other pods are left alone.
+        """Start the time to live (`pod_assumed_ttl`) of an assumed pod after an attempt to bind it.
 
         Parameters
         ----------
         pod : Pod
+            Ignored if it is not assumed.
         """
         with self.lock:
             self.pods.finish_binding(pod)
 
     def forget_pod(self, info: CachePodInfo) -> None:
-        """Take an assumed pod back; one that is not assumed is left alone.
+        """Remove an assumed pod.
 
         Parameters
         ----------
         info : CachePodInfo
+            Ignored if the pod is not assumed.
 
         Raises
         ------
@@ -180,7 +190,7 @@ class BinderCache(ClusterCache):
                     self.reservations.release(held)
 
     def is_assumed_pod(self, pod: Pod) -> bool:
-        """Whether a pod is assumed and its deadline has not passed, whether or not `clean` has run since.
+        """Whether a pod is assumed and its deadline has not passed, even if `clean` has not run since.
 
         Parameters
         ----------
@@ -196,12 +206,12 @@ class BinderCache(ClusterCache):
     # ---- reading
 
     def get_pod(self, pod: Pod) -> Pod:
-        """The cache's object of a pod.
+        """Return the object of a pod in the cache.
 
         Parameters
         ----------
         pod : Pod
-            Found by namespace and name; among pods that follow one another under one name, by UID.
+            Identified by namespace and name; by UID among successive pods with one name.
 
         Returns
         -------
@@ -210,13 +220,13 @@ class BinderCache(ClusterCache):
         Raises
         ------
         CacheError
-            The pod is not known.
+            The pod is not in the cache.
         """
         with self.lock:
             return self.pods.get_pod(pod)
 
     def get_node_info(self, node_name: str) -> QosNodeInfo | None:
-        """A read-only view of a node.
+        """Return a read-only view of a node.
 
         Parameters
         ----------
@@ -225,13 +235,13 @@ class BinderCache(ClusterCache):
         Returns
         -------
         QosNodeInfo or None
-            Left-over nodes included; None for a name that is not known.
+            None for an unknown name. A removed node remains known while it has pods, an NMNode or a CNR.
         """
         with self.lock:
             return self.nodes.get(node_name)
 
     def find_store(self, store_name: StoreName | str) -> Store | None:
-        """A store by its name.
+        """Return the store with a name.
 
         Parameters
         ----------
@@ -240,40 +250,47 @@ class BinderCache(ClusterCache):
         Returns
         -------
         Store or None
+            None if there is no such store.
         """
         return next((store for store in self.stores if store.name == store_name), None)
 
     @property
     def stores(self) -> tuple[Store, ...]:
-        """All stores, in Gödel's order."""
+        """Return all stores, in the order of Gödel."""
         stores = (self.pdbs, self.reservations, self.units, self.markers, self.nodes, self.pods)
         return tuple(store for store in stores if store is not None)
 
     def fits(self, pod: Pod, node_name: str, without: Iterable[Pod] = ()) -> tuple[str, ...]:
-        """Check the resources of a pod against a node, see `NodeStore.fits`.
+        """Check the requests of a pod against the free resources of a node, see `NodeStore.fits`.
 
         Parameters
         ----------
         pod : Pod
         node_name : str
         without : iterable of Pod
-            Pods to leave out, such as victims.
+            Pods that do not count, such as victims.
 
         Returns
         -------
         tuple of str
-            The reasons why the pod does not fit; empty where it fits.
+            The reasons why the pod does not fit; empty if it fits.
 
         Raises
         ------
         CacheError
-            The node is not known.
+            There is no such node.
         """
         with self.lock:
             return self.nodes.fits(pod, node_name, without)
 
     def dump(self) -> CacheDump[QosNodeInfo]:
-        """Everything at this moment: assumed pods and all nodes, left over ones included."""
+        """Return a copy of the content of the cache.
+
+        Returns
+        -------
+        CacheDump of QosNodeInfo
+            Assumed pods and all nodes, including removed nodes that remain known.
+        """
         with self.lock:
             nodes = self.nodes.dump()
             return CacheDump(dict.fromkeys(self.state.assumed_pods(), True), nodes)
@@ -281,7 +298,7 @@ class BinderCache(ClusterCache):
     # ---- units
 
     def get_unit_scheduling_status(self, unit_key: str) -> SchedulingStatus:
-        """The status of a unit.
+        """Return the scheduling status of a unit.
 
         Parameters
         ----------
@@ -296,12 +313,27 @@ class BinderCache(ClusterCache):
             return self.units.get_unit_scheduling_status(unit_key)
 
     def set_unit_scheduling_status(self, unit_key: str, status: SchedulingStatus) -> None:
-        """Set the status of a unit."""
+        """Set the scheduling status of a unit.
+
+        Parameters
+        ----------
+        unit_key : str
+        status : SchedulingStatus
+        """
         with self.lock:
             self.units.set_unit_scheduling_status(unit_key, status)
 
     def get_unit_status(self, unit_key: str) -> UnitStatus:
-        """Status and running pods of a unit."""
+        """Return the scheduling status and the running pods of a unit.
+
+        Parameters
+        ----------
+        unit_key : str
+
+        Returns
+        -------
+        UnitStatus
+        """
         with self.lock:
             return self.units.get_unit_status(unit_key)
 
@@ -317,13 +349,13 @@ class BinderCache(ClusterCache):
         Raises
         ------
         CacheError
-            The pod is not known, or only assumed.
+            The pod is not in the cache, or only assumed.
         """
         with self.lock:
             self.markers.mark_pod_to_delete(pod, preemptor)
 
     def remove_delete_pod_marker(self, pod: Pod, preemptor: Pod) -> None:
-        """Remove the marker of a preemptor.
+        """Remove the marker of a pod that is to be deleted for a preemptor.
 
         Parameters
         ----------
@@ -332,35 +364,45 @@ class BinderCache(ClusterCache):
         Raises
         ------
         CacheError
-            The marker is another preemptor's.
+            The marker names another preemptor.
         """
         with self.lock:
             self.markers.remove_delete_pod_marker(pod, preemptor)
 
     def remove_delete_pod_marker_by_key(self, pod_key: str, preemptor_key: str) -> None:
-        """`remove_delete_pod_marker` by UIDs.
+        """Remove the marker of a pod that is to be deleted for a preemptor, by UIDs.
 
         Parameters
         ----------
         pod_key, preemptor_key : str
+            The UIDs of the pod and of the preemptor.
 
         Raises
         ------
         CacheError
-            The marker is another preemptor's.
+            The marker names another preemptor.
         """
         with self.lock:
             self.markers.remove_delete_pod_marker_by_key(pod_key, preemptor_key)
 
     def is_pod_marked_to_delete(self, pod: Pod) -> bool:
-        """Whether a pod is marked as to be deleted."""
+        """Whether a pod is marked as to be deleted.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        bool
+        """
         with self.lock:
             return self.markers.is_pod_marked_to_delete(pod)
 
     # ---- reservations
 
     def get_available_placeholder_pod(self, pod: Pod) -> Pod:
-        """The free placeholder pod that a pod asks to replace.
+        """Return the free placeholder pod that a pod requests to replace.
 
         Parameters
         ----------
@@ -373,7 +415,8 @@ class BinderCache(ClusterCache):
         Raises
         ------
         CacheError
-            There is none, it is matched, or the feature gate ResourceReservation is off.
+            The pod requests none, there is none, it is matched, or the feature gate ResourceReservation is
+            off.
         """
         with self.lock:
             if self.reservations is None:
@@ -383,7 +426,9 @@ class BinderCache(ClusterCache):
     # ---- events of pods
 
     def add_pod(self, pod: Pod) -> None:
-        """Add a bound pod as reported: it confirms an assumed one, moving it if its node differs, or is new.
+        """Add a bound pod that an event reported.
+
+        If the pod is assumed, this confirms it, and moves it if it was assumed on another node.
 
         Parameters
         ----------
@@ -393,7 +438,7 @@ class BinderCache(ClusterCache):
         Raises
         ------
         CacheError
-            The pod was added before.
+            The pod has been added before.
         """
         if not pod.spec.node_name:
             return
@@ -403,15 +448,16 @@ class BinderCache(ClusterCache):
             self._enter(pod)
 
     def _enter(self, pod: Pod) -> None:
+        """Add a bound pod to the ledger and to its unit."""
         held = self.pods.add_pod(pod)
         if held is not None:
             self.units.leave(held)
         self.units.enter(pod)
 
     def update_pod(self, old: Pod, new: Pod) -> None:
-        """Replace what is known of a pod, assumed or added, by its new state.
+        """Replace a pod, assumed or added, by its new state.
 
-        A bound pod is added. One that is not bound is removed, unless it is assumed.
+        A bound pod is added if it is new. A pod that is not bound is removed, unless it is assumed.
 
         Parameters
         ----------
@@ -431,7 +477,7 @@ class BinderCache(ClusterCache):
             self.units.enter(new)
 
     def delete_pod(self, pod: Pod) -> None:
-        """Remove a pod, in whatever state it is.
+        """Remove a pod, assumed or added.
 
         Parameters
         ----------
@@ -440,14 +486,14 @@ class BinderCache(ClusterCache):
         Raises
         ------
         CacheError
-            A bound pod that is not known.
+            The pod is bound, but not in the cache.
         """
         with self._event():
             if not self._remove(pod) and pod.spec.node_name:
                 raise CacheError(self._unknown(pod))
 
     def _remove(self, pod: Pod) -> bool:
-        """Remove a pod; returns whether it was known."""
+        """Remove a pod from all stores; return whether it was in the cache."""
         if self.reservations is None:
             held = self.pods.remove_pod(pod)
         else:
@@ -465,11 +511,13 @@ class BinderCache(ClusterCache):
         return True
 
     def _leave(self, pod: Pod) -> None:
+        """Remove a placeholder pod from the ledger and from its unit."""
         held = self.pods.remove_pod(pod)
         if held is not None:
             self.units.leave(held)
 
     def _unknown(self, pod: Pod) -> str:
+        """Return the error text for the deletion of an unknown pod."""
         text = f"pod {pod.metadata.uid} is not found in binder cache, so cannot be removed from it"
         if self.state.table.find_row(pod.spec.node_name) is None:
             return text
@@ -478,16 +526,33 @@ class BinderCache(ClusterCache):
     # ---- events of nodes
 
     def add_node(self, node: Node) -> None:
-        """Add a node; pods that named it before are on it from now on."""
+        """Add or replace a node. Pods that were added before their node are then on this node.
+
+        Parameters
+        ----------
+        node : Node
+
+        Raises
+        ------
+        ValueError
+            A quantity cannot be parsed.
+        """
         with self.lock:
             self.nodes.set_node(node)
 
     def update_node(self, old: Node | None, new: Node) -> None:
-        """Replace a node; an unknown one is added."""
+        """Replace a node; an unknown node is added.
+
+        Parameters
+        ----------
+        old : Node or None
+            Ignored.
+        new : Node
+        """
         self.add_node(new)
 
     def delete_node(self, node: Node) -> None:
-        """Remove a Node; its row stays while it has pods, an NMNode or a CNR.
+        """Remove a Node. The node remains known while it has pods, an NMNode or a CNR.
 
         Parameters
         ----------
@@ -496,18 +561,30 @@ class BinderCache(ClusterCache):
         Raises
         ------
         CacheError
-            The node is not known.
+            There is no such Node.
         """
         with self.lock:
             self.nodes.delete_node(node)
 
     def add_nm_node(self, nm_node: NMNode) -> None:
-        """Set the resources of a node that a second agent (NMNode) reports."""
+        """Set the resources of a node that a second node agent reports.
+
+        Parameters
+        ----------
+        nm_node : NMNode
+        """
         with self.lock:
             self.nodes.set_nm_node(nm_node)
 
     def update_nm_node(self, old: NMNode | None, new: NMNode) -> None:
-        """`add_nm_node` of the new state."""
+        """Replace an NMNode; an unknown one is added.
+
+        Parameters
+        ----------
+        old : NMNode or None
+            Ignored.
+        new : NMNode
+        """
         self.add_nm_node(new)
 
     def delete_nm_node(self, nm_node: NMNode) -> None:
@@ -520,18 +597,31 @@ class BinderCache(ClusterCache):
         Raises
         ------
         CacheError
-            It is not known.
+            There is no such NMNode.
         """
         with self.lock:
             self.nodes.delete_nm_node(nm_node)
 
     def add_cnr(self, cnr: CNR) -> None:
-        """Set the resources of a node for best-effort pods (CustomNodeResource)."""
+        """Set the resources of a node for best-effort pods.
+
+        Parameters
+        ----------
+        cnr : CNR
+            A CustomNodeResource.
+        """
         with self.lock:
             self.nodes.set_cnr(cnr)
 
     def update_cnr(self, old: CNR | None, new: CNR) -> None:
-        """`add_cnr` of the new state."""
+        """Replace a CustomNodeResource; an unknown one is added.
+
+        Parameters
+        ----------
+        old : CNR or None
+            Ignored.
+        new : CNR
+        """
         self.add_cnr(new)
 
     def delete_cnr(self, cnr: CNR) -> None:
@@ -544,25 +634,40 @@ class BinderCache(ClusterCache):
         Raises
         ------
         CacheError
-            It is not known.
+            There is no such CustomNodeResource.
         """
         with self.lock:
             self.nodes.delete_cnr(cnr)
 
-    # ---- events of what belongs to pods
+    # ---- events of pod groups, disruption budgets and reservations
 
     def add_pod_group(self, group: PodGroup) -> None:
-        """Set the status of a unit by the phase of its group."""
+        """Set the scheduling status of a unit by the phase of its pod group.
+
+        Parameters
+        ----------
+        group : PodGroup
+        """
         with self.lock:
             self.units.add_pod_group(group)
 
     def update_pod_group(self, old: PodGroup, new: PodGroup) -> None:
-        """Remove the status of the old group, and `add_pod_group` of the new one."""
+        """Remove the status of the old pod group, and set that of the new one.
+
+        Parameters
+        ----------
+        old, new : PodGroup
+        """
         with self.lock:
             self.units.update_pod_group(old, new)
 
     def delete_pod_group(self, group: PodGroup) -> None:
-        """Remove the status of a unit."""
+        """Remove the scheduling status of a unit.
+
+        Parameters
+        ----------
+        group : PodGroup
+        """
         with self.lock:
             self.units.delete_pod_group(group)
 
@@ -576,39 +681,66 @@ class BinderCache(ClusterCache):
         Raises
         ------
         ValueError
-            The selector cannot be read.
+            The selector is invalid.
         """
         with self.lock:
             self.pdbs.set_pdb(pdb)
 
     def update_pdb(self, old: PodDisruptionBudget | None, new: PodDisruptionBudget) -> None:
-        """`add_pdb` of the new state."""
+        """Replace a disruption budget; an unknown one is added.
+
+        Parameters
+        ----------
+        old : PodDisruptionBudget or None
+            Ignored.
+        new : PodDisruptionBudget
+        """
         self.add_pdb(new)
 
     def delete_pdb(self, pdb: PodDisruptionBudget) -> None:
-        """Remove a disruption budget, if it is known."""
+        """Remove a disruption budget, if it is there.
+
+        Parameters
+        ----------
+        pdb : PodDisruptionBudget
+        """
         with self.lock:
             self.pdbs.delete_pdb(pdb)
 
     def add_reservation(self, reservation: Reservation) -> None:
-        """Reserve resources of a node; does nothing where the feature gate is off."""
+        """Reserve the resources of a Reservation; does nothing if the feature gate is off.
+
+        Parameters
+        ----------
+        reservation : Reservation
+        """
         if self.reservations is not None:
             with self._event():
                 self.reservations.add_reservation(reservation)
 
     def update_reservation(self, old: Reservation, new: Reservation) -> None:
-        """Replace a reservation, or match it with its owner; does nothing where the feature gate is off."""
+        """Replace a Reservation, or match it with its owner; does nothing if the feature gate is off.
+
+        Parameters
+        ----------
+        old, new : Reservation
+        """
         if self.reservations is not None:
             with self._event():
                 self.reservations.update_reservation(old, new)
 
     def delete_reservation(self, reservation: Reservation) -> None:
-        """Remove a reservation; does nothing where the feature gate is off."""
+        """Remove a Reservation; does nothing if the feature gate is off.
+
+        Parameters
+        ----------
+        reservation : Reservation
+        """
         if self.reservations is not None:
             with self._event():
                 self.reservations.delete_reservation(reservation)
 
-    # ---- events that no store of a binder needs
+    # ---- events that no store of a binder uses
 
     def add_owner(self, owner_type: str, key: str, labels: Mapping[str, str] | None = None) -> None:
         """Do nothing: only schedulers use owners (Gödel, BaseStore)."""
@@ -630,18 +762,20 @@ class BinderCache(ClusterCache):
     def delete_movement(self, movement: Movement | None) -> None:
         """Do nothing."""
 
-    # ---- after events were lost
+    # ---- relisting
 
     def relist(self, nodes: Iterable[Node], pods: Iterable[Pod]) -> None:
-        """Make the cache equal to a listing; all or nothing. For use after events were lost.
+        """Make the cache equal to a listing, after events were lost; all or nothing.
 
-        An assumed pod stays assumed if it is listed without a node, and goes if it is not listed.
-        Placeholders of deleted pods stay: no listing has them.
+        An assumed pod remains assumed if it is listed without a node, and is removed if it is not listed.
+        Placeholder pods remain: a listing does not contain them.
 
         Parameters
         ----------
         nodes : iterable of Node
+            All nodes of the cluster.
         pods : iterable of Pod
+            All pods of the cluster.
         """
         with self._atomic():
             listed = {node.name: node for node in nodes}
@@ -664,7 +798,7 @@ class BinderCache(ClusterCache):
     # ---- time
 
     def clean(self, now: float) -> None:
-        """Drop the assumed pods, markers and placeholders whose deadline lies before `now`.
+        """Remove the assumed pods, markers and placeholders whose deadline is before `now`.
 
         Parameters
         ----------
@@ -682,7 +816,7 @@ class BinderCache(ClusterCache):
 
 
 def new_binder_cache(handler: CacheHandler) -> BinderCache:
-    """A cache that is cleaned in the background until the handler's `stop` is set.
+    """Return a cache whose expired entries are removed in a background thread until `handler.stop` is set.
 
     Parameters
     ----------

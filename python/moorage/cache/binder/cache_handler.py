@@ -18,29 +18,30 @@ PERIOD = 10.0
 
 @dataclass(frozen=True, slots=True)
 class CacheHandler:
-    """Names, times and switches of a BinderCache; times in seconds on `clock`. The defaults are Gödel's.
+    """The settings of a BinderCache. Times are in seconds on `clock`; the defaults are those of Gödel.
 
     Attributes
     ----------
     scheduler_name : str
-        The component whose partition nodes are in.
+        The component that owns a partition of the nodes.
     pod_assumed_ttl : float
-        How long an assumed pod lives after `finish_binding`.
+        Time to live of an assumed pod after `finish_binding`.
     assumed_pod_expiration : float
-        How long it lives before that.
+        Time to live of an assumed pod before `finish_binding`.
     deleted_marker_ttl : float
-        How long a pod stays marked to be deleted.
+        Time to live of the mark that a pod is to be deleted.
     reservation_ttl : float
-        How long the resources of a deleted pod stay reserved without a Reservation.
+        Time for which the resources of a deleted pod remain reserved without a Reservation.
     period : float
-        How often expired pods, markers and reservations are removed.
+        Time between two removals of expired pods, markers and reservations.
     clock : callable
+        Returns the time in seconds.
     stop : threading.Event
-        Ends the thread that removes them.
+        Ends the thread that removes expired entries.
     resource_reservation : bool
         The feature gate ResourceReservation.
     gates : PodGates
-        What feature gates say about reading pods.
+        Feature gates that affect how pods are read.
     """
 
     scheduler_name: str = "godel-binder"

@@ -1,4 +1,4 @@
-"""QosNodeInfo: a node with a ledger for guaranteed pods and one for best-effort pods."""
+"""QosNodeInfo: a node with separate amounts for guaranteed and for best-effort pods."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from moorage.objects.model.reservation import is_placeholder
 
 GUARANTEED, BEST_EFFORT = 0, 1
 NATIVE = ("cpu", "memory", "ephemeral-storage", "pods")
-"""The resources that a Resource has fields for, in their order."""
+"""The resources for which `Resource` has fields, in the order of the fields."""
 
 
 @dataclass
 class QosNodeInfoClone(NodeInfoClone):
-    """A copy of a QosNodeInfo, for what-if questions; attributes as `QosNodeInfo`."""
+    """A copy of a QosNodeInfo, for what-if questions. It has the attributes of `QosNodeInfo`."""
 
     nm_node: NMNode | None
     cnr: CNR | None
@@ -30,6 +30,7 @@ class QosNodeInfoClone(NodeInfoClone):
     best_effort_allocatable: Resource
 
     def _account(self, pod: Pod, sign: int) -> None:
+        """Add or subtract the requests of a pod, in the amounts of its QoS."""
         shape = self.classes.shape_of(self.classes.intern(pod))
         if shape.ledger == BEST_EFFORT:
             charge(shape, sign, self.best_effort_requested, self.best_effort_nonzero_requested)
@@ -37,6 +38,7 @@ class QosNodeInfoClone(NodeInfoClone):
             charge(shape, sign, self.requested, self.nonzero_requested)
 
     def clone(self) -> Self:
+        """Return another copy."""
         return replace(
             super().clone(),
             best_effort_requested=copy_of(self.best_effort_requested),
@@ -46,14 +48,27 @@ class QosNodeInfoClone(NodeInfoClone):
 
 
 class QosNodeInfo(NodeInfo):
-    """A read-only view of the node of one name. `requested`, `nonzero_requested` and `allocatable` are those
-    of guaranteed pods.
+    """A read-only view of the node with a certain name.
+
+    `requested`, `nonzero_requested` and `allocatable` are the amounts of guaranteed pods.
+
+    Parameters
+    ----------
+    state : ClusterState
+    name : str
+        The name of the node.
+    nm_nodes : mapping of str to NMNode
+    cnrs : mapping of str to CNR
+        By node name.
 
     Attributes
     ----------
     nm_node : NMNode or None
+        The resources that a second node agent reports.
     cnr : CNR or None
+        The resources for best-effort pods.
     best_effort_requested, best_effort_nonzero_requested, best_effort_allocatable : Resource
+        The amounts of best-effort pods.
     """
 
     def __init__(
@@ -73,12 +88,12 @@ class QosNodeInfo(NodeInfo):
 
     @property
     def is_live(self) -> bool:
-        """Whether pods may be placed here: there is a Node or an NMNode."""
+        """Whether pods may be placed on the node: it has a Node or an NMNode."""
         return self.node is not None or self.nm_node is not None
 
     @property
     def guaranteed_capacity(self) -> Resource:
-        """Of the Node, or else of the NMNode."""
+        """Return the capacity that the Node reports, or the NMNode if there is no Node."""
         node, nm_node = self.node, self.nm_node
         if node is not None:
             resources = node.status.capacity
@@ -88,7 +103,7 @@ class QosNodeInfo(NodeInfo):
 
     @property
     def guaranteed_reserved(self) -> Resource:
-        """Requests of the placeholder pods, which are part of `requested`."""
+        """Return the requests of the placeholder pods, which are part of `requested`."""
         out = Resource()
         classes = self._source.classes
         for pod in filter(is_placeholder, self.pods):
@@ -110,7 +125,7 @@ class QosNodeInfo(NodeInfo):
         return self._resource(0, BEST_EFFORT)
 
     def clone(self) -> QosNodeInfoClone:
-        """A copy that pods can be added to and removed from, at the same generation."""
+        """Return a copy, at the same generation, that pods can be added to and removed from."""
         with self._source.lock:
             return QosNodeInfoClone(
                 **vars(super().clone()),
@@ -123,6 +138,7 @@ class QosNodeInfo(NodeInfo):
 
 
 def _parsed(resources: Resources) -> Resource:
+    """Return the amounts of a resource list."""
     amounts = {
         name: parse_milli(raw) if name == "cpu" else parse_value(raw)
         for name, raw in resources.items()

@@ -1,4 +1,8 @@
-"""ReservationStore: reserves the resources of deleted pods for the pods that replace them."""
+"""ReservationStore: reservations of the resources of deleted pods for the pods that replace them.
+
+A placeholder pod represents a reservation on its node. It is free until the pod that replaces the deleted pod
+is assumed or bound; then it is matched (Gödel).
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,7 @@ NEVER = float("inf")
 
 
 class Identifier(NamedTuple):
-    """Key of a reservation: its placeholder, the key of its placeholder pod, its node."""
+    """The key of a reservation: placeholder name, key of the placeholder pod, node name."""
 
     placeholder: str
     pod_key: str
@@ -40,8 +44,16 @@ class Identifier(NamedTuple):
 
 
 class ReservationInfo(NamedTuple):
-    """A placeholder pod, the UID of the pod that has replaced it, and its deadline in seconds (`NEVER` with a
-    Reservation)."""
+    """A placeholder pod and its state.
+
+    Attributes
+    ----------
+    placeholder_pod : Pod
+    matched : str
+        The UID of the pod that matches the placeholder; "" for a free one.
+    deadline : float
+        Seconds on the handler's clock; `NEVER` for a placeholder with a Reservation.
+    """
 
     placeholder_pod: Pod
     matched: str = ""
@@ -49,35 +61,39 @@ class ReservationInfo(NamedTuple):
 
 
 def identifier(pod: Pod) -> Identifier:
-    """The key of the reservation that a pod is the placeholder of, or asks for.
+    """Return the key of the reservation that a pod represents as a placeholder, or requests.
 
     Parameters
     ----------
     pod : Pod
+
+    Returns
+    -------
+    Identifier
 
     Raises
     ------
     CacheError
         A part of the key is empty.
     """
-    found = Identifier(placeholder_of(pod), placeholder_key(pod), node_name_of(pod))
-    for value, what in zip(found, ("placeholder", "placeholder podKey", "node name"), strict=True):
+    key = Identifier(placeholder_of(pod), placeholder_key(pod), node_name_of(pod))
+    for value, what in zip(key, ("placeholder", "placeholder podKey", "node name"), strict=True):
         if not value:
             raise CacheError(f"failed to get reservation identifier, empty {what}")
-    return found
+    return key
 
 
 class ReservationStore(Store):
     """Reservations by identifier.
 
-    A free placeholder is a pod in the ledger, so that its node is charged; a matched one is not. Successive
-    pods of one name have the same identifier and different UIDs: an event about one of them does not concern
-    the placeholder of another.
+    A free placeholder pod is in the ledger, so that it uses resources of its node; a matched one is not.
+    Successive pods with one name have the same identifier and different UIDs. An event about one of them
+    does not affect the placeholder of another.
 
     Attributes
     ----------
     enter, leave : callable
-        Add a placeholder pod to the other stores, and remove it.
+        Add a placeholder pod to the other stores, and remove it from them.
     """
 
     name = StoreName.RESERVATION
@@ -90,18 +106,33 @@ class ReservationStore(Store):
         self.leave: PodOp
 
     def get_available_placeholder_pod(self, pod: Pod) -> Pod:
-        found = identifier(pod)
-        info = self._infos.get(found)
+        """Return the free placeholder pod that a pod requests.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        Pod
+
+        Raises
+        ------
+        CacheError
+            The pod requests none, there is none, or it is matched.
+        """
+        key = identifier(pod)
+        info = self._infos.get(key)
         if info is None:
-            raise CacheError(f"reservation info {found} not found")
+            raise CacheError(f"reservation info {key} not found")
         if info.matched:
             raise CacheError("reservation placeholder is already matched")
         return info.placeholder_pod
 
-    # ---- deployments that ask for it
+    # ---- deployments that request reservations
 
     def set_deployment(self, deployment: Deployment) -> None:
-        """Add or replace a Deployment.
+        """Record whether a Deployment requests that the resources of its deleted pods are reserved.
 
         Parameters
         ----------
@@ -113,47 +144,69 @@ class ReservationStore(Store):
             self.delete_deployment(deployment)
 
     def delete_deployment(self, deployment: Deployment) -> None:
+        """Remove a Deployment, if it is there.
+
+        Parameters
+        ----------
+        deployment : Deployment
+        """
         self.state.journal.drop(self._deployments, deployment.key)
 
-    # ---- pods, before the other stores get the event
+    # ---- events of pods, before the other stores handle them
 
     def assume_pod(self, pod: Pod) -> None:
-        """Match the placeholder that a pod asks for.
+        """Match the placeholder that a pod requests.
 
         Parameters
         ----------
         pod : Pod
+            Ignored if it does not request a placeholder.
 
         Raises
         ------
         CacheError
             The placeholder is missing, or matched by another pod.
         """
-        found = self._asked_for(pod)
-        if found is None:
+        key = self._requested(pod)
+        if key is None:
             return
-        info = self._infos.get(found)
+        info = self._infos.get(key)
         if info is None:
             raise CacheError("failed to get reservationInfo when assume pod, reservation info not found")
         if info.matched not in ("", pod.metadata.uid):
             raise CacheError("reservation placeholder is already matched")
-        self._match(found, pod.metadata.uid)
+        self._match(key, pod.metadata.uid)
 
     def bind_pod(self, pod: Pod) -> None:
-        """Match the placeholder of a pod that was reported as bound, if it is free."""
-        found = self._asked_for(pod)
-        if found is not None and found in self._infos and not self._infos[found].matched:
-            self._match(found, pod.metadata.uid)
+        """Match the placeholder that a bound pod requests, if it is free.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
+        key = self._requested(pod)
+        if key is not None and key in self._infos and not self._infos[key].matched:
+            self._match(key, pod.metadata.uid)
 
     def release(self, pod: Pod) -> None:
-        """Free the placeholder of an assumed pod that was forgotten or expired."""
-        found = self._asked_for(pod)
-        if found is not None and found in self._infos and self._infos[found].matched == pod.metadata.uid:
-            info = self._infos[found]
+        """Free the placeholder of an assumed pod that was forgotten or expired.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
+        key = self._requested(pod)
+        if key is not None and key in self._infos and self._infos[key].matched == pod.metadata.uid:
+            info = self._infos[key]
             self._reserve(info.placeholder_pod, NEVER if info.deadline == NEVER else self._deadline())
 
     def delete_pod(self, pod: Pod) -> None:
-        """Reserve the resources of a confirmed pod that is deleted, if it asks for that."""
+        """Reserve the resources of a confirmed pod that is deleted, if it or its Deployment requests that.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
         is_wanted = wants_reservation(pod) or self._deployments.get(deployment_of(pod), False)
         if not (is_wanted and pod.spec.node_name and placeholder_of(pod)):
             return
@@ -162,16 +215,25 @@ class ReservationStore(Store):
             self._reserve(fake, self._deadline())
 
     def _deadline(self) -> float:
+        """Return the deadline of a placeholder that is reserved now, without a Reservation."""
         return self.handler.clock() + min(self.handler.pod_assumed_ttl, self.handler.reservation_ttl)
 
     @staticmethod
-    def _asked_for(pod: Pod) -> Identifier | None:
-        found = Identifier(placeholder_of(pod), placeholder_key(pod), node_name_of(pod))
-        return found if all(found) else None
+    def _requested(pod: Pod) -> Identifier | None:
+        """Return the key of the reservation that a pod requests, None if it requests none."""
+        key = Identifier(placeholder_of(pod), placeholder_key(pod), node_name_of(pod))
+        return key if all(key) else None
 
     # ---- Reservations
 
     def add_reservation(self, reservation: Reservation) -> None:
+        """Reserve the resources of a Reservation object.
+
+        Parameters
+        ----------
+        reservation : Reservation
+            Ignored if it does not occupy resources.
+        """
         if not occupies(reservation):
             return
         fake = reserved_pod(reservation)
@@ -182,6 +244,12 @@ class ReservationStore(Store):
             self._reserve(fake)
 
     def update_reservation(self, old: Reservation, new: Reservation) -> None:
+        """Replace a Reservation, or match its placeholder with the owner if it no longer occupies resources.
+
+        Parameters
+        ----------
+        old, new : Reservation
+        """
         if occupies(new):
             if occupies(old):
                 self.delete_reservation(old)
@@ -193,54 +261,65 @@ class ReservationStore(Store):
                 self._match(identifier(fake), owner.metadata.uid)
 
     def delete_reservation(self, reservation: Reservation) -> None:
+        """Remove the placeholder of a Reservation.
+
+        Parameters
+        ----------
+        reservation : Reservation
+        """
         fake = reserved_pod(reservation)
         if self._info_of(fake) is not None:
             self._drop(identifier(fake))
 
     def clean(self, now: float) -> None:
-        """Drop the placeholders without a Reservation whose deadline has passed and which no known pod
-        matches."""
-        for found in [found for found, info in self._infos.items() if info.deadline < now]:
-            matched = self._infos[found].matched
+        """Remove expired placeholders, except those matched by a pod that is in the cache.
+
+        Parameters
+        ----------
+        now : float
+            Seconds on the handler's clock.
+        """
+        for key in [key for key, info in self._infos.items() if info.deadline < now]:
+            matched = self._infos[key].matched
             if not matched or binder_pods.find_uid(self.state, matched) is None:
-                self._drop(found)
+                self._drop(key)
 
     # ---- placeholders
 
     def _info_of(self, fake: Pod) -> ReservationInfo | None:
-        """The reservation of this placeholder pod; None also where another pod's has the identifier."""
+        """Return the reservation of a placeholder pod; None if there is none or it is that of another pod."""
         info = self._infos.get(identifier(fake))
         return info if info is not None and info.placeholder_pod.metadata.uid == fake.metadata.uid else None
 
     def _reserve(self, fake: Pod, deadline: float = NEVER) -> None:
-        """Add a free placeholder. It replaces one of another pod with its identifier, and one of its pod with
-        another identifier."""
-        found = identifier(fake)
+        """Add a free placeholder, replacing others with the same identifier or the same pod."""
+        key = identifier(fake)
         held = binder_pods.find(self.state, fake)
-        if held is not None and identifier(held) != found:
+        if held is not None and identifier(held) != key:
             self._drop(identifier(held))
         if self._info_of(fake) is None:
-            self._drop(found)
-        self.state.journal.put(self._infos, found, ReservationInfo(fake, deadline=deadline))
+            self._drop(key)
+        self.state.journal.put(self._infos, key, ReservationInfo(fake, deadline=deadline))
         if binder_pods.find(self.state, fake) is None:
             self.enter(fake)
 
-    def _match(self, found: Identifier, uid: str) -> None:
-        """Match a placeholder with the pod of a UID."""
-        info = self._infos.get(found)
+    def _match(self, key: Identifier, uid: str) -> None:
+        """Match a placeholder with the pod that has a UID."""
+        info = self._infos.get(key)
         if info is None:
             return
-        self.state.journal.put(self._infos, found, info._replace(matched=uid))
-        self._leave(found, info.placeholder_pod)
+        self.state.journal.put(self._infos, key, info._replace(matched=uid))
+        self._leave(key, info.placeholder_pod)
 
-    def _drop(self, found: Identifier) -> None:
-        """Drop a placeholder."""
-        info = self._infos.get(found)
+    def _drop(self, key: Identifier) -> None:
+        """Remove a placeholder."""
+        info = self._infos.get(key)
         if info is not None:
-            self.state.journal.drop(self._infos, found)
-            self._leave(found, info.placeholder_pod)
+            self.state.journal.drop(self._infos, key)
+            self._leave(key, info.placeholder_pod)
 
-    def _leave(self, found: Identifier, fake: Pod) -> None:
+    def _leave(self, key: Identifier, fake: Pod) -> None:
+        """Remove a placeholder pod from the other stores, if the pod there has the identifier."""
         held = binder_pods.find(self.state, fake)
-        if held is not None and identifier(held) == found:
+        if held is not None and identifier(held) == key:
             self.leave(fake)

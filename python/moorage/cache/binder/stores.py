@@ -1,4 +1,7 @@
-"""Stores of a BinderCache: disruption budgets, units, markers and pods."""
+"""The stores of a BinderCache for disruption budgets, units, deletion markers and pods.
+
+A unit is a set of pods that are scheduled together: a PodGroup or a single pod (Gödel).
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from .cache_handler import CacheHandler
 
 
 class StoreName(StrEnum):
-    """The stores, in Gödel's order."""
+    """The names of the stores, in the order of Gödel."""
 
     PDB = "PdbStore"
     RESERVATION = "ReservationStore"
@@ -32,11 +35,33 @@ class StoreName(StrEnum):
 
 
 class Store(BinderStore):
-    """A part of a BinderCache that can be found by its name; a clone has copies of its dicts."""
+    """A part of a BinderCache.
+
+    Parameters
+    ----------
+    state : ClusterState
+        The state of the cache.
+    handler : CacheHandler
+        The settings of the cache.
+
+    Attributes
+    ----------
+    name : StoreName
+    """
 
     name: ClassVar[StoreName]
 
     def clone(self, state: ClusterState) -> Self:
+        """Return a copy over another state; dict attributes are copied.
+
+        Parameters
+        ----------
+        state : ClusterState
+
+        Returns
+        -------
+        Store
+        """
         out = super().clone(state)
         for name, value in vars(self).items():
             if isinstance(value, dict):
@@ -48,14 +73,14 @@ class Store(BinderStore):
 
 
 class Budget(NamedTuple):
-    """A disruption budget and the matcher of its selector."""
+    """A disruption budget with its parsed selector."""
 
     pdb: PodDisruptionBudget
     selector: LabelSelectorMatcher
 
 
 class PdbStore(Store):
-    """Budgets by ``namespace/name``."""
+    """Disruption budgets by ``namespace/name``."""
 
     name = StoreName.PDB
 
@@ -73,7 +98,7 @@ class PdbStore(Store):
         Raises
         ------
         ValueError
-            The selector cannot be read.
+            The selector is invalid.
         """
         held = self._budgets.get(pdb.key)
         known = held is not None and held.pdb.spec.selector == pdb.spec.selector
@@ -81,15 +106,21 @@ class PdbStore(Store):
         self.state.journal.put(self._budgets, pdb.key, Budget(pdb, selector))
 
     def delete_pdb(self, pdb: PodDisruptionBudget) -> None:
+        """Remove a budget, if it is there.
+
+        Parameters
+        ----------
+        pdb : PodDisruptionBudget
+        """
         self.state.journal.drop(self._budgets, pdb.key)
 
     @property
     def pdbs(self) -> list[PodDisruptionBudget]:
-        """All budgets, by key."""
+        """Return all budgets, sorted by key."""
         return [self._budgets[key].pdb for key in sorted(self._budgets)]
 
     def pdbs_of(self, pod: Pod) -> list[PodDisruptionBudget]:
-        """The budgets that select a pod, by key.
+        """Return the budgets in the namespace of a pod that select the pod.
 
         Parameters
         ----------
@@ -98,7 +129,7 @@ class PdbStore(Store):
         Returns
         -------
         list of PodDisruptionBudget
-            Of the namespace of the pod.
+            Sorted by key.
         """
         meta = pod.metadata
         return [
@@ -113,7 +144,7 @@ class PdbStore(Store):
 
 
 class SchedulingStatus(IntEnum):
-    """The phase of a unit."""
+    """The scheduling phase of a unit."""
 
     UNKNOWN = 0
     PENDING = 1
@@ -134,7 +165,7 @@ _STATUS = {
 
 @dataclass(frozen=True, slots=True)
 class UnitStatus:
-    """The status of a unit.
+    """The scheduling phase and the running pods of a unit.
 
     Attributes
     ----------
@@ -148,11 +179,12 @@ class UnitStatus:
 
 
 def _key(group: PodGroup) -> str:
+    """Return the unit key of a pod group."""
     return pod_group_unit(group.namespace, group.name)
 
 
 class UnitStatusStore(Store, RunningPods):
-    """Status and running pods by unit key."""
+    """Scheduling status and running pods by unit key."""
 
     name = StoreName.UNIT_STATUS
 
@@ -161,12 +193,17 @@ class UnitStatusStore(Store, RunningPods):
         self._status: dict[str, SchedulingStatus] = {}
 
     def get_unit_scheduling_status(self, key: str) -> SchedulingStatus:
-        """The status of a unit; UNKNOWN for one that is not known.
+        """Return the status of a unit.
 
         Parameters
         ----------
         key : str
-            Unit key.
+            The unit key.
+
+        Returns
+        -------
+        SchedulingStatus
+            UNKNOWN for an unknown unit.
         """
         return self._status.get(key, SchedulingStatus.UNKNOWN)
 
@@ -176,30 +213,52 @@ class UnitStatusStore(Store, RunningPods):
         Parameters
         ----------
         key : str
-            Unit key.
+            The unit key.
         status : SchedulingStatus
         """
         self.state.journal.put(self._status, key, SchedulingStatus(status))
 
     def get_unit_status(self, key: str) -> UnitStatus:
-        """Status and running pods of a unit.
+        """Return the status and the running pods of a unit.
 
         Parameters
         ----------
         key : str
-            Unit key.
+            The unit key.
+
+        Returns
+        -------
+        UnitStatus
         """
         return UnitStatus(self.get_unit_scheduling_status(key), self.running(key))
 
     def add_pod_group(self, group: PodGroup) -> None:
+        """Set the status of a unit by the phase of its pod group.
+
+        Parameters
+        ----------
+        group : PodGroup
+        """
         status = _STATUS.get(group.status.phase, SchedulingStatus.UNKNOWN)
         self.set_unit_scheduling_status(_key(group), status)
 
     def update_pod_group(self, old: PodGroup, new: PodGroup) -> None:
+        """Remove the status of the old pod group, and set that of the new one.
+
+        Parameters
+        ----------
+        old, new : PodGroup
+        """
         self.delete_pod_group(old)
         self.add_pod_group(new)
 
     def delete_pod_group(self, group: PodGroup) -> None:
+        """Remove the status of a unit.
+
+        Parameters
+        ----------
+        group : PodGroup
+        """
         self.state.journal.drop(self._status, _key(group))
 
 
@@ -207,7 +266,7 @@ class UnitStatusStore(Store, RunningPods):
 
 
 class DeletedMarkerStore(Store, DeletedMarkers):
-    """Markers by the victim's UID."""
+    """Marks of pods that are to be deleted for a preemptor, by UID of the pod."""
 
     name = StoreName.DELETED_MARKER
 
@@ -224,9 +283,23 @@ class PodStore(Store, BinderPods):
         super().__init__(state, handler, node_name_of)
 
     def get_pod(self, pod: Pod) -> Pod:
-        """The object of a pod, see `BinderCache.get_pod`."""
+        """Return the object of a pod, see `BinderCache.get_pod`.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        Pod
+
+        Raises
+        ------
+        CacheError
+            The pod is not in the cache.
+        """
         held = self.find_named(pod)
         if held is None:
-            self.find(pod)  # an empty UID has a text of its own
+            self.find(pod)  # raises another error text for an empty UID
             raise CacheError(f"pod {pod.metadata.uid} does not exist in binder cache")
         return held

@@ -159,13 +159,7 @@ class BinderCache(ClusterCache):
             self.units.enter(pod)
 
     def finish_binding(self, pod: Pod) -> None:
-        """Start the time to live (`pod_assumed_ttl`) of an assumed pod after an attempt to bind it.
-
-        Parameters
-        ----------
-        pod : Pod
-            Ignored if it is not assumed.
-        """
+        """Start the time to live (`pod_assumed_ttl`) of a pod, if it is assumed, after an attempt to bind it."""
         with self.lock:
             self.pods.finish_binding(pod)
 
@@ -190,16 +184,7 @@ class BinderCache(ClusterCache):
                     self.reservations.release(held)
 
     def is_assumed_pod(self, pod: Pod) -> bool:
-        """Whether a pod is assumed and its deadline has not passed, even if `clean` has not run since.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        bool
-        """
+        """Whether a pod is assumed and its deadline has not passed, even if `clean` has not run since."""
         with self.lock:
             return self.pods.is_assumed_pod(pod) and not self.pods.has_expired(pod, self.clock())
 
@@ -284,13 +269,7 @@ class BinderCache(ClusterCache):
             return self.nodes.fits(pod, node_name, without)
 
     def dump(self) -> CacheDump[QosNodeInfo]:
-        """Return a copy of the content of the cache.
-
-        Returns
-        -------
-        CacheDump of QosNodeInfo
-            Assumed pods and all nodes, including removed nodes that remain known.
-        """
+        """Return a copy of the content of the cache."""
         with self.lock:
             nodes = self.nodes.dump()
             return CacheDump(dict.fromkeys(self.state.assumed_pods(), True), nodes)
@@ -313,27 +292,12 @@ class BinderCache(ClusterCache):
             return self.units.get_unit_scheduling_status(unit_key)
 
     def set_unit_scheduling_status(self, unit_key: str, status: SchedulingStatus) -> None:
-        """Set the scheduling status of a unit.
-
-        Parameters
-        ----------
-        unit_key : str
-        status : SchedulingStatus
-        """
+        """Set the scheduling status of a unit."""
         with self.lock:
             self.units.set_unit_scheduling_status(unit_key, status)
 
     def get_unit_status(self, unit_key: str) -> UnitStatus:
-        """Return the scheduling status and the running pods of a unit.
-
-        Parameters
-        ----------
-        unit_key : str
-
-        Returns
-        -------
-        UnitStatus
-        """
+        """Return the scheduling status and the running pods of a unit."""
         with self.lock:
             return self.units.get_unit_status(unit_key)
 
@@ -386,16 +350,7 @@ class BinderCache(ClusterCache):
             self.markers.remove_delete_pod_marker_by_key(pod_key, preemptor_key)
 
     def is_pod_marked_to_delete(self, pod: Pod) -> bool:
-        """Whether a pod is marked as to be deleted.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        bool
-        """
+        """Whether a pod is marked as to be deleted."""
         with self.lock:
             return self.markers.is_pod_marked_to_delete(pod)
 
@@ -541,22 +496,11 @@ class BinderCache(ClusterCache):
             self.nodes.set_node(node)
 
     def update_node(self, old: Node | None, new: Node) -> None:
-        """Replace a node; an unknown node is added.
-
-        Parameters
-        ----------
-        old : Node or None
-            Ignored.
-        new : Node
-        """
+        """Replace a node; an unknown node is added (`old` is ignored)."""
         self.add_node(new)
 
     def delete_node(self, node: Node) -> None:
         """Remove a Node. The node remains known while it has pods, an NMNode or a CNR.
-
-        Parameters
-        ----------
-        node : Node
 
         Raises
         ------
@@ -567,32 +511,16 @@ class BinderCache(ClusterCache):
             self.nodes.delete_node(node)
 
     def add_nm_node(self, nm_node: NMNode) -> None:
-        """Set the resources of a node that a second node agent reports.
-
-        Parameters
-        ----------
-        nm_node : NMNode
-        """
+        """Set the resources of a node that a second node agent reports."""
         with self.lock:
             self.nodes.set_nm_node(nm_node)
 
     def update_nm_node(self, old: NMNode | None, new: NMNode) -> None:
-        """Replace an NMNode; an unknown one is added.
-
-        Parameters
-        ----------
-        old : NMNode or None
-            Ignored.
-        new : NMNode
-        """
+        """Replace an NMNode; an unknown one is added (`old` is ignored)."""
         self.add_nm_node(new)
 
     def delete_nm_node(self, nm_node: NMNode) -> None:
         """Remove an NMNode.
-
-        Parameters
-        ----------
-        nm_node : NMNode
 
         Raises
         ------
@@ -603,33 +531,16 @@ class BinderCache(ClusterCache):
             self.nodes.delete_nm_node(nm_node)
 
     def add_cnr(self, cnr: CNR) -> None:
-        """Set the resources of a node for best-effort pods.
-
-        Parameters
-        ----------
-        cnr : CNR
-            A CustomNodeResource.
-        """
+        """Set the resources of a node for best-effort pods."""
         with self.lock:
             self.nodes.set_cnr(cnr)
 
     def update_cnr(self, old: CNR | None, new: CNR) -> None:
-        """Replace a CustomNodeResource; an unknown one is added.
-
-        Parameters
-        ----------
-        old : CNR or None
-            Ignored.
-        new : CNR
-        """
+        """Replace a CustomNodeResource; an unknown one is added (`old` is ignored)."""
         self.add_cnr(new)
 
     def delete_cnr(self, cnr: CNR) -> None:
         """Remove a CustomNodeResource.
-
-        Parameters
-        ----------
-        cnr : CNR
 
         Raises
         ------
@@ -642,41 +553,22 @@ class BinderCache(ClusterCache):
     # ---- events of pod groups, disruption budgets and reservations
 
     def add_pod_group(self, group: PodGroup) -> None:
-        """Set the scheduling status of a unit by the phase of its pod group.
-
-        Parameters
-        ----------
-        group : PodGroup
-        """
+        """Set the scheduling status of a unit by the phase of its pod group."""
         with self.lock:
             self.units.add_pod_group(group)
 
     def update_pod_group(self, old: PodGroup, new: PodGroup) -> None:
-        """Remove the status of the old pod group, and set that of the new one.
-
-        Parameters
-        ----------
-        old, new : PodGroup
-        """
+        """Remove the status of the old pod group, and set that of the new one."""
         with self.lock:
             self.units.update_pod_group(old, new)
 
     def delete_pod_group(self, group: PodGroup) -> None:
-        """Remove the scheduling status of a unit.
-
-        Parameters
-        ----------
-        group : PodGroup
-        """
+        """Remove the scheduling status of a unit."""
         with self.lock:
             self.units.delete_pod_group(group)
 
     def add_pdb(self, pdb: PodDisruptionBudget) -> None:
         """Add or replace a disruption budget.
-
-        Parameters
-        ----------
-        pdb : PodDisruptionBudget
 
         Raises
         ------
@@ -687,55 +579,28 @@ class BinderCache(ClusterCache):
             self.pdbs.set_pdb(pdb)
 
     def update_pdb(self, old: PodDisruptionBudget | None, new: PodDisruptionBudget) -> None:
-        """Replace a disruption budget; an unknown one is added.
-
-        Parameters
-        ----------
-        old : PodDisruptionBudget or None
-            Ignored.
-        new : PodDisruptionBudget
-        """
+        """Replace a disruption budget; an unknown one is added (`old` is ignored)."""
         self.add_pdb(new)
 
     def delete_pdb(self, pdb: PodDisruptionBudget) -> None:
-        """Remove a disruption budget, if it is there.
-
-        Parameters
-        ----------
-        pdb : PodDisruptionBudget
-        """
+        """Remove a disruption budget, if it is there."""
         with self.lock:
             self.pdbs.delete_pdb(pdb)
 
     def add_reservation(self, reservation: Reservation) -> None:
-        """Reserve the resources of a Reservation; does nothing if the feature gate is off.
-
-        Parameters
-        ----------
-        reservation : Reservation
-        """
+        """Reserve the resources of a Reservation; does nothing if the feature gate is off."""
         if self.reservations is not None:
             with self._event():
                 self.reservations.add_reservation(reservation)
 
     def update_reservation(self, old: Reservation, new: Reservation) -> None:
-        """Replace a Reservation, or match it with its owner; does nothing if the feature gate is off.
-
-        Parameters
-        ----------
-        old, new : Reservation
-        """
+        """Replace a Reservation, or match it with its owner; does nothing if the feature gate is off."""
         if self.reservations is not None:
             with self._event():
                 self.reservations.update_reservation(old, new)
 
     def delete_reservation(self, reservation: Reservation) -> None:
-        """Remove a Reservation; does nothing if the feature gate is off.
-
-        Parameters
-        ----------
-        reservation : Reservation
-        """
+        """Remove a Reservation; does nothing if the feature gate is off."""
         if self.reservations is not None:
             with self._event():
                 self.reservations.delete_reservation(reservation)

@@ -83,12 +83,7 @@ cdef class ClusterState:
         self.zones = other.zones.copy()
 
     def fork(self):
-        """Return an independent copy.
-
-        Returns
-        -------
-        ClusterState
-        """
+        """Return an independent copy."""
         return ClusterState(copy_of=self)
 
     def mark(self):
@@ -248,16 +243,7 @@ cdef class ClusterState:
         self._release_if_empty(row)
 
     def has_node(self, str name not None):
-        """Whether there is a node with this name; ghosts are not nodes.
-
-        Parameters
-        ----------
-        name : str
-
-        Returns
-        -------
-        bool
-        """
+        """Whether there is a node with this name; ghosts are not nodes."""
         return name in self.zones
 
     cdef int _release_if_empty(self, int32_t row) except -1:
@@ -570,29 +556,11 @@ cdef class ClusterState:
         return bound(self.ledger.object_of(number), self._node_of(number))
 
     def has_pod(self, pod):
-        """Whether a pod with the UID of `pod` is in the cache, assumed or added.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        bool
-        """
+        """Whether a pod with the UID of `pod` is in the cache, assumed or added."""
         return self._known(pod) >= 0
 
     def is_assumed_pod(self, pod):
-        """Whether a pod with the UID of `pod` is in the cache as assumed.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        bool
-        """
+        """Whether a pod with the UID of `pod` is in the cache as assumed."""
         cdef int32_t number = self._known(pod)
         return number >= 0 and self.ledger.state_of(number) == ASSUMED
 

@@ -78,7 +78,8 @@ class TableColumns(Mapping):
 cdef class NodeTable:
     """The rows of the nodes.
 
-    Cpu is in millicores, memory and ephemeral storage are in bytes, other resources in units.
+    Cpu is in millicores, memory and ephemeral storage are in bytes, other resources in units. A method raises
+    IndexError for a row or a resource ledger that does not exist.
 
     Parameters
     ----------
@@ -193,10 +194,6 @@ cdef class NodeTable:
     def find_row(self, str name not None):
         """Return the row of a node name.
 
-        Parameters
-        ----------
-        name : str
-
         Returns
         -------
         int or None
@@ -207,10 +204,6 @@ cdef class NodeTable:
 
     def row_name(self, int32_t row):
         """Return the node name of a row.
-
-        Parameters
-        ----------
-        row : int
 
         Returns
         -------
@@ -239,11 +232,6 @@ cdef class NodeTable:
         -------
         (n,) int32 array
             0 for a row of -1.
-
-        Raises
-        ------
-        IndexError
-            If there is no such row.
         """
         cdef const int32_t* names = <int32_t*>self.name.data
         cdef Py_ssize_t at
@@ -256,21 +244,7 @@ cdef class NodeTable:
         return symbols
 
     def is_present(self, int32_t row):
-        """Whether a row has a node; a ghost has only pods.
-
-        Parameters
-        ----------
-        row : int
-
-        Returns
-        -------
-        bool
-
-        Raises
-        ------
-        IndexError
-            If there is no such row.
-        """
+        """Whether a row has a node; a ghost has only pods."""
         self.check_row(row)
         return bool(self.row(0, row).flags & MR_PRESENT)
 
@@ -320,13 +294,7 @@ cdef class NodeTable:
         (<int64_t*>self.generation.data)[row] = self.log.append(kind, row)
 
     cdef int check_logged(self) except -1:
-        """Assert, in the debug build, that every row that changed since the last call has been logged.
-
-        Raises
-        ------
-        AssertionError
-            If a row changed without an entry in the change log.
-        """
+        """Assert, in the debug build, that every row that changed since the last call has been logged."""
         if not MR_DEBUG_BUILD:
             return 0
         cdef dict now = {}
@@ -447,11 +415,6 @@ cdef class NodeTable:
         row : int
         ports : iterable of (str, str, int)
             (IP, protocol, port) of each.
-
-        Raises
-        ------
-        IndexError
-            If there is no such row.
         """
         self.check_row(row)
         symbols = frozenset([
@@ -569,11 +532,6 @@ cdef class NodeTable:
             Fields as in `mr_row`.
         others : dict of str to (rows, 2) int64 array
             Allocatable and requested of each other resource; zeros for a resource without a column yet.
-
-        Raises
-        ------
-        IndexError
-            If there is no such ledger.
         """
         cdef int32_t rows = self.used
         self.check_ledger(ledger)
@@ -668,11 +626,6 @@ cdef class NodeTable:
         tuple of eight ints
             Cpu (millicores) and memory (bytes) of allocatable, requested and NonZeroRequested; then the
             number of pods and of allowed pods.
-
-        Raises
-        ------
-        IndexError
-            If there is no such row or ledger.
         """
         cdef mr_ledger view
         cdef int field
@@ -694,11 +647,6 @@ cdef class NodeTable:
         -------
         dict of str to (int, int)
             (allocatable, requested) by resource name, without resources for which both are 0.
-
-        Raises
-        ------
-        IndexError
-            If there is no such row or ledger.
         """
         cdef int64_t* pair
         cdef int32_t at
@@ -722,11 +670,6 @@ cdef class NodeTable:
         -------
         frozenset of (str, str, int)
             (IP, protocol, port) of each.
-
-        Raises
-        ------
-        IndexError
-            If there is no such row.
         """
         self.check_row(row)
         ports = self.port_sets.sets[(<int32_t*>self.port_set.data)[row]]
@@ -734,21 +677,7 @@ cdef class NodeTable:
         return frozenset([(names[ip], names[protocol], port) for ip, protocol, port in ports])
 
     def row_generation(self, int32_t row):
-        """Return the sequence number, in the change log, of the last change of a row.
-
-        Parameters
-        ----------
-        row : int
-
-        Returns
-        -------
-        int
-
-        Raises
-        ------
-        IndexError
-            If there is no such row.
-        """
+        """Return the sequence number in the change log of the last change of a row."""
         self.check_row(row)
         return (<int64_t*>self.generation.data)[row]
 

@@ -1,4 +1,4 @@
-"""Interfaces of earlier releases: v1alpha1 of the framework, and the volume binder of v1.14."""
+"""Interfaces of earlier releases: the framework API v1alpha1, and the volume binder of Kubernetes v1.14."""
 
 from .fake_binder import FakeVolumeBinder as FakeVolumeBinder
 from .fake_binder import FakeVolumeBinderConfig as FakeVolumeBinderConfig

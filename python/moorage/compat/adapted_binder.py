@@ -1,4 +1,4 @@
-"""Volume binders of v1.14 in today's VolumeBinding plugin."""
+"""Adapters that run volume binders of Kubernetes v1.14 in the current VolumeBinding plugin."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from moorage.volume.binding.volume_binder import BIND_CONFLICT, NODE_CONFLICT, V
 from .scheduler_binder import CachingVolumeBinder, PodBindingCache, SchedulerVolumeBinder, cached_volumes
 
 MakeBinder = Callable[[FrameworkHandle], SchedulerVolumeBinder]
-"""Makes a volume binder over the client and the informers of a handle."""
+"""A factory that creates a volume binder over the client and the informers of a handle."""
 
 
 class AdaptedVolumeBinder:
-    """A `SchedulerVolumeBinder` with the methods of `VolumeBinder`.
+    """An adapter that gives a `SchedulerVolumeBinder` the methods of `VolumeBinder`.
 
     Parameters
     ----------
     binder : SchedulerVolumeBinder
     sources : VolumeSources
-        Classifies the claims of a pod.
+        The caches and listers by which the claims of a pod are classified.
     """
 
     def __init__(self, binder: SchedulerVolumeBinder, sources: VolumeSources) -> None:
@@ -34,26 +34,36 @@ class AdaptedVolumeBinder:
         self._binder = binder
 
     def get_pod_volume_claims(self, pod: Pod) -> PodVolumeClaims:
-        """See `VolumeBinder.get_pod_volume_claims`."""
+        """Classify the claims of a pod, see `VolumeBinder.get_pod_volume_claims`.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        PodVolumeClaims
+        """
         return VolumeBinder(self.sources).get_pod_volume_claims(pod)
 
     def find_pod_volumes(
         self, pod: Pod, claims: PodVolumeClaims, node: Node
     ) -> tuple[PodVolumes, tuple[str, ...]]:
-        """Have the binder find volumes; returns its decisions, and the reasons why the node is not
-        feasible.
+        """Let the binder find volumes for a pod on a node.
 
         Parameters
         ----------
         pod : Pod
         claims : PodVolumeClaims
-            Not used: the binder classifies them itself.
+            Ignored: the binder classifies the claims itself.
         node : Node
 
         Returns
         -------
         volumes : PodVolumes
+            The decisions of the binder.
         reasons : tuple of str
+            Why the node is not feasible; empty if it is.
         """
         unbound, bound = self._binder.find_pod_volumes(pod, node)
         reasons = (*(() if bound else (NODE_CONFLICT,)), *(() if unbound else (BIND_CONFLICT,)))
@@ -61,14 +71,14 @@ class AdaptedVolumeBinder:
         return PodVolumes() if cache is None else cached_volumes(cache, pod, node.name), reasons
 
     def assume_pod_volumes(self, pod: Pod, node_name: str, pod_volumes: PodVolumes) -> bool:
-        """Have the binder assume its decisions.
+        """Let the binder assume its decisions for a pod and a node.
 
         Parameters
         ----------
         pod : Pod
         node_name : str
         pod_volumes : PodVolumes
-            Not used: the binder has its decisions.
+            Ignored: the binder has stored its decisions.
 
         Returns
         -------
@@ -78,8 +88,10 @@ class AdaptedVolumeBinder:
         return self._binder.assume_pod_volumes(pod, node_name)
 
     def revert_assumed_pod_volumes(self, pod_volumes: PodVolumes) -> None:
-        """Undo `assume_pod_volumes`. Of the binders of v1.14 only `CachingVolumeBinder` can; the assumed
-        states of others remain until the informers report newer ones.
+        """Undo `assume_pod_volumes`, if the binder is a `CachingVolumeBinder`.
+
+        Other binders of v1.14 cannot undo it; their assumed objects remain until the informers report newer
+        versions.
 
         Parameters
         ----------
@@ -89,15 +101,20 @@ class AdaptedVolumeBinder:
             self._binder.revert_assumed_pod_volumes(pod_volumes)
 
     def binding(self, pod: Pod, pod_volumes: PodVolumes, node_name: str) -> Steps[None]:
-        """Have the binder bind what it assumed: in steps for a `CachingVolumeBinder`, else in one call.
+        """Let the binder bind the assumed volumes: in steps for a `CachingVolumeBinder`, else in one call.
 
         Parameters
         ----------
         pod : Pod
         pod_volumes : PodVolumes
-            Not used, as for `assume_pod_volumes`.
+            Ignored, as for `assume_pod_volumes`.
         node_name : str
-            Not used: the binder has recorded it.
+            Ignored: the binder has recorded it.
+
+        Yields
+        ------
+        float
+            Seconds to wait before the next step.
         """
         if isinstance(self._binder, CachingVolumeBinder):
             yield from self._binder.binding(pod)
@@ -106,37 +123,63 @@ class AdaptedVolumeBinder:
 
 
 class DecisionsHandler:
-    """Deletes the decisions about a pod that is deleted or can no longer be scheduled: it has a node, or has
-    finished (kube-scheduler v1.14, deletePodFromSchedulingQueue)."""
+    """An event handler that deletes the decisions about pods that will not be scheduled any more.
+
+    These are deleted pods, pods with a node and finished pods (kube-scheduler v1.14,
+    deletePodFromSchedulingQueue).
+
+    Parameters
+    ----------
+    decisions : PodBindingCache
+    """
 
     def __init__(self, decisions: PodBindingCache) -> None:
         self._decisions = decisions
 
     def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
-        """Delete the decisions about a pod that has a node or has finished."""
+        """Delete the decisions about a pod that has a node or has finished.
+
+        Parameters
+        ----------
+        obj : Pod
+        is_in_initial_list : bool
+            Ignored.
+        """
         if obj.spec.node_name or obj.status.phase in FINISHED:
             self._decisions.delete_bindings(obj)
 
     def on_update(self, old: Pod, new: Pod) -> None:
-        """As `on_add`, and for an earlier pod of the same name."""
+        """Delete the decisions about a pod that has a node or has finished, or that replaced another pod.
+
+        Parameters
+        ----------
+        old, new : Pod
+            With different UIDs if a pod of the same name was created anew.
+        """
         if old.metadata.uid != new.metadata.uid:
             self._decisions.delete_bindings(old)
         self.on_add(new, False)
 
     def on_delete(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
-        """Delete the decisions about a deleted pod."""
+        """Delete the decisions about a deleted pod.
+
+        Parameters
+        ----------
+        obj : Pod or DeletedFinalStateUnknown
+        """
         self._decisions.delete_bindings(obj.obj if isinstance(obj, DeletedFinalStateUnknown) else obj)
 
 
 @dataclass(frozen=True)
 class BinderOfHandle:
-    """Makes the binder of all plugins of a handle (for `FrameworkHandle.shared`), and deletes the decisions
-    about pods that the pod informer reports as deleted.
+    """A factory of the binder that all plugins of a handle share (`FrameworkHandle.shared`).
+
+    It also registers a `DecisionsHandler` with the pod informer.
 
     Attributes
     ----------
     make : callable
-        Makes the binder.
+        Creates the binder from a handle.
     """
 
     make: MakeBinder

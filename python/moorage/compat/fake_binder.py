@@ -9,7 +9,7 @@ from moorage.objects import Node, Pod
 
 @dataclass
 class FakeVolumeBinderConfig:
-    """The results of a `FakeVolumeBinder`; may be changed between calls.
+    """The results of a `FakeVolumeBinder`, which may be changed between calls.
 
     Attributes
     ----------
@@ -32,6 +32,10 @@ class FakeVolumeBinderConfig:
 class FakeVolumeBinder:
     """A `SchedulerVolumeBinder` for tests.
 
+    Parameters
+    ----------
+    config : FakeVolumeBinderConfig
+
     Attributes
     ----------
     assume_called, bind_called : bool
@@ -44,26 +48,55 @@ class FakeVolumeBinder:
         self.bind_called = False
 
     def find_pod_volumes(self, pod: Pod, node: Node) -> tuple[bool, bool]:
-        """The configured results for unbound and for bound claims."""
+        """Return the configured results for unbound and for bound claims, or raise `find_err`.
+
+        Parameters
+        ----------
+        pod : Pod
+        node : Node
+            Both are ignored.
+
+        Returns
+        -------
+        unbound_satisfied, bound_satisfied : bool
+        """
         _raise(self._config.find_err)
         return self._config.find_unbound_satisfied, self._config.find_bound_satisfied
 
     def assume_pod_volumes(self, assumed_pod: Pod, node_name: str) -> bool:
-        """The configured result for all claims."""
+        """Return the configured `all_bound`, or raise `assume_err`.
+
+        Parameters
+        ----------
+        assumed_pod : Pod
+        node_name : str
+            Both are ignored.
+
+        Returns
+        -------
+        bool
+        """
         self.assume_called = True
         _raise(self._config.assume_err)
         return self._config.all_bound
 
     def bind_pod_volumes(self, assumed_pod: Pod) -> None:
-        """Do nothing, or fail."""
+        """Do nothing, or raise `bind_err`.
+
+        Parameters
+        ----------
+        assumed_pod : Pod
+            Ignored.
+        """
         self.bind_called = True
         _raise(self._config.bind_err)
 
     def get_bindings_cache(self) -> None:
-        """There is none."""
+        """Return None: there is no cache of decisions."""
 
 
 def _raise(error: Exception | None) -> None:
+    """Raise an error, if there is one."""
     if error is not None:
         raise error
 

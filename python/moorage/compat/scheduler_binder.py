@@ -1,5 +1,7 @@
-"""The volume binder as schedulers of v1.14 call it, with a cache of decisions by pod and node
-(scheduler_binder.go and scheduler_binder_cache.go)."""
+"""The volume binder of Kubernetes v1.14, with its cache of decisions by pod and node.
+
+The rules are those of pkg/controller/volume/scheduling: scheduler_binder.go and scheduler_binder_cache.go.
+"""
 
 from __future__ import annotations
 
@@ -31,20 +33,28 @@ from moorage.volume.constants import SELECTED_NODE
 
 
 class NodeDecision(NamedTuple):
-    """Bindings and provisionings of a pod on one node."""
+    """The decision about the volumes of a pod on one node.
+
+    Attributes
+    ----------
+    bindings : list of BindingInfo or None
+        Claims with the volumes to bind them to.
+    provisionings : list of PersistentVolumeClaim or None
+        Claims to provision volumes for.
+    """
 
     bindings: list[BindingInfo] | None
     provisionings: list[PersistentVolumeClaim] | None
 
 
 NodeDecisions: TypeAlias = Mapping[str, NodeDecision]
-"""Node name to the decision for it."""
+"""A mapping from node name to decision."""
 
 
 class PodBindingCache:
-    """Decisions by pod and node. Every method may be called from any thread.
+    """Decisions by pod and node. Thread-safe.
 
-    A pod's decisions are to be deleted when it is deleted or can no longer be scheduled.
+    The owner must delete the decisions about a pod when the pod is deleted or will not be scheduled any more.
     """
 
     def __init__(self) -> None:
@@ -65,10 +75,10 @@ class PodBindingCache:
         ----------
         pod : Pod
         node : str
-        bindings : list of BindingInfo, or None
-            Claims and their volumes.
-        provisionings : list of PersistentVolumeClaim, or None
-            Claims to provision.
+        bindings : list of BindingInfo or None
+            Claims with the volumes to bind them to.
+        provisionings : list of PersistentVolumeClaim or None
+            Claims to provision volumes for.
         """
         with self._lock:
             nodes = self._pods.setdefault(pod.key, {})
@@ -77,7 +87,7 @@ class PodBindingCache:
             nodes[node] = NodeDecision(bindings, provisionings)
 
     def clear_bindings(self, pod: Pod, node: str) -> None:
-        """Delete the decision for a pod and a node. The pod's entry remains.
+        """Delete the decision for a pod and a node. The entry of the pod remains.
 
         Parameters
         ----------
@@ -90,40 +100,57 @@ class PodBindingCache:
                 del self._assumed[pod.key]
 
     def get_bindings(self, pod: Pod, node: str) -> list[BindingInfo] | None:
-        """The bindings for a pod and a node: None without a decision, an empty list if there are none.
+        """Return the bindings decided for a pod and a node.
 
         Parameters
         ----------
         pod : Pod
         node : str
+            The name of the node.
+
+        Returns
+        -------
+        list of BindingInfo or None
+            None without a decision.
         """
         decision = self._decision(pod, node)
         return None if decision is None else decision.bindings
 
     def get_provisioned_pvcs(self, pod: Pod, node: str) -> list[PersistentVolumeClaim] | None:
-        """The claims to provision; None and the empty list as for `get_bindings`.
+        """Return the claims to provision volumes for, as decided for a pod and a node.
 
         Parameters
         ----------
         pod : Pod
         node : str
+            The name of the node.
+
+        Returns
+        -------
+        list of PersistentVolumeClaim or None
+            None without a decision.
         """
         decision = self._decision(pod, node)
         return None if decision is None else decision.provisionings
 
     def get_decisions(self, pod: Pod) -> NodeDecisions | None:
-        """All decisions for a pod; None for an unknown pod.
+        """Return all decisions for a pod.
 
         Parameters
         ----------
         pod : Pod
+
+        Returns
+        -------
+        mapping of str to NodeDecision, or None
+            By node name; None for an unknown pod.
         """
         with self._lock:
             nodes = self._pods.get(pod.key)
             return None if nodes is None else nodes.copy()
 
     def delete_bindings(self, pod: Pod) -> None:
-        """Delete all decisions for a pod, and its entry.
+        """Delete all decisions for a pod, and the entry of the pod.
 
         Parameters
         ----------
@@ -135,7 +162,7 @@ class PodBindingCache:
                 VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE.inc("delete")
 
     def assume_node(self, pod: Pod, node: str) -> None:
-        """Record the node for which a pod's volumes are assumed.
+        """Record the node for which the volumes of a pod are assumed.
 
         Parameters
         ----------
@@ -146,16 +173,22 @@ class PodBindingCache:
             self._assumed[pod.key] = node
 
     def assumed_node(self, pod: Pod) -> str:
-        """The node for which a pod's volumes were assumed last; "" if that decision was deleted.
+        """Return the node for which the volumes of a pod were assumed last.
 
         Parameters
         ----------
         pod : Pod
+
+        Returns
+        -------
+        str
+            The name of the node; "" if there is none or its decision has been deleted.
         """
         with self._lock:
             return self._assumed.get(pod.key, "")
 
     def _decision(self, pod: Pod, node: str) -> NodeDecision | None:
+        """Return the decision for a pod and a node."""
         with self._lock:
             return self._pods.get(pod.key, {}).get(node)
 
@@ -164,11 +197,10 @@ new_pod_binding_cache = PodBindingCache
 
 
 class SchedulerVolumeBinder(Protocol):
-    """Finds, assumes and binds volumes for a scheduler."""
+    """The interface of a volume binder to a scheduler: find, assume and bind the volumes of a pod."""
 
     def find_pod_volumes(self, pod: Pod, node: Node) -> tuple[bool, bool]:
-        """Whether the claims that are not bound can be bound or provisioned on a node, and whether the
-        volumes of those that are can be used there. May be called in parallel.
+        """Check the claims of a pod against a node. May be called in parallel.
 
         Parameters
         ----------
@@ -177,15 +209,17 @@ class SchedulerVolumeBinder(Protocol):
 
         Returns
         -------
-        unbound_satisfied, bound_satisfied : bool
+        unbound_satisfied : bool
+            Whether each unbound claim can be bound, or a volume provisioned for it, on the node.
+        bound_satisfied : bool
+            Whether the volumes of bound claims can be used on the node.
         """
 
     def assume_pod_volumes(self, assumed_pod: Pod, node_name: str) -> bool:
-        """Assume what was found for a pod and a node; true if there is nothing to do, as every claim is fully
-        bound. Called serially.
+        """Assume the decision for a pod and a node. Called serially.
 
-        The binder records the node for `bind_pod_volumes`. Upstream sets ``spec.nodeName`` of its argument;
-        pods are immutable here.
+        The binder records the node for `bind_pod_volumes`. (Upstream sets ``spec.nodeName`` of its argument;
+        pods are immutable here.)
 
         Parameters
         ----------
@@ -195,11 +229,14 @@ class SchedulerVolumeBinder(Protocol):
         Returns
         -------
         bool
+            Whether every claim is fully bound already, so that there is nothing to do.
         """
 
     def bind_pod_volumes(self, assumed_pod: Pod) -> None:
-        """Write what is assumed for a pod on the node in its spec, or where it has none on the node for which
-        it was assumed, and wait until it is so. May be called in parallel, once for each pod.
+        """Write the assumed bindings of a pod to the API server, and wait until its claims are bound.
+
+        The node is ``spec.nodeName`` of the pod, or the recorded one if that is empty. May be called in
+        parallel, once for each pod.
 
         Parameters
         ----------
@@ -207,17 +244,21 @@ class SchedulerVolumeBinder(Protocol):
         """
 
     def get_bindings_cache(self) -> PodBindingCache | None:
-        """The cache of decisions, if there is one. May be called at any time."""
+        """Return the cache of decisions, if there is one. May be called at any time."""
 
 
 def cached_volumes(cache: PodBindingCache, pod: Pod, node_name: str) -> PodVolumes:
-    """The decisions in a cache about a pod and a node.
+    """Return the decision of a cache about a pod and a node, in the form of `VolumeBinder`.
 
     Parameters
     ----------
     cache : PodBindingCache
     pod : Pod
     node_name : str
+
+    Returns
+    -------
+    PodVolumes
     """
     claims = cache.get_provisioned_pvcs(pod, node_name)
     provisions = None if claims is None else [DynamicProvision(claim) for claim in claims]
@@ -225,19 +266,19 @@ def cached_volumes(cache: PodBindingCache, pod: Pod, node_name: str) -> PodVolum
 
 
 class CachingVolumeBinder:
-    """A `SchedulerVolumeBinder` over a `VolumeBinder`; `new_volume_binder` makes one.
+    """A `SchedulerVolumeBinder` over a `VolumeBinder`, see `new_volume_binder`.
 
-    Every stage is counted and measured, however it ends. The binding of a pod's volumes fails when the pod's
-    decisions are deleted from the cache.
+    Metrics record the duration of each stage and its failures. Binding the volumes of a pod fails if the
+    decisions about the pod are deleted from the cache.
 
     Parameters
     ----------
     sources : VolumeSources
         Client, caches and listers; `require_pod` is replaced.
     bindings : PodBindingCache
-        Cache of decisions.
+        The cache of decisions.
     bind_timeout : float
-        Seconds on `clock` that binding a pod's volumes may take.
+        Time limit for binding the volumes of a pod, in seconds on `clock`.
     clock, sleep : callable
         As for `VolumeBinder`.
     """
@@ -257,19 +298,23 @@ class CachingVolumeBinder:
         self._sleep = sleep
 
     def find_pod_volumes(self, pod: Pod, node: Node) -> tuple[bool, bool]:
-        """Find volumes, as `SchedulerVolumeBinder`, and store them in the cache even if they are not all that
-        the pod needs.
+        """Check the claims of a pod against a node, and store the decision even if it is incomplete.
 
         Parameters
         ----------
         pod : Pod
         node : Node
 
+        Returns
+        -------
+        unbound_satisfied, bound_satisfied : bool
+            As `SchedulerVolumeBinder.find_pod_volumes`.
+
         Raises
         ------
         VolumeError
-            A claim, its class or its volume does not exist, or a claim is to be bound by the controller
-            first; nothing is stored then.
+            A claim, its class or its volume does not exist, or the controller must bind a claim first;
+            nothing is stored then.
         """
         with measuring("predicate", self._clock), counting_failures("predicate"):
             if not any(claim_key(pod, volume) for volume in pod.spec.volumes):
@@ -292,17 +337,22 @@ class CachingVolumeBinder:
             return unbound.satisfied and unbound.enough_storage, bound
 
     def assume_pod_volumes(self, assumed_pod: Pod, node_name: str) -> bool:
-        """Assume what was found, as `SchedulerVolumeBinder`.
+        """Assume the decision for a pod and a node.
 
         Parameters
         ----------
         assumed_pod : Pod
         node_name : str
 
+        Returns
+        -------
+        bool
+            Whether every claim is fully bound already.
+
         Raises
         ------
         VolumeError
-            An object has changed since; nothing is assumed.
+            An object has changed since the decision; nothing is assumed.
         """
         with measuring("assume", self._clock):
             volumes = cached_volumes(self._bindings, assumed_pod, node_name)
@@ -313,8 +363,9 @@ class CachingVolumeBinder:
             return False
 
     def revert_assumed_pod_volumes(self, pod_volumes: PodVolumes) -> None:
-        """Undo `assume_pod_volumes`; repeated calls have no effect. v1.14 did not have this call: what was
-        assumed for a pod that failed later remained.
+        """Undo `assume_pod_volumes`; repeated calls have no effect.
+
+        v1.14 lacks this call: there the assumed objects of a pod that failed later remain.
 
         Parameters
         ----------
@@ -323,18 +374,24 @@ class CachingVolumeBinder:
         self._binder.revert_assumed_pod_volumes(pod_volumes)
 
     def binding(self, assumed_pod: Pod) -> Steps[None]:
-        """`bind_pod_volumes` in steps.
+        """Bind the assumed volumes of a pod, in steps.
 
         Parameters
         ----------
         assumed_pod : Pod
 
+        Yields
+        ------
+        float
+            Seconds to wait before the next step.
+
         Raises
         ------
         VolumeError
-            Nothing was decided for the pod and its node, or the volumes are not bound in time, or never.
+            There is no decision for the pod and its node, the time limit has passed, or binding is no longer
+            possible.
         ApiError
-            The client's, as for `VolumeBinder.begin`.
+            Raised by the client, as for `VolumeBinder.begin`.
         """
         with measuring("bind", self._clock):
             node_name = assumed_pod.spec.node_name or self._bindings.assumed_node(assumed_pod)
@@ -342,7 +399,7 @@ class CachingVolumeBinder:
             claims = self._bindings.get_provisioned_pvcs(assumed_pod, node_name)
             try:
                 running = self._binder.begin(assumed_pod, volumes, node_name)
-            finally:  # in place: the pod may have left the cache, and must not enter it again
+            finally:  # in place: an update of the cache would add the pod again if it has been deleted
                 if claims is not None:
                     claims[:] = [provision.pvc for provision in volumes.dynamic_provisions or ()]
             with counting_failures("bind"):
@@ -358,24 +415,31 @@ class CachingVolumeBinder:
                         ) from error
 
     def bind_pod_volumes(self, assumed_pod: Pod) -> None:
-        """Bind what was assumed, as `SchedulerVolumeBinder`; errors as for `binding`.
+        """Bind the assumed volumes of a pod, and wait until its claims are bound.
 
         Parameters
         ----------
         assumed_pod : Pod
+
+        Raises
+        ------
+        VolumeError, ApiError
+            As for `binding`.
         """
         take_all(self.binding(assumed_pod), self._sleep)
 
     def get_bindings_cache(self) -> PodBindingCache:
-        """The cache of decisions."""
+        """Return the cache of decisions."""
         return self._bindings
 
     def _update(self, pod: Pod, node_name: str, volumes: PodVolumes) -> None:
+        """Store the decision for a pod and a node."""
         provisions = volumes.dynamic_provisions
         claims = None if provisions is None else [provision.pvc for provision in provisions]
         self._bindings.update_bindings(pod, node_name, volumes.static_bindings, claims)
 
     def _require_decisions(self, pod: Pod) -> None:
+        """Raise VolumeError if the decisions about a pod have been deleted."""
         if self._bindings.get_decisions(pod) is None:
             raise VolumeError(f'pod "{pod.key}" does not exist any more')
 
@@ -391,18 +455,22 @@ def new_volume_binder(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], object] = time.sleep,
 ) -> CachingVolumeBinder:
-    """Make a volume binder as schedulers of v1.14 call it.
+    """Create a volume binder with the interface of Kubernetes v1.14.
 
     Parameters
     ----------
     client : ObjectClient
-        Where bindings are written.
+        Writes bindings.
     node_informer, pvc_informer, pv_informer, storage_class_informer : Informer
-        What it reads.
+        Sources of the objects.
     bind_timeout : float
-        How long binding a pod's volumes may take, in seconds on `clock`.
+        Time limit for binding the volumes of a pod, in seconds on `clock`.
     clock, sleep : callable
         As for `VolumeBinder`.
+
+    Returns
+    -------
+    CachingVolumeBinder
     """
     sources = VolumeSources(
         client,

@@ -159,7 +159,7 @@ class BinderCache(ClusterCache):
             self.units.enter(pod)
 
     def finish_binding(self, pod: Pod) -> None:
-        """Start the time to live (`pod_assumed_ttl`) of a pod, if it is assumed, after an attempt to bind it."""
+        """Start the time to live (`pod_assumed_ttl`) of an assumed pod after an attempt to bind it."""
         with self.lock:
             self.pods.finish_binding(pod)
 

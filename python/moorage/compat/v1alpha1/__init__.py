@@ -1,7 +1,7 @@
-"""The framework's first API, v1alpha1, between Kubernetes v1.14 and v1.15, with Permit and waiting pods.
+"""The first API of the scheduling framework, v1alpha1, as between Kubernetes v1.14 and v1.15.
 
-Names are those of v1alpha1. `adapt` adapts its plugins to today's profiles, `adapt_factory` its factories to
-today's registries, and the scheduler runs them. `Framework` runs them for other schedulers. Durations are in
+Names are those of v1alpha1. `adapt` and `adapt_factory` adapt plugins and factories to the current framework,
+whose scheduler then runs them; `Framework` runs plugins of v1alpha1 for other schedulers. Durations are in
 seconds. A nil ``*Status`` is None; methods that Go calls on nil are called through the class:
 ``Status.IsSuccess(None)``, ``Status.Code(plugin.Reserve(...))``.
 """

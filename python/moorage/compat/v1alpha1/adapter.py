@@ -1,4 +1,4 @@
-"""Plugins of v1alpha1 in today's profiles."""
+"""Adapters that run plugins of v1alpha1 in profiles of the current framework."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ CODES = {
 
 @dataclass(frozen=True)
 class PermitWait:
-    """A pod that waits on Permit in today's framework, as a `WaitingPod`.
+    """A `WaitingPod` of v1alpha1 over a waiting pod of the current framework.
 
     Attributes
     ----------
     waiting : moorage.framework.plugin.waiting_pods.WaitingPod
     plugins : tuple of str
-        The plugins of v1alpha1 of the profile, for all of which Allow allows the pod. It still waits for
-        plugins of today that have not allowed it.
+        The names of the plugins of v1alpha1 in the profile. Allow allows the pod for all of them; the pod
+        still waits for current plugins that have not allowed it.
     clock : callable
-        The scheduler's clock, in seconds.
+        The clock of the scheduler, in seconds.
     """
 
     waiting: TodaysWaitingPod
@@ -66,21 +66,26 @@ class PermitWait:
     clock: Callable[[], float]
 
     def GetPod(self) -> Pod:
-        """The pod itself, as it was assumed."""
+        """Return the pod, as it was assumed."""
         return self.waiting.pod
 
     def Allow(self) -> bool:
-        """Allow the pod for all plugins of v1alpha1 that wait; True if the signal was delivered."""
+        """Allow the pod for all plugins of v1alpha1 that wait; return whether the signal was delivered."""
         self.waiting.expire(self.clock())
         return self.waiting.allow(*self.plugins)
 
     def Reject(self, msg: str) -> bool:
-        """Declare the pod unschedulable; True if the signal was delivered.
+        """Declare the pod unschedulable.
 
         Parameters
         ----------
         msg : str
             The reason.
+
+        Returns
+        -------
+        bool
+            Whether the signal was delivered.
         """
         self.waiting.expire(self.clock())
         pending = self.waiting.get_pending_plugins()
@@ -89,12 +94,12 @@ class PermitWait:
 
 
 class ProfileHandle(FrameworkHandle):
-    """The FrameworkHandle of plugins that are adapted to a profile.
+    """The FrameworkHandle of v1alpha1 over a handle of the current framework.
 
     Attributes
     ----------
     today : moorage.framework.plugin.handle.FrameworkHandle or None
-        None until the plugin is part of a scheduler.
+        The current handle; None until the plugin is part of a scheduler.
     """
 
     def __init__(self, today: TodaysHandle | None = None) -> None:
@@ -114,12 +119,14 @@ class ProfileHandle(FrameworkHandle):
         return None if waiting is None else self._waiting(waiting)
 
     def _waiting(self, waiting: TodaysWaitingPod) -> PermitWait:
+        """Adapt a waiting pod."""
         handle = self._todays()
         permits = () if handle.framework is None else handle.framework.profile.at(today.PermitPlugin)
         names = tuple(plugin.name for plugin in permits if isinstance(plugin, _Adapted))
         return PermitWait(waiting, names, handle.cache.clock)
 
     def _todays(self) -> TodaysHandle:
+        """Return the current handle; raise FrameworkError if there is none."""
         if self.today is None:
             raise FrameworkError("the plugin is not part of a scheduler")
         return self.today
@@ -129,21 +136,26 @@ class ProfileHandle(FrameworkHandle):
 
 
 class ContextEntry:
-    """The entry of a CycleState with the PluginContext of the cycle, which clones of the state have too."""
+    """The entry of a CycleState that holds the PluginContext of the cycle; clones of the state share it."""
 
     def __init__(self) -> None:
         self.context = NewPluginContext()
 
     def clone(self) -> ContextEntry:
+        """Return this entry."""
         return self
 
 
 def context_of(state: CycleState) -> PluginContext:
-    """The PluginContext of a scheduling cycle, created at the first call.
+    """Return the PluginContext of a scheduling cycle, created at the first call.
 
     Parameters
     ----------
     state : CycleState
+
+    Returns
+    -------
+    PluginContext
     """
     try:
         entry: ContextEntry = state.read(CONTEXT_KEY)
@@ -154,13 +166,18 @@ def context_of(state: CycleState) -> PluginContext:
 
 
 def today_status(status: Any) -> Any:
-    """A status with today's code; a code that v1alpha1 does not know is an Error. Other objects are returned
-    unchanged: today's framework refuses them.
+    """Convert a status of v1alpha1 to the current framework.
 
     Parameters
     ----------
     status : object
         The result of a plugin of v1alpha1.
+
+    Returns
+    -------
+    object
+        A current Status, with the code ERROR for a code that v1alpha1 does not have. An object that is not a
+        Status is returned unchanged, and rejected by the current framework.
     """
     if not isinstance(status, Status):
         return status
@@ -169,7 +186,7 @@ def today_status(status: Any) -> Any:
 
 
 class _Adapted(today.Plugin):
-    """A plugin of v1alpha1; `adapted_handle` is its handle, bound to a scheduler when this plugin is."""
+    """A current plugin over one of v1alpha1. Setting `handle` also sets the handle of the latter."""
 
     def __init__(self, plugin: Any, handle: ProfileHandle) -> None:
         self.adapted_handle = handle
@@ -186,12 +203,12 @@ class _Adapted(today.Plugin):
 
 
 class _Reserve(_Adapted, today.ReservePlugin):
-    """Reserve and unreserve, one interface today; a method that the plugin lacks does nothing."""
+    """An adapter for Reserve and Unreserve, which are one current interface; missing methods do nothing."""
 
     unreserves_in_order = True
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> today.Status | None:
-        """Any code other than Success is an Error, as in RunReservePlugins."""
+        """Call Reserve; any code other than Success becomes ERROR, as in RunReservePlugins."""
         if not isinstance(self.plugin, ReservePlugin):
             return None
         status = today_status(self.plugin.Reserve(context_of(state), pod, node_name))
@@ -200,25 +217,30 @@ class _Reserve(_Adapted, today.ReservePlugin):
         return status  # type: ignore[no-any-return]
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Unreserve, only if no plugin failed at Reserve."""
+        """Call Unreserve if all plugins succeeded at Reserve."""
         if state.reserved and isinstance(self.plugin, UnreservePlugin):
             self.plugin.Unreserve(context_of(state), pod, node_name)
 
 
 class _Permit(_Adapted, today.PermitPlugin):
+    """An adapter for Permit."""
+
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[today.Status | None, float]:
-        """The timeout counts if the code is Wait; the shortest of all plugins decides."""
-        answer, seconds = self.plugin.Permit(context_of(state), pod, node_name)
-        status = today_status(answer)
+        """Call Permit; return its status and, for Wait, the timeout in seconds."""
+        result, seconds = self.plugin.Permit(context_of(state), pod, node_name)
+        status = today_status(result)
         waits = isinstance(status, today.Status) and status.is_wait
         return status, min(MAX_TIMEOUT, seconds) if waits else 0.0
 
 
 class _PreBind(_Adapted, today.PreBindPlugin):
+    """An adapter for Prebind."""
+
     def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Success: v1alpha1 has no such call, and `pre_bind` always runs."""
+        """Return None, a success: v1alpha1 has no such call, and `pre_bind` always runs."""
 
     def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> today.Status | None:
+        """Call Prebind."""
         return today_status(self.plugin.Prebind(context_of(state), pod, node_name))  # type: ignore[no-any-return]
 
 
@@ -230,18 +252,23 @@ POINTS = (
 
 
 def adapt(plugin: Plugin, handle: ProfileHandle | None = None) -> today.Plugin:
-    """Adapt a plugin of v1alpha1 to today's framework.
+    """Adapt a plugin of v1alpha1 to the current framework.
 
-    The result has the methods `reserve` and `unreserve`, `permit` and `pre_bind` of the plugin's extension
-    points. Codes are today's; the CycleState of a cycle has the PluginContext of its plugins. As in v1alpha1,
-    any failure at Reserve is an Error after which no plugin is unreserved, Unreserve runs forward, and a pod
-    for which several plugins returned Wait waits for the shortest timeout, and for one Allow.
+    The result has the methods `reserve` and `unreserve`, `permit` and `pre_bind` for the extension points of
+    the plugin. Codes are converted; the CycleState of a cycle holds the PluginContext of its plugins. As in
+    v1alpha1, any failure at Reserve is an Error, after which no plugin is unreserved; Unreserve runs in the
+    order of the plugins; and a pod for which several plugins returned Wait waits for the shortest timeout, or
+    for one Allow.
 
     Parameters
     ----------
     plugin : Plugin
     handle : ProfileHandle, optional
         The FrameworkHandle of the plugin, if it has one.
+
+    Returns
+    -------
+    moorage.framework.plugin.interface.Plugin
 
     Raises
     ------
@@ -256,7 +283,7 @@ def adapt(plugin: Plugin, handle: ProfileHandle | None = None) -> today.Plugin:
 
 
 class TodaysFactory(Protocol):
-    """Makes a plugin of today's framework, for a `moorage.Registry` or a profile."""
+    """A plugin factory of the current framework, for a `moorage.Registry` or a profile."""
 
     def __call__(
         self, args: Mapping[str, Any] | None = None, handle: TodaysHandle | None = None
@@ -264,12 +291,17 @@ class TodaysFactory(Protocol):
 
 
 def adapt_factory(factory: PluginFactory) -> TodaysFactory:
-    """Adapt a plugin factory of v1alpha1 to today's registries and profiles.
+    """Adapt a plugin factory of v1alpha1 to registries and profiles of the current framework.
 
     Parameters
     ----------
     factory : PluginFactory
-        Its first argument will be the plugin's pluginConfig as JSON, or None.
+        It is called with the pluginConfig of the plugin as JSON (None without one) and its handle.
+
+    Returns
+    -------
+    callable
+        A factory of the current framework.
     """
 
     def make(args: Mapping[str, Any] | None = None, handle: TodaysHandle | None = None) -> today.Plugin:

@@ -1,4 +1,7 @@
-"""Framework: builds the plugins and runs them at their points, as the code that became Kubernetes v1.15."""
+"""Framework: builds plugins of v1alpha1 and runs them at their extension points.
+
+The rules are those of pkg/scheduler/framework/v1alpha1 before Kubernetes v1.15.
+"""
 
 from __future__ import annotations
 
@@ -37,17 +40,18 @@ logger = logging.getLogger("moorage.compat.v1alpha1")
 
 
 class Clock(Protocol):
-    """The time by which pods wait, in seconds from any start."""
+    """A monotonic clock for waiting pods, in seconds from an arbitrary start."""
 
     def now(self) -> float:
-        """The time; it does not go back."""
+        """Return the time in seconds."""
 
     def wait(self, condition: Condition, until: float) -> None:
-        """Block until the condition is notified or it is `until`, or less. The caller holds the condition.
+        """Block until the condition is notified or the time is `until`; may return earlier.
 
         Parameters
         ----------
         condition : threading.Condition
+            Held by the caller.
         until : float
             Seconds on this clock.
         """
@@ -66,14 +70,14 @@ class MonotonicClock:
 class PodInPermit:
     """A `WaitingPod` of a `Framework`.
 
-    At most one signal is delivered, until the pod is decided or its deadline has passed. (Upstream also lost
-    signals that were sent before its goroutine received from the channel.)
+    One signal at most is delivered, before the deadline. (Upstream also loses a signal that is sent before its
+    goroutine receives from the channel.)
 
     Parameters
     ----------
     pod : Pod
     timeout : float
-        Seconds from now.
+        Seconds from the creation of this object to the deadline.
     clock : Clock
     """
 
@@ -87,24 +91,30 @@ class PodInPermit:
         self._status: Status | None = None
 
     def GetPod(self) -> Pod:
-        """The pod itself."""
+        """Return the pod."""
         return self._pod
 
     def Allow(self) -> bool:
-        """Allow the pod for all plugins that wait; True if the signal was delivered."""
+        """Allow the pod for all plugins that wait; return whether the signal was delivered."""
         return self._signal(None)
 
     def Reject(self, msg: str) -> bool:
-        """Declare the pod unschedulable; True if the signal was delivered.
+        """Declare the pod unschedulable.
 
         Parameters
         ----------
         msg : str
             The reason.
+
+        Returns
+        -------
+        bool
+            Whether the signal was delivered.
         """
         return self._signal(Status(Unschedulable, f"rejected while waiting at permit: {msg}"))
 
     def _signal(self, status: Status | None) -> bool:
+        """Set the result, if there is none yet and the deadline has not passed."""
         with self._changed:
             if self._decided or self._clock.now() >= self._deadline:
                 return False
@@ -113,7 +123,13 @@ class PodInPermit:
             return True
 
     def wait(self) -> Status | None:
-        """Block until a signal or the deadline; returns the status of the permit point."""
+        """Block until a signal or the deadline.
+
+        Returns
+        -------
+        Status or None
+            The result of the permit point; None if the pod was allowed.
+        """
         with self._changed:
             while not self._decided:
                 if self._clock.now() >= self._deadline:
@@ -125,31 +141,58 @@ class PodInPermit:
 
 
 class WaitingPods:
-    """The waiting pods by UID; of two with one UID the later is found."""
+    """The waiting pods by UID; a later pod with the same UID replaces an earlier one."""
 
     def __init__(self) -> None:
         self._pods: dict[str, PodInPermit] = {}
         self._lock = RWMutex()
 
     def add(self, waiting: PodInPermit) -> None:
-        """Add a pod that begins to wait."""
+        """Add a pod that begins to wait.
+
+        Parameters
+        ----------
+        waiting : PodInPermit
+        """
         self._lock.Lock()
         self._pods[waiting.GetPod().metadata.uid] = waiting
         self._lock.Unlock()
 
     def remove(self, uid: str) -> None:
-        """Remove a pod that no longer waits; unknown UIDs are ignored."""
+        """Remove a pod that no longer waits.
+
+        Parameters
+        ----------
+        uid : str
+            Ignored if it is unknown.
+        """
         self._lock.Lock()
         self._pods.pop(uid, None)
         self._lock.Unlock()
 
     def get(self, uid: str) -> PodInPermit | None:
-        """The waiting pod with this UID, or None; without the lock, as an iteration may call it while a
-        writer waits."""
+        """Return the waiting pod with a UID.
+
+        This acquires no lock, since the callback of an iteration may call it while a writer waits.
+
+        Parameters
+        ----------
+        uid : str
+
+        Returns
+        -------
+        PodInPermit or None
+        """
         return self._pods.get(uid)
 
     def iterate(self, callback: Callable[[PodInPermit], object]) -> None:
-        """Call back for each waiting pod, under the read lock."""
+        """Call a function for each waiting pod, under the read lock.
+
+        Parameters
+        ----------
+        callback : callable
+            Its argument is a PodInPermit.
+        """
         self._lock.RLock()
         try:
             for waiting in self._pods.values():
@@ -159,9 +202,20 @@ class WaitingPods:
 
 
 class Framework(FrameworkHandle):
-    """The plugins of a registry, in its order; made by `NewFramework`.
+    """The plugins of a registry, in its order; see `NewFramework`.
 
-    An exception of a plugin is an Error, ``plugin "X" raised ValueError: …``.
+    An exception of a plugin becomes a status with the code Error, ``plugin "X" raised ValueError: …``.
+
+    Parameters
+    ----------
+    registry : Registry
+    clock : Clock
+        The clock of waiting pods.
+
+    Raises
+    ------
+    FrameworkError
+        A factory raises, or its result has no Name.
     """
 
     def __init__(self, registry: Registry, clock: Clock) -> None:
@@ -175,6 +229,7 @@ class Framework(FrameworkHandle):
         self._permit = [plugin for plugin in plugins if isinstance(plugin, PermitPlugin)]
 
     def _build(self, name: str, registry: Registry) -> Plugin:
+        """Build one plugin."""
         try:
             plugin = registry[name](None, self)
         except Exception as error:
@@ -193,14 +248,20 @@ class Framework(FrameworkHandle):
         return self._waiting.get(uid)
 
     def RunReservePlugins(self, pc: PluginContext, pod: Pod, node_name: str) -> Status | None:
-        """Run the reserve plugins up to the first that does not return Success; the result is Error then,
-        for any code. No plugin is unreserved here.
+        """Run the reserve plugins up to the first that does not return Success.
+
+        No plugin is unreserved here.
 
         Parameters
         ----------
         pc : PluginContext
         pod : Pod
         node_name : str
+
+        Returns
+        -------
+        Status or None
+            None for a success; else a status with the code Error, whatever the code of the plugin.
         """
         for plugin in self._reserve:
             status = _status(plugin, plugin.Reserve, pc, pod, node_name)
@@ -209,14 +270,18 @@ class Framework(FrameworkHandle):
         return None
 
     def RunPrebindPlugins(self, pc: PluginContext, pod: Pod, node_name: str) -> Status | None:
-        """Run the prebind plugins up to the first that does not return Success; the result is Unschedulable
-        if that is its code, else Error.
+        """Run the prebind plugins up to the first that does not return Success.
 
         Parameters
         ----------
         pc : PluginContext
         pod : Pod
         node_name : str
+
+        Returns
+        -------
+        Status or None
+            None for a success; Unschedulable if the plugin returned it; else Error.
         """
         for plugin in self._prebind:
             status = _status(plugin, plugin.Prebind, pc, pod, node_name)
@@ -240,8 +305,10 @@ class Framework(FrameworkHandle):
                 logger.exception(_raised(plugin, error))
 
     def RunPermitPlugins(self, pc: PluginContext, pod: Pod, node_name: str) -> Status | None:
-        """Run the permit plugins. If one returned Wait and none rejected the pod, block for the shortest of
-        their timeouts, 15 minutes at most, or until the pod is allowed or rejected.
+        """Run the permit plugins.
+
+        If a plugin returns Wait and none rejects the pod, block until the pod is allowed or rejected, for at
+        most the shortest timeout of the plugins and 15 minutes.
 
         Parameters
         ----------
@@ -265,6 +332,7 @@ class Framework(FrameworkHandle):
         return self._wait(pod, timeout) if code == Wait else None
 
     def _wait(self, pod: Pod, timeout: float) -> Status | None:
+        """Block until a pod is allowed or rejected, or the timeout (seconds) has passed."""
         waiting = PodInPermit(pod, timeout, self._clock)
         self._waiting.add(waiting)
         try:
@@ -285,7 +353,11 @@ def NewFramework(
     configuration : object
         Ignored, as in v1alpha1: the argument of each factory is None.
     clock : Clock, optional
-        The clock of waiting pods; that of the machine by default.
+        The clock of waiting pods; by default `MonotonicClock`.
+
+    Returns
+    -------
+    Framework
 
     Raises
     ------
@@ -296,16 +368,19 @@ def NewFramework(
 
 
 def _raised(plugin: Plugin, error: Exception) -> str:
+    """Return the message for an exception of a plugin."""
     return f'plugin "{plugin.Name()}" raised {type(error).__name__}: {error}'
 
 
-def _checked(plugin: Plugin, answer: object) -> Status | None:
-    if answer is None or isinstance(answer, Status):
-        return answer
-    return Status(Error, f'plugin "{plugin.Name()}" answered {answer!r}, which is no Status')
+def _checked(plugin: Plugin, result: object) -> Status | None:
+    """Return the result of a plugin; a status with the code Error if it is not a Status."""
+    if result is None or isinstance(result, Status):
+        return result
+    return Status(Error, f'plugin "{plugin.Name()}" answered {result!r}, which is no Status')
 
 
 def _status(plugin: Plugin, method: Callable[..., Status | None], *arguments: object) -> Status | None:
+    """Call a method of a plugin; return its status, Error if it raises."""
     try:
         return _checked(plugin, method(*arguments))
     except Exception as error:
@@ -313,6 +388,7 @@ def _status(plugin: Plugin, method: Callable[..., Status | None], *arguments: ob
 
 
 def _permit(plugin: PermitPlugin, pc: PluginContext, pod: Pod, node_name: str) -> tuple[Status | None, float]:
+    """Call Permit; return its status and, for Wait, the timeout in seconds."""
     try:
         status, seconds = plugin.Permit(pc, pod, node_name)
         status = _checked(plugin, status)
@@ -322,11 +398,13 @@ def _permit(plugin: PermitPlugin, pc: PluginContext, pod: Pod, node_name: str) -
 
 
 def _failure(plugin: Plugin, point: str, pod: Pod, status: Status | None) -> Status:
+    """Return the Error of an extension point for the status of a plugin."""
     message = Status.Message(status)
     return Status(Error, f"error while running {plugin.Name()} {point} plugin for pod {pod.name}: {message}")
 
 
 def _rejection(plugin: Plugin, point: str, pod: Pod, status: Status | None) -> Status:
+    """Return the status of an extension point for the status of a plugin: Unschedulable or Error."""
     if Status.Code(status) == Unschedulable:
         return Status(Unschedulable, f"rejected by {plugin.Name()} at {point}: {Status.Message(status)}")
     return _failure(plugin, point, pod, status)

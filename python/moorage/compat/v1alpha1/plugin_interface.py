@@ -1,5 +1,4 @@
-"""What plugins are to the framework, and the framework to plugins: statuses, the data of a scheduling cycle,
-plugins and their registry, the handle."""
+"""The plugin interface of v1alpha1: statuses, PluginContext, plugins and their registry, the handle."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ ContextData = Any
 
 
 class FrameworkError(MoorageError):
-    """An error of v1alpha1, with upstream's text."""
+    """An error of the framework v1alpha1, with upstream's text."""
 
 
 class Code(IntEnum):
@@ -39,31 +38,32 @@ Error = Code.Error
 Unschedulable = Code.Unschedulable
 Wait = Code.Wait
 
-# Inside Status, `Code` is the method.
+# In the body of Status, the name Code refers to the method.
 _Code = Code
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The result of a plugin: a code, and a message with the reason of a code other than Success.
+    """The result of a plugin.
 
-    None stands for Success. The methods accept None through the class: ``Status.Code(None)``.
+    None means Success. Called through the class, the methods accept None: ``Status.Code(None)``.
 
     Attributes
     ----------
     code : Code
     message : str
+        The reason for a code other than Success.
     """
 
     code: _Code = Success
     message: str = ""
 
     def Code(self: Status | None) -> _Code:
-        """The code; Success of None."""
+        """Return the code, for None Success."""
         return Success if self is None else self.code
 
     def Message(self: Status | None) -> str:
-        """The message; "" of None, where upstream crashed."""
+        """Return the message, for None "" (where upstream panics)."""
         return "" if self is None else self.message
 
     def IsSuccess(self: Status | None) -> bool:
@@ -71,7 +71,7 @@ class Status:
         return Status.Code(self) == Success
 
     def AsError(self: Status | None) -> FrameworkError | None:
-        """None of a success, else an error with the message as its text."""
+        """Return an error with the message as its text; None for a success."""
         return None if Status.IsSuccess(self) else FrameworkError(Status.Message(self))
 
 
@@ -82,18 +82,18 @@ NewStatus = Status
 
 
 class RWMutex:
-    """A lock that either several readers hold or one writer; not re-entrant, and not tied to threads.
+    """A readers-writer lock, not re-entrant; it may be released by another thread than acquired it.
 
-    The order is that of Go's sync.RWMutex, without starvation: a reader that arrives while a writer waits or
-    writes gets the lock after this writer, and before the next one.
+    The order is that of Go's sync.RWMutex, which prevents starvation: a reader that arrives while a writer
+    waits or holds the lock acquires it after this writer, and before the next one.
     """
 
     def __init__(self) -> None:
         self._changed = Condition()
-        self._readers = 0  # that hold the lock
+        self._readers = 0  # number of readers that hold the lock
         self._writing = False  # a writer holds the lock, or waits for the readers
         self._turn = 0  # number of finished writers
-        self._next_readers = 0  # that wait for this writer
+        self._next_readers = 0  # number of readers that wait for this writer
 
     def Lock(self) -> None:
         """Acquire the write lock."""
@@ -103,7 +103,13 @@ class RWMutex:
             self._changed.wait_for(lambda: self._readers == 0)
 
     def Unlock(self) -> None:
-        """Release the write lock; RuntimeError where it is not held."""
+        """Release the write lock.
+
+        Raises
+        ------
+        RuntimeError
+            It is not held.
+        """
         with self._changed:
             if not self._writing:
                 raise RuntimeError("sync: Unlock of unlocked RWMutex")
@@ -120,11 +126,17 @@ class RWMutex:
                 self._readers += 1
                 return
             turn = self._turn
-            self._next_readers += 1  # Unlock makes it a reader
+            self._next_readers += 1  # Unlock counts this reader as one that holds the lock
             self._changed.wait_for(lambda: self._turn != turn)
 
     def RUnlock(self) -> None:
-        """Release the read lock; RuntimeError where it is not held."""
+        """Release the read lock.
+
+        Raises
+        ------
+        RuntimeError
+            It is not held.
+        """
         with self._changed:
             if self._readers == 0:
                 raise RuntimeError("sync: RUnlock of unlocked RWMutex")
@@ -135,8 +147,8 @@ class RWMutex:
 class PluginContext(RWMutex):
     """Arbitrary data by key, shared by the plugins of one scheduling cycle.
 
-    Each plugin can read, change or delete the data of others. Read, Write and Delete acquire no lock: with
-    several threads the caller acquires it first, with Lock and Unlock, or RLock and RUnlock to read.
+    Each plugin can read, change or delete the data of others. Read, Write and Delete do not acquire the lock:
+    if there are several threads, the caller must hold it (Lock and Unlock; to read, RLock and RUnlock).
     """
 
     def __init__(self) -> None:
@@ -144,16 +156,20 @@ class PluginContext(RWMutex):
         self._storage: dict[ContextKey, ContextData] = {}
 
     def Read(self, key: ContextKey) -> ContextData:
-        """The data of a key.
+        """Return the data of a key.
 
         Parameters
         ----------
         key : str
 
+        Returns
+        -------
+        object
+
         Raises
         ------
         FrameworkError
-            ``not found``.
+            ``not found``: there is no such key.
         """
         try:
             return self._storage[key]
@@ -161,7 +177,7 @@ class PluginContext(RWMutex):
             raise FrameworkError(NotFound) from None
 
     def Write(self, key: ContextKey, val: ContextData) -> None:
-        """Store data under a key, in place of earlier data.
+        """Store data under a key, replacing earlier data.
 
         Parameters
         ----------
@@ -188,32 +204,36 @@ NewPluginContext = PluginContext
 
 @runtime_checkable
 class Plugin(Protocol):
-    """The parent of all plugins. As in Go, every object with the methods is a plugin."""
+    """The base interface of all plugins. As in Go, every object with the methods of an interface has it."""
 
-    def Name(self) -> str: ...
+    def Name(self) -> str:
+        """Return the name of the plugin."""
+        ...
 
 
 @runtime_checkable
 class ReservePlugin(Plugin, Protocol):
-    """Called at the reservation point, before the pod is assumed; to update the plugin's own state.
-
-    It should return Success or Error; any other code than Success rejects the pod too.
-    """
+    """A plugin that is called before a pod is assumed, to update its own state."""
 
     def Reserve(self, pc: PluginContext, p: Pod, node_name: str, /) -> Status | None:
-        """Update the plugin's state for a pod on a node.
+        """Update the state of the plugin for a pod on a node.
 
         Parameters
         ----------
         pc : PluginContext
         p : Pod
         node_name : str
+
+        Returns
+        -------
+        Status or None
+            Success or Error. Any other code rejects the pod too.
         """
 
 
 @runtime_checkable
 class PrebindPlugin(Plugin, Protocol):
-    """Called before a pod is bound; any code but Success rejects the pod."""
+    """A plugin that is called before a pod is bound."""
 
     def Prebind(self, pc: PluginContext, p: Pod, node_name: str, /) -> Status | None:
         """Prepare the binding of a pod.
@@ -223,15 +243,20 @@ class PrebindPlugin(Plugin, Protocol):
         pc : PluginContext
         p : Pod
         node_name : str
+
+        Returns
+        -------
+        Status or None
+            Any code other than Success rejects the pod.
         """
 
 
 @runtime_checkable
 class UnreservePlugin(Plugin, Protocol):
-    """Called when a reserved pod was rejected in a later phase; to clean up the state of the pod."""
+    """A plugin that is called when a reserved pod is rejected in a later phase, to clean up its state."""
 
     def Unreserve(self, pc: PluginContext, p: Pod, node_name: str, /) -> None:
-        """Remove the state of a rejected pod.
+        """Remove the state of the plugin for a rejected pod.
 
         Parameters
         ----------
@@ -243,10 +268,7 @@ class UnreservePlugin(Plugin, Protocol):
 
 @runtime_checkable
 class PermitPlugin(Plugin, Protocol):
-    """Called before prebind plugins; prevents or delays the binding.
-
-    It returns Success, or Wait with the seconds to wait; otherwise the pod is rejected.
-    """
+    """A plugin that is called before prebind plugins and can prevent or delay the binding."""
 
     def Permit(self, pc: PluginContext, p: Pod, node_name: str, /) -> tuple[Status | None, float]:
         """Permit, delay or reject the binding of a pod.
@@ -260,13 +282,14 @@ class PermitPlugin(Plugin, Protocol):
         Returns
         -------
         status : Status or None
+            Success or Wait. Any other code rejects the pod.
         seconds : float
-            Timeout of a Wait.
+            The timeout of Wait.
         """
 
 
 class NodeInfoMap(Mapping[str, NodeInfo]):
-    """The NodeInfos of a snapshot by node name, as it is now."""
+    """A view of a snapshot as a mapping from node name to NodeInfo."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -285,12 +308,17 @@ class NodeInfoMap(Mapping[str, NodeInfo]):
 
 
 class NodeInfoSnapshot:
-    """NodeInfos as of the beginning of a scheduling cycle.
+    """The NodeInfos as of the beginning of a scheduling cycle.
+
+    Parameters
+    ----------
+    snapshot : Snapshot, optional
+        By default a new one.
 
     Attributes
     ----------
     NodeInfoMap : mapping of str to NodeInfo
-        By node name, without nodes that were removed while their pods remain.
+        By node name, without removed nodes that still have pods.
     """
 
     def __init__(self, snapshot: Snapshot | None = None) -> None:
@@ -299,11 +327,11 @@ class NodeInfoSnapshot:
 
     @property
     def Generation(self) -> int:
-        """Sequence number of the last change that the snapshot contains."""
+        """Return the sequence number of the last change that the snapshot contains."""
         return self._snapshot.generation
 
     def Update(self, cache: SchedulerCache) -> None:
-        """Update the snapshot in place; to be called at the begin of each scheduling cycle.
+        """Update the snapshot in place; call this at the beginning of each scheduling cycle.
 
         Parameters
         ----------
@@ -314,21 +342,26 @@ class NodeInfoSnapshot:
 
 
 class WaitingPod(Protocol):
-    """A pod that waits in the permit phase. One signal at most is delivered, until it is decided."""
+    """A pod that waits in the permit phase. One signal at most, Allow or Reject, is delivered."""
 
     def GetPod(self) -> Pod:
-        """The pod itself."""
+        """Return the pod."""
 
     def Allow(self) -> bool:
-        """Allow the pod for all plugins that wait; True if the signal was delivered."""
+        """Allow the pod for all plugins that wait; return whether the signal was delivered."""
 
     def Reject(self, msg: str) -> bool:
-        """Declare the pod unschedulable; True if the signal was delivered.
+        """Declare the pod unschedulable.
 
         Parameters
         ----------
         msg : str
             The reason.
+
+        Returns
+        -------
+        bool
+            Whether the signal was delivered.
         """
 
 
@@ -336,11 +369,14 @@ class FrameworkHandle(Protocol):
     """The interface of the framework to plugins; an argument of plugin factories."""
 
     def NodeInfoSnapshot(self) -> NodeInfoSnapshot:
-        """The latest snapshot: always the same object, updated at the begin of each scheduling cycle and
-        unchanged until the pod has passed the reserve plugins."""
+        """Return the snapshot of the nodes.
+
+        It is always the same object, updated at the beginning of each scheduling cycle and unchanged until
+        the pod has passed the reserve plugins.
+        """
 
     def IterateOverWaitingPods(self, callback: Callable[[WaitingPod], object]) -> None:
-        """Call back for each waiting pod, under a read lock: meanwhile none joins and none leaves.
+        """Call a function for each waiting pod, under a read lock: no pod is added or removed meanwhile.
 
         Parameters
         ----------
@@ -349,28 +385,39 @@ class FrameworkHandle(Protocol):
         """
 
     def GetWaitingPod(self, uid: str) -> WaitingPod | None:
-        """The waiting pod with this UID, or None.
+        """Return the waiting pod with a UID.
 
         Parameters
         ----------
         uid : str
+
+        Returns
+        -------
+        WaitingPod or None
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The unparsed arguments of a plugin (apimachinery, runtime.Unknown)."""
+    """The unparsed arguments of a plugin (apimachinery, runtime.Unknown).
+
+    Attributes
+    ----------
+    Raw : bytes
+    ContentType : str
+        The media type of `Raw`, such as application/json.
+    """
 
     Raw: bytes
     ContentType: str
 
 
 PluginFactory = Callable[[Unknown | None, FrameworkHandle], Plugin]
-"""Builds a plugin from its configuration and the framework's handle; an error is raised."""
+"""A function that builds a plugin from its configuration and the handle of the framework, or raises."""
 
 
 class Registry(dict[str, PluginFactory]):
-    """Factories of all available plugins by name; the framework builds each of them, in this order."""
+    """The factories of all available plugins, by name; the framework builds each plugin, in this order."""
 
     def Register(self, name: str, factory: PluginFactory) -> None:
         """Add a plugin.
@@ -407,4 +454,4 @@ class Registry(dict[str, PluginFactory]):
 
 
 NewRegistry = Registry
-"""The registry of the default plugins, of which there were none yet."""
+"""The registry of the default plugins; v1alpha1 has none."""

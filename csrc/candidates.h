@@ -1,9 +1,10 @@
-/* Candidates: what a decision about a pod of one class needs to know of every node, in list order, kept so that a change
- * of one row changes one position and no decision looks at all of them again.
+/* Candidates: the cached evaluation of every node for pods of one class, in list order. A change of a row updates one
+ * position, so that a decision need not evaluate all nodes again.
  *
- * What depends on a row alone is its total. All else, which scores and filters take from other rows too, is the same
- * for all rows of a bucket: those with equal raw scores of TaintToleration and NodeAffinity, in the same domains, with as
- * many pods where a node is its own domain. It is found out per bucket and decision, by looking at one row of each. */
+ * The part of an evaluation that depends on the row alone is its total. The other part, which scores and filters
+ * derive from other rows too, is the same for all rows of a bucket: rows with equal raw scores of TaintToleration and
+ * NodeAffinity, in the same domains and, for topology keys whose domains are single nodes, with equal numbers of
+ * matching pods. A decision evaluates this part once per bucket, on one row of it. */
 #ifndef MOORAGE_CANDIDATES_H
 #define MOORAGE_CANDIDATES_H
 
@@ -11,30 +12,30 @@
 
 #include "scan.h"
 
-#define MR_LANES 64  /* positions per block; a superblock has as many blocks */
+#define MR_LANES 64  /* positions per block, and blocks per superblock */
 #define MR_COUNTED 8 /* blocks per count of feasible positions */
-#define MR_CANDIDATE_LIMIT 32000 /* totals fit 16 bits below it */
-#define MR_BUCKETS 256    /* at most */
-#define MR_FEW_DOMAINS 64 /* a label with more values is not part of a bucket's key */
-#define MR_KEY 16         /* numbers in a bucket's key */
+#define MR_CANDIDATE_LIMIT 32000 /* limit of totals, which are stored in 16 bits */
+#define MR_BUCKETS 256    /* maximum number of buckets */
+#define MR_FEW_DOMAINS 64 /* a label with more values is not part of the key of a bucket */
+#define MR_KEY 16         /* maximum number of integers in the key of a bucket */
 
-/* What the key of a bucket consists of, in order. */
+/* The composition of the key of a bucket, in order. */
 typedef struct {
     int32_t taints, affinity; /* 1: the raw score of TaintToleration, of NodeAffinity */
     int32_t n_domains;        /* the domains of the row for labels with few values */
-    int32_t n_counts;         /* pods where a node is its own domain, of hard and of soft constraints */
-    int32_t flags;            /* 1: of such domains, whether affinity terms are met, and anti-affinity terms */
-    int32_t sum;              /* 1: of such domains, the sum over preferred terms (two numbers) */
-    int32_t alone;            /* 1: other counters are read of domains that must be single rows */
-    int32_t size;             /* numbers in all; more than MR_KEY where there is no room for all */
+    int32_t n_counts;         /* single-node domains: matching pods, of hard and of soft constraints */
+    int32_t flags;            /* 1: single-node domains: whether affinity and anti-affinity terms are met */
+    int32_t sum;              /* 1: single-node domains: the sum over preferred terms (two integers) */
+    int32_t alone;            /* 1: other counters are read, whose domains must be single rows */
+    int32_t size;             /* number of integers; more than MR_KEY if they do not fit */
     const int32_t *domains[MR_KEY]; /* [row] */
 } mr_bucket_key;
 
 typedef struct {
-    mr_search search;  /* without what depends on other rows */
+    mr_search search;  /* without terms */
     mr_local local;
     mr_bucket_key key;
-    mr_terms *terms;   /* what depends on other rows */
+    mr_terms *terms;   /* constraints and terms, which depend on other rows */
     int16_t *totals;   /* [position] total + 1, 0 where infeasible; whole superblocks, the rest 0 */
     int16_t *bucket;   /* [position] where feasible */
     int16_t *blocks;   /* [block][stride] largest total of a bucket */
@@ -43,16 +44,16 @@ typedef struct {
     uint16_t *counts;  /* [block / MR_COUNTED][stride] feasible positions */
     int32_t *keys;     /* [bucket][MR_KEY] */
     uint32_t *hashes;  /* [bucket] of its key */
-    int32_t *feasible; /* [bucket] positions; a bucket without any is free */
-    int32_t *member;   /* [bucket] one of its positions, if it still is one */
-    int32_t stride;    /* buckets that there is room for */
+    int32_t *feasible; /* [bucket] number of feasible positions; 0: the bucket is free */
+    int32_t *member;   /* [bucket] a hint: one of its positions, unless it has left the bucket since */
+    int32_t stride;    /* allocated buckets */
     int32_t used;      /* buckets from here on have never been used */
     int32_t n;         /* positions */
-    int32_t state;     /* one of the below */
-    int64_t cursor;    /* how far the change log has been read */
+    int32_t state;     /* MR_UNMADE, MR_VALID, … */
+    int64_t cursor;    /* sequence number up to which the change log has been read */
 } mr_candidates;
 
-/* How many are set. Where the processor counts them itself, the compiler sees that this is it. */
+/* Number of bits that are set (population count). Compilers replace this by an instruction where there is one. */
 MR_INLINED int32_t mr_bits(uint64_t w)
 {
     w -= (w >> 1) & 0x5555555555555555ull;
@@ -81,7 +82,7 @@ MR_INLINED int32_t mr_nth_bit(uint64_t w, int32_t k)
     return place;
 }
 
-/* Bytes of 0 or 1 as bits: a product collects eight. */
+/* 64 bytes of 0 or 1, as bits. A multiplication collects eight of them. */
 MR_INLINED uint64_t mr_bits_of(const uint8_t *bytes)
 {
     uint64_t word = 0, eight;
@@ -92,50 +93,51 @@ MR_INLINED uint64_t mr_bits_of(const uint8_t *bytes)
     return word;
 }
 
+/* Number of blocks. */
 static inline int32_t mr_blocks_of(const mr_candidates *c)
 {
     return (c->n + MR_LANES - 1) / MR_LANES;
 }
 
 enum {
-    MR_UNMADE,
+    MR_UNMADE,       /* must be built */
     MR_VALID,
-    MR_MORE_BUCKETS, /* than there is room for: to be built again with more */
+    MR_MORE_BUCKETS, /* must be built again with more buckets */
     MR_UNSUITED      /* totals out of range, too many buckets, or domains that are neither few nor single rows */
 };
 
-/* The change log, and where the rows are that it names. */
+/* The change log, and the positions of rows in the list. */
 typedef struct {
-    const uint8_t *kind; /* MR_LOG_…; what comes after those concerns no row */
+    const uint8_t *kind; /* MR_LOG_ROW …; the ids of later kinds are not rows */
     const int32_t *id;
     int64_t mask, head;  /* entry i is at i & mask */
-    const int32_t *position; /* [row] position + 1, 0 where it has none */
+    const int32_t *position; /* [row] position + 1; 0 if the row is not in the list */
     int32_t rows;
 } mr_changes;
 enum { MR_LOG_ROW, MR_LOG_STATIC, MR_LOG_ORDER };
 
-/* 1 where the plan can be decided by candidates: no plugin is asked that is no kernel here. */
+/* 1 if candidates can decide the plan: all its plugins are kernels. */
 int mr_candidates_suit(const mr_search *search);
 
-/* Points candidates at a search, whose memory may have moved. They are unmade where the keys of buckets consist of other
- * numbers than before. */
+/* Sets the pointers to a search, whose memory may have moved. The state becomes MR_UNMADE if the composition of the
+ * keys has changed. */
 void mr_candidates_point(mr_candidates *candidates, const mr_search *search);
 
-/* Points the arrays, for search.n positions and so many buckets, into `memory`; answers its bytes, which are to be 0.
- * NULL: only answers. */
+/* Sets the pointers to the arrays, for search.n positions and `stride` buckets, in `memory`, which must be zeroed.
+ * Returns the number of bytes; with memory NULL it does nothing else. */
 size_t mr_candidates_layout(mr_candidates *candidates, char *memory, int32_t stride);
 
-/* Fills everything as of now; the arrays are zero before. `lanes` and `seen` are scratch, as in mr_found. Answers
- * whether several threads took part. */
+/* Evaluates all positions; the arrays must be zeroed. `lanes` and `seen` are scratch, as in mr_found. Returns 1 if
+ * several threads took part. */
 int mr_candidates_build(mr_candidates *candidates, const mr_changes *changes, int32_t *lanes, uint8_t *seen);
 
-/* The row at a position has changed, or the pods nominated to it have: takes over what it is now. */
+/* Evaluates a position again, whose row or nominated pods have changed. */
 void mr_candidates_refresh(mr_candidates *candidates, int32_t position);
 
-/* Takes over what has changed since the last time. */
+/* Evaluates the positions again whose rows have changed since the last call. */
 void mr_candidates_follow(mr_candidates *candidates, const mr_changes *changes);
 
-/* Decides from `start` as mr_search_run and mr_pick_first or, with `heap`, mr_pick_heap do. The terms are prepared. */
+/* Decides from `start` as mr_search_run and mr_pick_first (with `heap`: mr_pick_heap) do. Terms must be prepared. */
 void mr_candidates_decide(mr_candidates *candidates, int32_t start, int32_t wanted, int heap, uint8_t *seen,
                           mr_decision *decision);
 

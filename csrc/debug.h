@@ -9,7 +9,7 @@
 
 #define MR_DEBUG_BUILD 1
 
-/* Ends the process unless 0 <= value < limit. */
+/* Aborts unless 0 <= value < limit. */
 static inline void mr_debug_below(long long value, long long limit, const char *what, const char *file, int line)
 {
     if (value >= 0 && value < limit) return;

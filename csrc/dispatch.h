@@ -1,8 +1,8 @@
-/* What depends on the machine and not on the problem.
+/* Processor dispatch and parallel loops.
  *
- * MR_DISPATCHED: functions that the compiler builds twice where the machine may have AVX2; which one runs
- * is settled when the library is loaded. No fused multiply-add comes with it (-ffp-contract=off). What such a function calls must be inlined into
- * it to be built twice as well. */
+ * MR_DISPATCHED marks functions that the compiler builds twice, with and without AVX2; the variant is chosen when the
+ * library is loaded. Neither uses fused multiply-add (-ffp-contract=off). Functions that it calls must be inlined to be
+ * built twice as well. */
 #ifndef MOORAGE_DISPATCH_H
 #define MOORAGE_DISPATCH_H
 
@@ -16,8 +16,9 @@
 #endif
 #define MR_INLINED static inline __attribute__((always_inline))
 
-/* Calls `body(at)` for each block `at` of the `n` positions that a `search` looks at, both by these names; side by side
- * where that pays. Each position is written by one thread, so nothing depends on their number. */
+/* Calls `body(at)` for the first position `at` of each block of MR_BLOCK positions, in parallel if there are enough.
+ * The variables `search` and `n` (number of positions) must be in scope. Each position is written by one thread, so
+ * the result does not depend on the number of threads. */
 #define MR_EACH_BLOCK(body)                                                                \
     do {                                                                                   \
         if (mr_is_parallel(search, n)) {                                                   \

@@ -1,5 +1,5 @@
-/* Dry runs of preemption: whom a pod would have to evict from a row to fit there. A dry run changes nothing, so rows can
- * be tried in any order. */
+/* Dry runs of preemption: the pods that a preemptor would have to evict from a row to fit there (kube-scheduler v1.36,
+ * DryRunPreemption, SelectVictimsOnNode). A dry run changes nothing, so rows can be tried in any order. */
 #ifndef MOORAGE_DRY_RUN_H
 #define MOORAGE_DRY_RUN_H
 
@@ -7,17 +7,17 @@
 
 /* A pod on a row. */
 typedef struct {
-    int64_t start; /* since when it runs, in any unit; MR_NOT_STARTED where nobody says */
+    int64_t start; /* start time, in any unit; MR_NOT_STARTED if unknown */
     int32_t pod_class, number;
 } mr_pod_entry;
 
-/* Where the pods of a row stand among all entries. */
+/* The range of the pods of a row in the array of all entries. */
 typedef struct {
-    int32_t first, count, room, is_read;
+    int32_t first, count, room, is_read; /* room: allocated entries */
 } mr_pod_span;
 #define MR_NOT_STARTED INT64_MAX
 
-/* What a pod of a class takes, and how important it is. */
+/* Requests (millicores, bytes) and priority of the pods of a class. */
 typedef struct {
     int64_t cpu, memory;
     const mr_shape *shape;
@@ -25,64 +25,64 @@ typedef struct {
     int32_t reserved;
 } mr_class_usage;
 
-/* Disruption budgets, by the sets of them that pods count against. */
+/* Disruption budgets. A pod refers to the set of the budgets that select it. */
 typedef struct {
-    const int32_t *of_class;      /* [class] the set of its pods; 0 is the empty one */
-    const int32_t *of_pod;        /* in place of that: [pod of the row at hand]; NULL for none */
-    const int32_t *first, *count; /* [set] its budgets among the members */
-    const int32_t *members;
-    const int32_t *only;          /* [set] its one budget, for the empty set the last one, which never ends; NULL where
-                                   * some set has several */
-    const int32_t *allowed;       /* [budget] disruptions */
+    const int32_t *of_class;      /* [class] the set of its pods; 0 is the empty set */
+    const int32_t *of_pod;        /* replaces of_class: [pod of the current row]; NULL for none */
+    const int32_t *first, *count; /* [set] range of its budgets in `members` */
+    const int32_t *members;       /* budgets */
+    const int32_t *only;          /* [set] its one budget; for the empty set the last budget, which is unlimited; NULL
+                                   * if some set has several budgets */
+    const int32_t *allowed;       /* [budget] allowed disruptions */
     int32_t *taken;               /* [budget] scratch, all 0 */
 } mr_budgets;
 
-/* A pod that looks for a row to evict pods from. */
+/* A pod that needs pods to be evicted from a row. */
 typedef struct {
-    const mr_search *search;   /* terms are prepared; the verdicts of nominated pods are not looked at */
+    const mr_search *search;   /* with prepared terms; its `nominated` is ignored */
     const mr_class_usage *usages;      /* [class] */
     const mr_budgets *budgets; /* NULL for none */
-    const uint64_t *matches;   /* [class][words] which of the matchers (terms.h) count its pods, as bits */
-    const int32_t *nominated;  /* classes of the pods nominated to the row at hand that go before this one */
+    const uint64_t *matches;   /* [class][words] bits of the matchers (terms.h) that count its pods */
+    const int32_t *nominated;  /* classes of the pods nominated to the current row with at least its priority */
     int32_t n_nominated;
     int32_t words;
-    int32_t settled;           /* the rows at hand pass all filters that do not depend on pods */
-    int32_t adds_up;           /* no usage is below 0, or too large for sums over a row */
-    int32_t explains;          /* why evicting pods does not help matters: else any verdict but 0 will do */
-    /* Scratch: per matcher; and a bit for each of the pods of the row at hand. */
+    int32_t settled;           /* 1: the rows pass all filters that do not depend on pods */
+    int32_t adds_up;           /* 1: no usage is negative, or too large for a sum over a row */
+    int32_t explains;          /* 1: the verdict must be exact if evicting pods does not help; else any non-zero one */
+    /* Scratch: one per matcher, and one bit per pod of the current row. */
     int32_t *removed, *removed_with;
     uint64_t *victims, *violating;
-    /* Read once. */
-    int64_t need_cpu, need_memory; /* the least where nothing is asked */
-    int32_t priority, slots;       /* slots: what a filter asks for, 0 or 1 */
+    /* Set by mr_preemptor_read. */
+    int64_t need_cpu, need_memory; /* INT64_MIN if nothing is requested */
+    int32_t priority, slots;       /* slots: pods to be free, 0 or 1 */
     int32_t ports, spread, inter_pod, n_others;
-    int32_t terms, more;           /* either of the two filters that count pods; any of these */
+    int32_t terms, more;           /* terms: spread or inter_pod; more: any of the four */
 } mr_preemptor;
 
-/* What evicting pods from a row comes to. */
+/* The result of a dry run. */
 typedef struct {
-    uint64_t verdict;   /* 0 where it helps: why not, as the filters say without the victims; or MR_NO_VICTIMS */
-    int64_t sum;        /* over the victims: priority + 2^31 */
-    int64_t start;      /* of the most important victim */
-    int32_t highest;    /* its priority */
-    int32_t violations; /* victims whose eviction violates a budget */
-    int32_t victims;
-    int32_t first;      /* of the row's pods, the first that may go; the bits of the preemptor count from it */
+    uint64_t verdict;   /* 0: evicting helps; else the filters' verdict without the victims, or MR_NO_VICTIMS */
+    int64_t sum;        /* sum over the victims of priority + 2^31 */
+    int64_t start;      /* start time of the most important victim */
+    int32_t highest;    /* priority of the most important victim */
+    int32_t violations; /* number of victims whose eviction violates a budget */
+    int32_t victims;    /* number of victims */
+    int32_t first;      /* index in the row of the first pod of lower priority, bit 0 of the preemptor's bits */
 } mr_eviction;
-#define MR_NO_VICTIMS (MR_UNRESOLVABLE | 1) /* nobody on the row is less important; of no plugin */
+#define MR_NO_VICTIMS (MR_UNRESOLVABLE | 1) /* the row has no pod of lower priority; not a verdict of a plugin */
 
-/* Reads what plan, shape and terms ask for; `search` is set. */
+/* Derives the last group of fields from plan, shape and terms; `search` must be set. */
 void mr_preemptor_read(mr_preemptor *preemptor);
 
-/* Tries a row, whose pods stand by importance. The bits of its victims are left in preemptor->victims. */
+/* Tries a row, whose pods are sorted by importance. The bits of the victims are written to preemptor->victims. */
 void mr_dry_run(const mr_preemptor *preemptor, int32_t row, const mr_pod_entry *pods, int32_t n, mr_eviction *out);
 
-/* Tries the rows that stand in the order at these bits. Only the results stay. */
+/* Tries the rows order[i] for the bits i of `bits`, and writes the results. */
 void mr_dry_runs(const mr_preemptor *preemptor, const int32_t *order, const mr_pod_span *spans,
                  const mr_pod_entry *entries, uint64_t bits, mr_eviction *restrict results);
 
-/* 1 where the first is to be preferred (kube-scheduler v1.36, pickOneNodeForPreemption): fewest violations, then the
- * least important first victim, the smallest sum, the fewest victims, the one that started last. */
+/* 1 if the first result is preferred (kube-scheduler v1.36, pickOneNodeForPreemption): fewest violations, then lowest
+ * priority of the most important victim, smallest sum, fewest victims, latest start of the most important victim. */
 static inline int mr_is_better(const mr_eviction *a, const mr_eviction *b)
 {
     if (a->violations != b->violations) return a->violations < b->violations;
@@ -92,8 +92,7 @@ static inline int mr_is_better(const mr_eviction *a, const mr_eviction *b)
     return a->start > b->start;
 }
 
-/* Sorts the pods of a row by importance: higher priority, then earlier start; equal ones stay in order. `scratch` is
- * as long. */
+/* Sorts the pods of a row by importance (stable): higher priority, then earlier start. `scratch` has n entries. */
 void mr_sort_pod_entries(mr_pod_entry *pods, int32_t n, mr_pod_entry *scratch, const mr_class_usage *usages);
 
 #endif

@@ -1,17 +1,17 @@
-/* Row-local kernels of the in-tree plugins: each rule is written here once; scans, diagnosis and explain call it.
- * A filter answers its reason bits (0: passes), a score its raw value; what depends on the other feasible nodes
- * enters as a constant per bucket (the raw value is the bucket). */
+/* Row-local kernels of the in-tree plugins. Each rule is implemented once; scans, diagnosis and explain call it.
+ * A filter returns its reason bits (0: passes), a score its raw value. Normalization, which depends on the other
+ * feasible nodes, is a function of the raw value. */
 #ifndef MOORAGE_PLUGINS_H
 #define MOORAGE_PLUGINS_H
 
 #include "rows.h"
 #include "terms.h"
 
-/* What is left of a row: allocatable less requested, and places for pods. Others by the shape's requests. */
+/* The free resources of a row: allocatable less requested. */
 typedef struct {
-    int64_t cpu, memory;
-    int64_t others[MR_MAX_OTHER_REQUESTS];
-    int32_t slots;
+    int64_t cpu, memory;                   /* millicores, bytes */
+    int64_t others[MR_MAX_OTHER_REQUESTS]; /* aligned with mr_shape.others */
+    int32_t slots;                         /* number of further pods */
 } mr_room;
 void mr_room_read(mr_room *room, const mr_cluster *cluster, const mr_shape *shape, int32_t row);
 
@@ -27,7 +27,7 @@ int64_t mr_fit_score(const mr_plan *plan, const mr_cluster *cluster, const mr_sh
 int64_t mr_balanced_allocation(const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape, int32_t row);
 int64_t mr_image_locality(const mr_cluster *cluster, const mr_shape *shape, int32_t row);
 
-/* 1 where a kernel is among the filters. */
+/* 1 if a kernel is one of the filters. */
 static inline int mr_filters(const mr_plan *plan, int32_t kernel)
 {
     for (int32_t i = 0; i < plan->n_filters; i++)
@@ -35,36 +35,36 @@ static inline int mr_filters(const mr_plan *plan, int32_t kernel)
     return 0;
 }
 
-/* One filter's reason bits. */
+/* The reason bits of one filter. */
 uint64_t mr_filter(int32_t kernel, const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape,
                    const mr_pod *pod, int32_t row);
 
-/* First rejecting filter in profile order, as a verdict; 0 when the row is feasible. Plugins that are no kernels here
- * pass. */
+/* The verdict of the first filter, in profile order, that rejects a row; 0 if the row is feasible. Plugins that are not
+ * kernels are skipped. */
 uint64_t mr_verdict(const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape, const mr_pod *pod,
                     int32_t row);
 
-/* PreferNoSchedule taints that count against a pod, from mr_pod.taints. */
+/* Number of PreferNoSchedule taints that are not tolerated, from a value of mr_pod.taints. */
 static inline int32_t mr_prefer_no_schedule(int16_t taints)
 {
     return taints < 0 ? -1 - taints : taints;
 }
 
-/* 0 where the plugin's PreScore skips for this pod. */
+/* 0 if PreScore of the plugin returns Skip for the pod. */
 int mr_scores(int32_t kernel, const mr_plan *plan, const mr_shape *shape, const mr_pod *pod);
 
 /* Raw score of one plugin on a feasible row; the weights of soft constraints must have been derived. */
 int64_t mr_score(int32_t kernel, const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape,
                  const mr_pod *pod, int32_t row);
 
-/* 1 where the plugin has a NormalizeScore, i.e. its raw value is a bucket key. */
+/* 1 if the plugin has a NormalizeScore. */
 static inline int mr_is_normalized(int32_t kernel)
 {
     return kernel == MR_TAINT_TOLERATION || kernel == MR_NODE_AFFINITY || kernel == MR_POD_TOPOLOGY_SPREAD
         || kernel == MR_INTER_POD_AFFINITY;
 }
 
-/* The constant of a bucket: the normalized score given the extreme raw values among the feasible nodes. */
+/* The normalized score of a raw score, given the extreme raw scores among the feasible nodes. */
 static inline int64_t mr_constant(int32_t kernel, int64_t raw, int64_t min, int64_t max)
 {
     switch (kernel) {
@@ -77,7 +77,7 @@ static inline int64_t mr_constant(int32_t kernel, int64_t raw, int64_t min, int6
     }
 }
 
-/* Raw scores to normalized ones, in place; aligned with the feasible rows. */
+/* Normalizes the raw scores of all feasible rows, in place. */
 void mr_normalize(int32_t kernel, const mr_pod *pod, const int32_t *rows, int64_t *scores, int32_t n);
 
 #endif

@@ -1,4 +1,4 @@
-/* Preemption over all nodes: what dry runs came to, kept for the next pod of a class, and the choice among them. */
+/* Preemption over all nodes: outcomes of dry runs, cached for the next pod of a class, and the choice among them. */
 #ifndef MOORAGE_PREEMPTION_H
 #define MOORAGE_PREEMPTION_H
 
@@ -7,59 +7,61 @@
 
 #define MR_NOBODY (-1)
 
-/* Per position of a list, and in words of 64 positions. */
+/* The outcomes of dry runs by position. Sets of positions are bit sets in words of 64. */
 typedef struct {
-    uint8_t *codes;       /* [position] code of the filters' verdict; room for whole words */
-    mr_eviction *results; /* [position] where known */
-    uint64_t *potential;  /* the code is MR_CODE_UNSCHEDULABLE */
-    uint64_t *known;      /* a dry run has been made */
-    uint64_t *helps;      /* and evicting pods helps */
-    uint64_t *clean;      /* and violates no budget */
-    int8_t *winners;      /* [word][64] who is the best of those that help, as bits: a tournament (preemption.c) */
-    int32_t n;            /* positions */
-    int32_t potentials;   /* with MR_CODE_UNSCHEDULABLE */
-    int32_t feasible;     /* with code 0 */
+    uint8_t *codes;       /* [position] code of the filters' verdict; allocated in whole words */
+    mr_eviction *results; /* [position] valid if known */
+    uint64_t *potential;  /* positions with the code MR_CODE_UNSCHEDULABLE */
+    uint64_t *known;      /* positions with a result */
+    uint64_t *helps;      /* positions where evicting pods makes room */
+    uint64_t *clean;      /* those of them that violate no disruption budget */
+    int8_t *winners;      /* [word][64] tournament tree for the best position of a word (preemption.c) */
+    int32_t n;            /* number of positions */
+    int32_t potentials;   /* number of positions with MR_CODE_UNSCHEDULABLE */
+    int32_t feasible;     /* number of positions with code 0 */
 } mr_outcomes;
 
-/* A walk from one potential position on, round the list, until enough of them help. */
+/* An iteration over the potential positions, circular from one of them, until enough of them help. */
 typedef struct {
-    int32_t wanted;   /* positions that help */
-    int32_t first;    /* position */
-    int32_t word;     /* the word that comes next */
-    int32_t left;     /* words */
-    int32_t found;    /* positions that help so far */
-    int32_t clean;    /* 1 where one of them violates no budget */
-    int32_t best;     /* position, or MR_NOBODY */
+    int32_t wanted;   /* number of positions that help at which it ends */
+    int32_t first;    /* first position */
+    int32_t word;     /* next word */
+    int32_t left;     /* number of remaining words */
+    int32_t found;    /* number of positions that help so far */
+    int32_t clean;    /* 1 if one of them violates no budget */
+    int32_t best;     /* best position so far, or MR_NOBODY */
 } mr_walk;
 
+/* Number of words for n positions. */
 static inline int32_t mr_words(int32_t n)
 {
     return (n + 63) / 64;
 }
 
-/* Has the codes taken over: all else is unknown. */
+/* Initializes the sets from `codes`; no result is known. */
 void mr_outcomes_begin(mr_outcomes *outcomes);
 
-/* The code of a position is another one, or its row has changed: what was known of it is not. */
+/* Sets the code of a position whose row has changed, and discards its result. */
 void mr_outcomes_set_code(mr_outcomes *outcomes, int32_t position, uint8_t code);
 
-/* Nothing is known any more but the codes. */
+/* Discards all results; the codes remain. */
 void mr_outcomes_forget(mr_outcomes *outcomes);
 
-/* Notes what a dry run came to. */
+/* Stores the result of a dry run. */
 void mr_outcomes_note(mr_outcomes *outcomes, int32_t position, const mr_eviction *result);
 
-/* Dry runs of positions of a word, as bits, noted. The pods of their rows have been read, and nobody is nominated. */
+/* Runs and stores dry runs of the positions of a word that are set in `bits`. The pods of their rows must have been
+ * read, and there must be no nominated pods. */
 void mr_outcomes_try(mr_outcomes *outcomes, const mr_preemptor *preemptor, const mr_pod_span *spans,
                      const mr_pod_entry *entries, int32_t word, uint64_t bits);
 
-/* Begins at the potential position of this index, modulo their number, which is not 0 (kube-scheduler v1.36,
- * GetOffsetAndNumCandidates): enough are `percentage` of the potential ones, `least` at least; all for a negative
- * percentage. */
+/* Begins at the potential position with index `offset` modulo their number, which must not be 0 (kube-scheduler v1.36,
+ * GetOffsetAndNumCandidates). It wants `percentage` percent of the potential positions, at least `least`; a negative
+ * percentage means all. */
 void mr_walk_begin(mr_walk *walk, const mr_outcomes *outcomes, int64_t offset, int32_t percentage, int32_t least);
 
-/* Goes on. Answers the positions whose dry runs have to be noted before it can, as bits of walk->word; 0 where it has
- * ended: one of the positions that help violates no budget and they are enough, or all have been walked over. */
+/* Continues. Returns, as bits of walk->word, the positions whose dry runs must be stored before the next call; 0 at the
+ * end, when enough positions help and one of them violates no budget, or when all have been visited. */
 uint64_t mr_walk_on(mr_walk *walk, const mr_outcomes *outcomes);
 
 #endif

@@ -1,4 +1,4 @@
-/* Rows of the node table: exact reads and writes, and what is derived from a row alone. */
+/* Rows of the node table: exact reads and writes, and the fields derived from a row alone. */
 #ifndef MOORAGE_ROWS_H
 #define MOORAGE_ROWS_H
 
@@ -7,7 +7,7 @@
 #define MR_EXACT 9007199254740992.0         /* 2^53 */
 #define MR_RECIPROCAL_LIMIT 4398046511104.0 /* 2^42: below it `100.0/cap` times a difference truncates exactly */
 
-/* Field of a row, exactly. `field` counts the doubles of mr_row. */
+/* The exact value of a field of a row. `field` is the index among the doubles of mr_row. */
 static inline int64_t mr_row_value(const mr_ledger *ledger, int32_t row, int field)
 {
     const mr_row *r = &ledger->rows[row];
@@ -15,13 +15,13 @@ static inline int64_t mr_row_value(const mr_ledger *ledger, int32_t row, int fie
     return (int64_t)(&r->alloc_cpu)[field];
 }
 
-/* Allocatable and requested of one of the other resources. */
+/* Pointer to allocatable and requested of a resource other than cpu and memory. */
 static inline int64_t *mr_other(const mr_ledger *ledger, int32_t row, int32_t resource)
 {
     return &ledger->others[resource][2 * (int64_t)row];
 }
 
-/* Half away from zero, as math.Round. */
+/* Rounds to the nearest integer, half away from zero, as Go's math.Round. */
 static inline int64_t mr_round(double x)
 {
     int64_t whole = (int64_t)x;
@@ -42,17 +42,17 @@ static inline int32_t mr_balance(double f0, double f1)
     return (int32_t)((1.0 - __builtin_fabs(f0 - f1) / 2.0) * 100.0);
 }
 
-/* mr_balance over cpu and memory of one row; a resource without capacity does not take part. */
+/* mr_balance over cpu and memory of one row; a resource without capacity is left out. */
 static inline int32_t mr_balance_row(double alloc_cpu, double alloc_memory, double cpu, double memory)
 {
     if (alloc_cpu == 0.0 || alloc_memory == 0.0) return 100;
     return mr_balance(mr_fraction(cpu, alloc_cpu), mr_fraction(memory, alloc_memory));
 }
 
-/* Writes all fields of a row, choosing the exact form, and what derives from them. */
+/* Writes all fields of a row, as doubles or (MR_WIDE) int64, and the fields derived from them. */
 void mr_row_set(mr_ledger *ledger, int32_t row, const int64_t *values);
 
-/* Adds a pod's requests (sign 1) or takes them back (sign -1): cpu, memory, non-zero, others, pod count. */
+/* Adds a pod (sign 1) or subtracts it (sign -1): cpu, memory, NonZeroRequested, other resources, number of pods. */
 void mr_row_add_pod(mr_ledger *ledger, int32_t row, const mr_shape *shape, int32_t sign);
 
 #endif

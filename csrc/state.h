@@ -6,12 +6,12 @@
 
 /* Row flags. */
 #define MR_PRESENT 1u       /* the node exists */
-#define MR_HELD 2u          /* the row stays without node and pods: other objects describe it */
+#define MR_HELD 2u          /* the row is kept without node and pods, since an NMNode or a CNR describes it */
 #define MR_UNSCHEDULABLE 4u /* spec.unschedulable */
 #define MR_WIDE 8u          /* a value is beyond 2^53: `wide` holds the exact ones */
 #define MR_SLOW 16u         /* the reciprocal form of LeastAllocated is not proven for this row */
 
-/* What decisions touch most, in one cache line. Millicores and bytes; exact unless MR_WIDE. */
+/* The fields that decisions read most, in one cache line. Millicores and bytes; exact unless MR_WIDE. */
 typedef struct {
     double alloc_cpu, alloc_memory;
     double req_cpu, req_memory;
@@ -31,147 +31,151 @@ typedef struct {
     int64_t **others; /* [resource][row][2]: allocatable, requested of the other resources */
 } mr_ledger;
 
+/* A request of a resource other than cpu and memory. */
 typedef struct {
-    int32_t resource; /* among the other resources */
+    int32_t resource; /* its index among the other resources */
     int32_t reserved;
     int64_t value; /* effective request */
-    int64_t need;  /* what must be free */
-    int64_t score; /* what Least- and MostAllocated add for the incoming pod */
+    int64_t need;  /* what must be free: effective request without resizes in progress */
+    int64_t score; /* request that LeastAllocated and MostAllocated use for the incoming pod */
 } mr_request;
 
+/* A host port. */
 typedef struct {
     int32_t ip, protocol; /* symbols */
     int32_t port;
 } mr_port;
 
-/* Requirement operators of a node selector; MR_NAME_* look at metadata.name, MR_NAME_PARAMETER at the pod's own. */
+/* Operators of node selector requirements. MR_NAME_* compare metadata.name; MR_NAME_PARAMETER compares it with
+ * mr_pod.pinned_name. */
 enum { MR_IN, MR_NOT_IN, MR_EXISTS, MR_DOES_NOT_EXIST, MR_GT, MR_LT, MR_NAME_IN, MR_NAME_NOT_IN, MR_NAME_PARAMETER };
 
+/* A node selector requirement. */
 typedef struct {
-    int32_t column; /* label column; -1 for names */
+    int32_t column; /* label column; -1 for metadata.name */
     int32_t op;
-    int32_t first, count; /* its values (symbols) in mr_shape.values */
+    int32_t first, count; /* range of its values (symbols) in mr_shape.values */
     int64_t number;       /* for MR_GT and MR_LT */
 } mr_requirement;
 
-/* Requirements ANDed; a term without any matches nothing. */
+/* A node selector term: the conjunction of its requirements. A term without requirements matches nothing. */
 typedef struct {
-    int32_t first, count;
+    int32_t first, count; /* range in mr_shape.requirements */
     int32_t weight; /* preferred terms only */
 } mr_term;
 
 /* Shape flags. */
 #define MR_SHAPE_WIDE 1u                    /* a request is beyond 2^53 */
 #define MR_SHAPE_TOLERATES_UNSCHEDULABLE 2u /* tolerates node.kubernetes.io/unschedulable:NoSchedule */
-#define MR_SHAPE_REQUIRED 4u                /* has required node affinity (which may have no terms) */
+#define MR_SHAPE_REQUIRED 4u                /* has required node affinity, possibly without terms */
 
-/* A pod shape, compiled. Requests in millicores and bytes. */
+/* A compiled pod shape: the data of a pod that decisions depend on. Requests in millicores and bytes. */
 typedef struct {
     int64_t need_cpu, need_memory;       /* what must be free: effective requests without resizes in progress */
-    int64_t cpu, memory;                 /* effective requests: Requested, BalancedAllocation */
-    int64_t score_cpu, score_memory;     /* what Least- and MostAllocated add for the incoming pod */
+    int64_t cpu, memory;                 /* effective requests, for Requested and BalancedAllocation */
+    int64_t score_cpu, score_memory;     /* requests that LeastAllocated and MostAllocated use for the incoming pod */
     int64_t nonzero_cpu, nonzero_memory; /* what a placed pod adds to NonZeroRequested */
     const mr_request *others;
     const mr_port *ports;
-    const int32_t *images;  /* image ids, one per mention */
+    const int32_t *images;  /* image ids, with repetitions */
     const mr_requirement *requirements;
     const int32_t *values;
     const mr_term *required;
     const mr_term *preferred;
     mr_term selector; /* spec.nodeSelector */
     int32_t n_others, n_ports, n_images, n_required, n_preferred;
-    int32_t image_containers; /* containers that share the upper threshold of ImageLocality */
+    int32_t image_containers; /* number of containers, by which the upper threshold of ImageLocality grows */
     int32_t priority;
     uint32_t flags;
 } mr_shape;
 
-/* Matching pods per domain, that is per value of one topology key. Domain 0 stands for the nodes without the label;
- * its place in `pods` holds the sum over all others. Domain 1 is the empty value. */
+/* Number of matching pods per domain, i.e. per value of a topology key. Domain 0 stands for nodes without the label;
+ * pods[0] is the sum over all other domains. Domain 1 is the empty value. */
 #define MR_EMPTY_DOMAIN 1
 typedef struct {
     int32_t *pods;         /* [domain] */
-    int32_t *nodes;        /* [domain] nodes that count */
+    int32_t *nodes;        /* [domain] eligible nodes */
     const int32_t *domain; /* [row] */
-    const uint8_t *counts; /* [row] 1 where the node counts */
-    int32_t domains;       /* all are below this */
-    int32_t absent;        /* the domain in which nodes without the label count; 0 for none */
-    int32_t min, at_min;   /* the least pods of any domain that has nodes, and how many have so few; at_min 0: unknown */
-    int32_t live;          /* domains that have nodes, as min is known */
+    const uint8_t *counts; /* [row] 1 if the node is eligible */
+    int32_t domains;       /* upper bound of domain numbers */
+    int32_t absent;        /* domain of nodes without the label; 0: they do not count */
+    int32_t min, at_min;   /* minimum of pods over domains with nodes, number of domains with it; at_min 0: unknown */
+    int32_t live;          /* number of domains with nodes, valid with min */
 } mr_counter;
 
-/* Pods that match one matcher: per row, and in the counters over them. */
+/* The pods that a selector or a term matches: their number per row, and the counters over it. */
 typedef struct {
     int32_t *pods; /* [row] */
     mr_counter *const *counters;
-    const uint8_t *listed; /* [row] 1 where pods that come or leave count; NULL: everywhere */
+    const uint8_t *listed; /* [row] 1 if pods that are added or removed count; NULL: on all rows */
     int32_t n;
 } mr_matched;
 
-/* A topology spread constraint of the pod at hand. */
+/* A topology spread constraint of the incoming pod. */
 typedef struct {
     mr_counter *counter;
-    const int32_t *row_pods; /* soft constraints over hosts: [row] matching pods, whatever counts; else NULL */
+    const int32_t *row_pods; /* soft constraints over hostname: [row] matching pods on any node; else NULL */
     int32_t max_skew, min_domains;
-    int32_t self;  /* 1 where the pod matches its own selector */
-    int32_t min;   /* of hard ones, derived before a decision: the global minimum */
-    double weight; /* of soft ones, derived from the feasible nodes */
-    int32_t size;  /* 1 more than the domains that the weight stands for; 0: no weight yet */
+    int32_t self;  /* 1 if the pod matches its own selector */
+    int32_t min;   /* hard constraints: the global minimum, derived before a decision */
+    double weight; /* soft constraints: derived from the feasible nodes */
+    int32_t size;  /* number of domains that the weight was derived from, plus 1; 0: no weight yet */
 } mr_constraint;
 
-/* An inter-pod affinity term that concerns the pod at hand: its own, or one of the pods there. */
+/* An inter-pod affinity term, of the incoming pod or of existing pods, that affects the incoming pod. */
 typedef struct {
     const mr_counter *counter;
     int64_t weight;
 } mr_pod_term;
 
-/* What counters over domains are read for: constraints and terms of the pod at hand. */
+/* The constraints and terms of a decision that read counters over domains. */
 typedef struct {
     mr_constraint *hard, *soft;
     const mr_pod_term *affinity, *anti, *existing, *preferred;
     int32_t n_hard, n_soft, n_affinity, n_anti, n_existing, n_preferred;
-    int32_t self_affine;    /* the pod matches all its own required affinity terms */
-    int32_t affinity_off;   /* InterPodAffinity's PreFilter skipped, before nominated pods came to a node */
-    int32_t soft_needs_all; /* nodes that lack a key of a soft constraint are not scored */
-    int32_t soft_ignores;   /* 1 where some feasible node is one of those; derived with the weights */
+    int32_t self_affine;    /* 1: the pod matches all its own required affinity terms */
+    int32_t affinity_off;   /* 1: PreFilter of InterPodAffinity returned Skip, before nominated pods were added */
+    int32_t soft_needs_all; /* 1: nodes that lack a topology key of a soft constraint are not scored */
+    int32_t soft_ignores;   /* 1: some feasible node lacks such a key; derived with the weights */
 } mr_terms;
 
-/* What a decision about one pod knows beyond its shape. Symbols of node names; 0 is none. */
+/* The data of a decision about one pod that are not part of its shape. Names are symbols; 0 means none. */
 typedef struct {
-    const int16_t *taints; /* [taint set] PreferNoSchedule taints not tolerated, as -1 - n where a taint rejects */
+    const int16_t *taints; /* [taint set] n PreferNoSchedule taints not tolerated; -1 - n if another taint rejects */
     mr_terms *terms;       /* NULL for none */
-    uint64_t ignored;      /* of the shape's other requests, those that NodeResourcesFit does not check, as bits */
+    uint64_t ignored;      /* bits of the shape's other requests that NodeResourcesFit does not check */
     int32_t node_name;   /* spec.nodeName */
-    int32_t pinned_name; /* the value of MR_NAME_PARAMETER */
+    int32_t pinned_name; /* the node name that MR_NAME_PARAMETER requires */
 } mr_pod;
 
-/* Everything a row-local kernel may read. */
+/* The arrays that row-local kernels read. */
 typedef struct {
     mr_ledger ledger;
     const int32_t *name;          /* [row] symbol */
     const int32_t *taint_set;     /* [row] */
     const int32_t *port_set;      /* [row] */
-    const int32_t *const *labels; /* [column][row] symbol of the value, 0 where the key is absent */
+    const int32_t *const *labels; /* [column][row] symbol of the value; 0 without the label */
     const int64_t *number;        /* [symbol] its value as an integer */
     const uint8_t *is_number;     /* [symbol] */
-    const mr_port *ports;         /* of all port sets */
+    const mr_port *ports;         /* the ports of all port sets */
     const int32_t *port_first, *port_count; /* [port set] */
     int32_t any_ip;               /* symbol of 0.0.0.0 */
-    const int32_t *images;        /* pairs (image id, nodes that had it when the row was last seen) */
+    const int32_t *images;        /* pairs (image id, number of nodes that had it when the row was last copied) */
     const int32_t *image_first, *image_count; /* [row], in int32 units */
     const int64_t *image_size;    /* [image id] bytes */
     int32_t nodes;                /* nodes in the view */
 } mr_cluster;
 
-/* Native plugins; the value is the kernel's number. */
+/* Numbers of the in-tree plugins that are kernels. */
 enum {
     MR_NODE_UNSCHEDULABLE, MR_NODE_NAME, MR_TAINT_TOLERATION, MR_NODE_AFFINITY, MR_NODE_PORTS,
     MR_NODE_RESOURCES_FIT, MR_BALANCED_ALLOCATION, MR_IMAGE_LOCALITY, MR_POD_TOPOLOGY_SPREAD, MR_INTER_POD_AFFINITY,
     MR_KERNELS
 };
 
-/* A plugin that is not one of these kernels; its number in a plan is MR_EXTERNAL + its index. `view` is what the search
- * shows to it (csrc/native.h). Rows come in the order of the search. Both answer 0, or another value where the plugin
- * failed, which ends the search. */
+/* A plugin that is not a kernel; its number in a plan is MR_EXTERNAL + its index. `view` is its view of the search
+ * (csrc/native.h). Rows are in the order of the search. Both functions return 0; another value means that the plugin
+ * failed, and ends the search. */
 #define MR_EXTERNAL 64
 typedef struct {
     void *context;
@@ -182,7 +186,7 @@ typedef struct {
 #define MR_MAX_PLUGINS 16
 #define MR_MAX_RESOURCES 16
 
-/* A resource that a scoring strategy weighs: -1 cpu, -2 memory, else one of the other resources. */
+/* A resource with its weight in a scoring strategy: MR_CPU, MR_MEMORY or the index of another resource. */
 #define MR_CPU (-1)
 #define MR_MEMORY (-2)
 #define MR_EPHEMERAL_STORAGE 0
@@ -194,20 +198,20 @@ typedef struct {
 /* Scoring strategies of NodeResourcesFit. */
 enum { MR_LEAST_ALLOCATED, MR_MOST_ALLOCATED, MR_REQUESTED_TO_CAPACITY_RATIO };
 
-/* A point of RequestedToCapacityRatio's function: percent in use, score in 0..100. */
+/* A point of the shape of RequestedToCapacityRatio: utilization in percent, score in 0..100. */
 typedef struct {
     int32_t utilization, score;
 } mr_point;
 
-/* A profile, compiled: kernels in profile order. */
+/* A compiled profile: the filter and score plugins in profile order, with their arguments. */
 typedef struct {
     int32_t n_filters, filters[MR_MAX_PLUGINS];
     int32_t n_scores, scores[MR_MAX_PLUGINS];
     int64_t weights[MR_MAX_PLUGINS];
     int32_t n_fit, n_balanced;
     mr_weighted fit[MR_MAX_RESOURCES], balanced[MR_MAX_RESOURCES];
-    int32_t balanced_difference; /* 1: with and without the pod (1.36); 0: with it (up to 1.35) */
-    int32_t fit_unresolvable;    /* 1: a request above allocatable is unresolvable (since 1.34) */
+    int32_t balanced_difference; /* 1: compares the balance with and without the pod (v1.36); 0: with it (to v1.35) */
+    int32_t fit_unresolvable;    /* 1: a request above allocatable is unresolvable (since v1.34) */
     int32_t fit_strategy;
     int32_t n_points;
     const mr_point *points;      /* of RequestedToCapacityRatio, by utilization */
@@ -215,7 +219,8 @@ typedef struct {
     const mr_external *externals;
 } mr_plan;
 
-/* A verdict: 0 feasible; else plugin index + 1, the code bit, and the plugin's reasons as bits. */
+/* A verdict of the filters on a row. 0: feasible; else index of the rejecting plugin in the plan + 1 (from bit 56 on),
+ * MR_UNRESOLVABLE for the code UnschedulableAndUnresolvable, and the reasons of the plugin as bits. */
 #define MR_VERDICT_SHIFT 56
 #define MR_UNRESOLVABLE (1ull << 55)
 #define MR_REASONS (MR_UNRESOLVABLE - 1)

@@ -5,7 +5,7 @@
 #include "debug.h"
 #include "state.h"
 
-/* The domain in which a row counts, or 0 where it does not. */
+/* The domain in which a row counts; 0 if it does not count. */
 static inline int32_t mr_domain_of(const mr_counter *counter, int32_t row)
 {
     if (!counter->counts[row]) return 0;
@@ -13,7 +13,7 @@ static inline int32_t mr_domain_of(const mr_counter *counter, int32_t row)
     return domain ? domain : counter->absent;
 }
 
-/* Adds `pods` matching pods of a row to its domain, and the row itself `nodes` times. */
+/* Adds `pods` to the pods, and `nodes` to the nodes, of the domain of a row. */
 static inline void mr_counter_add(mr_counter *counter, int32_t row, int32_t pods, int32_t nodes)
 {
     int32_t domain = mr_domain_of(counter, row);
@@ -32,7 +32,7 @@ static inline void mr_counter_add(mr_counter *counter, int32_t row, int32_t pods
     }
 }
 
-/* Counts a matching pod that is added to a row (sign 1), or removed from it (sign -1). */
+/* Updates row and counters for a matching pod that is added to a row (sign 1) or removed from it (sign -1). */
 static inline void mr_matched_add(const mr_matched *matched, int32_t row, int32_t sign)
 {
     if (matched->listed && !matched->listed[row]) return;
@@ -40,22 +40,23 @@ static inline void mr_matched_add(const mr_matched *matched, int32_t row, int32_
     for (int32_t i = 0; i < matched->n; i++) mr_counter_add(matched->counters[i], row, sign, 0);
 }
 
-/* Derives what a decision needs of the counters: the global minimum of each hard constraint. */
+/* Derives the global minimum of each hard constraint from its counter, before a decision. */
 void mr_terms_prepare(mr_terms *terms);
 
-/* Reason bits (0: passes), row-local. `removed` (NULL: none) is how many of the pods that were removed from the row each
- * matcher counts, below 0 where pods were added. The matchers are those of the hard constraints, one for all affinity
- * terms, anti-affinity, terms of others. */
+/* Reason bits (0: passes) of a row. `removed` (NULL: none) has for each matcher the number of matching pods that were
+ * removed from the row, negative if pods were added. The matchers are: each hard constraint; all affinity terms
+ * together; each anti-affinity term; each anti-affinity term of existing pods. */
 uint64_t mr_spread_filter(const mr_terms *terms, int32_t row, const int32_t *removed);
 uint64_t mr_inter_pod_filter(const mr_terms *terms, int32_t row, const int32_t *removed);
 
-/* 1 where required affinity rejects a row, whichever pods are removed from it: pods that match count in all domains of
- * their row, so none of them is there, or a label is missing. */
+/* 1 if required affinity rejects a row whichever pods are removed from it: the row has no matching pod (a matching pod
+ * counts in all domains of its row), or a label is missing. */
 int mr_affinity_rejects(const mr_terms *terms, int32_t row);
 
-/* 1 where required affinity, if there is any, is met whichever so many pods leave the row. */
+/* 1 if required affinity is met, or absent, whichever `pods` pods are removed from the row. */
 int mr_affinity_met(const mr_terms *terms, int32_t row, int32_t pods);
 
+/* Number of matchers, see mr_spread_filter. */
 static inline int32_t mr_matchers(const mr_terms *terms)
 {
     return terms->n_hard + 1 + terms->n_anti + terms->n_existing;
@@ -65,20 +66,20 @@ static inline int32_t mr_matchers(const mr_terms *terms)
 int64_t mr_spread_score(const mr_terms *terms, int32_t row);
 int64_t mr_inter_pod_score(const mr_terms *terms, int32_t row);
 
-/* 1 where an entry of InterPodAffinity's scores exists; without one it skips. */
+/* 1 if PreScore of InterPodAffinity finds a term that scores some node; otherwise it returns Skip. */
 int mr_inter_pod_scores(const mr_terms *terms);
 
-/* 1 where InterPodAffinity's PreFilter skips: no required term concerns the pod. */
+/* 1 if PreFilter of InterPodAffinity returns Skip: no required term affects the pod. */
 int mr_inter_pod_skips(const mr_terms *terms);
 
-/* 1 where the feasible row lacks a key that soft constraints need, so that it is not scored. */
+/* 1 if a feasible row lacks a topology key that all soft constraints require, so that it is not scored. */
 int mr_spread_ignores(const mr_terms *terms, int32_t row);
 
-/* 1 where the row lacks a key of a soft constraint. */
+/* 1 if the row lacks the topology key of a soft constraint. */
 int mr_spread_lacks_key(const mr_terms *terms, int32_t row);
 
-/* Derives the weights of the soft constraints from the feasible rows. Each row stands for so `many` of its kind (NULL:
- * for itself). `seen` has a byte for each domain of any. */
+/* Derives the weights of the soft constraints from the feasible rows. Row i represents many[i] feasible rows (NULL:
+ * only itself). `seen` is scratch, with a byte for each domain of any counter. */
 void mr_spread_weigh(mr_terms *terms, const int32_t *rows, const int32_t *many, int32_t n, uint8_t *seen);
 
 /* The natural logarithm as Go computes it without fused multiply-add. */

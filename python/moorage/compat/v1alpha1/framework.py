@@ -70,8 +70,8 @@ class MonotonicClock:
 class PodInPermit:
     """A `WaitingPod` of a `Framework`.
 
-    One signal at most is delivered, before the deadline. (Upstream also loses a signal that is sent before its
-    goroutine receives from the channel.)
+    One signal at most is delivered, before the deadline. (Upstream also loses a signal that is sent before
+    its goroutine receives from the channel.)
 
     Parameters
     ----------

@@ -208,7 +208,6 @@ class Plugin(Protocol):
 
     def Name(self) -> str:
         """Return the name of the plugin."""
-        ...
 
 
 @runtime_checkable

@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Preferred terms that are worth less than nothing can lead to scores below 0, which only a search refuses. */
+/* Negative weights of preferred terms can lead to negative scores, which only a search rejects. */
 static int has_negative(const mr_shape *shape)
 {
     for (int32_t i = 0; i < shape->n_preferred; i++)
@@ -23,7 +23,7 @@ static int is_few(const mr_counter *counter)
     return counter->domains <= MR_FEW_DOMAINS;
 }
 
-#define TOO_LONG (MR_KEY + 1) /* the size of a key with more numbers than there is room for */
+#define TOO_LONG (MR_KEY + 1) /* the size of a key that has no room for all its integers */
 
 static void add_domain_to_key(mr_bucket_key *key, const mr_counter *counter)
 {
@@ -75,7 +75,7 @@ void mr_candidates_point(mr_candidates *c, const mr_search *search)
     c->terms = search->pod.terms;
     c->search = *search;
     c->search.pod.terms = NULL;
-    c->search.named_ok = NULL; /* rows are looked at one by one */
+    c->search.named_ok = NULL; /* rows are evaluated one by one */
     mr_local_read(&c->local, &c->search);
     if (c->n != search->n || memcmp(&before, &c->key, offsetof(mr_bucket_key, domains))) c->state = MR_UNMADE;
 }
@@ -104,14 +104,14 @@ size_t mr_candidates_layout(mr_candidates *c, char *memory, int32_t stride)
     return bytes;
 }
 
-/* Pods in the row's own domain, + 1; 0 without one. */
+/* Number of matching pods in the row's own domain, plus 1; 0 if the row has no domain. */
 static inline int32_t count_of(const mr_counter *counter, const int32_t *row_pods, int32_t row)
 {
     int32_t domain = counter->domain[row];
     return domain ? 1 + (row_pods ? row_pods[row] : counter->pods[domain]) : 0;
 }
 
-/* 1 where a term that counts single rows has pods on this one. */
+/* 1 if a term whose domains are single rows has matching pods on this row. */
 static int meets_here(const mr_pod_term *terms, int32_t n, int32_t row)
 {
     for (int32_t i = 0; i < n; i++)
@@ -163,7 +163,7 @@ static void key_of(const mr_candidates *c, int32_t row, int32_t *out)
     }
 }
 
-/* The bucket of a key, a free one where it is new; `stride` where there is none. */
+/* The bucket of a key, a free one for a new key; `stride` if there is none. */
 static int32_t find_bucket(mr_candidates *c, const int32_t *key)
 {
     const size_t size = (size_t)c->key.size * sizeof(int32_t);
@@ -208,7 +208,7 @@ static int16_t largest_in(const int16_t *column, int32_t stride, int16_t limit)
     return max;
 }
 
-/* A block's largest total of a bucket became `now`: the superblock may follow. */
+/* Sets the largest total of a bucket in a block to `now`, and updates the superblock. */
 static void set_block(mr_candidates *c, int32_t block, int32_t g, int16_t now)
 {
     const int32_t stride = c->stride, super = block / MR_LANES;
@@ -247,7 +247,7 @@ static void set_position(mr_candidates *c, int32_t position, int16_t total, int3
         set_block(c, block, was, largest_of(c->totals + first, c->bucket + first, (int16_t)was));
 }
 
-/* 1 where some row shares its domain with another one. */
+/* 1 if some row shares its domain with another row. */
 static int shares_domain(const mr_candidates *c, const mr_counter *counter, uint8_t *seen)
 {
     if (is_few(counter)) return 0;
@@ -280,7 +280,7 @@ static int are_alone(const mr_candidates *c, uint8_t *seen)
         && !any_shares_domain(c, t->preferred, t->n_preferred, seen);
 }
 
-/* What there is no room for. */
+/* The state when the buckets do not suffice. */
 static int too_many(const mr_candidates *c)
 {
     return c->stride < MR_BUCKETS ? MR_MORE_BUCKETS : MR_UNSUITED;
@@ -314,7 +314,7 @@ static int fill(mr_candidates *c, const int32_t *lanes, uint8_t *seen)
 
 #define OUT_OF_RANGE (-1) /* as the largest total of a block */
 
-/* What a block of lanes is where there is one bucket: totals, bits, the largest. */
+/* Writes a block if there is one bucket: totals, feasible bits, largest total. */
 static void fill_one_block(mr_candidates *c, int32_t block, const int32_t *restrict lanes, int32_t n)
 {
     int16_t *restrict totals = c->totals + block * MR_LANES;
@@ -392,7 +392,7 @@ void mr_candidates_refresh(mr_candidates *c, int32_t position)
 
 void mr_candidates_follow(mr_candidates *c, const mr_changes *changes)
 {
-    if (changes->head - c->cursor > changes->mask + 1) c->state = MR_UNMADE; /* the ring has lost some */
+    if (changes->head - c->cursor > changes->mask + 1) c->state = MR_UNMADE; /* entries have been overwritten */
     for (; c->cursor < changes->head && c->state == MR_VALID; c->cursor++) {
         const int64_t at = c->cursor & changes->mask;
         const int32_t row = changes->id[at], kind = changes->kind[at];

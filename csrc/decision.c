@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* The buckets that take part in a decision, and what it finds out about them. */
+/* The buckets that have feasible positions in the window of a decision, and their scores. */
 typedef struct {
     int32_t n, ids[MR_BUCKETS];
     int32_t feasible;               /* positions in all of them */
@@ -15,8 +15,8 @@ typedef struct {
     int32_t from, to;
 } mr_range;
 
-/* Feasible positions of a block, of all buckets that take part. Here as below, `stride` is that of the candidates: where
- * it is 1, as for most classes, the compiler sees that there is one bucket. */
+/* Feasible positions of a block in all live buckets. The parameter `stride`, that of the candidates, is constant 1 in
+ * most calls, so that the compiler can specialize the code for one bucket. */
 MR_INLINED uint64_t fits_in(const mr_candidates *c, const mr_live *live, int32_t stride, int32_t block)
 {
     const uint64_t *fits = c->fits + block * stride;
@@ -35,8 +35,8 @@ MR_INLINED int32_t count_in(const mr_candidates *c, const mr_live *live, int32_t
     return sum;
 }
 
-/* Position of the k-th feasible one (from 0) at or after `from`; -1 where there are too few up to the end, and then `k`
- * is what is left of it. */
+/* Position of the k-th feasible one (from 0) at or after `from`; -1 if there are too few up to the end, and then `k` is
+ * reduced by their number. */
 MR_INLINED int32_t nth_feasible(const mr_candidates *c, const mr_live *live, int32_t stride, int32_t from, int32_t *k)
 {
     int32_t block = from / MR_LANES, blocks = mr_blocks_of(c);
@@ -103,7 +103,7 @@ MR_INLINED void find_best(const mr_candidates *c, int32_t stride, mr_range range
     const int32_t blocks = (range.to + MR_LANES - 1) / MR_LANES, first = range.from / MR_LANES;
     const int32_t whole = range.to == c->n ? blocks : range.to / MR_LANES; /* behind the end, totals are 0 */
     int32_t block = (range.from + MR_LANES - 1) / MR_LANES;
-    if (stride == 1 && block < whole) { /* at a stretch: as fast as by superblocks */
+    if (stride == 1 && block < whole) { /* contiguous, so as fast as by superblocks */
         best[0] = mr_largest(c->blocks + block, whole - block, best[0]);
         block = whole;
     }
@@ -127,7 +127,7 @@ MR_INLINED uint64_t equal_lanes(const int16_t *restrict lanes, int16_t value)
     return mr_bits_of(equal);
 }
 
-/* The lanes of a block that reach what their bucket has to reach; 0 in `goal`: the bucket cannot win. */
+/* The lanes of a block whose total equals the goal of their bucket; a goal of 0 means that the bucket cannot win. */
 MR_INLINED uint64_t ties_in(const mr_candidates *c, const mr_live *live, int32_t stride, const int16_t *goal,
                             int32_t block)
 {
@@ -142,7 +142,7 @@ MR_INLINED uint64_t ties_in(const mr_candidates *c, const mr_live *live, int32_t
     return ties;
 }
 
-/* 1 where no block of a superblock can have a winner. */
+/* 1 if no block of a superblock can have a winner. */
 MR_INLINED int is_poor(const mr_candidates *c, const mr_live *live, int32_t stride, const int16_t *goal, int32_t super)
 {
     if (stride == 1) return c->supers[super] < *goal;
@@ -167,7 +167,7 @@ MR_INLINED int32_t first_tie(const mr_candidates *c, const mr_live *live, int32_
     return -1;
 }
 
-/* Offers the ties of a range to the heap, of which `seen` feasible ones stand before; answers how many do after it. */
+/* Offers the ties of a range to the heap; `seen` feasible positions precede it. Returns `seen` after the range. */
 MR_INLINED int32_t heap_tie(const mr_candidates *c, const mr_live *live, int32_t stride, const int16_t *goal,
                             mr_range range, int32_t seen, mr_top *top)
 {
@@ -182,7 +182,7 @@ MR_INLINED int32_t heap_tie(const mr_candidates *c, const mr_live *live, int32_t
     return seen;
 }
 
-/* A row of a bucket that has feasible ones. */
+/* A feasible row of a bucket that has one. */
 static int32_t row_of(mr_candidates *c, int32_t g)
 {
     int32_t at = c->member[g], block = at / MR_LANES;
@@ -193,7 +193,7 @@ static int32_t row_of(mr_candidates *c, int32_t g)
     return c->search.order[at];
 }
 
-/* 1 where the filters pass the row that read counters over domains. */
+/* 1 if the filters that read counters over domains pass a row. */
 static int domains_pass(const mr_candidates *c, const mr_pod *pod, int32_t row)
 {
     const mr_search *s = &c->search;
@@ -225,8 +225,8 @@ static int32_t count_range(const mr_candidates *c, int32_t g, mr_range range)
     return sum;
 }
 
-/* How many feasible nodes each bucket stands for, as far as the spread's weights depend on that: where all are scored,
- * it is only their sum. */
+/* Number of feasible nodes that each bucket represents, for the weights of soft spread constraints. If all nodes are
+ * scored, only the sum matters. */
 static void count_buckets(const mr_candidates *c, const mr_terms *t, const int32_t *ids, const int32_t *rows, int32_t n,
                           int32_t feasible, const mr_range *ranges, int32_t *many)
 {
@@ -239,7 +239,7 @@ static void count_buckets(const mr_candidates *c, const mr_terms *t, const int32
     for (int32_t i = 0; i < n; i++) many[i] = count_range(c, ids[i], ranges[0]) + count_range(c, ids[i], ranges[1]);
 }
 
-/* What the normalized plugins add to the totals of each bucket that is present in the window. */
+/* The sum of the normalized plugins' weighted scores for each bucket that is present in the window. */
 static void find_constants(mr_candidates *c, const mr_pod *pod, mr_live *live, int32_t feasible,
                            const mr_range *ranges, uint8_t *seen)
 {
@@ -268,7 +268,7 @@ static void find_constants(mr_candidates *c, const mr_pod *pod, mr_live *live, i
     }
 }
 
-/* What each bucket has to reach to win: its best total, if that with its constant is the best of all; else 0. */
+/* The goal of each bucket: its best total if this plus its constant is the best of all buckets; else 0. */
 static void find_goals(const mr_live *live, int16_t *goal)
 {
     int64_t best = INT64_MIN;

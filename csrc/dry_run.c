@@ -21,15 +21,15 @@ void mr_preemptor_read(mr_preemptor *p)
     p->more = p->n_others || p->ports || p->terms;
 }
 
-/* A row while pods leave it and come back. */
+/* The state of a row during a dry run, while pods are removed and added again. */
 typedef struct {
     mr_room room;
-    int32_t *removed;     /* [matcher] pods; NULL where none of them is counted */
-    int32_t conflicts; /* a host port of the preemptor is taken */
-    int32_t asks;      /* the filters that count pods are to be asked */
+    int32_t *removed;  /* [matcher] number of removed pods; NULL if no matcher counts any */
+    int32_t conflicts; /* 1: a host port of the preemptor is in use */
+    int32_t asks;      /* 1: the filters that count pods must be evaluated */
 } scene;
 
-/* The matchers count a pod less (sign 1), or more. */
+/* Updates the matchers for a removed pod (sign 1) or an added one (sign -1). */
 static inline void count_removed(const mr_preemptor *p, const scene *s, int32_t pod_class, int32_t sign)
 {
     for (int32_t w = 0; w < p->words; w++)
@@ -37,7 +37,7 @@ static inline void count_removed(const mr_preemptor *p, const scene *s, int32_t 
             s->removed[w * 64 + __builtin_ctzll(bits)] += sign;
 }
 
-/* A pod leaves (sign 1), or comes (sign -1). Ports are seen to elsewhere. */
+/* Removes a pod (sign 1) or adds it (sign -1), except for its host ports. */
 static inline void leave(const mr_preemptor *p, scene *s, int32_t pod_class, int32_t sign)
 {
     const mr_class_usage *usage = &p->usages[pod_class];
@@ -68,9 +68,9 @@ static int frees(const mr_shape *shape, const mr_port *port)
     return 0;
 }
 
-/* Whether a host port of the preemptor is taken once all the pods have left. The ports of a row are a set: a pod takes
- * its ports with it even where another claims them too. So a pod that claims one of the preemptor's ports never comes
- * back, and those that do change nothing of this. */
+/* Whether a host port of the preemptor is in use after the removal of all the pods. The ports of a row are a set:
+ * removing a pod removes its ports even if another pod has them too. A pod with one of the preemptor's ports is thus
+ * never added again, and the pods that are do not affect the result. */
 static int ports_taken(const mr_preemptor *p, int32_t row, const mr_pod_entry *pods, int32_t n)
 {
     const mr_cluster *cluster = p->search->cluster;
@@ -84,7 +84,7 @@ static int ports_taken(const mr_preemptor *p, int32_t row, const mr_pod_entry *p
     return 0;
 }
 
-/* Whether the filters that count pods let the preemptor in. */
+/* Whether the preemptor passes the filters that count pods. */
 static int terms_pass(const mr_preemptor *p, const scene *s, int32_t row)
 {
     if (p->spread && mr_spread_filter(p->search->pod.terms, row, s->removed)) return 0;
@@ -139,7 +139,7 @@ static inline int32_t budgets_of(const mr_budgets *b, const mr_pod_entry *pods, 
     return b->of_pod ? b->of_pod[first + j] : b->of_class[pods[j].pod_class];
 }
 
-/* Marks the pods whose eviction violates a budget, each counted once, most important first. */
+/* Marks the pods whose eviction violates a budget, in order of importance (filterPodsWithPDBViolation). */
 static void mark_violating(const mr_preemptor *p, const mr_pod_entry *pods, int32_t first, int32_t n)
 {
     const mr_budgets *b = p->budgets;
@@ -176,8 +176,8 @@ static inline int counts_any(const mr_preemptor *p, const mr_pod_entry *pods, in
     return bits != 0;
 }
 
-/* Whether the preemptor still fits where it did before a pod came back: who is not counted changes nothing of what the
- * filters say that count pods. */
+/* Whether the preemptor still fits after a pod was added again. A pod that no matcher counts cannot change the result
+ * of the filters that count pods. */
 static inline int still_fits(const mr_preemptor *p, scene *s, int32_t row, const mr_pod_entry *pod)
 {
     const int asks = s->asks;
@@ -187,8 +187,8 @@ static inline int still_fits(const mr_preemptor *p, scene *s, int32_t row, const
     return fit;
 }
 
-/* Lets pods come back, most important first, as long as the preemptor fits; the others are victims. `which`: those that
- * violate a budget (1) or do not (0). `with` has the nominated pods on the row; NULL for none. */
+/* Adds pods again, most important first, as long as the preemptor fits; the others become victims. `which`: the pods
+ * whose eviction violates a budget (1) or does not (0). `with` is the row with its nominated pods; NULL for none. */
 static void reprieve(const mr_preemptor *p, int32_t row, const mr_pod_entry *pods, int32_t n, int which, scene *now,
                      scene *with)
 {
@@ -224,7 +224,7 @@ static void sum_up(const mr_preemptor *p, const mr_pod_entry *pods, int32_t word
     }
 }
 
-/* The same row with the pods that are nominated to it, too. */
+/* Initializes `with` as the row `now` with the pods that are nominated to it added. */
 static void nominate(const mr_preemptor *p, const scene *now, scene *with)
 {
     with->room = now->room;
@@ -239,7 +239,7 @@ static void nominate(const mr_preemptor *p, const scene *now, scene *with)
     }
 }
 
-/* Whether the filters that count pods reject a row whoever leaves it; else they need not be asked each time. */
+/* Whether the filters that count pods reject a row whichever pods are removed; also sets now->asks. */
 static inline int is_rejected_anyway(const mr_preemptor *p, int32_t row, const mr_pod_entry *pods, int32_t n,
                                      scene *now)
 {
@@ -251,7 +251,7 @@ static inline int is_rejected_anyway(const mr_preemptor *p, int32_t row, const m
     return 0;
 }
 
-/* Takes all the pods away. */
+/* Initializes `now` as the row without the pods. */
 static void clear(const mr_preemptor *p, int32_t row, const mr_pod_entry *pods, int32_t n, scene *now)
 {
     mr_room_read(&now->room, p->search->cluster, p->search->shape, row);
@@ -259,7 +259,7 @@ static void clear(const mr_preemptor *p, int32_t row, const mr_pod_entry *pods, 
     now->conflicts = p->ports && ports_taken(p, row, pods, n);
 }
 
-/* What there is to say against a row without the pods; 0 where the preemptor fits. */
+/* The verdict on a row without the pods; 0 if the preemptor fits. */
 static uint64_t verdict_without(const mr_preemptor *p, int32_t row, const mr_pod_entry *pods, int32_t n, scene *now,
                                 scene *with)
 {
@@ -274,14 +274,13 @@ static uint64_t verdict_without(const mr_preemptor *p, int32_t row, const mr_pod
     return verdict ? verdict : judge(p, now, row);
 }
 
-/* Room on a row beyond what the preemptor asks for, and what its victims come to so far. */
+/* Free resources of a row beyond the preemptor's requests, and the totals of its victims so far. */
 typedef struct {
     int64_t cpu, memory, slots, sum, victims;
 } headroom;
 
-/* `reprieve` for the pods of these bits where cpu, memory and places for pods are all there is to ask for; answers the
- * bits of victims. What is not asked for has room for nothing that asks for nothing: `asks` has no bits there. Nothing
- * can be told beforehand, so nothing branches. */
+/* `reprieve` of the pods in `bits` if only cpu, memory and number of pods matter; returns the victims as bits. `asks`
+ * masks out resources that the preemptor does not request. Branches would be unpredictable, so there are none. */
 MR_INLINED uint64_t reprieve_resources_only(const mr_class_usage *usages, const headroom *asks,
                                             const mr_pod_entry *pods, uint64_t bits, headroom *left)
 {
@@ -305,7 +304,7 @@ MR_INLINED uint64_t reprieve_resources_only(const mr_class_usage *usages, const 
     return victims;
 }
 
-/* Room on a row as it is, beyond what the preemptor asks for. */
+/* The headroom of a row with all its pods. */
 MR_INLINED headroom room_beyond(const mr_preemptor *p, int32_t row, const headroom *asks)
 {
     const mr_ledger *ledger = &p->search->cluster->ledger;
@@ -320,8 +319,7 @@ MR_INLINED int is_short(const headroom *left)
     return (left->cpu | left->memory | left->slots) < 0;
 }
 
-/* Takes the pods of these bits away, the least important first, until the preemptor fits; answers the bits of those who
- * have left. */
+/* Removes the pods in `bits`, least important first, until the preemptor fits; returns the removed pods as bits. */
 MR_INLINED uint64_t remove_until_fit(const mr_preemptor *p, const headroom *asks, const mr_pod_entry *pods,
                                      uint64_t bits, headroom *left, int *last)
 {
@@ -339,7 +337,7 @@ MR_INLINED uint64_t remove_until_fit(const mr_preemptor *p, const headroom *asks
     return all ^ bits;
 }
 
-/* Of the row's pods, the first who is less important. */
+/* Index of the first pod of a row with a lower priority than the preemptor. */
 MR_INLINED int32_t first_below(const mr_preemptor *p, const mr_pod_entry *pods, int32_t n)
 {
     while (n && p->usages[pods[n - 1].pod_class].priority < p->priority) n--;
@@ -348,9 +346,9 @@ MR_INLINED int32_t first_below(const mr_preemptor *p, const mr_pod_entry *pods, 
 
 enum { LET_IN, REJECTED, IT_DEPENDS };
 
-/* What the filters that count pods say while less important ones leave the row and come back. Spread and anti-affinity
- * let the preemptor in the sooner the more have left: if they do while all are there, they always do. Affinity that is
- * met by all and by none of them is met by some, too. */
+/* The result of the filters that count pods for any subset of less important pods removed. Spread and anti-affinity are
+ * monotonic: if they pass with all pods on the row, they always pass. Affinity that is met with all of the pods and
+ * with none of them is met with any subset. */
 static int said_by_terms(const mr_preemptor *p, int32_t row, const mr_pod_entry *pods, int32_t n)
 {
     const mr_terms *terms = p->search->pod.terms;
@@ -368,8 +366,8 @@ static int said_by_terms(const mr_preemptor *p, int32_t row, const mr_pod_entry 
     return terms_pass(p, &now, row) ? LET_IN : REJECTED;
 }
 
-/* Of those who have left, of whom the last is a victim, lets the others come back who can; answers the bits of all
- * victims. */
+/* Adds removed pods again while the preemptor fits, except the last removed one, which is a victim; returns all victims
+ * as bits. */
 MR_INLINED uint64_t find_victims(const mr_preemptor *p, const headroom *asks, const mr_pod_entry *pods,
                                  uint64_t removed, uint64_t violating, int last, headroom *left)
 {
@@ -382,9 +380,10 @@ MR_INLINED uint64_t find_victims(const mr_preemptor *p, const headroom *asks, co
     return victims | reprieve_resources_only(p->usages, asks, pods, removed & ~violating, left);
 }
 
-/* `mr_dry_run` of a row with few pods where cpu, memory and places for pods decide, and nobody asks why. Answers 0 where
- * that is not so. If all but the last to come back make enough room, those before them come back for sure: so only as
- * many leave, from the last on, as it takes, and who left last is a victim. `alone`: there are neither budgets nor terms. */
+/* `mr_dry_run` of a row with few pods if only cpu, memory and number of pods matter and no exact verdict is needed;
+ * returns 0 if that is not so. Pods are removed from the least important on, until the preemptor fits. More important
+ * pods would all be added again, so they are not removed; the pod removed last is a victim. `alone`: there are neither
+ * budgets nor terms. */
 MR_INLINED int dry_run_resources_only(const mr_preemptor *p, int32_t row, const mr_pod_entry *pods, int32_t n, int alone,
                                       mr_eviction *out, uint64_t *bits)
 {
@@ -421,7 +420,7 @@ MR_INLINED int dry_run_resources_only(const mr_preemptor *p, int32_t row, const 
     out->victims = (int32_t)left.victims;
     out->sum = left.sum + (left.victims << 31);
     out->violations = violating ? __builtin_popcountll(victims & violating) : 0;
-    /* Whatever stands here where there are no victims is not looked at. */
+    /* Without victims these fields are not read. */
     const mr_pod_entry *most = &pods[victims ? __builtin_ctzll(victims) : 0];
     out->highest = p->usages[most->pod_class].priority;
     out->start = most->start;
@@ -466,7 +465,7 @@ void mr_dry_run(const mr_preemptor *p, int32_t row, const mr_pod_entry *pods, in
         dry_run_all_filters(p, row, pods, n, out);
 }
 
-/* Runs rows plainly; answers the bits of those of which there is more to ask. */
+/* dry_run_resources_only for the rows in `bits`; returns the rows, as bits, that need mr_dry_run. */
 MR_INLINED uint64_t dry_runs_resources_only(const mr_preemptor *p, const int32_t *order, const mr_pod_span *spans,
                                      const mr_pod_entry *entries, uint64_t bits, int alone,
                                      mr_eviction *restrict results)

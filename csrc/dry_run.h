@@ -54,9 +54,9 @@ typedef struct {
     uint64_t *victims, *violating;
     /* Set by mr_preemptor_read. */
     int64_t need_cpu, need_memory; /* INT64_MIN if nothing is requested */
-    int32_t priority, slots;       /* slots: pods to be free, 0 or 1 */
+    int32_t priority, slots;       /* slots: free places for pods that are needed: 1, or INT32_MIN */
     int32_t ports, spread, inter_pod, n_others;
-    int32_t terms, more;           /* terms: spread or inter_pod; more: any of the four */
+    int32_t terms, more;           /* terms: spread or inter_pod; more: n_others, ports or terms */
 } mr_preemptor;
 
 /* The result of a dry run. */

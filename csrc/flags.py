@@ -1,4 +1,4 @@
-"""Compiler flags of everything that is built from C: the Cython modules and the cffi module."""
+"""Compiler flags for the C code: the Cython modules and the cffi module."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def has_openmp() -> bool:
     return made.returncode == 0
 
 
-# Without it everything works, by one thread.
+# Without OpenMP all kernels run in one thread.
 OPENMP = ["-fopenmp"] if has_openmp() else []
 KERNEL_FLAGS += OPENMP or ["-Wno-unknown-pragmas"]
 LINK_FLAGS = [*OPENMP]

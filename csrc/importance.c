@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Whether a goes before b where b stood first. */
+/* Whether a must precede b, which preceded it so far. */
 static inline int goes_before(const mr_pod_entry *a, const mr_pod_entry *b, const mr_class_usage *usages)
 {
     const int32_t ours = usages[a->pod_class].priority, theirs = usages[b->pod_class].priority;

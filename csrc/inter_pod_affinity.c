@@ -2,7 +2,7 @@
 
 #include <stddef.h>
 
-/* 1 where a term has more pods anywhere than so many that have left a row, which is in some domain of each. */
+/* 1 if a term has more than `gone` matching pods in all domains; `gone` of them were removed from the row. */
 static inline int any_pods(const mr_pod_term *terms, int32_t n, int32_t gone)
 {
     for (int32_t i = 0; i < n; i++)
@@ -10,7 +10,7 @@ static inline int any_pods(const mr_pod_term *terms, int32_t n, int32_t gone)
     return 0;
 }
 
-/* 1 where a term has more pods in the row's domain than have left it. */
+/* 1 if a term has more matching pods in the row's domain than were removed from the row. */
 static inline int meets(const mr_pod_term *terms, int32_t n, int32_t row, const int32_t *gone)
 {
     for (int32_t i = 0; i < n; i++) {
@@ -25,8 +25,8 @@ int mr_inter_pod_skips(const mr_terms *terms)
     return !terms->n_affinity && !terms->n_anti && !any_pods(terms->existing, terms->n_existing, 0);
 }
 
-/* Required affinity (kube-scheduler v1.36, interpodaffinity/filtering.go): pods that match all terms in the row's
- * domain of each key; the first pod of a group that is affine to itself passes where nobody matches anywhere. */
+/* Required affinity (kube-scheduler v1.36, interpodaffinity/filtering.go): the row's domain of each key has pods that
+ * match all terms. If no pod matches anywhere, a pod that matches its own terms passes. */
 static inline int satisfies_affinity(const mr_terms *terms, int32_t row, int32_t gone)
 {
     int all = 1;
@@ -67,7 +67,7 @@ int mr_inter_pod_scores(const mr_terms *terms)
     return any_pods(terms->preferred, terms->n_preferred, 0);
 }
 
-/* Preferred terms, the pod's own and those of the pods there (interpodaffinity/scoring.go). */
+/* Preferred terms of the incoming pod and of existing pods (interpodaffinity/scoring.go). */
 int64_t mr_inter_pod_score(const mr_terms *terms, int32_t row)
 {
     int64_t sum = 0;

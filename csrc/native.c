@@ -2,12 +2,14 @@
 
 #include <string.h>
 
+/* Clears the error text before a call. */
 static mr_native_view *ready(mr_native_view *view)
 {
     view->error[0] = 0;
     return view;
 }
 
+/* Records a failure; returns 1. */
 static int fail(mr_native_view *view, int32_t failure, int32_t row, int64_t value)
 {
     view->failure = failure;

@@ -123,7 +123,7 @@ int mr_ports_conflict(const mr_cluster *cluster, const mr_shape *shape, int32_t 
     return 0;
 }
 
-/* What a pod requests of a resource: as NodeResourcesFit scores it, else as BalancedAllocation does. */
+/* The request of a pod for a resource: that of NodeResourcesFit's score (`fit`), else that of BalancedAllocation. */
 static int64_t request_of(const mr_shape *shape, int32_t resource, int fit)
 {
     if (resource == MR_CPU) return fit ? shape->score_cpu : shape->cpu;
@@ -140,7 +140,7 @@ static int requests_any(const mr_weighted *resources, int32_t n, const mr_shape 
     return 0;
 }
 
-/* What a scoring strategy sees of one resource; answers 0 where the resource does not take part. */
+/* Capacity, usage and request of one resource for a scoring strategy; returns 0 if the resource is left out. */
 static int score_inputs(const mr_cluster *cluster, const mr_shape *shape, int32_t row, int32_t resource, int fit,
                         int64_t *capacity, int64_t *used, int64_t *request)
 {
@@ -154,7 +154,7 @@ static int score_inputs(const mr_cluster *cluster, const mr_shape *shape, int32_
     }
     *capacity = mr_other(ledger, row, resource)[0];
     *used = mr_other(ledger, row, resource)[1];
-    if (resource != MR_EPHEMERAL_STORAGE && *request == 0) return 0; /* a pod is not judged by what it does not use */
+    if (resource != MR_EPHEMERAL_STORAGE && *request == 0) return 0; /* not requested: left out */
     return *capacity != 0;
 }
 

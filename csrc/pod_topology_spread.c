@@ -19,7 +19,7 @@ static void find_min(mr_counter *counter)
     }
 }
 
-/* filtering.go, minMatchNum: the least matching pods of any domain, 0 where there are fewer domains than minDomains. */
+/* filtering.go, minMatchNum: the minimum of matching pods over the domains; 0 if there are fewer than minDomains. */
 static int32_t least(const mr_constraint *constraint)
 {
     mr_counter *counter = constraint->counter;
@@ -32,14 +32,14 @@ void mr_terms_prepare(mr_terms *terms)
     for (int32_t i = 0; i < terms->n_hard; i++) terms->hard[i].min = least(&terms->hard[i]);
 }
 
-/* The global minimum once the row's domain has so many pods. No other domain has changed. */
+/* The global minimum if a domain had `pods` matching pods and the other domains were unchanged. */
 static int32_t least_with(const mr_constraint *constraint, int32_t domain, int32_t pods)
 {
     const mr_counter *counter = constraint->counter;
     const int32_t before = counter->pods[domain];
     int32_t out = counter->min;
     if (counter->live < constraint->min_domains) return 0;
-    if (pods > before && before == counter->min && counter->at_min == 1) { /* it alone had the least */
+    if (pods > before && before == counter->min && counter->at_min == 1) { /* it alone had the minimum */
         out = pods;
         for (int32_t d = MR_EMPTY_DOMAIN; d < counter->domains; d++)
             if (counter->nodes[d] && d != domain && counter->pods[d] < out) out = counter->pods[d];
@@ -117,7 +117,7 @@ int64_t mr_spread_score(const mr_terms *terms, int32_t row)
     return mr_round(score);
 }
 
-/* The series that fdlibm made common: x = 2^k (1 + f), log(1 + f) by a polynomial in s = f / (2 + f). */
+/* The algorithm of fdlibm: x = 2^k (1 + f), and log(1 + f) by a polynomial in s = f / (2 + f). */
 double mr_log(double x)
 {
     const double high = 6.93147180369123816490e-01, low = 1.90821492927058770002e-10; /* of log 2 */

@@ -11,15 +11,15 @@ void mr_outcomes_forget(mr_outcomes *o)
     memset(o->winners, MR_NOBODY, (size_t)mr_words(o->n) * 64);
 }
 
-/* The winner of a node of a word's tournament, a bit or MR_NOBODY: node 64 + i is bit i, node k < 64 is played out
- * between 2 k and 2 k + 1. Node 1 is the best of all. */
+/* The winner of a node of the tournament tree of a word, a bit or MR_NOBODY. Node 64 + i is the leaf of bit i; node
+ * k < 64 has the children 2 k and 2 k + 1. Node 1 is the root. */
 MR_INLINED int winner(const mr_outcomes *o, int32_t word, int node)
 {
     if (node < 64) return o->winners[word * 64 + node];
     return o->helps[word] >> (node - 64) & 1 ? node - 64 : MR_NOBODY;
 }
 
-/* The better of two of a word, of equal ones the left one. */
+/* The better of two positions of a word; of equal ones the left one. */
 MR_INLINED int better_of(const mr_outcomes *o, int32_t word, int left, int right)
 {
     const mr_eviction *results = o->results + word * 64;
@@ -33,7 +33,7 @@ MR_INLINED void play(mr_outcomes *o, int32_t word, int node)
     o->winners[word * 64 + node] = (int8_t)best;
 }
 
-/* One of a word has another result. */
+/* Updates the tournament tree of a word after the result of a bit has changed. */
 MR_INLINED void play_again(mr_outcomes *o, int32_t word, int bit)
 {
     for (int node = (64 + bit) / 2; node; node /= 2) play(o, word, node);
@@ -44,7 +44,7 @@ MR_INLINED void play_all(mr_outcomes *o, int32_t word)
     for (int node = 63; node; node--) play(o, word, node);
 }
 
-/* The best of bits that stand side by side. */
+/* The best position of a contiguous range of bits. */
 MR_INLINED int best_between(const mr_outcomes *o, int32_t word, uint64_t bits)
 {
     int first = 64 + __builtin_ctzll(bits), end = 128 - __builtin_clzll(bits), left = MR_NOBODY, right = MR_NOBODY;
@@ -87,7 +87,7 @@ void mr_outcomes_set_code(mr_outcomes *o, int32_t position, uint8_t code)
     o->known[w] &= ~bit;
     o->clean[w] &= ~bit;
     o->helps[w] &= ~bit;
-    if (code != MR_CODE_UNSCHEDULABLE) play_again(o, w, position % 64); /* else it will be tried before anybody looks */
+    if (code != MR_CODE_UNSCHEDULABLE) play_again(o, w, position % 64); /* else a dry run precedes the next read */
 }
 
 void mr_outcomes_note(mr_outcomes *o, int32_t position, const mr_eviction *result)
@@ -136,12 +136,12 @@ void mr_walk_begin(mr_walk *walk, const mr_outcomes *o, int64_t offset, int32_t 
     }
     walk->first = w * 64 + mr_nth_bit(o->potential[w], skip);
     walk->word = w;
-    walk->left = mr_words(o->n) + 1; /* the first one comes twice, in parts */
+    walk->left = mr_words(o->n) + 1; /* the first word is visited twice, in parts */
     walk->found = walk->clean = 0;
     walk->best = MR_NOBODY;
 }
 
-/* The last position of a word, as a bit, at which those that help are enough; 0 where they are not. */
+/* The position of a word, as a bit, at which enough positions help; 0 if it is not in this word. */
 MR_INLINED uint64_t last_of(const mr_walk *walk, uint64_t helps, uint64_t clean)
 {
     const int32_t missing = walk->wanted - walk->found;
@@ -149,7 +149,7 @@ MR_INLINED uint64_t last_of(const mr_walk *walk, uint64_t helps, uint64_t clean)
     if (missing > mr_bits(helps) || (!walk->clean && !clean)) return 0;
     if (missing > 0) enough = 1ull << mr_nth_bit(helps, missing - 1);
     if (!walk->clean) harmless = clean & -clean;
-    /* Enough before this word: it ends on the next one that helps and violates nothing. */
+    /* If enough positions help already, the walk ends at the next one that violates no budget. */
     return enough > harmless ? enough : harmless;
 }
 

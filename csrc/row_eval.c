@@ -11,7 +11,7 @@ void mr_columns_set(mr_columns *c, int32_t p, const mr_ledger *ledger, const int
     const mr_row *r = &ledger->rows[row];
     int slow = (r->flags & MR_SLOW) != 0;
     int32_t fixed = taint_set[row] * 2 + ((r->flags & MR_UNSCHEDULABLE) != 0);
-    /* A slow row goes to the general kernel; here it only must not divide by zero. */
+    /* The general kernel evaluates slow rows; these values only prevent divisions by zero. */
     c->alloc_cpu[p] = slow ? 1.0 : r->alloc_cpu;
     c->alloc_memory[p] = slow ? 1.0 : r->alloc_memory;
     c->used_cpu[p] = slow ? 0.0 : r->req_cpu;
@@ -68,7 +68,7 @@ int mr_is_fused(const mr_search *search)
         && is_cpu_and_memory(plan->balanced, plan->n_balanced);
 }
 
-/* 1 where a filter looks at names and labels of nodes for this pod. */
+/* 1 if a filter depends on names or labels of nodes for this pod. */
 static int asks_for_names(const mr_search *search, int32_t kernel)
 {
     const mr_shape *s = search->shape;
@@ -95,7 +95,7 @@ void mr_named_lanes(const mr_search *search, uint8_t *ok)
     }
 }
 
-/* The filters that ask for more than the columns show, as far as the pod gives them reason to. */
+/* The filters that need more than the columns and can reject a node for this pod. */
 static int32_t other_filters(const mr_search *search, int32_t *kernels)
 {
     const mr_shape *s = search->shape;
@@ -116,7 +116,7 @@ void mr_local_read(mr_local *local, const mr_search *search)
 {
     const mr_shape *s = search->shape;
     const mr_plan *plan = search->plan;
-    /* A request of nothing fits however overcommitted the row is. */
+    /* A request of 0 fits even if the row is overcommitted. */
     local->need_cpu = s->need_cpu > 0 ? (double)s->need_cpu : -MR_ANYTHING;
     local->need_memory = s->need_memory > 0 ? (double)s->need_memory : -MR_ANYTHING;
     local->cpu = (double)s->cpu;
@@ -141,7 +141,7 @@ MR_INLINED int32_t least(double free, double request, double per)
     return (int32_t)(x * per + 0x1p-44);
 }
 
-/* BalancedAllocation where it can differ. */
+/* BalancedAllocation, if it can differ between rows. */
 MR_INLINED int32_t balanced(const mr_local *l, double used_cpu, double used_memory, double alloc_cpu,
                             double alloc_memory, int32_t before)
 {
@@ -172,7 +172,7 @@ MR_INLINED void fused_scores(const mr_columns *c, const mr_local *l, int32_t fir
     }
 }
 
-/* -1 where a row fits, 0 where not; answers how many do. */
+/* Writes -1 for a row that fits, else 0; returns the number of rows that fit. */
 MR_INLINED int32_t fused_fit(const mr_columns *c, const mr_local *l, const int8_t *fixed_ok,
                              const uint8_t *restrict named_ok, int32_t first, int32_t n, int32_t *restrict out)
 {
@@ -190,7 +190,7 @@ MR_INLINED int32_t fused_fit(const mr_columns *c, const mr_local *l, const int8_
     return sum;
 }
 
-/* Totals of at most MR_BLOCK positions; answers how many are feasible. */
+/* Totals of at most MR_BLOCK positions; returns the number of feasible ones. */
 MR_DISPATCHED int32_t mr_fused_columns(const mr_search *search, const mr_local *local, int32_t first, int32_t n,
                                        int32_t *restrict out)
 {
@@ -228,7 +228,7 @@ static int64_t exact_lane(const mr_search *search, int32_t row)
     return total == MR_INVALID ? MR_INVALID : 1 + total;
 }
 
-/* What the columns do not show, of a row that they let pass. */
+/* Evaluates the filters and scores that the columns do not cover, for a row that passes on the columns. */
 MR_INLINED int32_t remaining(const mr_search *search, const mr_local *l, int32_t row, int32_t total)
 {
     for (int32_t k = 0; k < l->n_asked; k++)
@@ -300,8 +300,8 @@ int mr_local_lanes(const mr_search *search, const mr_local *local, int32_t first
     return mr_is_parallel(search, n);
 }
 
-/* 1 where the filters come in the order in which a row's columns settle the matter: those that no pod can help with,
- * host ports, resources, and only then counters. */
+/* 1 if the filters are in the order that the columns assume: filters whose verdicts are unresolvable, host ports,
+ * resources, counters. */
 static int is_in_order(const mr_plan *plan)
 {
     int32_t reached = 0;
@@ -327,7 +327,7 @@ static uint8_t status_of(const mr_search *search, int32_t row)
     return !verdict ? 0 : verdict & MR_UNRESOLVABLE ? MR_CODE_UNRESOLVABLE : MR_CODE_UNSCHEDULABLE;
 }
 
-/* The codes as the columns have them: only filters that read counters are not asked. */
+/* The codes computed from the columns, without the filters that read counters. */
 MR_DISPATCHED void mr_status_columns(const mr_search *search, const mr_local *local, int32_t first, int32_t n,
                                      uint8_t *restrict codes)
 {
@@ -354,7 +354,7 @@ void mr_status_block(const mr_search *search, const mr_local *local, int32_t fir
     const int asks_names = !search->named_ok && mr_asks_for_names(search);
     if (by_columns) mr_status_columns(search, local, first, n, codes);
     if (by_columns && !asks_names && !search->columns->n_slow) {
-        /* Only terms are left to be asked, by those whom nothing else rejects. */
+        /* Only the filters that read counters remain, for rows that no other filter rejects. */
         uint8_t *at = search->pod.terms ? memchr(codes, 0, (size_t)n) : NULL;
         for (; at; at = memchr(at + 1, 0, (size_t)(codes + n - at - 1)))
             *at = status_of(search, search->order[first + (at - codes)]);

@@ -1,4 +1,4 @@
-/* Row evaluation: the input of a search, the compact columns, and what depends on a row alone, one or many at a time. */
+/* Row evaluation: the input of a search, the compact columns, and the filters and scores that depend on a row alone. */
 #ifndef MOORAGE_ROW_EVAL_H
 #define MOORAGE_ROW_EVAL_H
 
@@ -7,51 +7,51 @@
 #include "dispatch.h"
 #include "plugins.h"
 
-/* The rows in list order, as compact columns; position i describes the view's i-th node. */
+/* The rows in list order, as columns; position i is the i-th node of the view. Millicores and bytes. */
 typedef struct {
     double *alloc_cpu, *alloc_memory, *free_cpu, *free_memory, *used_cpu, *used_memory;
     double *nonzero_free_cpu, *nonzero_free_memory, *per_cpu, *per_memory; /* per_x: 100 / allocatable */
-    int32_t *balanced, *slots;  /* slots: pods that still fit */
+    int32_t *balanced, *slots;  /* mr_row.balanced; slots: number of further pods */
     int32_t *fixed;             /* taint set * 2 + unschedulable */
-    uint8_t *slow;              /* 1: only the general kernel is exact here */
-    int32_t n_fixed, n_slow;    /* positions with fixed != 0, slow != 0 */
+    uint8_t *slow;              /* 1: only the general kernel is exact for this row */
+    int32_t n_fixed, n_slow;    /* number of positions with fixed != 0, with slow != 0 */
 } mr_columns;
 _Static_assert(offsetof(mr_columns, n_fixed) == 14 * sizeof(void *), "the view fills in 14 pointers in a row");
 
-/* Everything one decision needs. */
+/* The input of a decision. */
 typedef struct {
     const mr_plan *plan;
     const mr_cluster *cluster;
     const mr_shape *shape;
     const mr_columns *columns; /* NULL: `order` is not the view's list */
     const int8_t *fixed_ok; /* [fixed] 1: NodeUnschedulable and TaintToleration pass; NULL: all pass */
-    const uint8_t *named_ok; /* [position] 1: NodeName and NodeAffinity pass; NULL: they are asked about each row */
-    int32_t taints_alike;   /* no node has a PreferNoSchedule taint that counts against the pod */
+    const uint8_t *named_ok; /* [position] 1: NodeName and NodeAffinity pass; NULL: evaluated for each row */
+    int32_t taints_alike;   /* 1: all nodes have the same raw score of TaintToleration */
     const int32_t *order;   /* [position] row */
-    int32_t n;              /* positions */
-    int32_t has_images;     /* some node has an image of the pod: ImageLocality differs */
-    const uint64_t *nominated; /* [row] verdict with the pods nominated there that go before, 0: feasible; NULL: all 0 */
-    void *const *views;     /* [external] what it is shown */
-    int32_t threads;        /* of a scan over `parallel_from` nodes or more */
+    int32_t n;              /* number of positions */
+    int32_t has_images;     /* 1: some node has an image of the pod, so that scores of ImageLocality differ */
+    const uint64_t *nominated; /* [row] verdict with the nominated pods that take precedence added; NULL: all 0 */
+    void *const *views;     /* [external] view of the plugin */
+    int32_t threads;        /* number of threads of a scan over `parallel_from` nodes or more */
     int32_t parallel_from;
     mr_pod pod;
 } mr_search;
 
-/* What the evaluation of a row takes from plan, shape and pod, read once per search. */
+/* The parameters of row evaluation from plan, shape and pod, derived once per search. */
 typedef struct {
-    double need_cpu, need_memory;   /* what must be free: anything where nothing is requested */
-    double cpu, memory;             /* what BalancedAllocation adds */
-    double score_cpu, score_memory; /* what LeastAllocated adds */
+    double need_cpu, need_memory;   /* what must be free; a very small number if nothing is requested */
+    double cpu, memory;             /* requests for BalancedAllocation */
+    double score_cpu, score_memory; /* requests for LeastAllocated */
     int32_t fused, difference;      /* mr_is_fused; mr_plan.balanced_difference */
-    int32_t fit, balanced, images;  /* weights, 0 where the score is the same for all rows */
-    int32_t n_asked, asked[MR_MAX_PLUGINS]; /* the filters that ask for more than the columns show */
+    int32_t fit, balanced, images;  /* weights; 0 if the score is the same for all rows */
+    int32_t n_asked, asked[MR_MAX_PLUGINS]; /* the filters that need more than the columns */
 } mr_local;
 void mr_local_read(mr_local *local, const mr_search *search);
 
-/* A row's total of the local scores + 1, 0 where a filter rejects it; or MR_INVALID. */
+/* The total of the row-local scores of a row, plus 1; 0 if a filter rejects the row; or MR_INVALID. */
 int64_t mr_local_lane(const mr_search *search, const mr_local *local, int32_t row);
 
-/* Sum of the weighted scores of a row that do not depend on other nodes; MR_INVALID where one is not in 0..100. */
+/* Sum of the weighted scores of a row that do not depend on other nodes; MR_INVALID if a score is not in 0..100. */
 #define MR_INVALID INT64_MIN
 int64_t mr_local_total(const mr_search *search, int32_t row);
 
@@ -59,39 +59,41 @@ int64_t mr_local_total(const mr_search *search, int32_t row);
 void mr_columns_set(mr_columns *columns, int32_t position, const mr_ledger *ledger, const int32_t *taint_set,
                     int32_t row);
 
-/* 1 where NodeName or NodeAffinity can reject a node for this pod. */
+/* 1 if NodeName or NodeAffinity can reject a node for this pod. */
 int mr_asks_for_names(const mr_search *search);
 
-/* Fills `ok` by these, as mr_search.named_ok. */
+/* Writes whether NodeName and NodeAffinity pass each position, see mr_search.named_ok. */
 void mr_named_lanes(const mr_search *search, uint8_t *ok);
 
-/* 1 when the fused kernel may be used: the plan's arithmetic is the one that it knows, and exact in doubles. */
+/* 1 if the fused kernel can be used: it implements the plan's strategies, and they are exact in doubles. */
 int mr_is_fused(const mr_search *search);
 
-/* Positions [first, first + n), at most MR_BLOCK: total + 1 of the local scores, 0 where infeasible. Taints, cpu, memory
- * and pod count go through the columns; what else a shape asks for is looked at on the lanes that remain. A lane whose
- * score is not in 0..100 becomes MR_INVALID_LANE, which only slow rows can. Returns how many are feasible. */
+/* Evaluates positions [first, first + n), n <= MR_BLOCK: total of the row-local scores + 1, or 0 if infeasible. Taints,
+ * cpu, memory and number of pods are evaluated on the columns; the other filters on the lanes that remain. A lane with
+ * a score that is not in 0..100, possible for slow rows only, becomes MR_INVALID_LANE. Returns the number of feasible
+ * positions. */
 #define MR_INVALID_LANE (INT32_MIN + 1)
 #define MR_BLOCK 256
 int32_t mr_fused_block(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out);
 
-/* mr_fused_block for any plan; a total that is not in 0..MR_LANE_LIMIT becomes -1. */
+/* Evaluates positions as mr_fused_block, for any plan; a total that is not in 0..MR_LANE_LIMIT becomes -1. */
 #define MR_LANE_LIMIT 1000000000
 void mr_local_block(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out);
 
-/* mr_local_block for any number of positions, by search->threads threads. Returns whether several took part. */
+/* mr_local_block for any number of positions, by search->threads threads. Returns 1 if it ran in parallel. */
 int mr_local_lanes(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out);
 
-/* The codes of the filters' verdicts on positions [first, first + n): 0 where a row is feasible, else whether the
- * eviction of pods might help. What nominated pods change is left out. */
+/* Codes of the filters' verdicts on positions [first, first + n): 0 if feasible, MR_CODE_UNSCHEDULABLE if evicting pods
+ * may help, else MR_CODE_UNRESOLVABLE. Nominated pods are ignored. */
 #define MR_CODE_UNSCHEDULABLE 2
 #define MR_CODE_UNRESOLVABLE 3
 void mr_status_block(const mr_search *search, const mr_local *local, int32_t first, int32_t n, uint8_t *codes);
 
-/* 1 where these are read off the columns, if no name, no counter and no slow row is in question: the filters that no
- * eviction helps with then come first. */
+/* 1 if the codes can be computed from the columns: the filters whose verdicts are unresolvable precede the others, and
+ * no other filter needs names or counters. */
 int mr_status_by_columns(const mr_search *search, const mr_local *local);
 
+/* 1 if a scan over n positions runs in several threads. */
 static inline int mr_is_parallel(const mr_search *search, int32_t n)
 {
     return search->threads > 1 && n >= search->parallel_from;

@@ -5,6 +5,7 @@ static int beyond_exact(int64_t value)
     return value > (int64_t)MR_EXACT || value < -(int64_t)MR_EXACT;
 }
 
+/* Writes the fields of a row that are derived from the others. */
 static void refresh_derived(mr_row *r)
 {
     int slow = r->flags & MR_WIDE || r->alloc_cpu <= 0.0 || r->alloc_memory <= 0.0

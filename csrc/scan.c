@@ -12,8 +12,8 @@ static void search_block(const mr_search *search, const mr_local *local, int32_t
         out[i] = !mr_verdict(search->plan, search->cluster, search->shape, &search->pod, search->order[first + i]);
 }
 
-/* Asks the filter with this index in the plan, which is no kernel, about those of n <= MR_CALL rows whose verdict is 0,
- * and notes what it rejects. Answers 1 where it failed. */
+/* Calls the filter with an index in the plan, which is not a kernel, for those of n <= MR_CALL rows whose verdict is 0,
+ * and writes the verdicts of rejected rows. Returns 1 if the plugin failed. */
 static int external_filter(const mr_search *search, int32_t filter, const int32_t *rows, int32_t n, uint64_t *verdicts)
 {
     const int32_t number = search->plan->filters[filter] - MR_EXTERNAL;
@@ -52,7 +52,7 @@ int mr_verdicts(const mr_search *search, uint64_t asked, const int32_t *rows, in
     return 0;
 }
 
-/* Lets the filters that are no kernels look at the lanes that the kernels have passed. */
+/* Calls the filters that are not kernels for the feasible lanes. */
 static int external_lanes(const mr_search *search, int32_t first, int32_t n, int32_t *out)
 {
     uint64_t verdicts[MR_CALL];
@@ -93,7 +93,7 @@ int mr_is_common(const mr_search *search, int32_t kernel)
     return kernel == MR_TAINT_TOLERATION && search->taints_alike;
 }
 
-/* What the plugins add that judge all rows alike. */
+/* The sum of the weighted scores of normalized plugins that give all rows the same score. */
 static int64_t common_constant(const mr_search *search)
 {
     const mr_plan *plan = search->plan;
@@ -110,7 +110,7 @@ void mr_score_rows(const mr_search *search, int32_t kernel, const int32_t *rows,
         raw[i] = mr_score(kernel, search->plan, search->cluster, search->shape, &search->pod, rows[i]);
 }
 
-/* Adds the normalized plugins' constants, by each row's bucket. Answers 1 where one is not in 0..100. */
+/* Adds the weighted scores of the normalized plugins. Returns 1 if a score is not in 0..100. */
 static int add_constants(const mr_search *search, mr_found *found)
 {
     const mr_plan *plan = search->plan;
@@ -129,7 +129,7 @@ static int add_constants(const mr_search *search, mr_found *found)
     return invalid;
 }
 
-/* Adds the scores of plugins that are no kernels. */
+/* Adds the scores of plugins that are not kernels. */
 static int add_externals(const mr_search *search, mr_found *found)
 {
     const mr_plan *plan = search->plan;
@@ -143,7 +143,7 @@ static int add_externals(const mr_search *search, mr_found *found)
     return 0;
 }
 
-/* Appends the feasible lanes of a block, at most up to `wanted`; answers how many lanes were looked at. */
+/* Appends the feasible lanes of a block, up to `wanted`; returns the number of evaluated lanes. */
 static int32_t collect(const int32_t *block, int32_t first, int32_t n, int32_t wanted, int64_t constant,
                        mr_found *found)
 {
@@ -165,7 +165,7 @@ static int32_t collect(const int32_t *block, int32_t first, int32_t n, int32_t w
     return i;
 }
 
-/* 1 where a score is still to be asked about the feasible rows. */
+/* 1 if the feasible rows must be scored by a plugin. */
 static int reads_rows(const mr_search *search, int fused)
 {
     const mr_plan *plan = search->plan;
@@ -191,7 +191,7 @@ int mr_search_score(const mr_search *search, mr_found *found)
     return add_externals(search, found) || invalid;
 }
 
-/* Scores what was found; the fused kernel has already written its totals. */
+/* Scores the feasible rows; the fused kernel has already written its totals. */
 static int score_found(const mr_search *search, int fused, mr_found *found)
 {
     const int64_t constant = common_constant(search);
@@ -205,7 +205,7 @@ static int score_found(const mr_search *search, int fused, mr_found *found)
     return add_externals(search, found) || invalid;
 }
 
-/* The lanes of a piece of the list, nominated pods considered; 1 where a plugin failed. */
+/* Evaluates lanes of the list, with nominated pods; returns 1 if a plugin failed. */
 static int search_lanes(const mr_search *search, const mr_local *local, int external, int32_t first, int32_t n,
                         int32_t *out)
 {
@@ -223,7 +223,7 @@ int mr_search_find(const mr_search *search, int32_t start, int32_t wanted, mr_fo
     int64_t constant = common_constant(search);
     mr_local local;
     mr_local_read(&local, search);
-    /* A block as large as may be needed, where each costs a call or is for several threads. */
+    /* Blocks are as large as needed if each one costs a call of a plugin or is for several threads. */
     int32_t step = !external || wanted < MR_BLOCK ? MR_BLOCK : wanted < MR_CALL ? wanted + 1 : MR_CALL;
     if (!external && mr_is_parallel(search, wanted < n ? wanted : n)) {
         step = wanted < n ? wanted + 1 : n;

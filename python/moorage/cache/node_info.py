@@ -131,12 +131,14 @@ class NodeInfo(NodeInfoLists):
 
     @property
     def node(self) -> Node | None:
+        """Return the Node; None for a ghost."""
         with self._source.lock:
             row = self._source.find_row(self.name)
             return None if row is None else self._source.table.objects[row]
 
     @property
     def pods(self) -> list[Pod]:  # type: ignore[override]
+        """Return the pods, in the order of the row."""
         with self._source.lock:
             return self._source.pods_of(self._row())
 
@@ -158,34 +160,41 @@ class NodeInfo(NodeInfoLists):
 
     @property
     def allocatable(self) -> Resource:
+        """Return the allocatable resources."""
         return self._resource(0)
 
     @property
     def requested(self) -> Resource:
+        """Return the sum of the requests of the pods."""
         return self._resource(1)
 
     @property
     def nonzero_requested(self) -> Resource:
+        """Return the sum of the requests of cpu and memory, with defaults where a container has none."""
         return self._resource(2)
 
     @property
     def used_ports(self) -> Ports:
+        """Return the host ports in use."""
         with self._source.lock:
             return self._source.table.row_ports(self._row())
 
     @property
     def image_states(self) -> dict[str, ImageStateSummary]:
+        """Return the images on the node, by name."""
         with self._source.lock:
             images = self._images(self._row())
         return {name: ImageStateSummary(*state) for name, state in images.items()}
 
     @property
     def taints(self) -> tuple[Taint, ...]:
+        """Return the taints of the node."""
         node = self.node
         return node.spec.taints if node is not None else ()
 
     @property
     def generation(self) -> int:
+        """Return a number that grows with every change of the node or its pods."""
         with self._source.lock:
             return self._source.table.row_generation(self._row())
 

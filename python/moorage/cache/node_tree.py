@@ -159,8 +159,10 @@ class NodeTree:
             self._core.reset_exhausted()
 
     def _name(self, symbol: int) -> str:
+        """Return the node name of a symbol."""
         return self._symbols.names[symbol] or ""
 
     def _check_writable(self) -> None:
+        """Raise CacheError for the tree of a cache."""
         if self._read_only:
             raise CacheError("the node tree of a cache changes through the cache")

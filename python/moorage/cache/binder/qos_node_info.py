@@ -80,10 +80,12 @@ class QosNodeInfo(NodeInfo):
 
     @property
     def nm_node(self) -> NMNode | None:
+        """Return the NMNode of the node."""
         return self._nm_nodes.get(self.name)
 
     @property
     def cnr(self) -> CNR | None:
+        """Return the CustomNodeResource of the node."""
         return self._cnrs.get(self.name)
 
     @property
@@ -114,14 +116,17 @@ class QosNodeInfo(NodeInfo):
 
     @property
     def best_effort_requested(self) -> Resource:
+        """Return the requests of best-effort pods."""
         return self._resource(1, BEST_EFFORT)
 
     @property
     def best_effort_nonzero_requested(self) -> Resource:
+        """Return NonZeroRequested of best-effort pods."""
         return self._resource(2, BEST_EFFORT)
 
     @property
     def best_effort_allocatable(self) -> Resource:
+        """Return the allocatable resources for best-effort pods."""
         return self._resource(0, BEST_EFFORT)
 
     def clone(self) -> QosNodeInfoClone:

@@ -107,14 +107,17 @@ class ProfileHandle(FrameworkHandle):
         self._snapshot: NodeInfoSnapshot | None = None
 
     def NodeInfoSnapshot(self) -> NodeInfoSnapshot:
+        """Return the snapshot of the scheduler."""
         if self._snapshot is None:
             self._snapshot = NodeInfoSnapshot(self._todays().snapshot())
         return self._snapshot
 
     def IterateOverWaitingPods(self, callback: Callable[[WaitingPod], object]) -> None:
+        """Call a function for each waiting pod."""
         self._todays().iterate_over_waiting_pods(lambda waiting: callback(self._waiting(waiting)))
 
     def GetWaitingPod(self, uid: str) -> WaitingPod | None:
+        """Return the waiting pod with a UID, or None."""
         waiting = self._todays().get_waiting_pod(uid)
         return None if waiting is None else self._waiting(waiting)
 

@@ -58,12 +58,14 @@ class Clock(Protocol):
 
 
 class MonotonicClock:
-    """The clock of the machine."""
+    """The monotonic clock of the machine, `time.monotonic`."""
 
     def now(self) -> float:
+        """Return the monotonic time of the machine, in seconds."""
         return time.monotonic()
 
     def wait(self, condition: Condition, until: float) -> None:
+        """Block until the condition is notified or the time is `until`."""
         condition.wait(max(0.0, until - time.monotonic()))
 
 
@@ -239,12 +241,15 @@ class Framework(FrameworkHandle):
         return plugin
 
     def NodeInfoSnapshot(self) -> NodeInfoSnapshot:
+        """Return the snapshot of the nodes."""
         return self._snapshot
 
     def IterateOverWaitingPods(self, callback: Callable[[WaitingPod], object]) -> None:
+        """Call a function for each waiting pod, under the read lock."""
         self._waiting.iterate(callback)
 
     def GetWaitingPod(self, uid: str) -> WaitingPod | None:
+        """Return the waiting pod with a UID, or None."""
         return self._waiting.get(uid)
 
     def RunReservePlugins(self, pc: PluginContext, pod: Pod, node_name: str) -> Status | None:

@@ -6,7 +6,8 @@ from moorage._core.base cimport Buffer, IntLists, Journal, Symbols
 cdef class ImageStates:
     cdef readonly Symbols names
     cdef Buffer counts, sizes
-    cdef IntLists held  # by row: pairs (image id, number of nodes that had it when the row was set)
+    # By row: pairs of an image id and the number of nodes that had the image when the row was set.
+    cdef IntLists held
     cdef Journal journal
     cdef int64_t epoch  # grows with every change of a count, including an undo
 

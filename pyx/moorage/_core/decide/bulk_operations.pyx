@@ -141,8 +141,8 @@ def add_bound(ClusterState state not None, pods, nodes):
     """`add_pods` for pods as they were before others bound them, with the names of their nodes: of pods that
     share a spec it is read once."""
     reported = [bound(pod, node) for pod, node in zip(pods, nodes, strict=True)]
-    for pod, one in zip(pods, reported, strict=True):
-        state.classes.remember(one, state.classes.intern(pod))
+    for pod, bound_pod in zip(pods, reported, strict=True):
+        state.classes.remember(bound_pod, state.classes.intern(pod))
     add_pods(state, reported)
 
 

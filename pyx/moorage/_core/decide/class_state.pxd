@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from moorage._core.base cimport Buffer, ItemLocation
 from moorage._core.csrc cimport *
 from moorage._core.state cimport NodeTable, PodClasses, Shape
-from moorage._core.decide.nominations cimport Flips, Judgements
+from moorage._core.decide.nominations cimport Flips, NominatedVerdicts
 from moorage._core.decide.terms cimport Terms
 
 
@@ -25,7 +25,7 @@ cdef struct ClassSearch:
     int32_t by_node            # each pod names its node
     int32_t by_totals          # see mr_scan_suits
     Flips* flips               # what candidates follow besides the change log; NULL: nothing
-    int64_t credit, last       # see is_worth
+    int64_t credit, last       # see candidates_pay_off
     int64_t failed, scope      # the change log's head when a pod fitted nowhere, or -1; see ClassStates.scope
 
 
@@ -38,7 +38,7 @@ cdef class Candidates:
     cdef int build(self, const mr_changes* changes, int32_t* lanes, uint8_t* seen) except -1
 
 
-cdef bint is_worth(ClassSearch* one, int64_t head, int64_t following) noexcept nogil
+cdef bint candidates_pay_off(ClassSearch* class_search, int64_t head, int64_t following) noexcept nogil
 
 
 cdef class ClassState:
@@ -55,7 +55,7 @@ cdef class ClassState:
     cdef int64_t named_by
     cdef int named_state
     cdef object held, histogram_terms
-    cdef Judgements judgements
+    cdef NominatedVerdicts nominated_verdicts
     cdef Terms terms
     cdef public object passes, failure
 
@@ -63,7 +63,7 @@ cdef class ClassState:
     cdef int cache_named(self, mr_search* search, int64_t version) except -1
     cdef int copy_order(self, mr_search* search) except -1
     cdef dict rejections(self, const mr_changes* changes, object terms)
-    cdef Judgements judge(self)
+    cdef NominatedVerdicts verdicts_with_nominated(self)
     cdef int count_nominated(self, dict counts, const int32_t* positions) except -1
     cdef int count(self, list matched) except -1
     cdef Py_ssize_t watch(self, NodeTable table, list matched) except -1
@@ -80,6 +80,6 @@ cdef class ClassStates:
     cdef int64_t scopes
 
     cdef ClassState get(self, int32_t pod_class, int32_t node_name, int32_t pinned)
-    cdef bint is_failed(self, const ClassSearch* one, int64_t head) noexcept nogil
-    cdef void note_failure(self, ClassSearch* one, int64_t head) noexcept nogil
-    cdef int charge(self, ClassState one) except -1
+    cdef bint is_failed(self, const ClassSearch* class_search, int64_t head) noexcept nogil
+    cdef void note_failure(self, ClassSearch* class_search, int64_t head) noexcept nogil
+    cdef int charge(self, ClassState class_state) except -1

@@ -31,27 +31,27 @@ cdef enum:
     NOT_NEEDED
 
 
-cdef bint is_worth(ClassSearch* one, int64_t head, int64_t following) noexcept nogil:
+cdef bint candidates_pay_off(ClassSearch* class_search, int64_t head, int64_t following) noexcept nogil:
     """Whether to decide by candidates and not by a scan; `following` more pods of the class come right after.
 
     Candidates that have too much to catch up with, or have to be made, must have been missed often enough:
     what scans have cost more than candidates would have is saved up until it pays for them ("ski rental").
     """
-    cdef bint in_terms = one.candidates.key.size > 0
-    cdef int64_t row = ROW_OF_TERMS if in_terms else ROW, n = one.search.n
-    cdef int64_t lanes = n if one.failed >= 0 else min(<int64_t>one.wanted, n)  # in vain, all are looked at
+    cdef bint in_terms = class_search.candidates.key.size > 0
+    cdef int64_t row = ROW_OF_TERMS if in_terms else ROW, n = class_search.search.n
+    cdef int64_t lanes = n if class_search.failed >= 0 else min(<int64_t>class_search.wanted, n)  # in vain, all are looked at
     cdef int64_t scan = DECISION + lanes * (LANE_OF_TERMS if in_terms else LANE)
     cdef int64_t build = n * (BUILD_OF_TERMS if in_terms else BUILD)
-    cdef bint kept = one.candidates.state == MR_VALID
-    cdef int64_t behind = min((head - one.candidates.cursor) * row, build) if kept else build
-    cdef int64_t gap = (head - one.last) * row
-    one.last = head
+    cdef bint kept = class_search.candidates.state == MR_VALID
+    cdef int64_t behind = min((head - class_search.candidates.cursor) * row, build) if kept else build
+    cdef int64_t gap = (head - class_search.last) * row
+    class_search.last = head
     if kept and behind <= scan:
         return True
-    one.credit = max(<int64_t>0, one.credit + scan - gap)
-    if one.credit + following * (scan - row) < behind:
+    class_search.credit = max(<int64_t>0, class_search.credit + scan - gap)
+    if class_search.credit + following * (scan - row) < behind:
         return False
-    one.credit = 0
+    class_search.credit = 0
     return True
 
 
@@ -141,23 +141,23 @@ cdef class ClassState:
                 out[self.histogram.values[at]] = self.histogram.counts[at]
         return out
 
-    cdef Judgements judge(self):
+    cdef NominatedVerdicts verdicts_with_nominated(self):
         """The verdicts with nominated pods, which are made on first use."""
-        if self.judgements is None:
-            self.judgements = Judgements()
-            self.c.flips = &self.judgements.flips
-        return self.judgements
+        if self.nominated_verdicts is None:
+            self.nominated_verdicts = NominatedVerdicts()
+            self.c.flips = &self.nominated_verdicts.flips
+        return self.nominated_verdicts
 
     cdef int count_nominated(self, dict counts, const int32_t* positions) except -1:
         """Count the verdicts of nodes to which pods are nominated in place of those without these pods."""
-        cdef const int32_t* rows = <const int32_t*>self.judgements.rows.data
+        cdef const int32_t* rows = <const int32_t*>self.nominated_verdicts.rows.data
         cdef int32_t at, position, same = 0
         cdef uint64_t before = 0, now = 0, verdict
-        for at in range(self.judgements.n):
+        for at in range(self.nominated_verdicts.n):
             position = positions[rows[at]] - 1
             if position < 0:
                 continue
-            verdict = self.judgements.get(rows[at])
+            verdict = self.nominated_verdicts.get(rows[at])
             if same and (verdict != now or self.histogram.verdicts[position] != before):
                 move_count(counts, before, now, same)
                 same = 0
@@ -187,19 +187,19 @@ cdef class ClassState:
 
     cdef int count(self, list matched) except -1:
         """Pods of the class are counted by these."""
-        cdef Matched one
+        cdef Matched matched_pods
         cdef Py_ssize_t at = 0
         self.c.n_undo = 0
         self.counted.reserve(len(matched) + 1)
-        for one in matched:
-            (<mr_matched**>self.counted.data)[at] = &one.c
+        for matched_pods in matched:
+            (<mr_matched**>self.counted.data)[at] = &matched_pods.c
             at += 1
         (<mr_matched**>self.counted.data)[at] = NULL
         self.c.counted = <mr_matched**>self.counted.data
 
     cdef Py_ssize_t watch(self, NodeTable table, list matched) except -1:
         """What a placement changes will be saved before. Answers how many bytes that takes, for one."""
-        cdef Matched one
+        cdef Matched matched_pods
         cdef Counter counter
         cdef int32_t at
         self.c.n_undo, self.undo_bytes = 0, 0
@@ -208,19 +208,19 @@ cdef class ClassState:
         _watch(self, table.generation)
         for at in range(self.shape.c.n_others):
             _watch(self, table.others[0][self.shape.c.others[at].resource])
-        for one in matched:
-            _watch(self, one.pods)
-            for counter in one.counters:
+        for matched_pods in matched:
+            _watch(self, matched_pods.pods)
+            for counter in matched_pods.counters:
                 _watch(self, counter.pods, &counter.c)
         return self.undo_bytes
 
 
 cdef int _watch(ClassState state, Buffer buffer, const mr_counter* counter=NULL) except -1:
-    cdef Undo one
-    one.location, one.counter = buffer.location(), counter
+    cdef Undo undo
+    undo.location, undo.counter = buffer.location(), counter
     state.undo.reserve(state.c.n_undo + 1)
     state.c.undo = <Undo*>state.undo.data
-    state.c.undo[state.c.n_undo] = one
+    state.c.undo[state.c.n_undo] = undo
     state.c.n_undo += 1
     state.undo_bytes += (1 + (counter != NULL)) * (HEADER + buffer.itemsize)
 
@@ -257,48 +257,48 @@ cdef class ClassStates:
 
     cdef ClassState get(self, int32_t pod_class, int32_t node_name, int32_t pinned):
         """The state of a class, which is the one used last now."""
-        cdef ClassState one = self.latest
-        if one is not None and one.is_kept and one.pod_class == pod_class and one.node_name == node_name \
-                and one.pinned == pinned:
-            return one
+        cdef ClassState class_state = self.latest
+        if class_state is not None and class_state.is_kept and class_state.pod_class == pod_class and class_state.node_name == node_name \
+                and class_state.pinned == pinned:
+            return class_state
         target = pod_class, node_name, pinned
-        one = self.by_target.pop(target, None)
-        if one is None:
-            one = ClassState(self.classes.shape(pod_class))
-            one.pod_class, one.node_name, one.pinned = target
+        class_state = self.by_target.pop(target, None)
+        if class_state is None:
+            class_state = ClassState(self.classes.shape(pod_class))
+            class_state.pod_class, class_state.node_name, class_state.pinned = target
             if len(self.by_target) >= STATES_LIMIT:
                 _drop(self, next(iter(self.by_target)))
-        self.by_target[target] = self.latest = one
-        one.is_kept = True
-        return one
+        self.by_target[target] = self.latest = class_state
+        class_state.is_kept = True
+        return class_state
 
     def state_of(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
         """The state of a class of pods that name a node (0: none) and are pinned to one."""
         self.classes.check(pod_class)
         return self.get(pod_class, node_name, pinned)
 
-    cdef int charge(self, ClassState one) except -1:
+    cdef int charge(self, ClassState class_state) except -1:
         """The candidates of a state have another size now: those of others go until all are within bounds."""
-        if not one.is_kept:  # a run holds it still
+        if not class_state.is_kept:  # a run holds it still
             return 0
-        self.used_bytes += one.candidates.memory.capacity - one.charged
-        one.charged = one.candidates.memory.capacity
+        self.used_bytes += class_state.candidates.memory.capacity - class_state.charged
+        class_state.charged = class_state.candidates.memory.capacity
         while self.used_bytes > self.most_bytes:
             oldest = next((key for key, kept in self.by_target.items() if kept not in self.in_use), None)
             if oldest is None:
-                self.used_bytes -= one.charged
-                one.charged = 0
-                one.candidates = Candidates()
-                one.c.candidates, one.c.is_ready = NULL, False
+                self.used_bytes -= class_state.charged
+                class_state.charged = 0
+                class_state.candidates = Candidates()
+                class_state.c.candidates, class_state.c.is_ready = NULL, False
                 break
             _drop(self, oldest)
 
-    cdef bint is_failed(self, const ClassSearch* one, int64_t head) noexcept nogil:
+    cdef bint is_failed(self, const ClassSearch* class_search, int64_t head) noexcept nogil:
         """Whether pods of a class fit nowhere while the change log ends at `head`, in this scope."""
-        return one.failed == head and one.scope == self.scope
+        return class_search.failed == head and class_search.scope == self.scope
 
-    cdef void note_failure(self, ClassSearch* one, int64_t head) noexcept nogil:
-        one.failed, one.scope = head, self.scope
+    cdef void note_failure(self, ClassSearch* class_search, int64_t head) noexcept nogil:
+        class_search.failed, class_search.scope = head, self.scope
 
     def failure_of(self, target, int64_t head):
         """Why pods of a target fit nowhere while the change log ends at `head`; None where that is not known.
@@ -314,8 +314,8 @@ cdef class ClassStates:
         object or None
             What `set_failure` was given.
         """
-        cdef ClassState one = self.by_target.get(target)
-        return one.failure if one is not None and self.is_failed(&one.c, head) else None
+        cdef ClassState class_state = self.by_target.get(target)
+        return class_state.failure if class_state is not None and self.is_failed(&class_state.c, head) else None
 
     def set_failure(self, target, failure, int64_t head):
         """Pods of a target fit nowhere while the change log ends at `head`.
@@ -329,9 +329,9 @@ cdef class ClassStates:
         cdef int32_t pod_class, node_name, pinned
         pod_class, node_name, pinned = target
         self.classes.check(pod_class)
-        cdef ClassState one = self.get(pod_class, node_name, pinned)
-        one.failure = failure
-        self.note_failure(&one.c, head)
+        cdef ClassState class_state = self.get(pod_class, node_name, pinned)
+        class_state.failure = failure
+        self.note_failure(&class_state.c, head)
 
     def open_scope(self):
         """From now on only failures count that are noted after this, until the attribute `scope` is set back.
@@ -348,6 +348,6 @@ cdef class ClassStates:
 
 
 cdef int _drop(ClassStates states, target) except -1:
-    cdef ClassState one = states.by_target.pop(target)
-    states.used_bytes -= one.charged
-    one.charged, one.is_kept = 0, False
+    cdef ClassState class_state = states.by_target.pop(target)
+    states.used_bytes -= class_state.charged
+    class_state.charged, class_state.is_kept = 0, False

@@ -20,7 +20,7 @@ cpdef enum TieBreak:
 cdef class BareRows:
     cdef Buffer rows, wide, others, pointers, zeros
 
-    cdef int show(self, const int32_t* rows, int32_t n, int32_t used, int32_t resources, mr_cluster* cluster,
+    cdef int point_to_copies(self, const int32_t* rows, int32_t n, int32_t used, int32_t resources, mr_cluster* cluster,
                   mr_terms* terms) except -1
 
 
@@ -38,7 +38,7 @@ cdef class Decider:
     cdef Py_ssize_t undo_bytes
     cdef BareRows bare
 
-    cdef int32_t _choose(self, ClassSearch* one, int64_t following) noexcept nogil
+    cdef int32_t _choose(self, ClassSearch* class_search, int64_t following) noexcept nogil
     cdef ClassState _ready(self, int32_t pod_class, int32_t node_name, int32_t pinned)
-    cdef int _count(self, ClassState one, int32_t pod_class) except -1
+    cdef int _count(self, ClassState class_state, int32_t pod_class) except -1
     cdef int _begin_run(self, Py_ssize_t pods) except -1

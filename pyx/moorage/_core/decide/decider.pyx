@@ -14,7 +14,7 @@ from libc.string cimport memcpy
 from moorage._core.base cimport Journal
 from moorage._core.csrc cimport *
 from moorage._core.state cimport Shape
-from moorage._core.decide.class_state cimport is_worth
+from moorage._core.decide.class_state cimport candidates_pay_off
 from moorage._core.decide.nominations cimport MANY
 from moorage._core.settings cimport within
 
@@ -48,7 +48,7 @@ cdef class BareRows:
         self.pointers = Buffer(journal, sizeof(void*))
         self.zeros = Buffer(journal, sizeof(int32_t))
 
-    cdef int show(self, const int32_t* rows, int32_t n, int32_t used, int32_t resources, mr_cluster* cluster,
+    cdef int point_to_copies(self, const int32_t* rows, int32_t n, int32_t used, int32_t resources, mr_cluster* cluster,
                   mr_terms* terms) except -1:
         """Have `cluster` and `terms` point to copies of these rows, of `used` in the table, until they are
         filled the next time."""
@@ -147,7 +147,7 @@ cdef class Decider:
         self.search._prepare(pod_class, node_name, pinned)
         start = self.rotation
         at = _decide(self, &self.search.search, _wanted(self))
-        if tried >= 0 and not _looked_at(self, tried, start):
+        if tried >= 0 and not _was_examined(self, tried, start):
             self.search.found.evaluated += 1
             self.rotation = (self.rotation + 1) % self.search.listing.size
         if at == FAILED:
@@ -158,7 +158,7 @@ cdef class Decider:
             memcpy(&sums[0], self.search.found.totals, self.search.found.feasible * sizeof(int64_t))
             totals = np.asarray(sums)
         row = -1 if at < 0 else self.search.search.order[at]
-        return row, start, self.search.found.evaluated, self._places(), totals
+        return row, start, self.search.found.evaluated, self._feasible_positions(), totals
 
     def find(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
         """The first part of `decide`, after which others may have a say; the rest are `Decider.score` and
@@ -177,14 +177,14 @@ cdef class Decider:
         self._save()
         self.search._prepare(pod_class, node_name, pinned)
         start = self.rotation
-        if _look(self, &self.search.search, _wanted(self), False):
+        if _run_search(self, &self.search.search, _wanted(self), False):
             self.search._raise_failure()
         cdef int32_t[::1] rows = np.empty(self.search.found.evaluated + 1, dtype=np.int32)
         for at in range(self.search.found.evaluated):
             rows[at] = self.search.search.order[(start % self.search.search.n + at) % self.search.search.n]
-        return start, np.asarray(rows[:self.search.found.evaluated]), self._places()
+        return start, np.asarray(rows[:self.search.found.evaluated]), self._feasible_positions()
 
-    def _places(self):
+    def _feasible_positions(self):
         """What was found, as positions in the view's list."""
         cdef int32_t[::1] places = np.empty(self.search.found.feasible + 1, dtype=np.int32)
         cdef int32_t row
@@ -199,29 +199,29 @@ cdef class Decider:
 
     # ---- deciding ------------------------------------------------------------------------------------------
 
-    cdef int32_t _choose(self, ClassSearch* one, int64_t following) noexcept nogil:
+    cdef int32_t _choose(self, ClassSearch* class_search, int64_t following) noexcept nogil:
         """The same, whichever is faster; so many pods of the class follow."""
         cdef mr_changes changes
         cdef int32_t at, start = self.rotation
-        if one.search.pod.terms:
-            mr_terms_prepare(one.search.pod.terms)
-        if one.candidates and is_worth(one, self.state.log.head, following):
-            _show_changes(self, &changes)
-            if one.candidates.state == MR_VALID:
-                mr_candidates_follow(one.candidates, &changes)
-                if one.flips:
-                    _follow_flips(self, one)
-            if one.candidates.state != MR_VALID:
+        if class_search.search.pod.terms:
+            mr_terms_prepare(class_search.search.pod.terms)
+        if class_search.candidates and candidates_pay_off(class_search, self.state.log.head, following):
+            _fill_changes(self, &changes)
+            if class_search.candidates.state == MR_VALID:
+                mr_candidates_follow(class_search.candidates, &changes)
+                if class_search.flips:
+                    _follow_flips(self, class_search)
+            if class_search.candidates.state != MR_VALID:
                 with gil:
-                    _make_candidates(self, <ClassState>one.owner, &changes)
-            if one.candidates and one.candidates.state == MR_VALID:
-                return _decide_among_candidates(self, one)
-            one.candidates, one.is_ready = NULL, False
-        if one.by_totals and not mr_is_parallel(&one.search, min(one.wanted, one.search.n)):
-            at = _decide_by_totals(self, one)
+                    _make_candidates(self, <ClassState>class_search.owner, &changes)
+            if class_search.candidates and class_search.candidates.state == MR_VALID:
+                return _decide_among_candidates(self, class_search)
+            class_search.candidates, class_search.is_ready = NULL, False
+        if class_search.by_totals and not mr_is_parallel(&class_search.search, min(class_search.wanted, class_search.search.n)):
+            at = _decide_by_totals(self, class_search)
             if at != FAILED:
                 return at
-        at = _decide(self, &one.search, one.wanted)
+        at = _decide(self, &class_search.search, class_search.wanted)
         if at == FAILED:  # no trace of that but this
             self.failed = True
             self.rotation = start
@@ -240,7 +240,7 @@ cdef class Decider:
             self.search.found.rows[at] = rows[at]
         self.search.found.feasible = n
         if bare and n:
-            self.bare.show(&rows[0], n, self.state.table.used, <int32_t>len(self.state.table.others[0]),
+            self.bare.point_to_copies(&rows[0], n, self.state.table.used, <int32_t>len(self.state.table.others[0]),
                            &self.search.cluster, self.search.search.pod.terms)
         try:
             if mr_search_score(&self.search.search, &self.search.found):
@@ -284,11 +284,11 @@ cdef class Decider:
         cdef const mr_search* search = &self.search.search
         out = None
         if not is_narrow and not mr_has_external_filters(&self.search.plan.c):
-            one = self._ready(pod_class, node_name, pinned)
-            _show_changes(self, &changes)
-            out = (<ClassState>one).rejections(&changes, self.search.terms)
+            class_state = self._ready(pod_class, node_name, pinned)
+            _fill_changes(self, &changes)
+            out = (<ClassState>class_state).rejections(&changes, self.search.terms)
             if out is not None and search.nominated:
-                (<ClassState>one).count_nominated(out, <int32_t*>self.state.view.position.data)
+                (<ClassState>class_state).count_nominated(out, <int32_t*>self.state.view.position.data)
         if out is None:
             out = count_verdicts(self.search.verdicts(pod_class, node_name, pinned)[1])
         return out
@@ -297,38 +297,38 @@ cdef class Decider:
 
     cdef ClassState _ready(self, int32_t pod_class, int32_t node_name, int32_t pinned):
         """A search for pods of a class, with the memory of earlier ones."""
-        cdef ClassState one
+        cdef ClassState class_state
         cdef bint is_fixed
         self.search._prepare(pod_class, node_name, pinned)
-        one = self.states.get(pod_class, node_name, pinned)
-        one.held = self.search.held, self.search.terms
-        one.c.by_node = False
-        if one.c.is_ready and one.keeps_candidates == self.keeps_candidates and self.search.terms is None \
-                and one.is_made_of(&self.search.search, self.state.view.static_version):
-            return one
-        one.source, one.keeps_candidates = self.search.search, self.keeps_candidates
-        one.c.is_ready = self.search.terms is None and not self.search.in_placement
-        one.c.search = self.search.search
+        class_state = self.states.get(pod_class, node_name, pinned)
+        class_state.held = self.search.held, self.search.terms
+        class_state.c.by_node = False
+        if class_state.c.is_ready and class_state.keeps_candidates == self.keeps_candidates and self.search.terms is None \
+                and class_state.is_made_of(&self.search.search, self.state.view.static_version):
+            return class_state
+        class_state.source, class_state.keeps_candidates = self.search.search, self.keeps_candidates
+        class_state.c.is_ready = self.search.terms is None and not self.search.in_placement
+        class_state.c.search = self.search.search
         if self.search.search.columns == NULL or self.search.in_placement:
-            one.copy_order(&one.c.search)
+            class_state.copy_order(&class_state.c.search)
         else:
-            one.cache_named(&one.c.search, self.state.view.static_version)
-        one.c.wanted = _wanted(self)
-        is_fixed = self.tie_break != RANDOM and one.c.search.n
-        one.c.by_totals = is_fixed and mr_scan_suits(&self.search.search)
-        one.c.candidates = NULL
+            class_state.cache_named(&class_state.c.search, self.state.view.static_version)
+        class_state.c.wanted = _wanted(self)
+        is_fixed = self.tie_break != RANDOM and class_state.c.search.n
+        class_state.c.by_totals = is_fixed and mr_scan_suits(&self.search.search)
+        class_state.c.candidates = NULL
         if is_fixed and self.keeps_candidates and not self.search.in_placement \
                 and mr_candidates_suit(&self.search.search):
-            one.candidates.point(&self.search.search, self.search.terms)
-            one.c.candidates = &one.candidates.c
-        return one
+            class_state.candidates.point(&self.search.search, self.search.terms)
+            class_state.c.candidates = &class_state.candidates.c
+        return class_state
 
-    cdef int _count(self, ClassState one, int32_t pod_class) except -1:
+    cdef int _count(self, ClassState class_state, int32_t pod_class) except -1:
         """Collect what counts the pods of a class."""
         cdef list matched = self.state.domains.matched_by(pod_class) if self.state.domains.matched else []
-        one.count(matched)
+        class_state.count(matched)
         if self.state.journal.depth:
-            self.undo_bytes = max(self.undo_bytes, one.watch(self.state.table, matched))
+            self.undo_bytes = max(self.undo_bytes, class_state.watch(self.state.table, matched))
 
     cdef int _begin_run(self, Py_ssize_t pods) except -1:
         """Have the memory to take so many placements back, of the classes that were counted since the last
@@ -369,16 +369,16 @@ cdef int32_t _wanted(Decider decider) noexcept:
     return num_feasible_nodes_to_find(decider.percentage, decider.search.search.n)
 
 
-cdef bint _looked_at(Decider decider, int32_t row, int32_t start) noexcept:
+cdef bint _was_examined(Decider decider, int32_t row, int32_t start) noexcept:
     """Whether the last search, which began at `start`, looked at a row."""
-    cdef int32_t at = decider.search._place_of(row), n = decider.search.search.n
+    cdef int32_t at = decider.search._position_of(row), n = decider.search.search.n
     return at >= 0 and (at - start % n + n) % n < decider.search.found.evaluated
 
 
 # ---- deciding
 
 
-cdef int _look(Decider decider, const mr_search* search, int32_t wanted, bint scoring) noexcept nogil:
+cdef int _run_search(Decider decider, const mr_search* search, int32_t wanted, bint scoring) noexcept nogil:
     """Search, and score what was found unless others have a say first; moves the rotation. Answers 1
     where a plugin failed."""
     cdef int32_t nodes = decider.search.listing.size
@@ -412,20 +412,20 @@ cdef int32_t _pick(Decider decider, const int64_t* totals, int32_t n) noexcept n
 cdef int32_t _decide(Decider decider, const mr_search* search, int32_t wanted) noexcept nogil:
     """Search, score and choose; answers the position in the searched list or -1; moves the rotation."""
     cdef const mr_found* found = &decider.search.found
-    if _look(decider, search, wanted, True):
+    if _run_search(decider, search, wanted, True):
         return FAILED
     return -1 if found.feasible == 0 else found.positions[_pick(decider, found.totals, found.feasible)]
 
 
-cdef int32_t _decide_by_totals(Decider decider, ClassSearch* one) noexcept nogil:
+cdef int32_t _decide_by_totals(Decider decider, ClassSearch* class_search) noexcept nogil:
     """The same where each row's total says all, but for the list of what was found. FAILED, and nothing
     has moved, where only a search can decide."""
     cdef mr_decision decision
     decider.search.listing.scan_columns()
-    mr_scan_decide(&one.search, decider.rotation % one.search.n, one.wanted, decider.tie_break == GO_HEAP,
+    mr_scan_decide(&class_search.search, decider.rotation % class_search.search.n, class_search.wanted, decider.tie_break == GO_HEAP,
                    &decision)
     decider.from_scans += 1
-    return FAILED if decision.position == MR_UNDECIDED else _note(decider, &decision, one.search.n)
+    return FAILED if decision.position == MR_UNDECIDED else _note(decider, &decision, class_search.search.n)
 
 
 cdef int32_t _note(Decider decider, const mr_decision* decision, int32_t n) noexcept nogil:
@@ -436,29 +436,29 @@ cdef int32_t _note(Decider decider, const mr_decision* decision, int32_t n) noex
     return decision.position
 
 
-cdef int32_t _decide_among_candidates(Decider decider, ClassSearch* one) noexcept nogil:
+cdef int32_t _decide_among_candidates(Decider decider, ClassSearch* class_search) noexcept nogil:
     """The same by candidates, whatever the class."""
     cdef mr_decision decision
-    mr_candidates_decide(one.candidates, decider.rotation % one.search.n, one.wanted,
+    mr_candidates_decide(class_search.candidates, decider.rotation % class_search.search.n, class_search.wanted,
                          decider.tie_break == GO_HEAP, decider.search.found.seen, &decision)
     decider.from_candidates += 1
-    return _note(decider, &decision, one.search.n)
+    return _note(decider, &decision, class_search.search.n)
 
 
-cdef void _follow_flips(Decider decider, ClassSearch* one) noexcept nogil:
+cdef void _follow_flips(Decider decider, ClassSearch* class_search) noexcept nogil:
     """Have candidates follow the rows where nominated pods now leave no room, or leave room again."""
     cdef const int32_t* positions = <int32_t*>decider.state.view.position.data
     cdef int32_t at, row
-    if one.flips.n == MANY:
-        one.candidates.state = MR_UNMADE
-    for at in range(one.flips.n):
-        row = one.flips.rows[at]
-        if positions[row] and one.candidates.state == MR_VALID:
-            mr_candidates_refresh(one.candidates, positions[row] - 1)
-    one.flips.n = 0
+    if class_search.flips.n == MANY:
+        class_search.candidates.state = MR_UNMADE
+    for at in range(class_search.flips.n):
+        row = class_search.flips.rows[at]
+        if positions[row] and class_search.candidates.state == MR_VALID:
+            mr_candidates_refresh(class_search.candidates, positions[row] - 1)
+    class_search.flips.n = 0
 
 
-cdef void _show_changes(Decider decider, mr_changes* out) noexcept nogil:
+cdef void _fill_changes(Decider decider, mr_changes* out) noexcept nogil:
     out.kind = decider.state.log.kind
     out.id = decider.state.log.id
     out.mask = decider.state.log.capacity - 1
@@ -467,15 +467,15 @@ cdef void _show_changes(Decider decider, mr_changes* out) noexcept nogil:
     out.rows = decider.state.table.used
 
 
-cdef int _make_candidates(Decider decider, ClassState one, const mr_changes* changes) noexcept:
+cdef int _make_candidates(Decider decider, ClassState class_state, const mr_changes* changes) noexcept:
     """Look at every node, unless there is no memory for that."""
     cdef mr_found* found = &decider.search.found
     decider.state.view.scan_columns()
     try:
-        found.parallel += one.candidates.build(changes, found.lanes, found.seen)
-        if one.c.flips:
-            one.c.flips.n = 0
+        found.parallel += class_state.candidates.build(changes, found.lanes, found.seen)
+        if class_state.c.flips:
+            class_state.c.flips.n = 0
     except MemoryError:
-        one.c.candidates, one.c.is_ready = NULL, False
-    decider.states.charge(one)
+        class_state.c.candidates, class_state.c.is_ready = NULL, False
+    decider.states.charge(class_state)
     return 0

@@ -10,11 +10,11 @@ cdef class Nominations:
     cdef Buffer has_pods  # [row] 1 where `rows` has the row
     cdef list changed
     cdef int64_t epoch, order_cursor, source_epoch
-    cdef object source, asking
+    cdef object source, excluded_pod
     cdef Py_ssize_t cursor
 
-    cdef list before(self, int32_t row, int32_t priority)
-    cdef int give(self, nominations) except -1
+    cdef list counted_pods(self, int32_t row, int32_t priority)
+    cdef int replace(self, nominations) except -1
     cdef int follow(self, source, pod) except -1
 
 
@@ -27,7 +27,7 @@ cdef enum:
     MANY = -1
 
 
-cdef class Judgements:
+cdef class NominatedVerdicts:
     cdef Buffer rows, verdicts, places, flipped
     cdef int32_t n
     cdef Flips flips  # rows that reject the class since candidates were last refreshed, or no longer do

@@ -26,20 +26,20 @@ cdef class Nominations:
         self.changed = []
         self.source_epoch = -1
 
-    cdef list before(self, int32_t row, int32_t priority):
+    cdef list counted_pods(self, int32_t row, int32_t priority):
         """The pods of a row that count for a pod of this priority, as (pod, class)."""
         cdef list there = self.rows.get(row)
         if there is None:
             return []
-        uid = None if self.asking is None else self.asking.metadata.uid
+        uid = None if self.excluded_pod is None else self.excluded_pod.metadata.uid
         return [(pod, pod_class) for pod, pod_class, its in there
                 if its >= priority and (uid is None or pod.metadata.uid != uid)]
 
-    cdef int give(self, nominations) except -1:
+    cdef int replace(self, nominations) except -1:
         """These are all, (row, pods) each, and count for any pod."""
         cdef int32_t row
         listed = list(nominations)
-        self.source = self.asking = None
+        self.source = self.excluded_pod = None
         if not self.rows and not listed:
             return 0
         _clear_rows(self)
@@ -56,13 +56,13 @@ cdef class Nominations:
             for at in range(self.cursor, len(changes)):
                 _read(self, source, changes[at])
         self.cursor = len(changes)
-        if self.asking is not pod:
-            for one in (self.asking, pod):
-                name = None if one is None else source.nominated_node(one)
+        if self.excluded_pod is not pod:
+            for excluded in (self.excluded_pod, pod):
+                name = None if excluded is None else source.nominated_node(excluded)
                 row = self.state.table.find_row(name) if name else None
                 if row is not None:
                     _note_change(self, row)
-            self.asking = pod
+            self.excluded_pod = pod
 
 
 cdef int _read_all(Nominations nominations, source) except -1:
@@ -130,7 +130,7 @@ cdef int _note_change(Nominations nominations, int32_t row) except -1:
     nominations.changed.append(row)
 
 
-cdef class Judgements:
+cdef class NominatedVerdicts:
     """What the filters say of rows to pods of a class with the pods there that are nominated, where they
     reject it. As of `epoch` and `cursor` of the nominations, and of `log_cursor` of the change log."""
     # rows: those with a rejection; verdicts: of every row, 0 where there is none; places: that among `rows`;
@@ -179,9 +179,9 @@ cdef class Judgements:
         self.n = 0
 
 
-cdef int _note_flip(Judgements judgements, int32_t row) except -1:
-    if judgements.flips.n == FLIPS_LIMIT:
-        judgements.flips.n = MANY
-    if judgements.flips.n != MANY:
-        (<int32_t*>judgements.flipped.data)[judgements.flips.n] = row
-        judgements.flips.n += 1
+cdef int _note_flip(NominatedVerdicts nominated_verdicts, int32_t row) except -1:
+    if nominated_verdicts.flips.n == FLIPS_LIMIT:
+        nominated_verdicts.flips.n = MANY
+    if nominated_verdicts.flips.n != MANY:
+        (<int32_t*>nominated_verdicts.flipped.data)[nominated_verdicts.flips.n] = row
+        nominated_verdicts.flips.n += 1

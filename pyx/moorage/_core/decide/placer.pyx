@@ -106,7 +106,7 @@ cdef class Placer:
         self.state.ledger.make_room(end - first)
         self.state.ledger.reserve_rows(self.state.table.used)
         while at < end:
-            stop = self._together_until(batch, at, end)
+            stop = self._kernel_runs_until(batch, at, end)
             together = stop > at and self._prepare_all(batch, at, stop)
             if together:
                 at = self._place_runs(batch, out, at, stop, sink, on_unschedulable)
@@ -132,17 +132,17 @@ cdef class Placer:
         """
         cdef int64_t slots = 0
         cdef int32_t row
-        cdef const mr_row* one
+        cdef const mr_row* node
         if pods <= self.state.table.used or "NodeResourcesFit" not in self.search.plan.filters:
             return pods
         for row in range(self.state.table.used):
-            one = self.state.table.row(0, row)
-            slots += max(<int64_t>0, <int64_t>one.pods_max - one.pods)
+            node = self.state.table.row(0, row)
+            slots += max(<int64_t>0, <int64_t>node.pods_max - node.pods)
         return min(<int64_t>pods, slots + 1)
 
     # ---- runs of equal pods, without Python ----------------------------------------------------------------
 
-    cdef int32_t _together_until(self, PodBatch batch, int32_t first, int32_t end) noexcept:
+    cdef int32_t _kernel_runs_until(self, PodBatch batch, int32_t first, int32_t end) noexcept:
         """The end of the pods from `first` on whose placements move no memory and ask no Python."""
         cdef int32_t each = batch.span_at(first), at = first
         if self.search.nominations.rows or self.search.plan.needs_python or self.search.plan.externals:
@@ -157,7 +157,7 @@ cdef class Placer:
         cdef int32_t begin = batch.span_at(first), stop = batch.span_at(end - 1) + 1, each, pod_class
         cdef dict known = {}
         cdef set in_use = self.search.states.in_use
-        cdef ClassState one
+        cdef ClassState class_state
         cdef int64_t epoch
         cdef Shape shape
         cdef Terms terms
@@ -171,15 +171,15 @@ cdef class Placer:
         epoch = self.state.domains.epoch
         in_use.clear()
         for pod_class in known:
-            one = self.decider._ready(pod_class, 0, 0)
-            one.c.by_node = one.shape.is_pinned
-            in_use.add(one)
-            known[pod_class] = one
+            class_state = self.decider._ready(pod_class, 0, 0)
+            class_state.c.by_node = class_state.shape.is_pinned
+            in_use.add(class_state)
+            known[pod_class] = class_state
         self.state.domains.refresh()  # classes without terms are counted as well
         if self.state.domains.epoch != epoch:  # no room for the counters of all of them
             return False
-        for pod_class, one in known.items():
-            self.decider._count(one, pod_class)
+        for pod_class, class_state in known.items():
+            self.decider._count(class_state, pod_class)
         self.state.view.fill_cluster(&self.search.cluster)
         self.searches.reserve(stop - begin)
         for each in range(begin, stop):
@@ -208,42 +208,42 @@ cdef class Placer:
             entered = at
             if self.decider.failed:
                 return at
-            if is_new and self._is_stopped(searches[each - 1 - base], begin + self.placed, on_unschedulable):
+            if is_new and self._handle_unschedulable(searches[each - 1 - base], begin + self.placed, on_unschedulable):
                 self._skip(1 + begin + self.placed - at)
                 return begin + self.placed
         if out.data[end - 1] < 0:
             self.state.view.refresh()
         return end
 
-    cdef bint _is_stopped(self, ClassSearch* one, int32_t at, object on_unschedulable) except -1:
+    cdef bint _handle_unschedulable(self, ClassSearch* class_search, int32_t at, object on_unschedulable) except -1:
         """Report the first pod of its kind that fits nowhere; whether the loop is to end before it."""
         if on_unschedulable is not None and on_unschedulable(at):
             return True
-        if self._is_whole(one) and not self.search.nominations.rows:
-            self.search.states.note_failure(one, self.state.log.head)
+        if self._searches_all_nodes(class_search) and not self.search.nominations.rows:
+            self.search.states.note_failure(class_search, self.state.log.head)
             if on_unschedulable is None:
-                (<ClassState>one.owner).failure = None  # that of another time
+                (<ClassState>class_search.owner).failure = None  # that of another time
         return False
 
-    cdef bint _is_known(self, ClassSearch* one) noexcept nogil:
+    cdef bint _is_known_failure(self, ClassSearch* class_search) noexcept nogil:
         """Whether nothing has changed since a pod of this kind fitted nowhere."""
-        return self._is_whole(one) and self.search.states.is_failed(one, self.state.log.head)
+        return self._searches_all_nodes(class_search) and self.search.states.is_failed(class_search, self.state.log.head)
 
-    cdef bint _is_whole(self, ClassSearch* one) noexcept nogil:
+    cdef bint _searches_all_nodes(self, ClassSearch* class_search) noexcept nogil:
         """Whether all nodes of the view are searched."""
-        return one.search.columns != NULL and not self.search.in_placement
+        return class_search.search.columns != NULL and not self.search.in_placement
 
-    cdef bint _place_equal(self, ClassSearch* one, int32_t pinned, int32_t* rows, int32_t n) noexcept nogil:
+    cdef bint _place_equal(self, ClassSearch* class_search, int32_t pinned, int32_t* rows, int32_t n) noexcept nogil:
         """Place equal pods. Returns whether one fits nowhere that is the first of its kind to find it so."""
-        cdef bint known = self._is_known(one)
+        cdef bint known = self._is_known_failure(class_search)
         cdef int32_t at
         if known:
             self.placed = 0
             self.search.found.evaluated = self.state.view.size
-        elif one.by_node:
-            self.placed = self._run_on_node(one, pinned, rows, n)
+        elif class_search.by_node:
+            self.placed = self._run_on_node(class_search, pinned, rows, n)
         else:
-            self.placed = self._run(one, rows, n)
+            self.placed = self._run(class_search, rows, n)
         if self.placed == n or self.decider.failed:
             return False
         self._skip(n - self.placed)
@@ -252,31 +252,31 @@ cdef class Placer:
             rows[at] = -1
         return not known
 
-    cdef int32_t _run(self, ClassSearch* one, int32_t* rows, int32_t n) noexcept nogil:
+    cdef int32_t _run(self, ClassSearch* class_search, int32_t* rows, int32_t n) noexcept nogil:
         """Place equal pods until one fits nowhere, a plugin fails, or one is on a row with nominated pods.
         Returns how many were placed."""
         cdef const char* nominated = self.nominated
         cdef int32_t placed, at
         self.is_beside_nominated = False
         for placed in range(n):
-            at = self.decider._choose(one, n - placed - 1)
+            at = self.decider._choose(class_search, n - placed - 1)
             if at < 0:
                 return placed
-            rows[placed] = one.search.order[at]
-            self._put(one, rows[placed])
-            one.failed = -1
+            rows[placed] = class_search.search.order[at]
+            self._account(class_search, rows[placed])
+            class_search.failed = -1
             if nominated and nominated[rows[placed]]:
                 self.is_beside_nominated = True
                 return placed + 1
         return n
 
-    cdef int32_t _run_on_node(self, ClassSearch* one, int32_t pinned, int32_t* rows,
+    cdef int32_t _run_on_node(self, ClassSearch* class_search, int32_t pinned, int32_t* rows,
                               int32_t n) noexcept nogil:
         """`_run` for pods that are pinned to a node: no other is looked at."""
         cdef int32_t row = self.state.table.find(pinned) if pinned else -1, placed
         cdef bint listed = row >= 0 and row < self.state.view.position.capacity \
             and (<int32_t*>self.state.view.position.data)[row] != 0
-        one.search.pod.pinned_name = pinned
+        class_search.search.pod.pinned_name = pinned
         self.search.found.evaluated = listed
         if not listed:
             if self.state.view.size:
@@ -284,35 +284,35 @@ cdef class Placer:
             return 0
         for placed in range(n):
             self.decider.rotation = (self.decider.rotation % self.state.view.size + 1) % self.state.view.size
-            if mr_verdict(one.search.plan, one.search.cluster, one.shape, &one.search.pod, row):
+            if mr_verdict(class_search.search.plan, class_search.search.cluster, class_search.shape, &class_search.search.pod, row):
                 return placed
             rows[placed] = row
-            self._put(one, row)
+            self._account(class_search, row)
         return n
 
-    cdef void _put(self, ClassSearch* one, int32_t row) noexcept nogil:
+    cdef void _account(self, ClassSearch* class_search, int32_t row) noexcept nogil:
         """Account for a pod on a row."""
-        cdef mr_matched** counted = one.counted
-        if one.n_undo:
-            self._save_row(one, row)
-        mr_row_add_pod(&self.search.cluster.ledger, row, one.shape, 1)
+        cdef mr_matched** counted = class_search.counted
+        if class_search.n_undo:
+            self._save_row(class_search, row)
+        mr_row_add_pod(&self.search.cluster.ledger, row, class_search.shape, 1)
         (<int64_t*>self.state.table.generation.data)[row] = self.state.log.append(LOG_ROW, row)
         self.state.view.follow(row)
         while counted[0]:
             mr_matched_add(counted[0], row, 1)
             counted += 1
 
-    cdef void _save_row(self, ClassSearch* one, int32_t row) noexcept nogil:
+    cdef void _save_row(self, ClassSearch* class_search, int32_t row) noexcept nogil:
         """Save what a placement on a row changes."""
         cdef const mr_counter* counter
         cdef int32_t at
-        for at in range(one.n_undo):
-            counter = one.undo[at].counter
+        for at in range(class_search.n_undo):
+            counter = class_search.undo[at].counter
             self.state.journal.save_reserved(
-                &one.undo[at].location, mr_domain_of(counter, row) if counter else row
+                &class_search.undo[at].location, mr_domain_of(counter, row) if counter else row
             )
             if counter:
-                self.state.journal.save_reserved(&one.undo[at].location, 0)
+                self.state.journal.save_reserved(&class_search.undo[at].location, 0)
 
     # ---- one run, with Python where it is needed -----------------------------------------------------------
 
@@ -320,16 +320,16 @@ cdef class Placer:
                             object on_unschedulable) except -1:
         """Place the pods from `first` to `end`, which are equal; where it ends."""
         cdef PodSpan* span = &batch.spans[batch.span_at(first)]
-        cdef ClassState one = self.decider._ready(span.pod_class, span.node_name, span.pinned)
-        cdef bint is_new = not (self._is_known(&one.c) and not self.search.nominations.rows)
+        cdef ClassState class_state = self.decider._ready(span.pod_class, span.node_name, span.pinned)
+        cdef bint is_new = not (self._is_known_failure(&class_state.c) and not self.search.nominations.rows)
         cdef int32_t at
-        self.search.states.in_use = {one}
+        self.search.states.in_use = {class_state}
         if not is_new:
             self.placed, self.search.found.evaluated = 0, self.state.view.size
-        elif one.shape.ports or self.search.plan.needs_python or self._must_judge_each():
+        elif class_state.shape.ports or self.search.plan.needs_python or self._must_filter_each():
             self.placed = self._place_each(span, out.data + first, end - first)
         else:
-            self.placed = self._place_together(span, one, out.data + first, end - first)
+            self.placed = self._place_together(span, class_state, out.data + first, end - first)
         at = first + self.placed
         sink.enter(batch, out, first, at)
         if at == end or self.decider.failed:
@@ -338,43 +338,43 @@ cdef class Placer:
         self.unplaced += end - at
         self.state.view.refresh()  # a cycle in vain has seen the last placement all the same
         memset(out.data + at, -1, (end - at) * sizeof(int32_t))
-        if is_new and self._is_stopped(&one.c, at, on_unschedulable):
+        if is_new and self._handle_unschedulable(&class_state.c, at, on_unschedulable):
             self._skip(1 + at - end)
             return at
         return end
 
-    cdef bint _must_judge_each(self) noexcept:
+    cdef bint _must_filter_each(self) noexcept:
         """Whether each placement may change what filters say of nodes with their nominated pods: terms count
         pods of all rows, and what plugins outside the core look at is not known."""
         return self.search.nominations.rows and (self.search.terms is not None or self.search.plan.externals)
 
-    cdef int32_t _place_together(self, const PodSpan* span, ClassState one, int32_t* rows,
+    cdef int32_t _place_together(self, const PodSpan* span, ClassState class_state, int32_t* rows,
                                  int32_t n) except -1:
         """A run in which a placement changes the row alone, and what nominated pods leave of that row."""
         cdef int32_t placed = 0
         self.state.domains.refresh()
-        self.decider._count(one, span.pod_class)
+        self.decider._count(class_state, span.pod_class)
         self.decider._begin_run(n)
         while True:
             self.nominated = self.search.nominations.has_pods.data if self.search.nominations.rows else NULL
             with nogil:
-                placed += self._run(&one.c, rows + placed, n - placed)
+                placed += self._run(&class_state.c, rows + placed, n - placed)
             if placed == n or not self.is_beside_nominated:
                 return placed
-            one = self.decider._ready(span.pod_class, span.node_name, span.pinned)
+            class_state = self.decider._ready(span.pod_class, span.node_name, span.pinned)
 
     cdef int32_t _place_each(self, const PodSpan* span, int32_t* rows, int32_t n) except -1:
         """A run in which each placement may move memory, change more than the row, or ask Python."""
         cdef Shape shape = self.state.classes.shape(span.pod_class)
         cdef int32_t placed, at, row
-        cdef ClassState one
+        cdef ClassState class_state
         for placed in range(n):
-            one = self.decider._ready(span.pod_class, span.node_name, span.pinned)
-            at = self.decider._choose(&one.c, n - placed - 1)
+            class_state = self.decider._ready(span.pod_class, span.node_name, span.pinned)
+            at = self.decider._choose(&class_state.c, n - placed - 1)
             if at < 0:
                 return placed
-            row = one.c.search.order[at]
-            one.c.failed = -1
+            row = class_state.c.search.order[at]
+            class_state.c.failed = -1
             self.state.table.add_pod(0, row, &shape.c, shape.ports, 1)
             self.state.domains.pod_moved(span.pod_class, False, row, 1)
             self.state.table.changed(LOG_ROW, row)

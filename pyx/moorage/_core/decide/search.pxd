@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, uint64_t
 from moorage._core.base cimport Buffer
 from moorage._core.csrc cimport mr_cluster, mr_found, mr_search
 from moorage._core.decide.class_state cimport ClassStates
-from moorage._core.decide.nominations cimport Judgements, Nominations
+from moorage._core.decide.nominations cimport NominatedVerdicts, Nominations
 from moorage._core.decide.plan cimport Plan
 from moorage._core.decide.pod_batch cimport PodBatch
 from moorage._core.state cimport ClusterState, Shape, View
@@ -18,12 +18,13 @@ cdef class Search:
     cdef mr_found found
     cdef object held
     cdef Buffer positions, totals, rows, scratch, lanes, seen, restricted, view_pointers
-    cdef View listing, placement  # the nodes that are searched: those of the view, or of a placement
+    # The searched nodes: `listing` is the cluster's view, or `placement`, a view of some of its rows.
+    cdef View listing, placement
     cdef bint in_placement, leaves_out_nominated
-    cdef dict fixed_ok
+    cdef dict fixed_ok  # tolerations to the memory of `search.fixed_ok`
     cdef int32_t wanted_threads, shared_from
-    cdef Terms terms
-    cdef list views  # NativeView
+    cdef Terms terms  # of the prepared pod; None if it has none
+    cdef list views  # of NativeView, in the order of the plan's native plugins
     cdef readonly ClassStates states
     cdef Nominations nominations
     cdef public object node_names, invalid_score, on_nominated, nominator
@@ -32,4 +33,4 @@ cdef class Search:
     cdef int reserve_found(self, Py_ssize_t nodes) except -1
     cdef Terms _terms_of(self, int32_t pod_class, int32_t pinned)
     cdef int32_t _follow(self, PodBatch batch, int32_t first, int32_t end) except -1
-    cdef int32_t _place_of(self, int32_t row) noexcept
+    cdef int32_t _position_of(self, int32_t row) noexcept

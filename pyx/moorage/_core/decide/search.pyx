@@ -1,8 +1,8 @@
-"""Search: what a scheduling cycle reads, brought up to date for one pod, and the verdict of every node.
+"""Search: the inputs of a scheduling cycle for one pod, and the filter verdicts of its nodes.
 
-`Decider` chooses by it; diagnosis, examination and explanation read the verdicts of all nodes. What-if
-questions, for nominated pods and for preemption, change rows inside a transaction, ask the filters, and undo
-the change (kube-scheduler v1.36, AddPod and RemovePod of the PreFilter extensions).
+`Decider` chooses a node by a search. Diagnosis and explanations read the verdicts of all nodes. What-if
+queries, for nominated pods and preemption, change rows in a transaction, run the filters, and roll back
+(kube-scheduler v1.36, AddPod and RemovePod of PreFilterExtensions).
 """
 
 import os
@@ -18,13 +18,13 @@ from moorage._core.decide.native_plugin cimport NativeExternal, NativeView
 from moorage._core.settings cimport within
 
 cdef enum:
-    PARALLEL_FROM = 20_000  # nodes; below, to wake a thread costs more than it does
-    PLAIN = 20  # times as many, where a node costs a nanosecond
+    PARALLEL_FROM = 20_000  # nodes; for fewer, waking a thread costs more than it saves
+    PLAIN = 20  # factor on PARALLEL_FROM for pods whose filters take about a nanosecond a node
 
 MAX_THREADS = 1024
 
 cdef uint64_t ALL = ~<uint64_t>0
-# Threads of OpenMP do not survive a fork of the process: a child that asked for them would wait for ever.
+# OpenMP threads do not survive a fork of the process: a child process that uses them would deadlock.
 cdef bint is_forked = False
 
 
@@ -40,19 +40,30 @@ if hasattr(os, "register_at_fork"):
 cdef class Search:
     """The search of one profile over one cluster.
 
+    Parameters
+    ----------
+    state : ClusterState
+        The nodes and the pods on them.
+    plan : Plan
+        The filters and scores of the profile.
+
     Attributes
     ----------
-    threads, parallel_from : int
-        Threads (1 to 1024) of a look at `parallel_from` nodes, 20 times as many for plain pods. No result
-        depends on it.
+    threads : int
+        The number of threads of a search over at least `parallel_from` nodes, 1 to 1024. No result depends
+        on it.
+    parallel_from : int
+        The number of nodes from which on several threads are used. For a pod whose filters read nothing but
+        the columns of a node, 20 times as many nodes are needed.
     node_names : frozenset of str or None
-        The only nodes to search, in place of those that the shape names.
-    on_nominated : callable, optional
-        Called with (row, pods) while nominated pods are on a row, and with (row, None) when they are off it.
+        The names of the only nodes to search. None: the node affinity of the pod decides.
+    on_nominated : callable or None
+        Called with (row, pods) after nominated pods are added to a row, and with (row, None) after they are
+        removed.
     nominator : PodNominator or None
-        The one that `Placer.place` follows.
+        The nominator whose pods `Placer.place` takes into account.
     invalid_score : callable
-        A native plugin's name and its score that is not in 0..100, to the exception that ends the cycle.
+        Returns the exception for a score outside 0..100, from the plugin's name and the score.
     """
 
     def __cinit__(self, ClusterState state not None, Plan plan not None):
@@ -76,7 +87,7 @@ cdef class Search:
         self.invalid_score = _invalid_score
 
     def _make_views(self):
-        """What native plugins are shown, in the order of the plan; plugins in Python need nothing."""
+        """Create the view of each native plugin, in the order of the plan. Python plugins have none."""
         cdef NativeView view
         cdef Py_ssize_t at
         self.views = []
@@ -107,8 +118,20 @@ cdef class Search:
     # ---- preparing -----------------------------------------------------------------------------------------
 
     def search_in(self, const int32_t[::1] rows=None):
-        """Search as if there were no other nodes than those of some rows, which are given in list order; by
-        default all of the view again. Pods and images are counted over all nodes in any case."""
+        """Restrict the search to the nodes of a placement, as in a pod group cycle.
+
+        Pods and images are counted over all nodes in any case.
+
+        Parameters
+        ----------
+        rows : (n,) int32 array, optional
+            The rows of the nodes, in list order. None: all nodes of the cluster's view.
+
+        Raises
+        ------
+        IndexError
+            A row is not in the node table.
+        """
         cdef View view = self.state.view
         self.listing, self.in_placement = view, rows is not None
         if rows is not None:
@@ -120,16 +143,16 @@ cdef class Search:
 
     @property
     def nodes(self):
-        """How many nodes there are for a search, as the view was last brought up to date."""
+        """The number of nodes that can be searched, as of the last refresh of the view."""
         return self.listing.size
 
     @property
     def has_nominated(self):
-        """Whether pods are nominated to nodes of the view, as the nominator was last followed."""
+        """Whether pods are nominated to nodes of the view, as of the last call of `follow_nominator`."""
         return bool(self.nominations.rows)
 
     cdef int _prepare(self, int32_t pod_class, int32_t node_name, int32_t pinned) except -1:
-        """Bring the view and the counters up to date and point the search at them."""
+        """Bring the view and the counters up to date, and point the search to them and to a pod's class."""
         cdef Shape shape
         cdef Terms terms
         cdef NativeView view
@@ -150,7 +173,7 @@ cdef class Search:
             view.set_pod(pod_class)
         _point(self, shape)
         if not self.leaves_out_nominated:
-            _judge_nominated(self, pod_class)
+            _update_nominated_verdicts(self, pod_class)
         if self.node_names is not None:
             _restrict(self, self.node_names, 0)
         elif shape.is_pinned:
@@ -159,7 +182,7 @@ cdef class Search:
             _restrict(self, shape.node_names, 0)
 
     cdef int reserve_found(self, Py_ssize_t nodes) except -1:
-        """Have the memory for what is found among so many nodes."""
+        """Reserve memory for the results of a search over a number of nodes."""
         for buffer in (self.positions, self.totals, self.rows, self.scratch, self.lanes):
             (<Buffer>buffer).reserve(nodes)
         self.found.positions = <int32_t*>self.positions.data
@@ -169,14 +192,27 @@ cdef class Search:
         self.found.lanes = <int32_t*>self.lanes.data
 
     cdef Terms _terms_of(self, int32_t pod_class, int32_t pinned):
-        cdef ClassState one = self.states.get(pod_class, 0, pinned)
-        if one.terms is None or not one.terms.is_current():
+        """The terms of a class, which are read again if they have changed."""
+        cdef ClassState class_state = self.states.get(pod_class, 0, pinned)
+        if class_state.terms is None or not class_state.terms.is_current():
             self.state.domains.enforce_limit()
-            one.terms = Terms(self.state, self.plan, pod_class, pinned)
-        return one.terms
+            class_state.terms = Terms(self.state, self.plan, pod_class, pinned)
+        return class_state.terms
 
     def terms_of(self, int32_t pod_class, int32_t pinned=0):
-        """The spread constraints and affinity terms that a pod is judged by, as the counters are now."""
+        """Return the spread constraints and affinity terms of a pod, with up-to-date counters.
+
+        Parameters
+        ----------
+        pod_class : int
+            The class of the pod.
+        pinned : int
+            The symbol of the node that the pod is pinned to by matchFields; 0: none.
+
+        Returns
+        -------
+        Terms
+        """
         self.state.classes.check(pod_class)
         self.state.symbols.check(pinned)
         cdef Terms terms = self._terms_of(pod_class, pinned)
@@ -187,45 +223,81 @@ cdef class Search:
     # ---- nominated pods ------------------------------------------------------------------------------------
 
     def nominate(self, nominations):
-        """Pods that go before the next ones where they are nominated: (row, pods) per node. Filters run with
-        them there, and again without (kube-scheduler v1.36, RunFilterPluginsWithNominatedPods). One that is
-        in the cache by now counts where it is."""
-        self.nominations.give(nominations)
+        """Set the nominated pods that the filters take into account for all pods that come next.
+
+        The filters of a node must pass both with its nominated pods and without them (kube-scheduler v1.36,
+        RunFilterPluginsWithNominatedPods). A nominated pod that is in the cache counts on its own node alone.
+
+        Parameters
+        ----------
+        nominations : iterable of (int, sequence of Pod)
+            A row, and the pods nominated to its node. They replace all earlier nominations.
+        """
+        self.nominations.replace(nominations)
 
     def follow_nominator(self, nominator, pod):
-        """The same for all pods of a `PodNominator`: those of at least the priority of the pods that come
-        next. The next question is about `pod`. Costs what has changed since the last time."""
+        """Take the nominated pods of a `PodNominator` into account.
+
+        A nominated pod counts for pods of at most its priority. The cost is proportional to the number of
+        changes since the last call.
+
+        Parameters
+        ----------
+        nominator : PodNominator
+        pod : Pod
+            The pod that is scheduled next. Its own nomination does not count.
+        """
         with nominator.lock:
             self.nominations.follow(nominator, pod)
 
     cdef int32_t _follow(self, PodBatch batch, int32_t first, int32_t end) except -1:
-        """Follow the nominator for the pods of a batch from `first` on; the end of those that it has no node
-        for."""
+        """Follow the nominator for the pods of a batch, and return the first from `first` on that is itself
+        nominated, or `end`."""
         if self.nominator is None:
             return end
         if not self.nominator.nodes:
-            self.nominations.give(())
+            self.nominations.replace(())
             return end
         end = batch.until_one_of(self.nominator.nodes, first, end)
         if first < end:
             self.follow_nominator(self.nominator, batch.pod(first))
         return end
 
-    cdef int32_t _place_of(self, int32_t row) noexcept:
-        """Position of a row in the searched list, or -1."""
+    cdef int32_t _position_of(self, int32_t row) noexcept:
+        """The position of a row among the searched nodes, or -1."""
         cdef int32_t at
         for at in range(self.search.n):
             if self.search.order[at] == row:
                 return at
         return -1
 
-    # ---- looking -------------------------------------------------------------------------------------------
+    # ---- verdicts and scores -------------------------------------------------------------------------------
 
     def verdicts(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
-        """The verdict of every searched node: (rows, verdicts), int32 and uint64 arrays in list order.
+        """Return the verdict of every searched node.
 
-        A verdict is 0 where the pod fits, else (index of the rejecting filter + 1) << 56, bit 55 where it is
-        unresolvable, and the plugin's reasons as bits (csrc/state.h).
+        Parameters
+        ----------
+        pod_class : int
+            The class of the pod.
+        node_name : int
+            The symbol of the pod's spec.nodeName; 0: none.
+        pinned : int
+            The symbol of the node that the pod is pinned to by matchFields; 0: none.
+
+        Returns
+        -------
+        rows : (n,) int32 array
+            The rows of the searched nodes, in list order.
+        verdicts : (n,) uint64 array
+            0 where the pod fits; else bits 56 to 63 are the index of the rejecting filter plus 1, bit 55 is
+            set for UnschedulableAndUnresolvable, and the other bits are the reasons of the plugin
+            (csrc/state.h).
+
+        Raises
+        ------
+        Exception
+            The error of a plugin outside the core.
         """
         cdef int32_t at
         self._prepare(pod_class, node_name, pinned)
@@ -237,8 +309,29 @@ cdef class Search:
 
     def verdict(self, int32_t row, int32_t pod_class, int32_t node_name=0, int32_t pinned=0,
                 bint nominated=True):
-        """The verdict of one node of the view, searched or not; without `nominated`, as if nobody were
-        nominated there."""
+        """Return the verdict of one node, whether it is among the searched nodes or not.
+
+        Parameters
+        ----------
+        row : int
+            The row of the node.
+        pod_class, node_name, pinned : int
+            As in `verdicts`.
+        nominated : bool
+            Whether to take nominated pods into account.
+
+        Returns
+        -------
+        int
+            As in `verdicts`.
+
+        Raises
+        ------
+        IndexError
+            The row is not in the node table.
+        Exception
+            The error of a plugin outside the core.
+        """
         cdef uint64_t out
         self.state.table.check_row(row)
         self.leaves_out_nominated = not nominated
@@ -253,8 +346,28 @@ cdef class Search:
         return out
 
     def filter_verdicts(self, str plugin not None, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
-        """What one filter of the plan alone says of every searched node: (rows, reason bits, 0 where it
-        passes). Of a node that only nominated pods make unfit, the filter that rejects it then."""
+        """Return the verdicts of one filter on every searched node, regardless of other filters.
+
+        Parameters
+        ----------
+        plugin : str
+            The name of a filter of the plan.
+        pod_class, node_name, pinned : int
+            As in `verdicts`.
+
+        Returns
+        -------
+        rows : (n,) int32 array
+            The rows of the searched nodes, in list order.
+        reasons : (n,) uint64 array
+            The reasons as bits, with bit 55 for UnschedulableAndUnresolvable; 0 where the filter passes. A
+            node that is rejected only with its nominated pods counts for the filter that rejects it then.
+
+        Raises
+        ------
+        ValueError
+            The plan has no such filter.
+        """
         cdef int32_t place = <int32_t>self.plan.filters.index(plugin), at
         cdef uint64_t verdict
         self._prepare(pod_class, node_name, pinned)
@@ -266,18 +379,54 @@ cdef class Search:
         return self._searched(), np.asarray(out[:self.search.n]) & np.uint64(MR_REASONS | MR_UNRESOLVABLE)
 
     def searched_rows(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
-        """Rows of the nodes that are searched for a pod, an int32 array in list order."""
+        """Return the rows of the nodes that are searched for a pod.
+
+        Parameters
+        ----------
+        pod_class, node_name, pinned : int
+            As in `verdicts`.
+
+        Returns
+        -------
+        (n,) int32 array
+            In list order.
+        """
         self._prepare(pod_class, node_name, pinned)
         return self._searched()
 
     def _searched(self):
+        """A copy of the searched rows."""
         cdef int32_t[::1] rows = np.empty(self.search.n + 1, dtype=np.int32)
         memcpy(&rows[0], self.search.order, self.search.n * sizeof(int32_t))
         return np.asarray(rows[:self.search.n])
 
     def scores(self, str plugin not None, const int32_t[::1] rows not None, int32_t pod_class,
                int32_t node_name=0, int32_t pinned=0):
-        """Raw and normalized scores of one native plugin over feasible rows: two int64 arrays."""
+        """Return the scores of one native plugin for feasible nodes.
+
+        Parameters
+        ----------
+        plugin : str
+            The name of a plugin of the core, or of a native plugin of the plan.
+        rows : (n,) int32 array
+            The rows of the feasible nodes.
+        pod_class, node_name, pinned : int
+            As in `verdicts`.
+
+        Returns
+        -------
+        raw : (n,) int64 array
+            Before NormalizeScore.
+        normalized : (n,) int64 array
+            After it, 0 to 100.
+
+        Raises
+        ------
+        IndexError
+            A row is not in the node table.
+        Exception
+            The error of a native plugin.
+        """
         cdef int32_t kernel = self.plan.number(plugin)
         cdef NativeView view
         self.state.table.check_rows(rows)
@@ -289,7 +438,7 @@ cdef class Search:
         return _scores(self, kernel, rows)
 
     def _raise_failure(self):
-        """Raise what a plugin has failed with."""
+        """Raise the error of the plugin that has failed."""
         cdef NativeView view
         for view in self.views:
             error = view.take_failure()
@@ -300,8 +449,11 @@ cdef class Search:
         raise RuntimeError("a plugin failed and did not say why")
 
     def _raise_invalid_score(self):
-        """Raise that a score of a kernel is not in 0..100: that of the first node found, of its first plugin
-        (kube-scheduler v1.36, RunScorePlugins with one worker)."""
+        """Raise the error for a kernel's score outside 0..100, if there is one.
+
+        The first node found comes first, then the first plugin (kube-scheduler v1.36, RunScorePlugins with
+        one worker).
+        """
         cdef int32_t[::1] rows = np.empty(self.found.feasible, dtype=np.int32)
         cdef int32_t at
         for at in range(self.found.feasible):
@@ -317,45 +469,75 @@ cdef class Search:
 
     def verdict_after(self, int32_t row, list removed not None, list added not None, uint64_t asked,
                       object ports, int32_t pod_class, int32_t node_name=0, int32_t pinned=0, elsewhere=()):
-        """The verdict of a node without some of its pods and with others; nothing of that stays.
+        """Return the verdict of a node with some pods removed and others added. All changes are undone.
 
-        What PreFilter computed follows each pod's labels alone, as upstream: spread constraints with an empty
-        selector, and terminating pods, count in neither case before, but when they are added and removed.
+        As upstream, AddPod and RemovePod of PodTopologySpread match by labels alone: terminating pods, and
+        all pods for an empty selector, are not counted by PreFilter, but change the counts when they are
+        added or removed.
 
         Parameters
         ----------
-        removed, added : list of Pod
-            Pods that are on the row, and pods that are not in the cache.
+        row : int
+            The row of the node.
+        removed : list of Pod
+            Pods on the node.
+        added : list of Pod
+            Pods that are not in the cache.
         asked : int
-            The filters to ask, as bits by their place in the plan.
-        ports : frozenset of (ip, protocol, port), optional
-            The host ports in use then, where they are not what follows from the pods (see `PortSets`).
-        elsewhere : sequence of (int, list of Pod)
-            Other rows, and pods that are removed from them.
+            The filters to run: bit i is the filter of index i in the plan.
+        ports : frozenset of (ip, protocol, port) or None
+            The host ports in use on the node. None: those of its pods (see `PortSets`).
+        pod_class, node_name, pinned : int
+            As in `verdicts`.
+        elsewhere : iterable of (int, list of Pod)
+            Other rows, and the pods removed from each.
+
+        Returns
+        -------
+        int
+            As in `verdicts`.
+
+        Raises
+        ------
+        Exception
+            The error of a plugin outside the core.
         """
         cdef uint64_t verdict
         self._prepare(pod_class, node_name, pinned)
         changes = [(row, removed, added)] if removed or added else []
-        if self.terms is not None or self.plan.externals:  # nobody else looks at other rows
+        if self.terms is not None or self.plan.externals:  # other filters read no other rows
             changes += [(other, pods, []) for other, pods in elsewhere]
         if not changes:
             failed = mr_verdicts(&self.search, asked, &row, 1, &verdict)
         else:
-            failed = _judge(self, pod_class, row, changes, ports, asked, None, &verdict)
+            failed = _verdict_after_changes(self, pod_class, row, changes, ports, asked, None, &verdict)
         if failed:
             self._raise_failure()
         return verdict
 
     def _repoint(self):
-        """After a change of rows only: memory may have moved, and minima are other ones."""
+        """Refresh cached pointers and the minima of counters after a change of rows."""
         _fill_cluster(self)
         if self.terms is not None:
             self.state.domains.refresh()
             self.terms.fill()
 
     def notify_pod_change(self, int32_t pod_class, pods, int32_t row, bint adds):
-        """Tell plugins in C that the next questions, which are about a pod of this class, suppose `pods` on a
-        row, or off it. Each call is to be taken back by the opposite one."""
+        """Call add_pod or remove_pod of the native plugins: their AddPod and RemovePod for what-if queries.
+
+        The caller undoes each call by the opposite one.
+
+        Parameters
+        ----------
+        pod_class : int
+            The class of the pod that is being scheduled.
+        pods : iterable of Pod
+            The pods that are added or removed.
+        row : int
+            The row of their node.
+        adds : bool
+            Whether they are added; else they are removed.
+        """
         cdef NativeView view
         for pod in pods if self.views else ():
             for view in self.views:
@@ -367,9 +549,9 @@ cdef class Search:
 
 
 cdef int _point(Search search, Shape shape) except -1:
-    """Take the addresses of everything that the search reads; the memory may have moved."""
+    """Refresh the pointers to all inputs of the search, whose memory may have moved."""
     _fill_cluster(search)
-    _hold(search, shape)
+    _keep_memory(search, shape)
     search.reserve_found(search.state.view.size + 1)
     search.search.threads = 1 if is_forked else search.wanted_threads
     search.search.plan = &search.plan.c
@@ -387,28 +569,28 @@ cdef int _point(Search search, Shape shape) except -1:
         search.seen.reserve(search.terms.domains())
         search.found.seen = <unsigned char*>search.seen.data
     _set_fixed_ok(search, shape)
-    search.search.parallel_from = search.shared_from * (1 if _asks_much(search, shape) else PLAIN)
+    search.search.parallel_from = search.shared_from * (1 if _reads_beyond_columns(search, shape) else PLAIN)
 
 
 # ---- preparing
 
 
-cdef bint _asks_much(Search search, Shape shape) except -1:
-    """Whether a node is asked more about than its columns show."""
+cdef bint _reads_beyond_columns(Search search, Shape shape) except -1:
+    """Whether the filters of a pod read more of a node than its columns."""
     cdef bint names = shape.has_node_affinity or shape.has_preferred
     return names or bool(shape.ports) or search.terms is not None or not mr_is_fused(&search.search)
 
 
 cdef int _fill_cluster(Search search) except -1:
-    """Take the addresses of what kernels and native plugins read, as long as no node changes."""
+    """Refresh the pointers that kernels and native plugins read, after changes of pods alone."""
     cdef NativeView view
     search.state.view.fill_cluster(&search.cluster)
     for view in search.views:
         view.bind_cluster(&search.cluster)
 
 
-cdef int _hold(Search search, Shape shape) except -1:
-    """Keep the memory of what is shared with forks: another thread may make it grow meanwhile."""
+cdef int _keep_memory(Search search, Shape shape) except -1:
+    """Hold references to memory that is shared with forks: another thread may reallocate it meanwhile."""
     cdef Buffer taints = search.state.table.taint_sets.verdicts_of(shape.tolerations)
     cdef Symbols symbols = search.state.symbols
     cdef PortSets ports = search.state.table.port_sets
@@ -420,6 +602,7 @@ cdef int _hold(Search search, Shape shape) except -1:
 
 
 cdef bint _has_images(Search search, Shape shape) noexcept:
+    """Whether a node has one of the shape's images."""
     cdef int32_t at
     for at in range(shape.c.n_images):
         if search.state.images.nodes(shape.c.images[at]):
@@ -428,8 +611,8 @@ cdef bint _has_images(Search search, Shape shape) noexcept:
 
 
 cdef int _set_fixed_ok(Search search, Shape shape) except -1:
-    """Per (taint set, unschedulable): whether NodeUnschedulable and TaintToleration pass the shape; and
-    whether TaintToleration can score one node worse than another."""
+    """For each taint set, of schedulable and unschedulable nodes: whether NodeUnschedulable and
+    TaintToleration pass the shape. Also whether TaintToleration scores all nodes alike."""
     cdef Py_ssize_t at, sets = len(search.state.table.taint_sets.sets)
     cdef bint tolerates = (shape.c.flags & MR_SHAPE_TOLERATES_UNSCHEDULABLE) != 0
     cdef Buffer out
@@ -449,7 +632,7 @@ cdef int _set_fixed_ok(Search search, Shape shape) except -1:
 
 
 cdef int _restrict(Search search, object names, int32_t pinned) except -1:
-    """Search only the named nodes that exist, in list order (PreFilterResult)."""
+    """Restrict the search to the named nodes that exist, in list order (upstream's PreFilterResult)."""
     cdef int32_t* order = <int32_t*>search.state.view.order.data
     cdef int32_t* position = <int32_t*>search.state.view.position.data
     cdef int32_t row, at
@@ -473,11 +656,11 @@ cdef int _restrict(Search search, object names, int32_t pinned) except -1:
     search.search.n = <int32_t>len(places)
 
 
-# ---- looking
+# ---- verdicts and scores
 
 
 cdef uint64_t[::1] _verdicts(Search search, uint64_t asked):
-    """The verdict of every searched node by the filters whose bits are set; room for one more."""
+    """The verdicts of all searched nodes by the filters whose bits are set, and one spare item."""
     cdef uint64_t[::1] out = np.empty(search.search.n + 1, dtype=np.uint64)
     cdef int32_t at, n
     for at in range(0, search.search.n, MR_CALL):
@@ -488,7 +671,7 @@ cdef uint64_t[::1] _verdicts(Search search, uint64_t asked):
 
 
 cdef tuple _scores(Search search, int32_t kernel, const int32_t[::1] rows):
-    """Raw and normalized scores of a kernel over rows, for the pod that the search is prepared for."""
+    """The raw and normalized scores of a kernel over rows, for the prepared pod."""
     cdef int32_t n = <int32_t>rows.shape[0]
     cdef int64_t[::1] raw = np.empty(n + 1, dtype=np.int64)
     cdef int64_t[::1] normalized
@@ -504,80 +687,85 @@ cdef tuple _scores(Search search, int32_t kernel, const int32_t[::1] rows):
 # ---- nominated pods
 
 
-cdef int _judge_nominated(Search search, int32_t pod_class) except -1:
-    """Bring the verdicts with nominated pods up to date, and point the search at them."""
+cdef int _update_nominated_verdicts(Search search, int32_t pod_class) except -1:
+    """Bring the verdicts with nominated pods up to date, and point the search to them."""
     cdef const mr_pod* pod = &search.search.pod
-    cdef ClassState owner = search.states.get(pod_class, pod.node_name, pod.pinned_name)
-    cdef Judgements one = owner.judgements
+    cdef ClassState class_state = search.states.get(pod_class, pod.node_name, pod.pinned_name)
+    cdef NominatedVerdicts verdicts = class_state.nominated_verdicts
     if search.nominations.rows:
-        one = owner.judge()
-        one.verdicts.reserve(search.state.table.used)
+        verdicts = class_state.verdicts_with_nominated()
+        verdicts.verdicts.reserve(search.state.table.used)
         search.nominations.has_pods.reserve(search.state.table.used)
-        _judge_rows(search, one, pod_class)
-    elif one is None or not one.n:
+        _update_row_verdicts(search, verdicts, pod_class)
+    elif verdicts is None or not verdicts.n:
         return 0
     else:
-        one.clear()
-        one.epoch = -1
-    if one.n:
-        search.search.nominated = <const uint64_t*>one.verdicts.data
+        verdicts.clear()
+        verdicts.epoch = -1
+    if verdicts.n:
+        search.search.nominated = <const uint64_t*>verdicts.verdicts.data
 
 
-cdef int _judge_rows(Search search, Judgements one, int32_t pod_class) except -1:
-    """Judge the rows whose verdicts may have changed since the last time."""
+cdef int _update_row_verdicts(Search search, NominatedVerdicts verdicts, int32_t pod_class) except -1:
+    """Run the filters again for the rows whose verdicts may have changed."""
     cdef dict rows = search.nominations.rows
     cdef int32_t row
     cdef int64_t at, head = search.state.log.head, last = search.state.log.capacity - 1
     if search.terms is not None:
         search.terms.c.affinity_off = mr_inter_pod_skips(&search.terms.c)
-    if _can_follow_judgements(search, one):
-        for row in search.nominations.changed[one.cursor:]:
-            _judge_row(search, one, row, pod_class)
-        for at in range(one.log_cursor, head):
+    if _can_follow_nominations(search, verdicts):
+        for row in search.nominations.changed[verdicts.cursor:]:
+            _update_row_verdict(search, verdicts, row, pod_class)
+        for at in range(verdicts.log_cursor, head):
             row = search.state.log.id[at & last]
             if search.state.log.kind[at & last] < LOG_ORDER and row in rows:
-                _judge_row(search, one, row, pod_class)
+                _update_row_verdict(search, verdicts, row, pod_class)
     else:
-        one.clear()
+        verdicts.clear()
         for row in rows:
-            _judge_row(search, one, row, pod_class)
+            _update_row_verdict(search, verdicts, row, pod_class)
     if search.terms is not None:
         search.terms.c.affinity_off = False
-    one.epoch, one.cursor, one.terms = search.nominations.epoch, len(search.nominations.changed), search.terms
-    one.log_cursor = head
+    verdicts.epoch, verdicts.cursor = search.nominations.epoch, len(search.nominations.changed)
+    verdicts.terms, verdicts.log_cursor = search.terms, head
 
 
-cdef bint _can_follow_judgements(Search search, Judgements one) except -1:
-    """Whether only rows that were named since can have other verdicts. Terms count pods of other rows,
-    and what plugins outside the core look at nobody knows."""
-    if one.epoch != search.nominations.epoch or search.terms is not None or one.terms is not None \
+cdef bint _can_follow_nominations(Search search, NominatedVerdicts verdicts) except -1:
+    """Whether only rows named since by the nominations or the change log can have other verdicts.
+
+    Terms count pods of other rows, and plugins outside the core may read anything.
+    """
+    if verdicts.epoch != search.nominations.epoch or search.terms is not None or verdicts.terms is not None \
             or search.plan.externals:
         return False
-    return not search.state.log.lost(one.log_cursor)
+    return not search.state.log.lost(verdicts.log_cursor)
 
 
-cdef int _judge_row(Search search, Judgements one, int32_t row, int32_t pod_class) except -1:
+cdef int _update_row_verdict(Search search, NominatedVerdicts verdicts, int32_t row,
+                             int32_t pod_class) except -1:
+    """Run the filters for a row with its nominated pods."""
     cdef Shape shape = search.state.classes.shape(pod_class)
     cdef uint64_t verdict
-    cdef list pods = [pod for pod, _ in search.nominations.before(row, shape.c.priority)]
+    cdef list pods = [pod for pod, _ in search.nominations.counted_pods(row, shape.c.priority)]
     if not pods:
-        return one.set(row, 0)
+        return verdicts.set(row, 0)
     if _is_plain(search, pods):
-        _judge_plain(search, row, pods, &verdict)
-    elif _judge(search, pod_class, row, [(row, [], pods)], None, ALL, search.on_nominated, &verdict):
+        _verdict_with_plain_pods(search, row, pods, &verdict)
+    elif _verdict_after_changes(search, pod_class, row, [(row, [], pods)], None, ALL, search.on_nominated,
+                                &verdict):
         search._raise_failure()
-    return one.set(row, verdict)
+    return verdicts.set(row, verdict)
 
 
 # ---- what if
 
 
-cdef bint _judge(Search search, int32_t pod_class, int32_t row, list changes, object ports, uint64_t asked,
-                 object on_nominated, uint64_t* verdict) except -1:
-    """The verdict of a row with some changes: (row, removed, added) each; true where a plugin fails."""
+cdef bint _verdict_after_changes(Search search, int32_t pod_class, int32_t row, list changes, object ports,
+                                 uint64_t asked, object on_nominated, uint64_t* verdict) except -1:
+    """The verdict of a row after changes, which are tuples (row, removed, added). True if a plugin fails."""
     cdef bint failed, told = False
     cdef dict watched = search.state.ledger.watched
-    search.state.ledger.watched = None  # nobody is to hear of what is undone again
+    search.state.ledger.watched = None  # the nominator is not notified of changes that are undone
     _count_unlisted(search, changes, 1)
     search.state.domains.count_unlisted(True)
     mark = search.state.begin()
@@ -614,6 +802,7 @@ cdef bint _judge(Search search, int32_t pod_class, int32_t row, list changes, ob
 
 
 cdef int _count_unlisted(Search search, list changes, int32_t sign) except -1:
+    """Count the changed pods that only AddPod and RemovePod count; see `Terms.count_unlisted`."""
     if search.terms is not None:
         for row, removed, added in changes:
             search.terms.count_unlisted(removed, row, -sign)
@@ -621,7 +810,7 @@ cdef int _count_unlisted(Search search, list changes, int32_t sign) except -1:
 
 
 cdef bint _is_plain(Search search, list pods) except -1:
-    """Whether some pods matter by cpu and memory alone to the pod in question."""
+    """Whether pods affect the filters of the prepared pod by their cpu and memory requests alone."""
     cdef Shape shape
     if search.terms is not None or search.plan.externals:
         return False
@@ -632,8 +821,8 @@ cdef bint _is_plain(Search search, list pods) except -1:
     return True
 
 
-cdef int _judge_plain(Search search, int32_t row, list pods, uint64_t* verdict) except -1:
-    """`_judge` for such pods: adding up their requests, and taking them away again, is exact."""
+cdef int _verdict_with_plain_pods(Search search, int32_t row, list pods, uint64_t* verdict) except -1:
+    """The verdict of a row with plain pods: adding their requests and subtracting them again is exact."""
     cdef Shape shape
     cdef list shapes = [search.state.classes.shape(search.state.classes.intern(pod)) for pod in pods]
     for shape in shapes:
@@ -644,4 +833,5 @@ cdef int _judge_plain(Search search, int32_t row, list pods, uint64_t* verdict) 
 
 
 def _invalid_score(str plugin, score):
+    """The exception for a score outside 0..100."""
     return ValueError(f'plugin "{plugin}" returns an invalid score {score}')

@@ -73,13 +73,13 @@ cdef class Terms:
         """The hard constraints or the soft ones; why upstream cannot read them, or ""."""
         cdef mr_constraint* out
         cdef Py_ssize_t at
-        wanted = [one for one in constraints if one.when_unsatisfiable == (HARD if hard else SOFT)]
+        wanted = [constraint for constraint in constraints if constraint.when_unsatisfiable == (HARD if hard else SOFT)]
         try:
             selectors = [self._selector(constraint, selector) for constraint in wanted]
         except ValueError as error:
             return str(error)
         out = <mr_constraint*>allocate(self.memory, sizeof(mr_constraint), len(wanted))
-        keys = {one.topology_key for one in wanted} if hard or self.c.soft_needs_all else ()
+        keys = {constraint.topology_key for constraint in wanted} if hard or self.c.soft_needs_all else ()
         for at, constraint in enumerate(wanted):
             matched = _constrain(self, &out[at], constraint, selectors[at], tuple(sorted(keys)))
             if hard:

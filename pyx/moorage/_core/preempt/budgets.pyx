@@ -96,18 +96,18 @@ cdef class Budgets:
         """Set `of_pod` for the pods of a row, which count against no budget whose status lists them as
         disrupted.
         """
-        cdef int32_t at, found
+        cdef int32_t at, set_id
         self.c.of_pod = NULL
         if not self.exempts:
             return 0
         self.of_pod.reserve(n)
         for at in range(n):
-            found = (<int32_t*>self.of_class.data)[pods[at].pod_class]
-            budgets = self.sets[found]
+            set_id = (<int32_t*>self.of_class.data)[pods[at].pod_class]
+            budgets = self.sets[set_id]
             if any([self.exempt_names[budget] for budget in budgets]):
                 name = ledger.object_of(pods[at].number).metadata.name
-                found = _intern(self, tuple([one for one in budgets if name not in self.exempt_names[one]]))
-            (<int32_t*>self.of_pod.data)[at] = found
+                set_id = _intern(self, tuple([budget for budget in budgets if name not in self.exempt_names[budget]]))
+            (<int32_t*>self.of_pod.data)[at] = set_id
         self._point()
         self.c.of_pod = <int32_t*>self.of_pod.data
         return 0
@@ -123,9 +123,9 @@ cdef int32_t _set_of(Budgets budgets, int32_t pod_class) except -1:
 cdef int32_t _intern(Budgets budgets, tuple members) except -1:
     """The number of a set of budgets."""
     cdef Py_ssize_t at
-    found = budgets.set_ids.get(members)
-    if found is not None:
-        return found
+    set_id = budgets.set_ids.get(members)
+    if set_id is not None:
+        return set_id
     at = len(budgets.sets)
     budgets.first.reserve(at + 1)
     budgets.count.reserve(at + 1)

@@ -208,7 +208,7 @@ cdef int _match(DryRuns runs) except -1:
     if terms is None:
         return 0
     runs.c.words = (mr_matchers(&terms.c) + 63) // 64
-    key = tuple([one for one, _, _ in terms.predicates])
+    key = tuple([identity for identity, _, _ in terms.predicates])
     cached = runs.matches.pop(key, None)
     if cached is not None:
         bits, known = cached
@@ -233,7 +233,7 @@ cdef int _match(DryRuns runs) except -1:
 cdef int _set_nominated(DryRuns runs, int32_t row) except -1:
     """Set the nominated pods of a row that go before the preemptor."""
     cdef Py_ssize_t at
-    cdef list pods = runs.search.nominations.before(row, runs.search.search.shape.priority)
+    cdef list pods = runs.search.nominations.counted_pods(row, runs.search.search.shape.priority)
     runs.nominated.reserve(len(pods))
     for at, (_, pod_class) in enumerate(pods):
         (<int32_t*>runs.nominated.data)[at] = pod_class

@@ -161,7 +161,7 @@ cdef class Preemptor(DryRuns):
     cdef readonly int64_t dry_runs
     cdef int64_t moves
     cdef int32_t first
-    cdef ClassState one
+    cdef ClassState class_state
     cdef Outcomes outcomes
     cdef tuple target, budgets_set
 
@@ -345,7 +345,7 @@ cdef class Preemptor(DryRuns):
             if n:
                 self.decider.rotation %= n
             return -1
-        at = self.decider._choose(&self.one.c, following)
+        at = self.decider._choose(&self.class_state.c, following)
         if at == FAILED:
             self.search._raise_failure()
         return -1 if at < 0 else self.search.search.order[at]
@@ -419,8 +419,8 @@ cdef class Preemptor(DryRuns):
         cdef int32_t pod_class, node_name, pinned
         cdef mr_local local
         pod_class, node_name, pinned = self.target
-        self.one = self.decider._ready(pod_class, node_name, pinned)
-        self.search.states.in_use = {self.one}
+        self.class_state = self.decider._ready(pod_class, node_name, pinned)
+        self.search.states.in_use = {self.class_state}
         self._begin(pod_class, pinned, self.budgets_set)
         mr_local_read(&local, &self.search.search)
         self.c.settled, self.c.explains = mr_status_by_columns(&self.search.search, &local), False

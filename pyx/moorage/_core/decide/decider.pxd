@@ -8,20 +8,21 @@ from moorage._core.state cimport ClusterState
 
 
 cdef enum:
-    FAILED = -2  # a plugin failed
+    FAILED = -2  # in place of a position: a plugin failed
 
 
 cpdef enum TieBreak:
-    FIRST = 0
-    RANDOM = 1
-    GO_HEAP = 2
+    """How one of the nodes with the largest total is chosen."""
+    FIRST = 0    # the first in the order of the search
+    RANDOM = 1   # a uniformly random one
+    GO_HEAP = 2  # the one that a heap of Go's container/heap pops first, as kube-scheduler v1.36
 
 
 cdef class BareRows:
     cdef Buffer rows, wide, others, pointers, zeros
 
-    cdef int point_to_copies(self, const int32_t* rows, int32_t n, int32_t used, int32_t resources, mr_cluster* cluster,
-                  mr_terms* terms) except -1
+    cdef int point_to_copies(self, const int32_t* rows, int32_t n, int32_t used, int32_t resources,
+                             mr_cluster* cluster, mr_terms* terms) except -1
 
 
 cdef class Decider:
@@ -30,12 +31,12 @@ cdef class Decider:
     cdef ClassStates states
     cdef readonly TieBreak tie_break
     cdef readonly int32_t percentage
-    cdef int32_t rotation
+    cdef int32_t rotation  # upstream's nextStartNodeIndex
     cdef readonly bint failed
     cdef uint64_t random
     cdef public bint keeps_candidates, has_extenders
     cdef readonly int64_t from_candidates, from_scans
-    cdef Py_ssize_t undo_bytes
+    cdef Py_ssize_t undo_bytes  # of the journal, at most, for one placement
     cdef BareRows bare
 
     cdef int32_t _choose(self, ClassSearch* class_search, int64_t following) noexcept nogil

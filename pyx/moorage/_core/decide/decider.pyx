@@ -1,7 +1,7 @@
-"""Decider: the choice of a node for a pod of a class, by a search or by candidates, whichever is faster.
+"""Decider: chooses a node for a pod, by a search or by cached candidates, whichever is faster.
 
 kube-scheduler v1.36, schedule_one.go, with one worker: nodes are examined in list order from a rotating
-start, and the search ends on the first feasible node after the wanted number of them.
+start. The search ends at the first feasible node beyond the wanted number of feasible nodes.
 """
 
 from functools import partial
@@ -19,8 +19,22 @@ from moorage._core.decide.nominations cimport MANY
 from moorage._core.settings cimport within
 
 cpdef int32_t num_feasible_nodes_to_find(int32_t percentage, int32_t nodes) noexcept nogil:
-    """How many feasible nodes a search over `nodes` nodes collects; `percentage` 0 is adaptive
-    (kube-scheduler v1.36, schedule_one.go numFeasibleNodesToFind)."""
+    """Return the number of feasible nodes that a search collects.
+
+    kube-scheduler v1.36, schedule_one.go, numFeasibleNodesToFind.
+
+    Parameters
+    ----------
+    percentage : int
+        percentageOfNodesToScore, 0 to 100; 0: 50 - nodes / 125, but at least 5.
+    nodes : int
+        The number of nodes to search.
+
+    Returns
+    -------
+    int
+        At least 100, or all nodes where there are fewer.
+    """
     if nodes < 100:
         return nodes
     if percentage == 0:
@@ -29,15 +43,27 @@ cpdef int32_t num_feasible_nodes_to_find(int32_t percentage, int32_t nodes) noex
 
 
 def count_verdicts(verdicts):
-    """Verdict to number of nodes, for the nodes that were rejected (see `Search.verdicts`)."""
+    """Count the rejected nodes of each verdict.
+
+    Parameters
+    ----------
+    verdicts : (n,) uint64 array
+        As `Search.verdicts` returns them.
+
+    Returns
+    -------
+    dict of int to int
+        The number of nodes of each verdict other than 0.
+    """
     values, counts = np.unique(verdicts[verdicts != 0], return_counts=True)
     return dict(zip(values.tolist(), counts.tolist(), strict=True))
 
 
 cdef class BareRows:
-    """Copies of rows, without pods and images, as they are scored once an extender has sent their nodes back.
+    """Copies of rows without pods and images, by which nodes are scored that an extender has returned.
 
-    kube-scheduler v1.36, extender.go Filter, makes NodeInfos anew of such nodes (kubernetes issue 141781).
+    kube-scheduler v1.36, extender.go, Filter, makes new NodeInfos from the Node objects that an extender
+    returns; these have no pods and no images (kubernetes issue 141781).
     """
 
     def __cinit__(self):
@@ -48,10 +74,9 @@ cdef class BareRows:
         self.pointers = Buffer(journal, sizeof(void*))
         self.zeros = Buffer(journal, sizeof(int32_t))
 
-    cdef int point_to_copies(self, const int32_t* rows, int32_t n, int32_t used, int32_t resources, mr_cluster* cluster,
-                  mr_terms* terms) except -1:
-        """Have `cluster` and `terms` point to copies of these rows, of `used` in the table, until they are
-        filled the next time."""
+    cdef int point_to_copies(self, const int32_t* rows, int32_t n, int32_t used, int32_t resources,
+                             mr_cluster* cluster, mr_terms* terms) except -1:
+        """Point `cluster` and `terms` to copies of `n` of the `used` rows, until they are refreshed."""
         cdef const mr_row* row
         cdef mr_row* bare
         cdef int64_t* wide
@@ -92,25 +117,27 @@ cdef class Decider:
     Parameters
     ----------
     search : Search
-        What the choice reads.
+        The search of the profile.
     tie_break : TieBreak
-        Which one is chosen among nodes of equal total.
+        The choice among the nodes of the largest total: the first, a random one, or the one that a heap of
+        Go's container/heap would pop first.
     percentage : int
         percentageOfNodesToScore, 0 (adaptive) to 100.
     seed : int
-        For the tie-break RANDOM.
+        The seed of the tie-break RANDOM.
 
     Attributes
     ----------
     keeps_candidates : bool
-        Whether candidates may be kept, where that is faster. No decision depends on it.
+        Whether to cache candidates where that is faster. No decision depends on it.
     start : int
-        Where the next search begins, modulo the number of nodes.
+        The index of the node where the next search begins, modulo the number of nodes.
     has_extenders : bool
-        Whether somebody outside the profile may filter or score: then one feasible node is not enough, even
-        without score plugins.
+        Whether extenders filter or score too. If not, a profile without scores needs one feasible node only.
     from_candidates, from_scans : int
-        Decisions that were read off candidates, and those of searches.
+        The number of decisions by candidates, and by searches.
+    failed : bool
+        Whether a plugin failed in the last call of `Placer.place`.
     """
 
     def __cinit__(self, Search search not None, TieBreak tie_break, int32_t percentage=0, uint64_t seed=0):
@@ -128,18 +155,29 @@ cdef class Decider:
 
         Parameters
         ----------
+        pod_class, node_name, pinned : int
+            As in `Search.verdicts`.
         tried : int
-            The row of a node that has been tried before in vain, and counts as looked at; -1 for none.
+            The row of the nominated node, which was tried before and rejected; it counts as evaluated. -1:
+            there is none.
 
         Returns
         -------
         row : int
-            The chosen row, or -1.
-        start, evaluated : int
-            Where the search began and how many nodes it counted (feasible and rejected).
+            The chosen row, or -1 if no node is feasible.
+        start : int
+            The index of the node where the search began.
+        evaluated : int
+            The number of nodes, feasible and rejected, that the search examined.
         positions : (feasible,) int32 array
-            Positions in the view's list, in the order found.
-        totals : (feasible,) int64 array, or None where at most one node is feasible
+            The positions of the feasible nodes in the view's list, in the order they were found.
+        totals : (feasible,) int64 array or None
+            The weighted sums of their scores. None if at most one node is feasible.
+
+        Raises
+        ------
+        Exception
+            The error of a plugin outside the core.
         """
         cdef int32_t start, at
         cdef int64_t[::1] sums
@@ -161,17 +199,28 @@ cdef class Decider:
         return row, start, self.search.found.evaluated, self._feasible_positions(), totals
 
     def find(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
-        """The first part of `decide`, after which others may have a say; the rest are `Decider.score` and
-        `Decider.pick`.
+        """Find the feasible nodes for one pod. With `score` and `pick` it does what `decide` does at once.
+
+        Extenders may filter between `find` and `score`, and may score between `score` and `pick`.
+
+        Parameters
+        ----------
+        pod_class, node_name, pinned : int
+            As in `Search.verdicts`.
 
         Returns
         -------
         start : int
-            Where the search began.
+            The index of the node where the search began.
         rows : (evaluated,) int32 array
-            The rows that it looked at, feasible and rejected ones.
+            The rows that the search examined, feasible and rejected ones.
         positions : (feasible,) int32 array
-            As those of `decide`.
+            As in `decide`.
+
+        Raises
+        ------
+        Exception
+            The error of a plugin outside the core.
         """
         cdef int32_t start, at
         self._save()
@@ -185,12 +234,12 @@ cdef class Decider:
         return start, np.asarray(rows[:self.search.found.evaluated]), self._feasible_positions()
 
     def _feasible_positions(self):
-        """What was found, as positions in the view's list."""
+        """The positions of the feasible nodes in the view's list."""
         cdef int32_t[::1] places = np.empty(self.search.found.feasible + 1, dtype=np.int32)
         cdef int32_t row
         memcpy(&places[0], self.search.found.positions, self.search.found.feasible * sizeof(int32_t))
         positions = np.asarray(places[:self.search.found.feasible])
-        # The searched list may be a part of the view's.
+        # Positions count within the searched list, which may be a part of the view's.
         if self.search.search.columns == NULL or self.search.in_placement:
             for at, place in enumerate(positions.tolist()):
                 row = self.search.search.order[<int32_t>place]
@@ -200,7 +249,10 @@ cdef class Decider:
     # ---- deciding ------------------------------------------------------------------------------------------
 
     cdef int32_t _choose(self, ClassSearch* class_search, int64_t following) noexcept nogil:
-        """The same, whichever is faster; so many pods of the class follow."""
+        """Choose a node for a pod of a prepared class; `following` more pods of the class come right after.
+
+        Returns its position in the searched list, -1 if no node is feasible, or FAILED.
+        """
         cdef mr_changes changes
         cdef int32_t at, start = self.rotation
         if class_search.search.pod.terms:
@@ -217,31 +269,54 @@ cdef class Decider:
             if class_search.candidates and class_search.candidates.state == MR_VALID:
                 return _decide_among_candidates(self, class_search)
             class_search.candidates, class_search.is_ready = NULL, False
-        if class_search.by_totals and not mr_is_parallel(&class_search.search, min(class_search.wanted, class_search.search.n)):
+        if class_search.by_totals \
+                and not mr_is_parallel(&class_search.search, min(class_search.wanted, class_search.search.n)):
             at = _decide_by_totals(self, class_search)
             if at != FAILED:
                 return at
         at = _decide(self, &class_search.search, class_search.wanted)
-        if at == FAILED:  # no trace of that but this
+        if at == FAILED:  # a pod whose plugins fail does not move the rotation
             self.failed = True
             self.rotation = start
         return at
 
     def score(self, const int32_t[::1] rows not None, int32_t pod_class, int32_t node_name=0,
               int32_t pinned=0, bint bare=False):
-        """The second part of `decide`: the totals of feasible rows, an int64 array; with `bare`, as if
-        they had neither pods nor images, as far as kernels look at these (see `BareRows`)."""
+        """Score feasible nodes for one pod; see `find`.
+
+        Parameters
+        ----------
+        rows : (n,) int32 array
+            The rows of the nodes.
+        pod_class, node_name, pinned : int
+            As in `Search.verdicts`.
+        bare : bool
+            Whether the kernels see the nodes without their pods and images (see `BareRows`).
+
+        Returns
+        -------
+        (n,) int64 array
+            The weighted sum of the scores of each node.
+
+        Raises
+        ------
+        IndexError
+            A row is not in the node table.
+        Exception
+            The error of a plugin outside the core.
+        """
         cdef int32_t n = <int32_t>rows.shape[0], at
         cdef int64_t[::1] totals = np.empty(n + 1, dtype=np.int64)
         self.state.table.check_rows(rows)
         self.search._prepare(pod_class, node_name, pinned)
-        self.search.reserve_found(n)  # somebody may have named a node twice
+        self.search.reserve_found(n)  # an extender may return a node twice
         for at in range(n):
             self.search.found.rows[at] = rows[at]
         self.search.found.feasible = n
         if bare and n:
-            self.bare.point_to_copies(&rows[0], n, self.state.table.used, <int32_t>len(self.state.table.others[0]),
-                           &self.search.cluster, self.search.search.pod.terms)
+            self.bare.point_to_copies(
+                &rows[0], n, self.state.table.used, <int32_t>len(self.state.table.others[0]),
+                &self.search.cluster, self.search.search.pod.terms)
         try:
             if mr_search_score(&self.search.search, &self.search.found):
                 self.search._raise_failure()
@@ -252,14 +327,25 @@ cdef class Decider:
         return np.asarray(totals[:n])
 
     def pick(self, totals, drawn=None):
-        """The third part of `decide`: the place of the chosen one among totals.
+        """Choose among totals by the tie-break; see `find`.
 
         Parameters
         ----------
-        totals : (n,) int64 array, n > 0
+        totals : (n,) int64 array
+            The totals of the feasible nodes.
         drawn : (n,) bool array, optional
-            Those among which lots are drawn where they tie for the best and Go's heap decides about the rest:
-            the nodes that an extender scored (kube-scheduler v1.36, prioritizeNodes).
+            The nodes that an extender scored. With the tie-break GO_HEAP, one of them is drawn at random if
+            they have the largest total (kube-scheduler v1.36, prioritizeNodes).
+
+        Returns
+        -------
+        int
+            The index of the chosen total.
+
+        Raises
+        ------
+        ValueError
+            There are no totals.
         """
         cdef const int64_t[::1] sums = totals
         cdef const int64_t[::1] alike
@@ -274,8 +360,25 @@ cdef class Decider:
         return _pick(self, &sums[0], <int32_t>sums.shape[0])
 
     def rejections(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
-        """Verdict to number of nodes, of the searched nodes that reject a pod (see `verdicts`). Pods like the
-        last one cost what has changed since then."""
+        """Count the searched nodes that reject a pod by their verdicts.
+
+        The counts of a class are cached: the next call costs in proportion to the rows changed since.
+
+        Parameters
+        ----------
+        pod_class, node_name, pinned : int
+            As in `Search.verdicts`.
+
+        Returns
+        -------
+        dict of int to int
+            The number of nodes of each verdict other than 0 (see `Search.verdicts`).
+
+        Raises
+        ------
+        Exception
+            The error of a plugin outside the core.
+        """
         self.state.classes.check(pod_class)
         cdef Shape shape = self.state.classes.shape(pod_class)
         cdef bint is_narrow = shape.is_pinned or shape.node_names is not None or self.search.in_placement \
@@ -296,14 +399,15 @@ cdef class Decider:
     # ---- preparing -----------------------------------------------------------------------------------------
 
     cdef ClassState _ready(self, int32_t pod_class, int32_t node_name, int32_t pinned):
-        """A search for pods of a class, with the memory of earlier ones."""
+        """The state of a class, with its search prepared. Cached results of earlier searches are kept."""
         cdef ClassState class_state
         cdef bint is_fixed
         self.search._prepare(pod_class, node_name, pinned)
         class_state = self.states.get(pod_class, node_name, pinned)
         class_state.held = self.search.held, self.search.terms
         class_state.c.by_node = False
-        if class_state.c.is_ready and class_state.keeps_candidates == self.keeps_candidates and self.search.terms is None \
+        if class_state.c.is_ready and class_state.keeps_candidates == self.keeps_candidates \
+                and self.search.terms is None \
                 and class_state.is_made_of(&self.search.search, self.state.view.static_version):
             return class_state
         class_state.source, class_state.keeps_candidates = self.search.search, self.keeps_candidates
@@ -324,21 +428,20 @@ cdef class Decider:
         return class_state
 
     cdef int _count(self, ClassState class_state, int32_t pod_class) except -1:
-        """Collect what counts the pods of a class."""
+        """Collect the counters that count pods of a class, and what a transaction must save of them."""
         cdef list matched = self.state.domains.matched_by(pod_class) if self.state.domains.matched else []
         class_state.count(matched)
         if self.state.journal.depth:
             self.undo_bytes = max(self.undo_bytes, class_state.watch(self.state.table, matched))
 
     cdef int _begin_run(self, Py_ssize_t pods) except -1:
-        """Have the memory to take so many placements back, of the classes that were counted since the last
-        cycle began."""
+        """Reserve journal memory to undo placements of the classes prepared since the cycle began."""
         if self.state.journal.depth:
             self.state.journal.reserve(self.state.view.begin_run(pods) + pods * self.undo_bytes)
 
     @property
     def parallel_scans(self):
-        """Looks at nodes that several threads took part in."""
+        """The number of scans that ran in several threads."""
         return self.search.found.parallel
 
     @property
@@ -350,7 +453,7 @@ cdef class Decider:
         self.rotation = <int32_t>within("start", value, 0, INT32_MAX)
 
     def _save(self):
-        """An open transaction takes the rotation and the random state back as well."""
+        """Have an open transaction restore the rotation and the random state on rollback."""
         self.undo_bytes = 0
         if self.state.journal.depth:
             self.state.journal.on_undo(partial(self._restore, self.rotation, self.random))
@@ -364,13 +467,14 @@ cdef class Decider:
 
 
 cdef int32_t _wanted(Decider decider) noexcept:
+    """The number of feasible nodes to find for the prepared pod."""
     if not decider.search.plan.c.n_scores and not decider.has_extenders:
         return 1
     return num_feasible_nodes_to_find(decider.percentage, decider.search.search.n)
 
 
 cdef bint _was_examined(Decider decider, int32_t row, int32_t start) noexcept:
-    """Whether the last search, which began at `start`, looked at a row."""
+    """Whether the last search, which began at `start`, examined a row."""
     cdef int32_t at = decider.search._position_of(row), n = decider.search.search.n
     return at >= 0 and (at - start % n + n) % n < decider.search.found.evaluated
 
@@ -379,8 +483,7 @@ cdef bint _was_examined(Decider decider, int32_t row, int32_t start) noexcept:
 
 
 cdef int _run_search(Decider decider, const mr_search* search, int32_t wanted, bint scoring) noexcept nogil:
-    """Search, and score what was found unless others have a say first; moves the rotation. Answers 1
-    where a plugin failed."""
+    """Find feasible nodes, score them if `scoring`, and advance the rotation. Returns 1 if a plugin fails."""
     cdef int32_t nodes = decider.search.listing.size
     cdef int failed
     decider.search.found.feasible = decider.search.found.evaluated = 0
@@ -399,7 +502,7 @@ cdef int _run_search(Decider decider, const mr_search* search, int32_t wanted, b
 
 
 cdef int32_t _pick(Decider decider, const int64_t* totals, int32_t n) noexcept nogil:
-    """The winner among `n` totals, of which one alone may be none."""
+    """The index of the chosen total. A single node needs no total."""
     if n < 2:
         return 0
     if decider.tie_break == GO_HEAP:
@@ -410,7 +513,7 @@ cdef int32_t _pick(Decider decider, const int64_t* totals, int32_t n) noexcept n
 
 
 cdef int32_t _decide(Decider decider, const mr_search* search, int32_t wanted) noexcept nogil:
-    """Search, score and choose; answers the position in the searched list or -1; moves the rotation."""
+    """Search, score and choose. Returns a position in the searched list, -1 or FAILED."""
     cdef const mr_found* found = &decider.search.found
     if _run_search(decider, search, wanted, True):
         return FAILED
@@ -418,18 +521,20 @@ cdef int32_t _decide(Decider decider, const mr_search* search, int32_t wanted) n
 
 
 cdef int32_t _decide_by_totals(Decider decider, ClassSearch* class_search) noexcept nogil:
-    """The same where each row's total says all, but for the list of what was found. FAILED, and nothing
-    has moved, where only a search can decide."""
+    """Choose in one scan, where the total of a row depends on that row alone (`mr_scan_suits`).
+
+    Returns FAILED, and does not move the rotation, where the scan cannot decide.
+    """
     cdef mr_decision decision
     decider.search.listing.scan_columns()
-    mr_scan_decide(&class_search.search, decider.rotation % class_search.search.n, class_search.wanted, decider.tie_break == GO_HEAP,
-                   &decision)
+    mr_scan_decide(&class_search.search, decider.rotation % class_search.search.n, class_search.wanted,
+                   decider.tie_break == GO_HEAP, &decision)
     decider.from_scans += 1
     return FAILED if decision.position == MR_UNDECIDED else _note(decider, &decision, class_search.search.n)
 
 
 cdef int32_t _note(Decider decider, const mr_decision* decision, int32_t n) noexcept nogil:
-    """A decision over the whole list: moves the rotation."""
+    """Take over a decision of a kernel: counts and rotation. Returns its position."""
     decider.search.found.feasible = decision.feasible
     decider.search.found.evaluated = decision.looked_at
     decider.rotation = (decider.rotation % n + decision.looked_at) % n
@@ -437,16 +542,17 @@ cdef int32_t _note(Decider decider, const mr_decision* decision, int32_t n) noex
 
 
 cdef int32_t _decide_among_candidates(Decider decider, ClassSearch* class_search) noexcept nogil:
-    """The same by candidates, whatever the class."""
+    """Choose by the candidates of the class. Returns a position in the searched list or -1."""
     cdef mr_decision decision
-    mr_candidates_decide(class_search.candidates, decider.rotation % class_search.search.n, class_search.wanted,
-                         decider.tie_break == GO_HEAP, decider.search.found.seen, &decision)
+    mr_candidates_decide(
+        class_search.candidates, decider.rotation % class_search.search.n, class_search.wanted,
+        decider.tie_break == GO_HEAP, decider.search.found.seen, &decision)
     decider.from_candidates += 1
     return _note(decider, &decision, class_search.search.n)
 
 
 cdef void _follow_flips(Decider decider, ClassSearch* class_search) noexcept nogil:
-    """Have candidates follow the rows where nominated pods now leave no room, or leave room again."""
+    """Update the candidates at the rows that fit the class with nominated pods and did not, or conversely."""
     cdef const int32_t* positions = <int32_t*>decider.state.view.position.data
     cdef int32_t at, row
     if class_search.flips.n == MANY:
@@ -459,6 +565,7 @@ cdef void _follow_flips(Decider decider, ClassSearch* class_search) noexcept nog
 
 
 cdef void _fill_changes(Decider decider, mr_changes* out) noexcept nogil:
+    """Describe the change log to the kernels."""
     out.kind = decider.state.log.kind
     out.id = decider.state.log.id
     out.mask = decider.state.log.capacity - 1
@@ -468,7 +575,7 @@ cdef void _fill_changes(Decider decider, mr_changes* out) noexcept nogil:
 
 
 cdef int _make_candidates(Decider decider, ClassState class_state, const mr_changes* changes) noexcept:
-    """Look at every node, unless there is no memory for that."""
+    """Build the candidates of a class; drop them where memory runs out."""
     cdef mr_found* found = &decider.search.found
     decider.state.view.scan_columns()
     try:

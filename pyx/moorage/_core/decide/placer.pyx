@@ -1,4 +1,8 @@
-"""Placer: chooses nodes for pods in order and accounts for each on its row. The only loop that does."""
+"""Placer: places the pods of a batch in order, each on the node chosen for it.
+
+It is the loop of all scheduling verbs. A placed pod is counted on its row at once, so that the next pod sees
+the node's remaining resources.
+"""
 
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
@@ -23,20 +27,21 @@ cdef class Placer:
     ----------
     state : ClusterState
     plan : Plan
+        The filters and scores of the profile.
     tie_break : TieBreak
     percentage : int
         percentageOfNodesToScore, 0 (adaptive) to 100.
     seed : int
-        For the tie-break RANDOM.
+        The seed of the tie-break RANDOM.
 
     Attributes
     ----------
     search : Search
-        Reads the cluster for one pod.
+        The search of the profile.
     decider : Decider
-        Chooses a node by the search.
+        Chooses nodes by `search`.
     unplaced : int
-        How many of the pods that the last `place` has looked at fit nowhere.
+        The number of unschedulable pods in the last call of `place`.
     """
 
     cdef readonly Search search
@@ -44,9 +49,9 @@ cdef class Placer:
     cdef ClusterState state
     cdef int32_t placed
     cdef readonly int32_t unplaced
-    cdef const char* nominated  # [row] whether pods are nominated there; NULL: nowhere
-    cdef bint is_beside_nominated  # the last pod of a run was placed on such a row
-    cdef Buffer searches  # of the runs that are placed together
+    cdef const char* nominated  # [row] 1: pods are nominated to its node; NULL: there are none
+    cdef bint is_beside_nominated  # the last pod of a run was placed on a row with nominated pods
+    cdef Buffer searches  # ClassSearch* of each run that is placed without Python
 
     def __cinit__(self, ClusterState state not None, Plan plan not None, tie_break, percentage=0, seed=0):
         self.state = state
@@ -56,30 +61,37 @@ cdef class Placer:
 
     def place(self, PodBatch batch not None, Placements out not None, int32_t first=0, int32_t end=-1,
               Sink sink=None, on_unschedulable=None):
-        """Choose nodes for pods, one after the other, and account for each on its row.
+        """Choose a node for each pod of a batch, one after the other, and count the pod on its row.
 
-        It ends before a pod whose route is one of `ALONE`, or that the search's nominator has a node for.
+        It stops before a pod that needs a scheduling cycle of its own: its route has a bit of `Route.ALONE`,
+        or it is itself nominated.
 
         Parameters
         ----------
         batch : PodBatch
         out : Placements
-            Takes the row chosen for each pod, -1 where it fits nowhere.
+            Receives the row of each pod, -1 if the pod is unschedulable.
         first, end : int
-            The pod to begin with, and the one to end before; by default all for which there are rows.
+            The index of the first pod, and the index after the last. `end` -1: all pods of `batch` for which
+            `out` has room.
         sink : Sink, optional
-            Takes the pods that have a row, before `on_unschedulable` is called and before any signal is
-            handled. Without one the caller enters them in the ledger.
+            Receives the placed pods, before `on_unschedulable` is called and before any signal is handled.
+            None: the caller enters them in the ledger.
         on_unschedulable : callable, optional
-            Called with the place of each pod that fits nowhere, while the cluster is as that pod found it; of
-            equal ones that find it so with the first alone. Where it returns true, the loop ends, and
-            nothing is as if that pod had been looked at.
+            Called with the index of each unschedulable pod, while the cluster is as in that pod's cycle; of
+            equal pods in the same state of the cluster only for the first. If it returns true, the loop stops
+            before that pod, and the rotation is as before its search.
 
         Returns
         -------
         int
-            `end`; or the place of the pod that needs a cycle of its own: one before which it ends, about
-            which a plugin failed (`Decider.failed`), or for which `on_unschedulable` returned true.
+            `end`, or the index of the pod before which it stopped: the pod needs a cycle of its own, a plugin
+            failed for it (`Decider.failed`), or `on_unschedulable` returned true.
+
+        Raises
+        ------
+        ValueError
+            `first` or `end` is outside `batch` or `out`.
         """
         if sink is None:
             sink = NOWHERE
@@ -93,13 +105,14 @@ cdef class Placer:
             end = self.search._follow(batch, first, end)
         if first >= end:
             return end
-        # Where host ports or an open transaction take memory pod by pod, it can run out half-way.
+        # Host ports and open transactions take memory for each pod, which can run out in the middle of a run.
         if self.state.journal.depth or batch.until(PORTS, first, end) < end:
             return self.state.atomically(self._place, batch, out, first, end, sink, on_unschedulable)
         return self._place(batch, out, first, end, sink, on_unschedulable)
 
     cpdef int32_t _place(self, PodBatch batch, Placements out, int32_t first, int32_t end, Sink sink,
                          object on_unschedulable) except -1:
+        """Place the pods from `first` to `end`, run by run; see `place` for the rest."""
         cdef int32_t at = first, stop
         cdef bint together
         self.decider._save()
@@ -118,17 +131,20 @@ cdef class Placer:
         return end
 
     def tries(self, int32_t pods):
-        """How many of so many equal pods must be tried to know what becomes of all: one more than nodes have
-        slots for.
+        """Return how many of a number of equal pods must be tried to know the result of all.
+
+        Once one pod is unschedulable, all that follow are. NodeResourcesFit admits no more pods than the
+        nodes have free slots (allocatable pods minus pods), so one more than that is enough.
 
         Parameters
         ----------
         pods : int
+            The number of equal pods.
 
         Returns
         -------
         int
-            `pods` where they are no more than rows, so that it costs less than they do.
+            At most `pods`. It is `pods` if these are no more than the nodes, or NodeResourcesFit is off.
         """
         cdef int64_t slots = 0
         cdef int32_t row
@@ -143,7 +159,7 @@ cdef class Placer:
     # ---- runs of equal pods, without Python ----------------------------------------------------------------
 
     cdef int32_t _kernel_runs_until(self, PodBatch batch, int32_t first, int32_t end) noexcept:
-        """The end of the pods from `first` on whose placements move no memory and ask no Python."""
+        """The end of the pods from `first` on that kernels place without Python and without new memory."""
         cdef int32_t each = batch.span_at(first), at = first
         if self.search.nominations.rows or self.search.plan.needs_python or self.search.plan.externals:
             return first
@@ -153,7 +169,7 @@ cdef class Placer:
         return min(at, end)
 
     cdef bint _prepare_all(self, PodBatch batch, int32_t first, int32_t end) except -1:
-        """Have the search of each run in `searches`; False where they cannot all be prepared at once."""
+        """Prepare the search of each run in `searches`; False if they cannot all be prepared together."""
         cdef int32_t begin = batch.span_at(first), stop = batch.span_at(end - 1) + 1, each, pod_class
         cdef dict known = {}
         cdef set in_use = self.search.states.in_use
@@ -163,7 +179,7 @@ cdef class Placer:
         cdef Terms terms
         for each in range(begin, stop):
             known[batch.spans[each].pod_class] = None
-        for pod_class in known:  # all counters must be there before any is counted by
+        for pod_class in known:  # all counters must exist before any class collects its counters
             shape = self.state.classes.shape(pod_class)
             terms = self.search._terms_of(pod_class, 0)
             if shape.is_pinned and (not terms.is_empty or self.search.in_placement):
@@ -175,8 +191,8 @@ cdef class Placer:
             class_state.c.by_node = class_state.shape.is_pinned
             in_use.add(class_state)
             known[pod_class] = class_state
-        self.state.domains.refresh()  # classes without terms are counted as well
-        if self.state.domains.epoch != epoch:  # no room for the counters of all of them
+        self.state.domains.refresh()  # counters of other classes count pods without terms too
+        if self.state.domains.epoch != epoch:  # the counters of all classes exceed the limit
             return False
         for pod_class, class_state in known.items():
             self.decider._count(class_state, pod_class)
@@ -188,7 +204,7 @@ cdef class Placer:
 
     cdef int32_t _place_runs(self, PodBatch batch, Placements out, int32_t first, int32_t end, Sink sink,
                              object on_unschedulable) except -1:
-        """Place the pods from `first` to `end` by their `searches`; where it ends."""
+        """Place the pods from `first` to `end` by the prepared `searches`. Returns the index where it stops."""
         cdef int32_t at = first, begin = first, entered = first, each = batch.span_at(first), base = each
         cdef ClassSearch** searches = <ClassSearch**>self.searches.data
         cdef bint is_new
@@ -202,39 +218,43 @@ cdef class Placer:
                     is_new = self._place_equal(searches[each - base], batch.spans[each].pinned,
                                                out.data + begin, at - begin)
                     each += 1
-            if self.decider.failed:  # about the pod after those that were placed
+            if self.decider.failed:  # for the pod after those that were placed
                 at = begin + self.placed
             sink.enter(batch, out, entered, at)
             entered = at
             if self.decider.failed:
                 return at
-            if is_new and self._handle_unschedulable(searches[each - 1 - base], begin + self.placed, on_unschedulable):
+            if is_new and self._handle_unschedulable(searches[each - 1 - base], begin + self.placed,
+                                                     on_unschedulable):
                 self._skip(1 + begin + self.placed - at)
                 return begin + self.placed
         if out.data[end - 1] < 0:
             self.state.view.refresh()
         return end
 
-    cdef bint _handle_unschedulable(self, ClassSearch* class_search, int32_t at, object on_unschedulable) except -1:
-        """Report the first pod of its kind that fits nowhere; whether the loop is to end before it."""
+    cdef bint _handle_unschedulable(self, ClassSearch* class_search, int32_t at,
+                                    object on_unschedulable) except -1:
+        """Report an unschedulable pod, and note its class as failed. Returns whether to stop before the pod."""
         if on_unschedulable is not None and on_unschedulable(at):
             return True
         if self._searches_all_nodes(class_search) and not self.search.nominations.rows:
             self.search.states.note_failure(class_search, self.state.log.head)
             if on_unschedulable is None:
-                (<ClassState>class_search.owner).failure = None  # that of another time
+                (<ClassState>class_search.owner).failure = None  # it is of an earlier state of the cluster
         return False
 
     cdef bint _is_known_failure(self, ClassSearch* class_search) noexcept nogil:
-        """Whether nothing has changed since a pod of this kind fitted nowhere."""
-        return self._searches_all_nodes(class_search) and self.search.states.is_failed(class_search, self.state.log.head)
+        """Whether nothing has changed since a pod of the class was unschedulable."""
+        return self._searches_all_nodes(class_search) \
+            and self.search.states.is_failed(class_search, self.state.log.head)
 
     cdef bint _searches_all_nodes(self, ClassSearch* class_search) noexcept nogil:
         """Whether all nodes of the view are searched."""
         return class_search.search.columns != NULL and not self.search.in_placement
 
-    cdef bint _place_equal(self, ClassSearch* class_search, int32_t pinned, int32_t* rows, int32_t n) noexcept nogil:
-        """Place equal pods. Returns whether one fits nowhere that is the first of its kind to find it so."""
+    cdef bint _place_equal(self, ClassSearch* class_search, int32_t pinned, int32_t* rows,
+                           int32_t n) noexcept nogil:
+        """Place equal pods. Returns whether one is unschedulable that was not known to be."""
         cdef bint known = self._is_known_failure(class_search)
         cdef int32_t at
         if known:
@@ -253,8 +273,10 @@ cdef class Placer:
         return not known
 
     cdef int32_t _run(self, ClassSearch* class_search, int32_t* rows, int32_t n) noexcept nogil:
-        """Place equal pods until one fits nowhere, a plugin fails, or one is on a row with nominated pods.
-        Returns how many were placed."""
+        """Place equal pods until one is unschedulable, a plugin fails, or one is on a row with nominated pods.
+
+        Returns the number of placed pods.
+        """
         cdef const char* nominated = self.nominated
         cdef int32_t placed, at
         self.is_beside_nominated = False
@@ -272,7 +294,7 @@ cdef class Placer:
 
     cdef int32_t _run_on_node(self, ClassSearch* class_search, int32_t pinned, int32_t* rows,
                               int32_t n) noexcept nogil:
-        """`_run` for pods that are pinned to a node: no other is looked at."""
+        """Place equal pods that are pinned to one node until one is rejected. Returns the number placed."""
         cdef int32_t row = self.state.table.find(pinned) if pinned else -1, placed
         cdef bint listed = row >= 0 and row < self.state.view.position.capacity \
             and (<int32_t*>self.state.view.position.data)[row] != 0
@@ -284,14 +306,15 @@ cdef class Placer:
             return 0
         for placed in range(n):
             self.decider.rotation = (self.decider.rotation % self.state.view.size + 1) % self.state.view.size
-            if mr_verdict(class_search.search.plan, class_search.search.cluster, class_search.shape, &class_search.search.pod, row):
+            if mr_verdict(class_search.search.plan, class_search.search.cluster, class_search.shape,
+                          &class_search.search.pod, row):
                 return placed
             rows[placed] = row
             self._account(class_search, row)
         return n
 
     cdef void _account(self, ClassSearch* class_search, int32_t row) noexcept nogil:
-        """Account for a pod on a row."""
+        """Count a pod of a class on a row: its requests, the change log and the class's counters."""
         cdef mr_matched** counted = class_search.counted
         if class_search.n_undo:
             self._save_row(class_search, row)
@@ -303,7 +326,7 @@ cdef class Placer:
             counted += 1
 
     cdef void _save_row(self, ClassSearch* class_search, int32_t row) noexcept nogil:
-        """Save what a placement on a row changes."""
+        """Save in the journal the items that a placement on a row changes."""
         cdef const mr_counter* counter
         cdef int32_t at
         for at in range(class_search.n_undo):
@@ -314,11 +337,11 @@ cdef class Placer:
             if counter:
                 self.state.journal.save_reserved(&class_search.undo[at].location, 0)
 
-    # ---- one run, with Python where it is needed -----------------------------------------------------------
+    # ---- a run of equal pods, with Python where it is needed -----------------------------------------------
 
     cdef int32_t _place_run(self, PodBatch batch, Placements out, int32_t first, int32_t end, Sink sink,
                             object on_unschedulable) except -1:
-        """Place the pods from `first` to `end`, which are equal; where it ends."""
+        """Place the equal pods from `first` to `end`. Returns the index where it stops."""
         cdef PodSpan* span = &batch.spans[batch.span_at(first)]
         cdef ClassState class_state = self.decider._ready(span.pod_class, span.node_name, span.pinned)
         cdef bint is_new = not (self._is_known_failure(&class_state.c) and not self.search.nominations.rows)
@@ -336,7 +359,7 @@ cdef class Placer:
             return at
         self._skip(end - at)
         self.unplaced += end - at
-        self.state.view.refresh()  # a cycle in vain has seen the last placement all the same
+        self.state.view.refresh()  # the failed cycle took a snapshot after the last placement
         memset(out.data + at, -1, (end - at) * sizeof(int32_t))
         if is_new and self._handle_unschedulable(&class_state.c, at, on_unschedulable):
             self._skip(1 + at - end)
@@ -344,13 +367,15 @@ cdef class Placer:
         return end
 
     cdef bint _must_filter_each(self) noexcept:
-        """Whether each placement may change what filters say of nodes with their nominated pods: terms count
-        pods of all rows, and what plugins outside the core look at is not known."""
+        """Whether a placement may change the verdicts of other rows with their nominated pods.
+
+        Terms count pods of all rows, and plugins outside the core may read any row.
+        """
         return self.search.nominations.rows and (self.search.terms is not None or self.search.plan.externals)
 
     cdef int32_t _place_together(self, const PodSpan* span, ClassState class_state, int32_t* rows,
                                  int32_t n) except -1:
-        """A run in which a placement changes the row alone, and what nominated pods leave of that row."""
+        """Place a run whose placements change the verdict of their own row alone. Returns the number placed."""
         cdef int32_t placed = 0
         self.state.domains.refresh()
         self.decider._count(class_state, span.pod_class)
@@ -364,7 +389,10 @@ cdef class Placer:
             class_state = self.decider._ready(span.pod_class, span.node_name, span.pinned)
 
     cdef int32_t _place_each(self, const PodSpan* span, int32_t* rows, int32_t n) except -1:
-        """A run in which each placement may move memory, change more than the row, or ask Python."""
+        """Place a run whose pods are prepared one by one, since each may need memory, Python or other rows.
+
+        Returns the number of placed pods.
+        """
         cdef Shape shape = self.state.classes.shape(span.pod_class)
         cdef int32_t placed, at, row
         cdef ClassState class_state
@@ -382,17 +410,21 @@ cdef class Placer:
         return n
 
     def skip(self, int64_t pods):
-        """Move the rotation as if so many more pods, equal to the last one that failed, were tried in vain.
+        """Advance the rotation as if more pods, equal to the last unschedulable one, had been tried.
 
         Parameters
         ----------
         pods : int
+            The number of pods.
         """
         self._skip(pods + 1)
 
     cdef void _skip(self, int64_t pods) noexcept nogil:
-        """Move the rotation as if each of so many pods, of which the first has failed, were tried in vain;
-        none takes that search back. Over the whole list these are full circles; over named nodes not."""
+        """Advance the rotation as if `pods` equal pods had been tried, of which the first one was.
+
+        0 undoes the search of the first. A failed search over the whole list ends where it began; over a part
+        of the list it moves the rotation by the number of examined nodes.
+        """
         cdef int64_t start = self.decider.rotation, nodes = self.search.listing.size
         if nodes == 0:
             return
@@ -400,11 +432,12 @@ cdef class Placer:
         self.decider.rotation = <int32_t>((start % nodes + nodes) % nodes)
 
     def clone(self, ClusterState state not None):
-        """The same placer over a fork.
+        """Return a placer of the same profile, rotation and random state over another cluster state.
 
         Parameters
         ----------
         state : ClusterState
+            A fork of this placer's cluster state.
 
         Returns
         -------

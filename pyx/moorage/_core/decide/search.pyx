@@ -523,9 +523,10 @@ cdef class Search:
             self.terms.fill()
 
     def notify_pod_change(self, int32_t pod_class, pods, int32_t row, bint adds):
-        """Call add_pod or remove_pod of the native plugins: their AddPod and RemovePod for what-if queries.
+        """Notify native plugins that pods are added to a row or removed from it, for a what-if query.
 
-        The caller undoes each call by the opposite one.
+        It calls add_pod or remove_pod of `struct moorage_plugin`. The caller undoes each call by the opposite
+        one.
 
         Parameters
         ----------

@@ -14,8 +14,8 @@ cdef enum:
 cpdef enum TieBreak:
     """How one of the nodes with the largest total is chosen."""
     FIRST = 0    # the first in the order of the search
-    RANDOM = 1   # a uniformly random one
-    GO_HEAP = 2  # the one that a heap of Go's container/heap pops first, as kube-scheduler v1.36
+    RANDOM = 1   # a uniformly random one, as kube-scheduler up to v1.34
+    GO_HEAP = 2  # the root of Go's container/heap after heap.Init, as kube-scheduler v1.36
 
 
 cdef class BareRows:

@@ -119,8 +119,7 @@ cdef class Decider:
     search : Search
         The search of the profile.
     tie_break : TieBreak
-        The choice among the nodes of the largest total: the first, a random one, or the one that a heap of
-        Go's container/heap would pop first.
+        How one of the nodes with the largest total is chosen.
     percentage : int
         percentageOfNodesToScore, 0 (adaptive) to 100.
     seed : int

@@ -204,7 +204,7 @@ cdef class Placer:
 
     cdef int32_t _place_runs(self, PodBatch batch, Placements out, int32_t first, int32_t end, Sink sink,
                              object on_unschedulable) except -1:
-        """Place the pods from `first` to `end` by the prepared `searches`. Returns the index where it stops."""
+        """Place the pods from `first` to `end` by `searches`. Returns the index where it stops."""
         cdef int32_t at = first, begin = first, entered = first, each = batch.span_at(first), base = each
         cdef ClassSearch** searches = <ClassSearch**>self.searches.data
         cdef bint is_new
@@ -234,7 +234,7 @@ cdef class Placer:
 
     cdef bint _handle_unschedulable(self, ClassSearch* class_search, int32_t at,
                                     object on_unschedulable) except -1:
-        """Report an unschedulable pod, and note its class as failed. Returns whether to stop before the pod."""
+        """Report an unschedulable pod, and note its class as failed. Returns whether to stop before it."""
         if on_unschedulable is not None and on_unschedulable(at):
             return True
         if self._searches_all_nodes(class_search) and not self.search.nominations.rows:
@@ -273,7 +273,7 @@ cdef class Placer:
         return not known
 
     cdef int32_t _run(self, ClassSearch* class_search, int32_t* rows, int32_t n) noexcept nogil:
-        """Place equal pods until one is unschedulable, a plugin fails, or one is on a row with nominated pods.
+        """Place equal pods until one is unschedulable, or a plugin fails, or a pod joins nominated pods.
 
         Returns the number of placed pods.
         """
@@ -375,7 +375,7 @@ cdef class Placer:
 
     cdef int32_t _place_together(self, const PodSpan* span, ClassState class_state, int32_t* rows,
                                  int32_t n) except -1:
-        """Place a run whose placements change the verdict of their own row alone. Returns the number placed."""
+        """Place a run whose placements change no verdicts of other rows. Returns the number placed."""
         cdef int32_t placed = 0
         self.state.domains.refresh()
         self.decider._count(class_state, span.pod_class)

@@ -6,32 +6,34 @@ from moorage._core.state cimport ClusterState, Replicas
 
 cpdef enum Route:
     """What the placement of a pod needs beyond the kernels, as bits."""
-    TERMINATING = 1  # it is being deleted, which counters leave out
-    NOMINATED = 2    # its nominated node is tried first
+    TERMINATING = 1  # metadata.deletionTimestamp is set: counters do not count the pod
+    NOMINATED = 2    # status.nominatedNodeName is set: this node is tried first
     NAMED = 4        # spec.nodeName is set
-    PINNED = 8       # its affinity names one node
+    PINNED = 8       # its node affinity names one node by matchFields
     PORTS = 16       # it has host ports
-    VOLUMES = 32     # plugins read its volumes
-    SIGNED = 64      # opportunistic batching knows it by its signature
-    REJECTED = 128   # PreFilter or PreScore objects to it
+    VOLUMES = 32     # it has volumes that plugins read
+    SIGNED = 64      # opportunistic batching has a signature for it
+    REJECTED = 128   # PreFilter or PreScore rejects it
     EXTENDERS = 256  # an extender is interested in it
-    PYTHON = 512     # plugins outside the core have a say
-    WAITS = 1024     # it waits on Permit for others of its group
-    PROFILE = 65536  # the number of its profile is in the bits from here on
-    # A cycle of its own decides: counters leave terminating pods out, a nominated node is tried first, a
-    # signature may bring a hint, and a rejection is PreFilter's to word.
+    PYTHON = 512     # plugins outside the core run for it
+    WAITS = 1024     # it waits on Permit for other pods of its group
+    PROFILE = 65536  # the bits from here on are the number of its profile
+    # Pods that need a scheduling cycle of their own: counters omit terminating pods, a nominated node is tried
+    # first, a signature may yield a hint, and PreFilter gives the text of a rejection.
     ALONE = TERMINATING | NOMINATED | SIGNED | REJECTED
 
 
 cdef struct PodSpan:
-    int32_t end  # of the run; the run before ends where this one begins
-    int32_t pod_class, node_name, pinned, route
+    int32_t end  # the index after the last pod of the run; the run begins at the end of the one before
+    int32_t pod_class
+    int32_t node_name, pinned  # symbols of spec.nodeName and of the node that matchFields names; 0: none
+    int32_t route  # bits of Route
 
 
 cdef class Routes:
     cdef object of_class, of_pod
-    cdef dict known  # class, or ~class with volumes, to bits
-    cdef int32_t key, bits  # of the pod before
+    cdef dict known  # bits by class, or by ~class for pods with volumes
+    cdef int32_t key, bits  # key in `known` and bits of the previous pod
 
     cdef int32_t of(self, object pod, const PodSpan* span) except? -1
 
@@ -40,12 +42,12 @@ cdef class PodBatch:
     cdef ClusterState state
     cdef Routes routes
     cdef readonly object pods
-    cdef Replicas replicas  # of a template
-    cdef PodSpan only  # the run of a batch that has no other
-    cdef Buffer memory
+    cdef Replicas replicas  # the pods of a template; None: `pods` has them
+    cdef PodSpan only  # the memory of a single run
+    cdef Buffer memory  # that of several runs
     cdef PodSpan* spans
     cdef int32_t n_spans
-    cdef int32_t of_class
+    cdef int32_t of_class  # the bits of the route that all pods of the last class have
 
     cdef int32_t until(self, int32_t mask, int32_t first, int32_t end) noexcept
     cdef int32_t until_one_of(self, dict uids, int32_t first, int32_t end) except -1
@@ -55,9 +57,9 @@ cdef class PodBatch:
 
 cdef class Placements:
     cdef Py_ssize_t n
-    cdef int32_t* data  # `own` until somebody asks for the array, then the array's
+    cdef int32_t* data  # [pod] row or -1; points to `own` until `rows` is read, then to the array
     cdef int32_t* own
-    cdef int32_t* symbols
+    cdef int32_t* symbols  # [pod] symbol of the node's name; NULL before `note_names`
     cdef object array
     cdef readonly ClusterState state
     cdef readonly PodBatch batch

@@ -1,5 +1,5 @@
-"""PodBatch: pods in the order in which they are to be placed, as the core reads them; where they were placed;
-and the sinks that take the placed ones."""
+"""PodBatch: pods in scheduling order, compiled for the core; `Placements`, their rows; `Sink`, their receiver.
+"""
 
 import numpy as np
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
@@ -13,15 +13,15 @@ cdef Field NOMINATED_NODE_NAME = Field("nominated_node_name")
 
 
 cdef class Routes:
-    """What the placements of pods need, as far as their profiles and extenders tell.
+    """The bits of a pod's route that depend on its profile and on extenders.
 
     Parameters
     ----------
     of_class : callable
-        A pod and its target to bits of `Route` that all pods of its class have, if they have volumes as it
-        does, or if they have none. Asked once for each class.
+        Returns the bits of `Route` for a class, from a pod of the class and its target (see
+        `PodBatch.target`). Called twice for each class at most: for pods with volumes and for those without.
     of_pod : callable, optional
-        A pod to the bits that others of its class may not have.
+        Returns further bits, from a pod. Called for every pod.
     """
 
     def __cinit__(self, of_class not None, of_pod=None):
@@ -30,27 +30,28 @@ cdef class Routes:
         self.key = INT32_MIN
 
     cdef int32_t of(self, pod, const PodSpan* span) except? -1:
-        """The bits of a pod whose own ones are in its span."""
+        """The bits of a pod. `span` has its target and the bits that were read of the pod itself."""
         cdef int32_t key = ~span.pod_class if span.route & VOLUMES else span.pod_class
-        if key != self.key:  # pods of one class stand together
-            found = self.known.get(key)
-            if found is None:
+        if key != self.key:  # most pods have the class of the previous one
+            bits = self.known.get(key)
+            if bits is None:
                 target = span.pod_class, span.node_name, span.pinned
-                found = self.known[key] = self.of_class(pod, target)
-            self.key, self.bits = key, found
+                bits = self.known[key] = self.of_class(pod, target)
+            self.key, self.bits = key, bits
         return self.bits if self.of_pod is None else self.bits | self.of_pod(pod)
 
 
 cdef class PodBatch:
-    """Pods in order, as runs of equal ones: class, named node, node that they are pinned to, and route.
+    """Pods in scheduling order, as runs of pods of equal class, named node, pinned node and route.
 
     Parameters
     ----------
     state : ClusterState
         Interns the classes.
-    pods : sequence of Pod
+    pods : sequence of Pod, optional
+        By default the batch is empty.
     routes : Routes, optional
-        Adds to what is read of the pods themselves.
+        Adds bits to the routes that are read of the pods themselves.
 
     Attributes
     ----------
@@ -66,15 +67,19 @@ cdef class PodBatch:
 
     @staticmethod
     def of_template(ClusterState state not None, template, int32_t n, int64_t first=0, Routes routes=None):
-        """`n` pods equal to a template.
+        """Return a batch of replicas of a template.
 
         Parameters
         ----------
+        state : ClusterState
+            Interns the class.
         template : Pod
         n : int
+            The number of pods.
         first : int
             The ordinal of the first pod; see `ClusterState.assume_template`.
         routes : Routes, optional
+            As in `PodBatch`.
 
         Returns
         -------
@@ -82,6 +87,8 @@ cdef class PodBatch:
 
         Raises
         ------
+        ValueError
+            `n` is negative.
         CacheError
             The template has no name, or there are no such ordinals.
         """
@@ -100,7 +107,7 @@ cdef class PodBatch:
         return self.spans[self.n_spans - 1].end if self.n_spans else 0
 
     cdef int32_t span_at(self, int32_t at) noexcept nogil:
-        """The run that a pod is in."""
+        """The index of the run that has a pod."""
         cdef int32_t low = 0, high = self.n_spans, middle
         while low < high:
             middle = (low + high) // 2
@@ -111,27 +118,77 @@ cdef class PodBatch:
         return low
 
     cdef PodSpan* _span(self, int32_t at) except NULL:
+        """The run that has a pod; IndexError if there is no such pod."""
         if not 0 <= at < len(self):
             raise IndexError(f"there is no pod {at} among {len(self)}")
         return &self.spans[self.span_at(at)]
 
     def target(self, int32_t at):
-        """Class of a pod, symbol of the node that it names, and of the one that it is pinned to (0: none)."""
+        """Return the target of a pod: what searches for equal pods have in common.
+
+        Parameters
+        ----------
+        at : int
+            The index of the pod.
+
+        Returns
+        -------
+        pod_class : int
+            Its class.
+        node_name : int
+            The symbol of its spec.nodeName; 0: none.
+        pinned : int
+            The symbol of the node that it is pinned to by matchFields; 0: none.
+
+        Raises
+        ------
+        IndexError
+            There is no such pod.
+        """
         cdef PodSpan* span = self._span(at)
         return span.pod_class, span.node_name, span.pinned
 
     def pod(self, int32_t at):
-        """A pod; one of a template's replicas is made now."""
+        """Return a pod. The object of a replica is created by each call.
+
+        Parameters
+        ----------
+        at : int
+            The index of the pod.
+
+        Returns
+        -------
+        Pod
+
+        Raises
+        ------
+        IndexError
+            There is no such pod.
+        """
         self._span(at)
         return self.pods[at] if self.replicas is None else self.replicas.make(self.replicas.first + at)
 
     def route(self, int32_t at):
-        """The route of a pod: what its placement needs, as bits of `Route`."""
+        """Return what the placement of a pod needs, as bits of `Route`.
+
+        Parameters
+        ----------
+        at : int
+            The index of the pod.
+
+        Returns
+        -------
+        int
+
+        Raises
+        ------
+        IndexError
+            There is no such pod.
+        """
         return self._span(at).route
 
     cdef int32_t until(self, int32_t mask, int32_t first, int32_t end) noexcept:
-        """The first pod from `first` on whose route has one of the bits of `mask`; `end` where none before it
-        has."""
+        """The index of the first pod from `first` to `end` whose route has a bit of `mask`, or `end`."""
         cdef int32_t each = self.span_at(first), at = first
         while at < end and each < self.n_spans and not self.spans[each].route & mask:
             at = self.spans[each].end
@@ -139,7 +196,7 @@ cdef class PodBatch:
         return min(at, end)
 
     cdef int32_t until_one_of(self, dict uids, int32_t first, int32_t end) except -1:
-        """The first pod from `first` on whose UID is one of these; `end` where none comes before it."""
+        """The index of the first pod from `first` to `end` whose UID is in `uids`, or `end`."""
         cdef int64_t ordinal
         cdef int32_t at
         if self.replicas is None:
@@ -154,19 +211,24 @@ cdef class PodBatch:
         return end
 
     def cut(self, int32_t mask, int32_t first=0):
-        """Cut the batch where the route changes.
+        """Cut the batch into pieces of consecutive pods whose routes have equal bits.
 
         Parameters
         ----------
         mask : int
-            The bits that count.
+            The bits of `Route` to compare.
         first : int
-            The pod to begin with.
+            The index of the pod to begin with.
 
         Returns
         -------
         list of (int, int, int)
-            The first pod of each piece, its end, and those bits of its route.
+            For each piece the index of its first pod, the index after its last, and its route & mask.
+
+        Raises
+        ------
+        IndexError
+            `first` is negative.
         """
         cdef int32_t each = self.span_at(first), begin = first, route
         cdef list out = []
@@ -182,11 +244,33 @@ cdef class PodBatch:
         return out
 
     def classes(self, int32_t first=0, int32_t end=INT32_MAX):
-        """The classes of the pods from `first` to `end`, each once."""
+        """Return the classes of the pods from `first` to `end`, without repetition.
+
+        Parameters
+        ----------
+        first, end : int
+            The index of the first pod, and the index after the last.
+
+        Returns
+        -------
+        list of int
+            In the order of their first pods.
+        """
         return list(dict.fromkeys([pod_class for pod_class, _, _ in self.targets(first, end)]))
 
     def targets(self, int32_t first=0, int32_t end=INT32_MAX):
-        """The targets of the pods from `first` to `end`, each once."""
+        """Return the targets of the pods from `first` to `end`, without repetition.
+
+        Parameters
+        ----------
+        first, end : int
+            The index of the first pod, and the index after the last.
+
+        Returns
+        -------
+        list of (int, int, int)
+            As `target` returns them, in the order of their first pods.
+        """
         cdef int32_t each
         found = {}
         for each in range(self.span_at(first), self.n_spans):
@@ -197,7 +281,7 @@ cdef class PodBatch:
 
 
 cdef int _read(PodBatch batch, pods) except -1:
-    """Read each pod once; equal ones that follow one another are one run."""
+    """Read each pod once; consecutive equal pods become one run."""
     cdef PodSpan span
     cdef PodSpan* last = NULL
     cdef int32_t known = -1
@@ -213,11 +297,11 @@ cdef int _read(PodBatch batch, pods) except -1:
 
 
 cdef int32_t _fill(PodBatch batch, PodSpan* out, object pod, int32_t known) except -1:
-    """What must be known of a pod; `known` is the class of the pod before. Returns the class."""
+    """Fill the span of a pod. `known` is the class of the previous pod. Returns the class."""
     cdef int32_t pod_class = batch.state.classes.intern(pod)
     cdef str name = NODE_NAME.of(SPEC.of(pod))
     cdef Shape shape
-    if pod_class != known:  # pods of one class stand together
+    if pod_class != known:  # most pods have the class of the previous one
         shape = batch.state.classes.shape(pod_class)
         batch.of_class = (PINNED if shape.is_pinned else 0) | (PORTS if shape.ports else 0)
     out.pod_class, out.route, out.node_name, out.pinned = pod_class, batch.of_class, 0, 0
@@ -238,6 +322,7 @@ cdef int32_t _fill(PodBatch batch, PodSpan* out, object pod, int32_t known) exce
 
 
 cdef PodSpan* _append(PodBatch batch, const PodSpan* span) except NULL:
+    """Append a run. A batch of one run takes no memory for it."""
     if batch.n_spans == 0:
         batch.spans = &batch.only
     else:
@@ -252,20 +337,20 @@ cdef PodSpan* _append(PodBatch batch, const PodSpan* span) except NULL:
 
 
 cdef class Placements:
-    """Where the pods of a batch were placed.
+    """The rows where the pods of a batch were placed.
 
     Parameters
     ----------
     state : ClusterState
     n : int
-        Pods, none of which is placed yet.
+        The number of pods. At first none is placed.
     batch : PodBatch, optional
         The pods.
 
     Attributes
     ----------
     failures : dict of int to object
-        Place of each pod that fits nowhere to the reason.
+        Why pods are unschedulable, by the index of the pod. Filled by callers.
     """
 
     def __cinit__(self, ClusterState state not None, Py_ssize_t n, PodBatch batch=None):
@@ -277,11 +362,17 @@ cdef class Placements:
         _free(self)
 
     cpdef int resize(self, Py_ssize_t n) except -1:
-        """Be about `n` pods, none of which is placed yet.
+        """Change the number of pods, and mark all as not placed.
 
         Parameters
         ----------
         n : int
+            The number of pods.
+
+        Raises
+        ------
+        ValueError
+            `n` is negative.
         """
         if n < 0:
             raise ValueError(f"{n} pods")
@@ -299,7 +390,7 @@ cdef class Placements:
 
     @property
     def rows(self):
-        """Row of the node table that each pod was put on, -1 where it has none: a (pods,) int32 array."""
+        """The row of each pod in the node table, -1 if it is not placed: a (pods,) int32 array."""
         cdef int32_t[::1] view
         if self.array is None:
             array = np.empty(self.n + 1, dtype=np.int32)
@@ -311,18 +402,25 @@ cdef class Placements:
         return self.array
 
     def truncate(self, Py_ssize_t n):
-        """Drop all but the first `n` pods.
+        """Drop all pods after the first `n`.
 
         Parameters
         ----------
         n : int
+            The number of pods to keep. A larger number than there are changes nothing.
         """
         self.n = min(self.n, max(<Py_ssize_t>0, n))
         if self.array is not None:
             self.array = self.array[:self.n]
 
     cpdef int note_names(self) except -1:
-        """Have the names of the nodes that the rows belong to now: a row may be another node's later."""
+        """Record the present node names of the rows, since a row may be reused for another node later.
+
+        Raises
+        ------
+        IndexError
+            A row is not in the node table.
+        """
         cdef Py_ssize_t at
         cdef const int32_t* names = <int32_t*>self.state.table.name.data
         if self.symbols == NULL:
@@ -336,7 +434,7 @@ cdef class Placements:
 
     @property
     def nodes(self):
-        """Name of the node of each pod, None where it has none: a list."""
+        """The name of the node of each pod, None if it is not placed: a list of str or None."""
         cdef Py_ssize_t at
         cdef list names = self.state.symbols.names
         if self.symbols == NULL:
@@ -345,31 +443,46 @@ cdef class Placements:
 
 
 cdef void _free(Placements placements) noexcept:
-    """Free what is this object's. The collector may have cleared `array` before."""
+    """Free the memory of the object. The garbage collector may have cleared `array` before."""
     PyMem_Free(placements.own)
     PyMem_Free(placements.symbols)
     placements.own = placements.symbols = placements.data = NULL
 
 
 cdef class Sink:
-    """Takes the pods that were placed. This one takes none: they are entered in the ledger later."""
+    """Receives the pods that `Placer.place` has placed. This base class ignores them."""
 
     cpdef int enter(self, PodBatch batch, Placements out, int32_t first, int32_t end) except -1:
-        """The pods from `first` to `end` have their rows, if any, and are accounted for there.
+        """Receive pods that have been tried. The placed ones are counted on their rows already.
 
         Parameters
         ----------
         batch : PodBatch
+            The pods.
         out : Placements
+            Their rows, -1 for pods that are not placed.
         first, end : int
+            The index of the first pod, and the index after the last.
         """
         return 0
 
 
 cdef class LedgerSink(Sink):
-    """Enters pods in the ledger as assumed; no object is made for replicas of a template."""
+    """Enters placed pods in the ledger as assumed. Replicas of a template get no objects."""
 
     cpdef int enter(self, PodBatch batch, Placements out, int32_t first, int32_t end) except -1:
+        """Enter the placed pods from `first` to `end` in the ledger.
+
+        Parameters
+        ----------
+        batch, out, first, end
+            As in `Sink.enter`.
+
+        Raises
+        ------
+        IndexError
+            There are no such pods, or a row is not in the node table.
+        """
         cdef int32_t at, each
         cdef ClusterState state = batch.state
         cdef const int32_t* rows = out.data
@@ -391,7 +504,7 @@ cdef class LedgerSink(Sink):
 
 cdef int _enter_replicas(LedgerSink sink, PodBatch batch, Placements out, int32_t first,
                          int32_t end) except -1:
-    """Enter the replicas up to the first that fits nowhere: none after it does."""
+    """Enter the replicas up to the first that is not placed: those after it are not placed either."""
     cdef int32_t placed = first
     while placed < end and out.data[placed] >= 0:
         placed += 1

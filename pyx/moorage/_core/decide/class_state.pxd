@@ -7,31 +7,31 @@ from moorage._core.decide.nominations cimport Flips, NominatedVerdicts
 from moorage._core.decide.terms cimport Terms
 
 
-cdef struct Undo:
+cdef struct Undo:  # an array of which a transaction saves items before a placement
     ItemLocation location
-    const mr_counter* counter  # whose domains the items are, item 0 their sum; NULL: items are rows
+    const mr_counter* counter  # [domain] counts, item 0 their sum; NULL: the array has one item for each row
 
 
-cdef struct ClassSearch:
+cdef struct ClassSearch:  # what placing pods of a class without Python reads
     mr_search search
     const mr_shape* shape
-    mr_candidates* candidates  # NULL: none are kept
-    mr_matched** counted       # what counts pods of the class, NULL at the end
-    Undo* undo                 # what an open transaction saves of before a placement
+    mr_candidates* candidates  # NULL: no candidates are cached
+    mr_matched** counted       # the counts that include pods of the class; NULL at the end
+    Undo* undo                 # arrays of which an open transaction saves items before a placement
     int32_t n_undo
-    void* owner                # its ClassState
-    int32_t wanted
-    int32_t is_ready           # may serve again; see `ClassState.is_made_of`
-    int32_t by_node            # each pod names its node
-    int32_t by_totals          # see mr_scan_suits
-    Flips* flips               # what candidates follow besides the change log; NULL: nothing
+    void* owner                # the ClassState
+    int32_t wanted             # the number of feasible nodes to find
+    int32_t is_ready           # `search` can be reused; see ClassState.is_made_of
+    int32_t by_node            # each pod of the class is pinned to a node
+    int32_t by_totals          # the total of a row depends on that row alone; see mr_scan_suits
+    Flips* flips               # rows to update candidates at besides those of the change log; NULL: none
     int64_t credit, last       # see candidates_pay_off
-    int64_t failed, scope      # the change log's head when a pod fitted nowhere, or -1; see ClassStates.scope
+    int64_t failed, scope      # the head of the change log when a pod was unschedulable, or -1; its scope
 
 
 cdef class Candidates:
     cdef mr_candidates c
-    cdef object terms
+    cdef object terms  # the Terms that `c` was built from
     cdef Buffer memory
 
     cdef int point(self, const mr_search* search, object terms) except -1
@@ -44,17 +44,19 @@ cdef bint candidates_pay_off(ClassSearch* class_search, int64_t head, int64_t fo
 cdef class ClassState:
     cdef ClassSearch c
     cdef int32_t pod_class, node_name, pinned
-    cdef mr_search source
-    cdef bint keeps_candidates  # of the decider that made the search
+    cdef mr_search source       # the search of the profile that `c.search` was made from
+    cdef bint keeps_candidates  # of the decider that made it
     cdef Shape shape
     cdef Candidates candidates
-    cdef Py_ssize_t charged, undo_bytes
-    cdef bint is_kept
+    cdef Py_ssize_t charged     # bytes of candidates in `ClassStates.used_bytes`
+    cdef Py_ssize_t undo_bytes  # of the journal, for one placement
+    cdef bint is_kept           # False: dropped from `ClassStates`
     cdef Buffer counted, order, undo, verdicts, named
     cdef mr_verdict_histogram histogram
-    cdef int64_t named_by
-    cdef int named_state
-    cdef object held, histogram_terms
+    cdef int64_t named_by       # the static version of the view that `named` is of
+    cdef int named_state        # NOT_CACHED, CACHED or NOT_NEEDED
+    cdef object held            # references to memory that `c.search` points to
+    cdef object histogram_terms
     cdef NominatedVerdicts nominated_verdicts
     cdef Terms terms
     cdef public object passes, failure
@@ -73,11 +75,11 @@ cdef class ClassStates:
     cdef PodClasses classes
     cdef dict by_target
     cdef ClassState latest
-    cdef set in_use  # the states that a run holds
+    cdef set in_use  # the states that the current run needs
     cdef public Py_ssize_t most_bytes
     cdef readonly Py_ssize_t used_bytes
     cdef public int64_t scope
-    cdef int64_t scopes
+    cdef int64_t scopes  # the number of scopes opened so far
 
     cdef ClassState get(self, int32_t pod_class, int32_t node_name, int32_t pinned)
     cdef bint is_failed(self, const ClassSearch* class_search, int64_t head) noexcept nogil

@@ -1,6 +1,6 @@
-"""ClassState: all that is kept of a pod class between its decisions.
+"""ClassState: the cached data of a pod class between scheduling cycles.
 
-What depends on the cluster is valid at one head of the change log, or follows the log from a cursor.
+Data that depend on the cluster are valid at one head of the change log, or follow the log from a cursor.
 """
 
 from libc.stdint cimport uint64_t
@@ -9,37 +9,39 @@ from libc.string cimport memcmp, memcpy, memset
 from moorage._core.base cimport HEADER, Journal
 from moorage._core.state cimport Counter, Matched
 
-# Nanoseconds, roughly, as bench/ measures them: only their ratios matter, and only for speed.
+# Estimated costs in nanoseconds, as bench/ measures them. They choose between algorithms with equal results.
 cdef enum:
     DECISION = 60
-    LANE = 1         # to look at a node in a scan
-    LANE_OF_TERMS = 30
-    ROW = 12         # to take a changed row over
+    LANE = 1             # a node in a scan
+    LANE_OF_TERMS = 30   # for a pod with terms
+    ROW = 12             # the update of candidates at a changed row
     ROW_OF_TERMS = 60
-    BUILD = 2        # to look at a node when candidates are made
+    BUILD = 2            # a node when candidates are built
     BUILD_OF_TERMS = 40
 
 cdef enum:
-    SOME_BUCKETS = 8  # that there is room for at first
-    STATES_LIMIT = 1 << 14
-    CANDIDATES_LIMIT = 256 << 20  # bytes
+    SOME_BUCKETS = 8              # the first capacity of candidates with terms
+    STATES_LIMIT = 1 << 14        # class states
+    CANDIDATES_LIMIT = 256 << 20  # bytes of candidates
 
 
-cdef enum:
+cdef enum:  # whether the results of filters that read names and labels are cached for all rows
     NOT_CACHED
     CACHED
-    NOT_NEEDED
+    NOT_NEEDED  # the class has no such filter
 
 
 cdef bint candidates_pay_off(ClassSearch* class_search, int64_t head, int64_t following) noexcept nogil:
-    """Whether to decide by candidates and not by a scan; `following` more pods of the class come right after.
+    """Whether to decide by candidates instead of a scan, where `following` more pods of the class come next.
 
-    Candidates that have too much to catch up with, or have to be made, must have been missed often enough:
-    what scans have cost more than candidates would have is saved up until it pays for them ("ski rental").
+    Up-to-date candidates are used at once. Building them, or following many changes, must pay off: the extra
+    cost of scans is accumulated as credit until it exceeds that cost, as in the ski rental problem (Karlin,
+    Manasse, Rudolph and Sleator 1988, competitive snoopy caching).
     """
     cdef bint in_terms = class_search.candidates.key.size > 0
     cdef int64_t row = ROW_OF_TERMS if in_terms else ROW, n = class_search.search.n
-    cdef int64_t lanes = n if class_search.failed >= 0 else min(<int64_t>class_search.wanted, n)  # in vain, all are looked at
+    # A search without a feasible node examines all nodes.
+    cdef int64_t lanes = n if class_search.failed >= 0 else min(<int64_t>class_search.wanted, n)
     cdef int64_t scan = DECISION + lanes * (LANE_OF_TERMS if in_terms else LANE)
     cdef int64_t build = n * (BUILD_OF_TERMS if in_terms else BUILD)
     cdef bint kept = class_search.candidates.state == MR_VALID
@@ -56,22 +58,24 @@ cdef bint candidates_pay_off(ClassSearch* class_search, int64_t head, int64_t fo
 
 
 cdef class Candidates:
-    """Every node's total for pods of one class, in list order, kept up to date by the change log: which nodes
-    a search would look at, and which of them it would choose, is read off bits and maxima of blocks
-    (csrc/candidates.h)."""
+    """The totals of all nodes for pods of one class, in list order, updated by the change log.
+
+    Bit sets and block maxima over them yield the nodes that a search would examine, and the one that it would
+    choose (csrc/candidates.h).
+    """
 
     def __cinit__(self):
         self.memory = Buffer(Journal(), 1, 1)
 
     cdef int point(self, const mr_search* search, object terms) except -1:
-        """Refresh the pointers to a prepared search; what rests on other terms or keys is unmade."""
+        """Refresh the pointers to a prepared search. Candidates of other terms become invalid."""
         mr_candidates_point(&self.c, search)
         if terms is not self.terms:
             self.c.state = MR_UNMADE
         self.terms = terms
 
     cdef int build(self, const mr_changes* changes, int32_t* lanes, uint8_t* seen) except -1:
-        """Look at every node. Answers 1 where several threads took part."""
+        """Build the candidates from all nodes. Returns 1 if several threads took part."""
         cdef int parallel = 0
         cdef Py_ssize_t nbytes
         cdef int32_t stride = 1 if self.c.key.size == 0 else max(self.c.stride, SOME_BUCKETS)
@@ -90,14 +94,19 @@ cdef class Candidates:
 
 
 cdef class ClassState:
-    """What one search keeps of pods of one class that name the same node and are pinned to the same node.
+    """The cached data of a search for pods of one target: class, named node and pinned node.
+
+    Parameters
+    ----------
+    shape : Shape
+        The shape of the class.
 
     Attributes
     ----------
     passes : bool or None
-        Whether PreFilter and PreScore pass such pods, which depends on the pod alone; None: not asked yet.
+        Whether PreFilter and PreScore pass such pods, which depends on the pod alone. None: not known yet.
     failure : object or None
-        Why such pods fit nowhere; see `ClassStates.failure_of`.
+        Why such pods are unschedulable; see `ClassStates.failure_of`.
     """
 
     def __cinit__(self, Shape shape not None):
@@ -114,13 +123,16 @@ cdef class ClassState:
         self.order = Buffer(Journal(), sizeof(int32_t), 1)
 
     cdef bint is_made_of(self, const mr_search* search, int64_t version) noexcept nogil:
-        """Whether the search of this class is what was made of an equal one, when nodes said the same: it
-        depends on nothing else, but for terms and placements."""
+        """Whether the prepared search of this class is still valid for a search of the profile.
+
+        It is if the search of the profile and the static version of the nodes are unchanged. Classes with
+        terms, and searches in a placement, are always prepared again.
+        """
         return self.named_by == version and self.named_state != NOT_CACHED and search.columns != NULL \
             and memcmp(&self.source, search, sizeof(mr_search)) == 0
 
     cdef dict rejections(self, const mr_changes* changes, object terms):
-        """Verdict to number of nodes, of those that reject such pods; None where there are too many."""
+        """The number of nodes of each verdict other than 0; None if there are too many verdicts."""
         cdef int32_t at
         cdef bint is_other = self.histogram_terms is not terms or self.histogram.n != self.c.search.n
         if is_other or self.histogram.state != MR_VALID:
@@ -142,14 +154,14 @@ cdef class ClassState:
         return out
 
     cdef NominatedVerdicts verdicts_with_nominated(self):
-        """The verdicts with nominated pods, which are made on first use."""
+        """The verdicts with nominated pods, created on first use."""
         if self.nominated_verdicts is None:
             self.nominated_verdicts = NominatedVerdicts()
             self.c.flips = &self.nominated_verdicts.flips
         return self.nominated_verdicts
 
     cdef int count_nominated(self, dict counts, const int32_t* positions) except -1:
-        """Count the verdicts of nodes to which pods are nominated in place of those without these pods."""
+        """Replace the verdicts of rows with nominated pods in `counts` by those with these pods."""
         cdef const int32_t* rows = <const int32_t*>self.nominated_verdicts.rows.data
         cdef int32_t at, position, same = 0
         cdef uint64_t before = 0, now = 0, verdict
@@ -167,8 +179,7 @@ cdef class ClassState:
             move_count(counts, before, now, same)
 
     cdef int cache_named(self, mr_search* search, int64_t version) except -1:
-        """Have the filters that look at names and labels asked once for all rows, if this is not the first
-        time since any node has said something else."""
+        """Cache the results of filters that read names and labels, on the second use of a static version."""
         if self.named_by != version:
             self.named_by, self.named_state = version, NOT_CACHED
         elif self.named_state == NOT_CACHED:
@@ -180,13 +191,13 @@ cdef class ClassState:
             search.named_ok = <const uint8_t*>self.named.data
 
     cdef int copy_order(self, mr_search* search) except -1:
-        """Have a list of nodes of one's own in place of the one that is searched."""
+        """Copy the list of searched nodes, which the next search of the profile overwrites."""
         self.order.reserve(search.n)
         memcpy(self.order.data, search.order, search.n * sizeof(int32_t))
         search.order = <int32_t*>self.order.data
 
     cdef int count(self, list matched) except -1:
-        """Pods of the class are counted by these."""
+        """Set the counts that include pods of the class."""
         cdef Matched matched_pods
         cdef Py_ssize_t at = 0
         self.c.n_undo = 0
@@ -198,7 +209,7 @@ cdef class ClassState:
         self.c.counted = <mr_matched**>self.counted.data
 
     cdef Py_ssize_t watch(self, NodeTable table, list matched) except -1:
-        """What a placement changes will be saved before. Answers how many bytes that takes, for one."""
+        """Collect the arrays that a placement changes. Returns the bytes of the journal for one placement."""
         cdef Matched matched_pods
         cdef Counter counter
         cdef int32_t at
@@ -216,6 +227,7 @@ cdef class ClassState:
 
 
 cdef int _watch(ClassState state, Buffer buffer, const mr_counter* counter=NULL) except -1:
+    """Add an array that a placement changes."""
     cdef Undo undo
     undo.location, undo.counter = buffer.location(), counter
     state.undo.reserve(state.c.n_undo + 1)
@@ -226,7 +238,7 @@ cdef int _watch(ClassState state, Buffer buffer, const mr_counter* counter=NULL)
 
 
 cdef int move_count(dict counts, uint64_t before, uint64_t now, int32_t nodes) except -1:
-    """So many nodes have another verdict; 0 is not counted."""
+    """Move a number of nodes from the count of one verdict to that of another. Verdict 0 is not counted."""
     if before:
         counts[before] -= nodes
         if not counts[before]:
@@ -235,18 +247,24 @@ cdef int move_count(dict counts, uint64_t before, uint64_t now, int32_t nodes) e
 
 
 cdef class ClassStates:
-    """The class states of one search, those used least recently first.
+    """The class states of one search, in the order of their last use.
 
-    A state is dropped when there are more than 16,384, or when what they hold takes more than `most_bytes`.
+    The state used least recently is dropped when there are more than 16,384, or when their candidates take
+    more than `most_bytes`.
+
+    Parameters
+    ----------
+    classes : PodClasses
 
     Attributes
     ----------
     most_bytes : int
-        Bytes of candidates at most.
+        The limit on the memory of candidates, in bytes.
     used_bytes : int
-        Bytes of candidates now.
+        The memory of candidates, in bytes.
     scope : int
-        Failures count in the scope in which they were noted: what is searched, and who may be evicted.
+        The current scope of failures. A failure is valid only in the scope where it was noted, since other
+        nodes may be searched, and other pods evicted, elsewhere.
     """
 
     def __cinit__(self, PodClasses classes not None):
@@ -256,10 +274,10 @@ cdef class ClassStates:
         self.most_bytes = CANDIDATES_LIMIT
 
     cdef ClassState get(self, int32_t pod_class, int32_t node_name, int32_t pinned):
-        """The state of a class, which is the one used last now."""
+        """The state of a target, created on first use. It becomes the one used last."""
         cdef ClassState class_state = self.latest
-        if class_state is not None and class_state.is_kept and class_state.pod_class == pod_class and class_state.node_name == node_name \
-                and class_state.pinned == pinned:
+        if class_state is not None and class_state.is_kept and class_state.pod_class == pod_class \
+                and class_state.node_name == node_name and class_state.pinned == pinned:
             return class_state
         target = pod_class, node_name, pinned
         class_state = self.by_target.pop(target, None)
@@ -273,13 +291,23 @@ cdef class ClassStates:
         return class_state
 
     def state_of(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
-        """The state of a class of pods that name a node (0: none) and are pinned to one."""
+        """Return the state of a target, created on first use.
+
+        Parameters
+        ----------
+        pod_class, node_name, pinned : int
+            As in `Search.verdicts`.
+
+        Returns
+        -------
+        ClassState
+        """
         self.classes.check(pod_class)
         return self.get(pod_class, node_name, pinned)
 
     cdef int charge(self, ClassState class_state) except -1:
-        """The candidates of a state have another size now: those of others go until all are within bounds."""
-        if not class_state.is_kept:  # a run holds it still
+        """Account for the memory of a state's candidates, and drop the oldest states if it is too much."""
+        if not class_state.is_kept:  # it is dropped, but the current run needs it
             return 0
         self.used_bytes += class_state.candidates.memory.capacity - class_state.charged
         class_state.charged = class_state.candidates.memory.capacity
@@ -294,37 +322,43 @@ cdef class ClassStates:
             _drop(self, oldest)
 
     cdef bint is_failed(self, const ClassSearch* class_search, int64_t head) noexcept nogil:
-        """Whether pods of a class fit nowhere while the change log ends at `head`, in this scope."""
+        """Whether pods of a class are known to be unschedulable at a head of the log, in this scope."""
         return class_search.failed == head and class_search.scope == self.scope
 
     cdef void note_failure(self, ClassSearch* class_search, int64_t head) noexcept nogil:
+        """Note that pods of a class are unschedulable at a head of the change log, in this scope."""
         class_search.failed, class_search.scope = head, self.scope
 
     def failure_of(self, target, int64_t head):
-        """Why pods of a target fit nowhere while the change log ends at `head`; None where that is not known.
+        """Return why pods of a target are unschedulable.
 
         Parameters
         ----------
-        target : tuple of int
-            Class, symbol of the node that pods name, and of the one that they are pinned to (0: none).
+        target : (int, int, int)
+            As `PodBatch.target` returns it.
         head : int
+            The present head of the change log.
 
         Returns
         -------
         object or None
-            What `set_failure` was given.
+            The failure of the last `set_failure`; None if the cluster or the scope has changed since.
         """
         cdef ClassState class_state = self.by_target.get(target)
-        return class_state.failure if class_state is not None and self.is_failed(&class_state.c, head) else None
+        is_valid = class_state is not None and self.is_failed(&class_state.c, head)
+        return class_state.failure if is_valid else None
 
     def set_failure(self, target, failure, int64_t head):
-        """Pods of a target fit nowhere while the change log ends at `head`.
+        """Note why pods of a target are unschedulable.
 
         Parameters
         ----------
-        target : tuple of int
+        target : (int, int, int)
+            As `PodBatch.target` returns it.
         failure : object
+            The reason, as `failure_of` is to return it.
         head : int
+            The present head of the change log, until which the failure is valid.
         """
         cdef int32_t pod_class, node_name, pinned
         pod_class, node_name, pinned = target
@@ -334,12 +368,12 @@ cdef class ClassStates:
         self.note_failure(&class_state.c, head)
 
     def open_scope(self):
-        """From now on only failures count that are noted after this, until the attribute `scope` is set back.
+        """Open a new scope of failures, in which no failure is noted yet.
 
         Returns
         -------
         int
-            The scope until now.
+            The previous scope. The caller sets `scope` back to it.
         """
         cdef int64_t before = self.scope
         self.scopes += 1
@@ -348,6 +382,7 @@ cdef class ClassStates:
 
 
 cdef int _drop(ClassStates states, target) except -1:
+    """Drop the state of a target."""
     cdef ClassState class_state = states.by_target.pop(target)
     states.used_bytes -= class_state.charged
     class_state.charged, class_state.is_kept = 0, False

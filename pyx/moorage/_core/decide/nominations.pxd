@@ -6,9 +6,9 @@ from moorage._core.state cimport ClusterState
 
 cdef class Nominations:
     cdef ClusterState state
-    cdef dict rows
-    cdef Buffer has_pods  # [row] 1 where `rows` has the row
-    cdef list changed
+    cdef dict rows        # by row: a list of (pod, class, priority), without pods in the cache
+    cdef Buffer has_pods  # [row] 1 if `rows` has the row
+    cdef list changed     # the rows that have changed, in order
     cdef int64_t epoch, order_cursor, source_epoch
     cdef object source, excluded_pod
     cdef Py_ssize_t cursor
@@ -18,9 +18,9 @@ cdef class Nominations:
     cdef int follow(self, source, pod) except -1
 
 
-cdef struct Flips:
+cdef struct Flips:  # rows that began to reject a class with their nominated pods, or no longer do
     const int32_t* rows
-    int32_t n  # MANY: more than are listed
+    int32_t n  # MANY: more than FLIPS_LIMIT
 
 
 cdef enum:
@@ -28,9 +28,12 @@ cdef enum:
 
 
 cdef class NominatedVerdicts:
-    cdef Buffer rows, verdicts, places, flipped
+    cdef Buffer rows      # the rows that reject the class
+    cdef Buffer verdicts  # [row] verdict, 0 if the row is not in `rows`
+    cdef Buffer places    # [row] index in `rows`
+    cdef Buffer flipped   # the memory of `flips`
     cdef int32_t n
-    cdef Flips flips  # rows that reject the class since candidates were last refreshed, or no longer do
+    cdef Flips flips      # since the candidates were last updated
     cdef object terms
     cdef int64_t epoch, log_cursor
     cdef Py_ssize_t cursor

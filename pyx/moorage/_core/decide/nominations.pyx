@@ -1,7 +1,7 @@
-"""Nominations: the pods that are nominated to nodes, by row, and which rows have changed.
+"""Nominations: the nominated pods of each row, and the filter verdicts with these pods.
 
-kube-scheduler v1.36, backend/queue/nominator.go. A nominated pod counts on its row for pods of at most its
-priority, unless it is in the cache by now: then it counts where it is.
+kube-scheduler v1.36, backend/queue/nominator.go and RunFilterPluginsWithNominatedPods. A nominated pod counts
+on its row for pods of at most its priority. A pod that is in the cache counts only on the node where it is.
 """
 
 from libc.stdint cimport INT32_MAX
@@ -10,14 +10,20 @@ from moorage._core.base cimport LOG_ORDER, Buffer, ChangeLog, Journal
 from moorage._core.state cimport Shape
 
 cdef enum:
-    CHANGED_LIMIT = 1 << 14  # changed rows that are listed
-    FLIPS_LIMIT = 1 << 10
+    CHANGED_LIMIT = 1 << 14  # the longest list of changed rows
+    FLIPS_LIMIT = 1 << 10    # the longest list of flipped rows
 
 
 cdef class Nominations:
-    """The nominated pods of a cluster. Readers keep a cursor into `changed`, and the `epoch`, which grows
-    where any row may have changed."""
-    # rows: row to a list of (pod, class, priority), without pods in the cache
+    """The nominated pods of a cluster.
+
+    Readers follow it by a cursor into the list of changed rows. When its epoch grows, any row may have
+    changed, and cursors are void.
+
+    Parameters
+    ----------
+    state : ClusterState
+    """
 
     def __cinit__(self, ClusterState state not None):
         self.state = state
@@ -27,7 +33,7 @@ cdef class Nominations:
         self.source_epoch = -1
 
     cdef list counted_pods(self, int32_t row, int32_t priority):
-        """The pods of a row that count for a pod of this priority, as (pod, class)."""
+        """The nominated pods of a row that count for a pod of some priority, as a list of (pod, class)."""
         cdef list there = self.rows.get(row)
         if there is None:
             return []
@@ -36,7 +42,7 @@ cdef class Nominations:
                 if its >= priority and (uid is None or pod.metadata.uid != uid)]
 
     cdef int replace(self, nominations) except -1:
-        """These are all, (row, pods) each, and count for any pod."""
+        """Replace all nominations by tuples (row, pods). They count for pods of any priority."""
         cdef int32_t row
         listed = list(nominations)
         self.source = self.excluded_pod = None
@@ -47,8 +53,7 @@ cdef class Nominations:
             _set(self, row, list(pods), True)
 
     cdef int follow(self, source, pod) except -1:
-        """Take over what has changed in a `PodNominator`; the next question is about `pod`, which does not
-        count for itself."""
+        """Apply the changes of a `PodNominator`. The nomination of `pod`, the next one, does not count."""
         cdef list changes = source.changes
         if not _is_current(self, source):
             _read_all(self, source)
@@ -66,6 +71,7 @@ cdef class Nominations:
 
 
 cdef int _read_all(Nominations nominations, source) except -1:
+    """Read all nominations of a `PodNominator`, and register it with the ledger for changes."""
     nominations.source, nominations.source_epoch = source, source.epoch
     nominations.state.ledger.watched, nominations.state.ledger.moved = source.nodes, source.changes
     nominations.order_cursor = nominations.state.log.head
@@ -75,21 +81,21 @@ cdef int _read_all(Nominations nominations, source) except -1:
 
 
 cdef int _read(Nominations nominations, source, str name) except -1:
-    """The pods of a node, if a cycle sees it."""
+    """Read the nominations of a node, if it is in the view."""
     row = nominations.state.table.find_row(name)
     if row is not None and nominations.state.table.is_present(row):
         _set(nominations, row, source.nominated_pods_for_node(name), False)
 
 
 cdef int _set(Nominations nominations, int32_t row, list pods, bint always) except -1:
-    """These are nominated to a row; `always`: they count for pods of any priority."""
+    """Replace the nominations of a row. `always`: they count for pods of any priority."""
     cdef Shape shape
     cdef int32_t pod_class
     cdef list there = []
     for pod in pods:
         if nominations.state.has_pod(pod):
             continue
-        pod_class = nominations.state.classes.intern(pod)  # its terms must be known when counters are chosen
+        pod_class = nominations.state.classes.intern(pod)  # before `Terms` chooses counters by known terms
         shape = nominations.state.classes.shape(pod_class)
         there.append((pod, pod_class, INT32_MAX if always else shape.c.priority))
     if there:
@@ -102,7 +108,7 @@ cdef int _set(Nominations nominations, int32_t row, list pods, bint always) exce
 
 
 cdef int _clear_rows(Nominations nominations) except -1:
-    """Nobody is nominated to any row."""
+    """Remove all nominations."""
     for row in nominations.rows:
         nominations.has_pods.data[<int32_t>row] = 0
     nominations.rows = {}
@@ -110,7 +116,7 @@ cdef int _clear_rows(Nominations nominations) except -1:
 
 
 cdef bint _is_current(Nominations nominations, source) except -1:
-    """Whether only what a nominator lists has changed since the last time: no node came or went."""
+    """Whether only nominations have changed since the last call, and no node was added or removed."""
     cdef ChangeLog log = nominations.state.log
     cdef int64_t at
     if nominations.source is not source or nominations.source_epoch != source.epoch \
@@ -124,6 +130,7 @@ cdef bint _is_current(Nominations nominations, source) except -1:
 
 
 cdef int _note_change(Nominations nominations, int32_t row) except -1:
+    """Add a row to the changed rows."""
     if len(nominations.changed) >= CHANGED_LIMIT:
         nominations.changed.clear()
         nominations.epoch += 1
@@ -131,10 +138,10 @@ cdef int _note_change(Nominations nominations, int32_t row) except -1:
 
 
 cdef class NominatedVerdicts:
-    """What the filters say of rows to pods of a class with the pods there that are nominated, where they
-    reject it. As of `epoch` and `cursor` of the nominations, and of `log_cursor` of the change log."""
-    # rows: those with a rejection; verdicts: of every row, 0 where there is none; places: that among `rows`;
-    # flipped: the memory of `flips`
+    """The verdicts of rows that reject a class with their nominated pods.
+
+    They are valid at `epoch` and `cursor` of the nominations, and at `log_cursor` of the change log.
+    """
 
     def __cinit__(self):
         cdef Journal journal = Journal()
@@ -146,7 +153,7 @@ cdef class NominatedVerdicts:
         self.epoch = -1
 
     cdef int set(self, int32_t row, uint64_t verdict) except -1:
-        """Note the verdict of a row."""
+        """Set the verdict of a row; 0: the row does not reject the class."""
         cdef uint64_t* verdicts
         cdef int32_t* rows
         cdef int32_t* places
@@ -167,11 +174,11 @@ cdef class NominatedVerdicts:
         verdicts[row] = verdict
 
     cdef uint64_t get(self, int32_t row) noexcept nogil:
-        """The verdict of a row, 0 where it does not reject the pod."""
+        """The verdict of a row; 0 if it does not reject the class."""
         return (<uint64_t*>self.verdicts.data)[row] if row < self.verdicts.capacity else 0
 
     cdef int clear(self) except -1:
-        """Forget every verdict."""
+        """Remove all verdicts."""
         cdef int32_t at
         for at in range(self.n):
             _note_flip(self, (<int32_t*>self.rows.data)[at])
@@ -180,6 +187,7 @@ cdef class NominatedVerdicts:
 
 
 cdef int _note_flip(NominatedVerdicts nominated_verdicts, int32_t row) except -1:
+    """Add a row to the flipped rows."""
     if nominated_verdicts.flips.n == FLIPS_LIMIT:
         nominated_verdicts.flips.n = MANY
     if nominated_verdicts.flips.n != MANY:

@@ -18,8 +18,8 @@ cpdef enum Route:
     PYTHON = 512     # plugins outside the core run for it
     WAITS = 1024     # it waits on Permit for other pods of its group
     PROFILE = 65536  # the bits from here on are the number of its profile
-    # Pods that need a scheduling cycle of their own: counters omit terminating pods, a nominated node is tried
-    # first, a signature may yield a hint, and PreFilter gives the text of a rejection.
+    # Pods that need a scheduling cycle of their own: counters omit terminating pods, a nominated node is
+    # tried first, a signature may yield a hint, and PreFilter gives the text of a rejection.
     ALONE = TERMINATING | NOMINATED | SIGNED | REJECTED
 
 

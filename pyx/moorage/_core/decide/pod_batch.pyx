@@ -1,4 +1,6 @@
-"""PodBatch: pods in scheduling order, compiled for the core; `Placements`, their rows; `Sink`, their receiver.
+"""PodBatch: pods in scheduling order, compiled for the core.
+
+`Placements` has the rows where they are placed, and a `Sink` receives the placed pods.
 """
 
 import numpy as np

@@ -5,7 +5,7 @@ from moorage._core.state cimport ClusterState, Counter, Domains, Matched, Shape
 from moorage._core.decide.plan cimport Plan
 
 
-cdef struct Versions:  # of what terms are read from
+cdef struct Versions:  # of the inputs of terms
     int64_t namespaces, workloads, terms, domains
 
 
@@ -15,11 +15,13 @@ cdef class Terms:
     cdef Shape shape
     cdef int32_t pinned
     cdef dict labels
-    cdef list memory, held, of_hosts
+    cdef list memory    # of the arrays of `c`
+    cdef list held      # Counter: all that `c` points to
+    cdef list of_hosts  # (index of a soft constraint with the label of the host name, its Matched)
     cdef Versions versions
-    # Per matcher of `mr_spread_filter_without` a key, and whether labels alone count a class.
+    # The matchers of hard constraints and filtering terms (see NOBODY), in the order of `mr_matchers`.
     cdef list predicates
-    cdef dict of_hard  # counter of a hard constraint to whether it has an empty selector
+    cdef dict of_hard   # Counter of a hard constraint: whether its selector is empty
     cdef readonly str spread_error, spread_score_error
     cdef readonly dict answers
 

@@ -1,4 +1,8 @@
-"""What counters a pod class is judged by: its spread constraints and affinity terms, and others' terms."""
+"""Terms: the spread constraints and pod affinity terms that apply to a pod class, with their counters.
+
+Terms of other pods apply too: required anti-affinity, which filters, and preferred and required terms, which
+score (kube-scheduler v1.36, podtopologyspread and interpodaffinity).
+"""
 
 from functools import partial
 
@@ -16,28 +20,35 @@ HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 
 
 def _no_class(pod_class):
+    """The predicate of `NOBODY`."""
     return False
 
 
-# Whom a matcher counts: what tells it apart, the answer for a class, and where such classes are found
-# (`Domains.matching`).
+# A matcher of classes, for `Domains.matching`: its identity, a predicate of a class, and sets of attributes
+# of the classes to look at.
 cdef tuple NOBODY = (("none",), _no_class, ((),))
 
 
 cdef class Terms:
-    """The constraints and terms of one class under one plan, as the kernels take them.
+    """The constraints and terms that apply to one class under one plan, compiled for the kernels.
 
     Parameters
     ----------
+    state : ClusterState
+        Has the counters.
+    plan : Plan
+        Has the arguments of PodTopologySpread and InterPodAffinity.
+    pod_class : int
     pinned : int
-        Symbol of the node that matchFields pins the pod to, or 0.
+        The symbol of the node that the pod is pinned to by matchFields; 0: none.
 
     Attributes
     ----------
     spread_error, spread_score_error : str
-        Why upstream cannot read the hard or the soft constraints; "" where it can.
+        The error of upstream's PreFilter and PreScore for malformed selectors of hard and soft constraints;
+        "" if there is none.
     answers : dict
-        What native plugins answer in PreFilter and PreScore; kept and read by `framework.runtime`.
+        The results of PreFilter and PreScore of in-tree plugins, which `framework.runtime` caches here.
     """
 
     def __cinit__(self, ClusterState state not None, Plan plan not None, int32_t pod_class, int32_t pinned):
@@ -63,17 +74,18 @@ cdef class Terms:
         self.versions = _read_versions(self)
 
     cdef bint is_current(self) noexcept:
-        """Whether nothing has changed that this was read from."""
+        """Whether the inputs have not changed since the terms were read."""
         cdef Versions now = _read_versions(self)
         return memcmp(&now, &self.versions, sizeof(Versions)) == 0
 
     # ---- topology spread -----------------------------------------------------------------------------------
 
     def _read_spread(self, constraints, selector, bint hard):
-        """The hard constraints or the soft ones; why upstream cannot read them, or ""."""
+        """Compile the hard or the soft constraints. Returns the error of a malformed selector, or ""."""
         cdef mr_constraint* out
         cdef Py_ssize_t at
-        wanted = [constraint for constraint in constraints if constraint.when_unsatisfiable == (HARD if hard else SOFT)]
+        action = HARD if hard else SOFT
+        wanted = [constraint for constraint in constraints if constraint.when_unsatisfiable == action]
         try:
             selectors = [self._selector(constraint, selector) for constraint in wanted]
         except ValueError as error:
@@ -83,7 +95,7 @@ cdef class Terms:
         for at, constraint in enumerate(wanted):
             matched = _constrain(self, &out[at], constraint, selectors[at], tuple(sorted(keys)))
             if hard:
-                self.predicates.append(_selecting(self, selectors[at]))
+                self.predicates.append(_matched_by_selector(self, selectors[at]))
             elif constraint.topology_key == HOSTNAME:
                 self.of_hosts.append((at, matched))
         if hard:
@@ -93,7 +105,7 @@ cdef class Terms:
         return ""
 
     def _selector(self, constraint, selector):
-        """What a constraint counts: its selector and matchLabelKeys; the workload's for default ones."""
+        """The selector of a constraint with its matchLabelKeys. Default constraints have the workload's."""
         if selector is not None:
             return selector
         own = LabelSelectorMatcher(constraint.label_selector)
@@ -103,16 +115,17 @@ cdef class Terms:
     # ---- inter-pod affinity --------------------------------------------------------------------------------
 
     def _read_terms(self, Plan plan, int32_t pod_class):
+        """Compile the pod's own affinity terms, and those of other classes that match the pod."""
         cdef list affinity = [], anti = [], existing = [], preferred = []
         required, required_anti, own, own_anti = self.shape.terms
         for label in dict.fromkeys([term.topology_key for term in required]):
             affinity.append((_of_terms(self, required, label), 0))
-        self.predicates.append(_meant_by(self, required) if required else NOBODY)
+        self.predicates.append(_matched_by_terms(self, required) if required else NOBODY)
         for term in required_anti:
-            self.predicates.append(_meant_by(self, (term,)))
+            self.predicates.append(_matched_by_terms(self, (term,)))
             anti.append((_of_terms(self, (term,), term.topology_key), 0))
-        asked = self._asked(required)
-        self.c.self_affine = bool(asked) and _are_meant(self.state.classes, asked, pod_class)
+        asked = self._namespaced(required)
+        self.c.self_affine = bool(asked) and _matches_all(self.state.classes, asked, pod_class)
         ignore = plan.ignore_preferred and not own and not own_anti
         for term in () if ignore else own + own_anti:
             sign = 1 if term.kind == TermKind.PREFERRED_AFFINITY else -1
@@ -123,28 +136,29 @@ cdef class Terms:
             concerns = term.kind == TermKind.ANTI_AFFINITY or (weight and not ignore)
             if concerns and term.matches(self.shape.namespace, namespace_labels, self.labels):
                 is_anti = term.kind == TermKind.ANTI_AFFINITY
-                everywhere = bool(own or own_anti) and not is_anti  # then upstream looks at all nodes
-                (existing if is_anti else preferred).append((_of_carriers(self, number, everywhere), weight))
+                everywhere = bool(own or own_anti) and not is_anti  # upstream reads all nodes, not a placement
+                (existing if is_anti else preferred).append((_of_pods_with_term(self, number, everywhere), weight))
                 if is_anti:
-                    self.predicates.append(_carrying(self, number))
+                    self.predicates.append(_having_term(self, number))
         self.c.affinity, self.c.n_affinity = _pod_terms(self, affinity), <int32_t>len(affinity)
         self.c.anti, self.c.n_anti = _pod_terms(self, anti), <int32_t>len(anti)
         self.c.existing, self.c.n_existing = _pod_terms(self, existing), <int32_t>len(existing)
         self.c.preferred, self.c.n_preferred = _pod_terms(self, preferred), <int32_t>len(preferred)
 
     def _resolved(self, term):
-        """Namespaces of a term of the pod at hand: None for all, else those listed and those selected now."""
+        """The namespaces of one of the pod's own terms, as they are selected now; None: all namespaces."""
         if term.namespace_selector.is_empty:
             return None
         return term.namespaces | self.state.namespaces.selected(term.namespace_selector)
 
-    def _asked(self, tuple terms):
+    def _namespaced(self, tuple terms):
+        """The namespaces and the selector of each of the pod's own terms."""
         return tuple([(self._resolved(term), term.selector) for term in terms])
 
     # ---- reading -------------------------------------------------------------------------------------------
 
     cdef int fill(self) except -1:
-        """Have the addresses right and the minima as the counters are now."""
+        """Refresh cached pointers and the minima of the counters."""
         cdef Matched matched
         self.state.domains.point()
         for at, matched in self.of_hosts:
@@ -152,9 +166,26 @@ cdef class Terms:
         mr_terms_prepare(&self.c)
 
     def count_unlisted(self, pods, int32_t row, int32_t sign):
-        """Pods come to a row in thought, or leave it: hard spread constraints go by the labels of those of
-        this namespace, though they count no terminating pods otherwise, and with an empty selector none at
-        all (upstream's AddPod and RemovePod)."""
+        """Count pods that only AddPod and RemovePod of PodTopologySpread count, for hard constraints.
+
+        PreFilter counts no terminating pods, and no pods at all for an empty selector. AddPod and RemovePod
+        match pods of the namespace by their labels alone (kube-scheduler v1.36, podtopologyspread,
+        filtering.go, updateWithPod).
+
+        Parameters
+        ----------
+        pods : iterable of Pod
+            The pods that a what-if query adds or removes.
+        row : int
+            The row of their node.
+        sign : int
+            1: the pods are added; -1: they are removed.
+
+        Raises
+        ------
+        IndexError
+            The row is not in the node table.
+        """
         cdef Counter counter
         cdef int32_t unlisted
         self.state.table.check_row(row)
@@ -170,7 +201,7 @@ cdef class Terms:
             mr_counter_add(&counter.c, row, sign * unlisted, 0)
 
     cdef int32_t domains(self) noexcept:
-        """More than the number of domains of any counter."""
+        """An upper bound of the number of domains of each counter, at least 1."""
         cdef Counter counter
         cdef int32_t most = 1
         for counter in self.held:
@@ -179,31 +210,32 @@ cdef class Terms:
 
     @property
     def is_empty(self):
-        """True where no counter concerns the pod."""
+        """Whether no constraint and no term applies to the pod."""
         return not self.held
 
     @property
     def n_hard(self):
-        """Hard spread constraints."""
+        """The number of hard spread constraints (DoNotSchedule)."""
         return self.c.n_hard
 
     @property
     def n_soft(self):
-        """Soft spread constraints."""
+        """The number of soft spread constraints (ScheduleAnyway)."""
         return self.c.n_soft
 
     @property
     def affinity_filters(self):
-        """False where InterPodAffinity's PreFilter skips."""
+        """Whether InterPodAffinity filters; if not, its PreFilter returns Skip."""
         return not mr_inter_pod_skips(&self.c)
 
     @property
     def affinity_scores(self):
-        """False where InterPodAffinity's PreScore skips."""
+        """Whether InterPodAffinity scores; if not, its PreScore returns Skip."""
         return bool(mr_inter_pod_scores(&self.c))
 
 
 cdef Versions _read_versions(Terms terms) noexcept:
+    """The present versions of the inputs."""
     cdef Versions out
     out.namespaces, out.workloads = terms.state.namespaces.version, terms.state.workloads.version
     out.terms, out.domains = len(terms.state.classes.terms), terms.state.domains.epoch
@@ -214,10 +246,11 @@ cdef Versions _read_versions(Terms terms) noexcept:
 
 
 cdef Matched _constrain(Terms terms, mr_constraint* out, constraint, selector, tuple labels):
+    """Compile a constraint. A node counts only if it has all of `labels`. Returns the matching pods."""
     cdef Domains domains = terms.state.domains
-    # Pods of this namespace that the selector matches and that do not terminate; an empty one has none.
+    # Non-terminating pods of the namespace that the selector matches. An empty selector matches none.
     cdef Matched matched = domains.matching(
-        NOBODY if selector.is_empty else _selecting(terms, selector), False
+        NOBODY if selector.is_empty else _matched_by_selector(terms, selector), False
     )
     cdef TopologyKey topology = domains.topology(constraint.topology_key)
     follows_affinity = constraint.node_affinity_policy in (None, "Honor")
@@ -239,6 +272,7 @@ cdef Matched _constrain(Terms terms, mr_constraint* out, constraint, selector, t
 
 
 cdef mr_pod_term* _pod_terms(Terms terms, list counters) except? NULL:
+    """Compile terms, which are tuples (counter, weight)."""
     cdef mr_pod_term* out = <mr_pod_term*>allocate(terms.memory, sizeof(mr_pod_term), len(counters))
     cdef Counter counter
     cdef Py_ssize_t at
@@ -253,54 +287,58 @@ cdef mr_pod_term* _pod_terms(Terms terms, list counters) except? NULL:
 
 
 cdef Counter _of_terms(Terms terms, tuple all_of, str label):
-    """Pods that match all of some terms, over the domains of a label."""
+    """The counter of pods that match all of some terms, over the domains of a label."""
     cdef Domains domains = terms.state.domains
-    matched = domains.matching(_meant_by(terms, all_of), True)
+    matched = domains.matching(_matched_by_terms(terms, all_of), True)
     everywhere = domains.eligibility((), None, 0, None)
     return domains.counter(matched, domains.topology(label), everywhere, False)
 
 
-cdef Counter _of_carriers(Terms terms, int32_t number, bint everywhere):
-    """Pods that have a term themselves, over the domains of its label; in a pod group cycle, unless they
-    count `everywhere`, on listed nodes."""
+cdef Counter _of_pods_with_term(Terms terms, int32_t number, bint everywhere):
+    """The counter of pods that have a term themselves, over the domains of its label.
+
+    In a pod group cycle, it counts pods on the nodes of the placement only, unless `everywhere` is true.
+    """
     cdef Domains domains = terms.state.domains
     term = terms.state.classes.terms[number]
     if everywhere or domains.listed_any is None:
-        matched = domains.matching(_carrying(terms, number), True)
+        matched = domains.matching(_having_term(terms, number), True)
     else:
-        matched = domains.carrying(_carrying(terms, number), term.kind == TermKind.ANTI_AFFINITY)
+        matched = domains.carrying(_having_term(terms, number), term.kind == TermKind.ANTI_AFFINITY)
     topology = domains.topology(term.topology_key)
     return domains.counter(matched, topology, domains.eligibility((), None, 0, None), False)
 
 
-cdef tuple _selecting(Terms terms, selector):
+cdef tuple _matched_by_selector(Terms terms, selector):
+    """The matcher of classes of the pod's namespace that a selector matches."""
     return _matcher(terms, "spread", (((terms.shape.namespace,), selector),))
 
 
 cdef tuple _matcher(Terms terms, str kind, tuple asked):
-    """A matcher (`Domains.matching`) of the classes that all of some (namespaces, selector) mean."""
+    """The matcher of classes that match all of some tuples (namespaces, selector)."""
     key = kind, *[(namespaces, selector.identity) for namespaces, selector in asked]
-    return key, partial(_are_meant, terms.state.classes, asked), _found_by(*asked[0])
+    return key, partial(_matches_all, terms.state.classes, asked), _attributes_of(*asked[0])
 
 
-cdef tuple _meant_by(Terms terms, tuple all_of):
-    return _matcher(terms, "terms", terms._asked(all_of))
+cdef tuple _matched_by_terms(Terms terms, tuple all_of):
+    """The matcher of classes that match all of some of the pod's own terms."""
+    return _matcher(terms, "terms", terms._namespaced(all_of))
 
 
-cdef tuple _carrying(Terms terms, int32_t number):
-    return ("carries", number), partial(_carries, terms.state.classes, number), (((number,),),)
+cdef tuple _having_term(Terms terms, int32_t number):
+    """The matcher of classes that have a term themselves."""
+    return ("carries", number), partial(_has_term, terms.state.classes, number), (((number,),),)
 
 
 def _weight(term, hard_pod_affinity_weight):
-    """What a pod that has the term adds to the score of the nodes of its domain, for a pod that it means."""
+    """The score that a pod with a term adds to the nodes of its domain, for a pod that the term matches."""
     if term.kind == TermKind.AFFINITY:
         return hard_pod_affinity_weight
     return term.weight if term.kind == TermKind.PREFERRED_AFFINITY else -term.weight
 
 
-def _found_by(namespaces, selector):
-    """Sets of attributes (`Domains.attributes`): a class that a selector means in some namespaces has one of
-    each."""
+def _attributes_of(namespaces, selector):
+    """Sets of attributes (`Domains.attributes`): a class that the selector matches has one of each set."""
     if namespaces is None:
         return (((),),)
     values = [[(key, value) for value in values] for key, values in selector.asked_values()]
@@ -310,7 +348,8 @@ def _found_by(namespaces, selector):
     )
 
 
-def _are_meant(PodClasses classes, tuple asked, int32_t pod_class):
+def _matches_all(PodClasses classes, tuple asked, int32_t pod_class):
+    """Whether a class matches all of some tuples (namespaces, selector)."""
     namespace, labels = classes.shape(pod_class).namespace, classes.labels(pod_class)
     for namespaces, selector in asked:
         if (namespaces is not None and namespace not in namespaces) or not selector.matches(labels):
@@ -318,5 +357,6 @@ def _are_meant(PodClasses classes, tuple asked, int32_t pod_class):
     return True
 
 
-def _carries(PodClasses classes, number, int32_t pod_class):
+def _has_term(PodClasses classes, number, int32_t pod_class):
+    """Whether pods of a class have a term themselves."""
     return number in classes.shape(pod_class).carried

@@ -2,7 +2,7 @@ from moorage._core.csrc cimport mr_external
 
 
 cdef class External:
-    cdef mr_external c
+    cdef mr_external c  # its functions, for the kernels
     cdef readonly str name
     cdef readonly bint is_native
     cdef public object error

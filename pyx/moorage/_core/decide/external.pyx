@@ -1,4 +1,4 @@
-"""Plugins in a plan that are no kernels of the core: functions that the search calls with arrays of rows."""
+"""Plugins outside the core: functions that a search calls with arrays of rows."""
 
 import numpy as np
 
@@ -7,27 +7,32 @@ from libc.string cimport memcpy
 
 
 cdef class External:
-    """A plugin by its functions; see `mr_external` in csrc/state.h.
+    """A plugin outside the core: the base class of Python and native plugins (`mr_external`, csrc/state.h).
 
     Attributes
     ----------
+    name : str
+        The name of the plugin.
     is_native : bool
-        It needs no Python and follows what a run changes on rows.
+        Whether it consists of C functions, which need no Python and see each placement of a run.
     error : BaseException or None
-        Why it failed; whoever sees the failure takes it away.
+        The error of its last call, until it is raised.
     """
 
 
 cdef class PythonExternal(External):
-    """Python functions as a plugin.
+    """A plugin outside the core that consists of Python functions.
 
     Parameters
     ----------
+    name : str
     filter : callable, optional
-        Rows (int32 array) to status codes (uint8 array): 0 passes, 2 and 3 reject. Called with blocks of rows
-        that the filters before it have passed.
+        Returns status codes for rows: a (n,) uint8 array for a (n,) int32 array. 0: Success, 2:
+        Unschedulable, 3: UnschedulableAndUnresolvable. Called with blocks of rows that the filters before it
+        pass.
     score : callable, optional
-        Rows to normalized scores (int64 array), called once per pod with the feasible rows.
+        Returns normalized scores for rows: a (n,) int64 array for a (n,) int32 array. Called once for each
+        pod with all feasible rows.
     """
 
     def __init__(self, str name not None, filter=None, score=None):
@@ -40,22 +45,24 @@ cdef class PythonExternal(External):
 
 
 cdef object _rows(const int32_t* rows, int32_t n):
-    """A copy: a plugin may keep it."""
+    """Rows as an array of their own, which a plugin may keep."""
     cdef int32_t[::1] out = np.empty(n, dtype=np.int32)
     memcpy(&out[0], rows, n * sizeof(int32_t))
     return np.asarray(out)
 
 
 cdef int _filter(void* context, void* view, const int32_t* rows, int32_t n, uint8_t* codes) noexcept with gil:
+    """Call `PythonExternal.filter`, as the kernels call it. Returns 1 if it raises."""
     return _ask(<PythonExternal>context, (<PythonExternal>context).filter, "codes", _rows(rows, n), codes)
 
 
 cdef int _score(void* context, void* view, const int32_t* rows, int32_t n, int64_t* scores) noexcept with gil:
+    """Call `PythonExternal.score`, as the kernels call it. Returns 1 if it raises."""
     return _ask(<PythonExternal>context, (<PythonExternal>context).score, "scores", _rows(rows, n), scores)
 
 
 cdef int _ask(External plugin, function, str what, rows, void* out) noexcept:
-    """Have a function answer for rows, in the memory for its codes or scores; 1 where it fails."""
+    """Call a function with rows, and copy its codes or scores to `out`. Returns 1 if it raises."""
     cdef const uint8_t[::1] memory
     try:
         answer = np.ascontiguousarray(function(rows), dtype=np.uint8 if what == "codes" else np.int64)

@@ -69,11 +69,11 @@ cdef extern from "native.h" nogil:
 
 
 cdef class NativeExternal(External):
-    cdef moorage_plugin table
+    cdef moorage_plugin table  # a copy of the plugin's struct
     cdef readonly str reason
     cdef readonly tuple resources, labels, values
     cdef object keep, explain
-    cdef bint is_loaded
+    cdef bint is_loaded  # the struct is valid, so `destroy` is called in the end
 
 
 cdef class NativeView:
@@ -83,8 +83,8 @@ cdef class NativeView:
     cdef ClusterState state
     cdef list resource_ids, label_columns
     cdef Buffer resources, labels, values, requests, pod_labels, other_requests, other_labels
-    cdef int32_t pod_class
-    cdef object held
+    cdef int32_t pod_class  # of `c.pod`; -1: not set yet
+    cdef object held        # references to the memory of symbols that `c` points to
 
     cdef int set_pod(self, int32_t pod_class) except -1
     cdef int bind_cluster(self, const mr_cluster* cluster) except -1

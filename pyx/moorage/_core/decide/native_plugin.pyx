@@ -1,6 +1,4 @@
-"""Plugins behind the public C ABI, python/moorage/include/moorage/plugin.h: reading their structs, and what
-a search shows them.
-"""
+"""Native plugins of the public C ABI (python/moorage/include/moorage/plugin.h): loading, and calls by a search."""
 
 from libc.stdint cimport uintptr_t
 from libc.string cimport memcpy, memset
@@ -15,38 +13,64 @@ from moorage.errors import InputError
 
 ABI_MAJOR = MOORAGE_ABI_MAJOR
 OWN_COLUMNS = ("cpu", "memory", "pods")
-# In the order of the numbers in csrc/native.h.
+# What failed, by the numbers of csrc/native.h.
 FAILURES = ("", "filter", "code", "score", "normalize", "range")
 
 
 def capsule_address(capsule, str source not None):
-    """The address of the struct in a capsule named ``moorage_plugin``."""
+    """Return the address of the plugin's struct in a capsule.
+
+    Parameters
+    ----------
+    capsule : PyCapsule
+        Its name must be ``moorage_plugin``.
+    source : str
+        The origin of the plugin, for errors.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    InputError
+        It is not such a capsule.
+    """
     if not PyCapsule_IsValid(capsule, "moorage_plugin"):
         raise InputError('not a capsule named "moorage_plugin"', source=source)
     return <uintptr_t>PyCapsule_GetPointer(capsule, "moorage_plugin")
 
 
 cdef class NativeExternal(External):
-    """A plugin as a struct of C functions, which is copied.
+    """A plugin of the public C ABI. Its struct is copied.
 
     Parameters
     ----------
     address : int
-        Of a ``struct moorage_plugin``. Nothing can tell a wrong one from a right one.
+        The address of a ``struct moorage_plugin``. A wrong address cannot be detected.
     source : str
-        Where it is from, for errors.
+        The origin of the plugin, for errors.
     keep : object
-        What must live as long as the functions: the library, the capsule.
+        The owner of the functions' memory, such as the library or the capsule. It is kept alive.
     explain : callable
-        (plugin name, what failed, text, node name, value) to the exception that a failure is to raise; what
-        failed is one of `FAILURES`.
+        Returns the exception for a failure, from the plugin's name, one of `FAILURES`, the plugin's text, the
+        node's name ("" if there is none) and the invalid value.
 
     Attributes
     ----------
     reason : str
         Why its filter rejects nodes.
-    resources, labels, values : tuple of str
-        What it declares to read.
+    resources : tuple of str
+        The resources that it reads, except cpu, memory and pods.
+    labels : tuple of str
+        The label keys that it reads.
+    values : tuple of str
+        The texts that it compares label values with.
+
+    Raises
+    ------
+    InputError
+        The address or the struct is invalid.
     """
 
     def __cinit__(self, address, str source not None, keep, explain):
@@ -73,6 +97,7 @@ cdef class NativeExternal(External):
         self.is_loaded = True
 
     def _read(self, str source):
+        """Read the texts of the struct."""
         self.name = _text(self.table.name, "name", source)
         self.reason = _text(self.table.reason, "reason", source)
         self.reason = self.reason or f"node(s) were rejected by plugin {self.name}"
@@ -81,6 +106,7 @@ cdef class NativeExternal(External):
         self.values = _texts(<const char**>self.table.values, "values", source)
 
     def _check(self, str source):
+        """InputError if the struct contradicts the rules of plugin.h."""
         wrong = ""
         if not self.name:
             raise InputError("the plugin has no name", source=source)
@@ -105,21 +131,22 @@ cdef class NativeExternal(External):
 
     @property
     def filters(self):
-        """True where it has a filter."""
+        """Whether the plugin has a filter."""
         return self.table.filter != NULL
 
     @property
     def scores(self):
-        """True where it has a score."""
+        """Whether the plugin has a score."""
         return self.table.score != NULL
 
     @property
     def weight(self):
-        """Of its scores, where a profile gives none; 0 counts as 1."""
+        """The weight of its scores if a profile gives none. 0 counts as 1."""
         return self.table.weight
 
 
 cdef uintptr_t _checked_address(address, str source) except 0:
+    """An address as a pointer; InputError if it cannot be that of a struct."""
     if not isinstance(address, int) or not 0 < address <= <object><uintptr_t>-1:
         raise InputError(f"{address!r} is not the address of a plugin", source=source)
     if address % sizeof(void*):
@@ -128,6 +155,7 @@ cdef uintptr_t _checked_address(address, str source) except 0:
 
 
 def _decoded(bytes raw, str field, str source):
+    """A text of the struct; InputError if it is not UTF-8."""
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
@@ -135,10 +163,12 @@ def _decoded(bytes raw, str field, str source):
 
 
 cdef str _text(const char* text, str field, str source):
+    """A text of the struct; "" for NULL."""
     return "" if text == NULL else _decoded(<bytes>text, field, source)
 
 
 cdef tuple _texts(const char** texts, str field, str source):
+    """A NULL-terminated list of texts of the struct."""
     cdef Py_ssize_t n = 0
     out = []
     if texts != NULL:
@@ -149,13 +179,19 @@ cdef tuple _texts(const char** texts, str field, str source):
 
 
 cdef Buffer _memory(Py_ssize_t itemsize, items):
+    """Memory for one value of each item."""
     return Buffer(Journal(), itemsize, len(items) + 1)
 
 
 cdef class NativeView:
-    """What one search shows to one plugin: `c` goes to the plugin's functions.
+    """The arguments of one plugin's functions for one search.
 
-    `set_pod` comes first, since it may make symbols; then `bind_cluster`.
+    `set_pod` must be called before `bind_cluster`, since it may add symbols.
+
+    Parameters
+    ----------
+    plugin : NativeExternal
+    state : ClusterState
     """
 
     def __cinit__(self, NativeExternal plugin not None, ClusterState state not None):
@@ -180,14 +216,14 @@ cdef class NativeView:
         self.c.context.error = self.c.error
 
     cdef int set_pod(self, int32_t pod_class) except -1:
-        """The next questions are about a pod of this class."""
-        self.c.failure = 0  # of a run, which has not raised it
+        """Set the class of the pod to schedule."""
+        self.c.failure = 0  # a failure of an earlier run may not have been raised
         if pod_class != self.pod_class:
             _describe(self, pod_class, &self.c.pod, self.requests, self.pod_labels)
             self.pod_class = pod_class
 
     cdef int bind_cluster(self, const mr_cluster* cluster) except -1:
-        """The arrays are here now."""
+        """Refresh the pointers to the arrays of the cluster."""
         cdef Symbols symbols = self.state.symbols
         cdef Py_ssize_t at
         cdef moorage_context* out = &self.c.context
@@ -203,22 +239,22 @@ cdef class NativeView:
         out.texts = <const char**>symbols.texts.data
         out.numbers = <const int64_t*>symbols.numbers.data
         out.are_numbers = <const uint8_t*>symbols.are_numbers.data
-        # Another thread, with a fork, may make them grow.
+        # Another thread may reallocate them through a fork.
         self.held = symbols.texts.memory, symbols.numbers.memory, symbols.are_numbers.memory
 
     cdef int set_other_pod(self, int32_t pod_class) except -1:
-        """The next `notify_pod_change` is about a pod of this class."""
+        """Set the class of the pod that the next `notify_pod_change` adds or removes."""
         return _describe(self, pod_class, &self.other, self.other_requests, self.other_labels)
 
     cdef int notify_pod_change(self, int32_t row, bint adds) except -1:
-        """The other pod is supposed on a row now, or off it."""
+        """Notify the plugin that the other pod is added to a row or removed from it, for a what-if query."""
         change = self.plugin.table.add_pod if adds else self.plugin.table.remove_pod
         if change != NULL:
             with nogil:
                 change(&self.c.context, &self.c.pod, &self.other, row)
 
     cdef tuple scores(self, const int32_t[::1] rows):
-        """Raw and normalized scores; None where the plugin fails."""
+        """The raw and normalized scores of rows; None if the plugin fails."""
         cdef int32_t n = <int32_t>rows.shape[0]
         cdef int64_t[::1] raw = np.empty(n, dtype=np.int64)
         cdef int64_t[::1] normalized
@@ -230,7 +266,7 @@ cdef class NativeView:
         return np.asarray(raw), np.asarray(normalized)
 
     cdef object take_failure(self):
-        """Why the plugin failed, once; None where it did not."""
+        """Return the exception for the plugin's failure, and clear the failure; None if there is none."""
         if self.c.failure == 0:
             return None
         what, self.c.failure = FAILURES[self.c.failure], 0
@@ -241,6 +277,7 @@ cdef class NativeView:
 
 cdef int _describe(NativeView view, int32_t pod_class, moorage_class* out, Buffer requests,
                    Buffer labels) except -1:
+    """Describe a class of pods to the plugin: requests and labels in the order that it declares."""
     cdef Shape shape = view.state.classes.shape(pod_class)
     cdef int32_t at
     cdef Py_ssize_t place

@@ -13,7 +13,7 @@ cdef class Plan:
     cdef readonly bint needs_python, system_defaulted, ignore_preferred
     cdef readonly int hard_pod_affinity_weight
     cdef frozenset ignored, ignored_groups
-    cdef dict masks
+    cdef dict masks  # by the id of a shape: its requests that are ignored, as bits
     cdef Shape added
     cdef Buffer external_memory, points
 

@@ -1,4 +1,4 @@
-"""Plan: a profile compiled for the kernels. The order of filters and scores is the profile's."""
+"""Plan: the filters and scores of a profile, compiled for the kernels."""
 
 from libc.string cimport memset
 
@@ -7,7 +7,7 @@ from moorage._core.base cimport Journal
 from moorage._core.csrc cimport *
 from moorage._core.decide.external cimport External
 
-# How `Search.verdicts` packs a verdict, for those who read it.
+# The packing of a verdict; see `Search.verdicts`.
 VERDICT_SHIFT = MR_VERDICT_SHIFT
 UNRESOLVABLE = MR_UNRESOLVABLE
 REASONS = MR_REASONS
@@ -32,35 +32,59 @@ STRATEGIES = {
 
 
 cdef class Plan:
-    """Kernels and other plugins in profile order.
+    """The filters and scores of a profile, with their arguments, in the order of the profile.
 
     Parameters
     ----------
-    filters : list of str or External
-        Filter plugins, in order: native ones by name.
+    table : NodeTable
+        Has the ids of resources and label keys.
+    filters : list of (str or External)
+        The filter plugins in order. Those of the core are given by name.
     scores : list of (str or External, int)
-        Score plugins with their weights, in order.
+        The score plugins in order, with their weights.
     fit, balanced : list of (str, int)
-        Resources and weights of NodeResourcesFit's strategy and of NodeResourcesBalancedAllocation.
+        The resources and weights of the strategy of NodeResourcesFit, and of NodeResourcesBalancedAllocation.
     balanced_difference : bool
-        The formula of 1.36 (what the pod changes) instead of the one up to 1.35.
+        Whether NodeResourcesBalancedAllocation scores the change of balance by the pod, as in v1.36, instead
+        of the resulting balance, as up to v1.35.
     fit_unresolvable : bool
-        A request above a node's allocatable is unresolvable (since 1.34).
+        Whether a request above a node's allocatable is UnschedulableAndUnresolvable, as since v1.34.
     strategy : str
         LeastAllocated, MostAllocated or RequestedToCapacityRatio.
     points : sequence of (int, int)
-        Of RequestedToCapacityRatio: percent in use and score (0 to 100), by percent.
+        The shape of RequestedToCapacityRatio: utilization (percent) and score (0 to 100), by increasing
+        utilization.
     ignored, ignored_groups : iterable of str
-        Extended resources, and prefixes of them, that NodeResourcesFit does not check.
+        The arguments ignoredResources and ignoredResourceGroups of NodeResourcesFit.
     added : Shape, optional
-        NodeAffinity's addedAffinity, as the shape of a pod that has it.
+        The addedAffinity of NodeAffinity, as the shape of a pod that has it.
     default_constraints : tuple of TopologySpreadConstraint
-        Of PodTopologySpread, for pods without constraints of their own.
+        The constraints of PodTopologySpread for pods that have none.
     system_defaulted : bool
-        They are the scheduler's own, so nodes that lack a label are scored too.
+        Whether they are the scheduler's own (defaultingType System). Then nodes without a topology label are
+        scored too.
     hard_pod_affinity_weight : int
+        The argument hardPodAffinityWeight of InterPodAffinity, 0 to 100.
     ignore_preferred : bool
-        InterPodAffinity's ignorePreferredTermsOfExistingPods.
+        The argument ignorePreferredTermsOfExistingPods of InterPodAffinity.
+
+    Attributes
+    ----------
+    filters, scores : list of str
+        The names of the plugins in order.
+    weights : dict of str to int
+        The weights of the scores.
+    externals : list of External
+        The plugins outside the core, each once.
+    needs_python : bool
+        Whether one of them is a Python plugin.
+
+    Raises
+    ------
+    ValueError
+        There are too many plugins or scored resources.
+    KeyError
+        There is no plugin or strategy of that name.
     """
 
     def __cinit__(self, NodeTable table not None, list filters not None, list scores not None,
@@ -96,14 +120,14 @@ cdef class Plan:
         if added is not None:
             self.c.added = &added.c
         self.default_constraints = default_constraints
-        for constraint in default_constraints:  # columns are filled cheaply while nodes come
+        for constraint in default_constraints:  # filling a label's column is cheapest while nodes are added
             table.label_keys.intern(constraint.topology_key)
         self.system_defaulted = system_defaulted
         self.hard_pod_affinity_weight = hard_pod_affinity_weight
         self.ignore_preferred = ignore_preferred
 
     cdef int kernel_of(self, plugin) except -1:
-        """The number of a plugin in the plan."""
+        """The number of a plugin for the kernels. A plugin outside the core is added on first use."""
         if isinstance(plugin, str):
             return KERNELS[plugin]
         if plugin not in self.externals:
@@ -111,13 +135,14 @@ cdef class Plan:
         return MR_EXTERNAL + <int>self.externals.index(plugin)
 
     cdef int32_t number(self, str plugin) except -1:
-        """The number of a plugin by its name, in the plan or not."""
+        """The number of a plugin by its name. Plugins of the core need not be in the plan."""
         for at, external in enumerate(self.externals):
             if external.name == plugin:
                 return MR_EXTERNAL + <int32_t>at
         return KERNELS[plugin]
 
     def _keep_externals(self):
+        """Compile the plugins outside the core."""
         cdef External plugin
         cdef Py_ssize_t at
         self.needs_python = not all([external.is_native for external in self.externals])
@@ -127,6 +152,7 @@ cdef class Plan:
         self.c.externals = <mr_external*>self.external_memory.data
 
     def _keep_points(self, points):
+        """Compile the shape of RequestedToCapacityRatio."""
         self.points = Buffer(Journal(), sizeof(mr_point), len(points) + 1)
         for at, (utilization, score) in enumerate(points):
             (<mr_point*>self.points.data)[<Py_ssize_t>at].utilization = utilization
@@ -135,20 +161,26 @@ cdef class Plan:
         self.c.n_points = <int>len(points)
 
     cdef uint64_t ignored_of(self, Shape shape) except? 1:
-        """Which of a shape's other requests are not checked, as bits."""
+        """The requests of a shape that NodeResourcesFit ignores: bit i is `shape.others[i]`."""
         if not self.ignored and not self.ignored_groups:
             return 0
-        found = self.masks.get(shape.id)
-        if found is None:
-            found = 0
+        mask = self.masks.get(shape.id)
+        if mask is None:
+            mask = 0
             for at, name in enumerate(shape.others):
                 if _is_extended(name) and (name in self.ignored or name.split("/")[0] in self.ignored_groups):
-                    found |= 1 << at
-            self.masks[shape.id] = found
-        return found
+                    mask |= 1 << at
+            self.masks[shape.id] = mask
+        return mask
 
     def raise_error(self):
-        """Raise what an external plugin has failed with, if any has."""
+        """Raise the error of the first plugin outside the core that has failed, and clear it.
+
+        Raises
+        ------
+        BaseException
+            The error; nothing is raised if no plugin has failed.
+        """
         cdef External plugin
         for plugin in self.externals:
             if plugin.error is not None:
@@ -157,15 +189,17 @@ cdef class Plan:
 
 
 def _name(plugin):
+    """The name of a plugin of the core or outside it."""
     return plugin if isinstance(plugin, str) else plugin.name
 
 
 def _is_extended(str name):
-    """Neither a native resource nor a quota's name (v1helper.IsExtendedResourceName)."""
+    """Whether a resource is extended: neither a native one nor a quota (v1helper.IsExtendedResourceName)."""
     return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
 
 
 cdef int _weigh(NodeTable table, list resources, mr_weighted* out) except -1:
+    """Compile resources and their weights. Returns the number of resources."""
     for at, (name, weight) in enumerate(resources):
         out[at].weight = weight
         if name == "cpu":

@@ -136,8 +136,9 @@ cdef class Terms:
             concerns = term.kind == TermKind.ANTI_AFFINITY or (weight and not ignore)
             if concerns and term.matches(self.shape.namespace, namespace_labels, self.labels):
                 is_anti = term.kind == TermKind.ANTI_AFFINITY
-                everywhere = bool(own or own_anti) and not is_anti  # upstream reads all nodes, not a placement
-                (existing if is_anti else preferred).append((_of_pods_with_term(self, number, everywhere), weight))
+                everywhere = bool(own or own_anti) and not is_anti  # then upstream's PreScore reads all nodes
+                counter = _of_pods_with_term(self, number, everywhere)
+                (existing if is_anti else preferred).append((counter, weight))
                 if is_anti:
                     self.predicates.append(_having_term(self, number))
         self.c.affinity, self.c.n_affinity = _pod_terms(self, affinity), <int32_t>len(affinity)
@@ -297,7 +298,8 @@ cdef Counter _of_terms(Terms terms, tuple all_of, str label):
 cdef Counter _of_pods_with_term(Terms terms, int32_t number, bint everywhere):
     """The counter of pods that have a term themselves, over the domains of its label.
 
-    In a pod group cycle, it counts pods on the nodes of the placement only, unless `everywhere` is true.
+    In a pod group cycle it counts only pods on nodes that upstream lists as having such pods, unless
+    `everywhere` is true (see `Domains.list_carriers`).
     """
     cdef Domains domains = terms.state.domains
     term = terms.state.classes.terms[number]

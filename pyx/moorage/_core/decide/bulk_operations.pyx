@@ -1,4 +1,4 @@
-"""Operations on several pods at once: checked as a whole first, then all or none."""
+"""Operations of the cache on several pods at once: all are checked first, then all or none are changed."""
 
 import numpy as np
 from libc.stdint cimport int32_t, int64_t
@@ -11,7 +11,7 @@ from moorage._core.state cimport (
 )
 from moorage._core.state.pod_spec import bound, is_only_bound
 
-PENDING = -1  # the number of a pod that is being entered
+PENDING = -1  # in the index of the ledger: a pod that is being assumed
 KNOWN = "pod {} is in the cache, so can't be assumed"
 NOT_ASSUMED = "pod {} wasn't assumed so cannot be {}"
 
@@ -24,12 +24,13 @@ def check_new(ClusterState state not None, pods):
 
     Parameters
     ----------
+    state : ClusterState
     pods : sequence of Pod
 
     Raises
     ------
     CacheError
-        One of them is known, or stands there twice.
+        A pod has no UID, is in the cache, or is listed twice.
     """
     cdef set seen = set()
     for pod in pods:
@@ -40,7 +41,19 @@ def check_new(ClusterState state not None, pods):
 
 
 def assume_pods(ClusterState state not None, pods):
-    """Assume several pods; all or none."""
+    """Assume several pods on the nodes of their specs, all or none.
+
+    Parameters
+    ----------
+    state : ClusterState
+    pods : sequence of Pod
+        With spec.nodeName set.
+
+    Raises
+    ------
+    CacheError
+        A pod has no UID, is in the cache, or is listed twice.
+    """
     cdef int32_t[::1] classes = np.empty(len(pods), dtype=np.int32)
     cdef int32_t[::1] rows = np.empty(len(pods), dtype=np.int32)
     try:
@@ -56,8 +69,10 @@ def assume_pods(ClusterState state not None, pods):
 
 
 cdef bint _prepare(ClusterState state, pods, int32_t[::1] classes, int32_t[::1] rows) except -1:
-    """Check pods that are to come, hold their UIDs as pending, and find their classes and rows (-1: none
-    yet). Answers whether memory can run out when they are entered."""
+    """Check pods, mark their UIDs as pending, and find their classes and rows (-1: the node has no row yet).
+
+    Returns whether memory can run out when the pods are entered.
+    """
     cdef dict index = state.ledger.index
     cdef Py_ssize_t at, known = len(index)
     cdef int32_t last = -1
@@ -68,13 +83,13 @@ cdef bint _prepare(ClusterState state, pods, int32_t[::1] classes, int32_t[::1] 
             state._known(pod)  # raises where there is no UID
             raise CacheError(KNOWN.format(uid))
         index.setdefault(uid, PENDING)
-        if len(index) != known + at + 1:  # it is in the cache, or stands here twice
+        if len(index) != known + at + 1:  # the pod is in the cache, or is listed twice
             raise CacheError(KNOWN.format(uid))
         classes[at] = state.classes.intern(pod)
         rows[at] = state.table.find(state.symbols.find(NODE_NAME.of(SPEC.of(pod))))
         if rows[at] < 0:
             can_run_out = True
-        if classes[at] != last:  # pods of one class stand together
+        if classes[at] != last:  # most pods have the class of the previous one
             last = classes[at]
             can_run_out = can_run_out or bool(state.classes.shape(last).ports)
     _make_room(state, len(pods))
@@ -82,6 +97,7 @@ cdef bint _prepare(ClusterState state, pods, int32_t[::1] classes, int32_t[::1] 
 
 
 def _assume(ClusterState state, pods, const int32_t[::1] classes, const int32_t[::1] rows):
+    """Enter checked pods as assumed."""
     cdef Py_ssize_t at
     cdef int32_t row
     for at, pod in enumerate(pods):
@@ -92,14 +108,26 @@ def _assume(ClusterState state, pods, const int32_t[::1] classes, const int32_t[
 
 
 cdef int _make_room(ClusterState state, Py_ssize_t pods) except -1:
-    """Take the memory that so many more pods on known rows need."""
+    """Reserve memory for more pods on rows that exist."""
     state.ledger.make_room(pods)
     state.ledger.reserve_rows(state.table.used)
     state.table.sync_columns()
 
 
 def forget_pods(ClusterState state not None, pods):
-    """Take several assumed pods back; all or none."""
+    """Remove several assumed pods, all or none.
+
+    Parameters
+    ----------
+    state : ClusterState
+    pods : sequence of Pod
+        With the spec.nodeName they were assumed with.
+
+    Raises
+    ------
+    CacheError
+        A pod is not assumed, was assumed on another node, or is listed twice.
+    """
     cdef int32_t[::1] numbers = np.empty(len(pods), dtype=np.int32)
     cdef Py_ssize_t at
     for at, pod in enumerate(pods):
@@ -117,7 +145,18 @@ def forget_pods(ClusterState state not None, pods):
 
 
 def add_pods(ClusterState state not None, pods):
-    """Several bound pods were reported; all or none."""
+    """Add several bound pods, all or none. They confirm assumed pods.
+
+    Parameters
+    ----------
+    state : ClusterState
+    pods : sequence of Pod
+
+    Raises
+    ------
+    CacheError
+        A pod has no UID, has been added before, or is listed twice.
+    """
     cdef int32_t[::1] numbers = np.empty(len(pods), dtype=np.int32)
     cdef Py_ssize_t at
     cdef bint only_confirmed = state.journal.depth == 0
@@ -138,8 +177,23 @@ def add_pods(ClusterState state not None, pods):
 
 
 def add_bound(ClusterState state not None, pods, nodes):
-    """`add_pods` for pods as they were before others bound them, with the names of their nodes: of pods that
-    share a spec it is read once."""
+    """Add several pods that other schedulers bound, all or none.
+
+    Pods that share a spec share a class, so that the spec is read once.
+
+    Parameters
+    ----------
+    state : ClusterState
+    pods : sequence of Pod
+        As they were before they were bound.
+    nodes : sequence of str
+        The name of the node of each pod.
+
+    Raises
+    ------
+    CacheError
+        As in `add_pods`.
+    """
     reported = [bound(pod, node) for pod, node in zip(pods, nodes, strict=True)]
     for pod, bound_pod in zip(pods, reported, strict=True):
         state.classes.remember(bound_pod, state.classes.intern(pod))
@@ -147,12 +201,21 @@ def add_bound(ClusterState state not None, pods, nodes):
 
 
 def _add(ClusterState state, pods):
+    """Add bound pods one by one."""
     for pod in pods:
         state.add_pod(pod)
 
 
 def finish_bindings(ClusterState state not None, pods, double deadline):
-    """The bindings of several pods ended; they may expire after `deadline`."""
+    """Set the deadline of assumed pods whose bindings have ended. Pods that are not assumed are ignored.
+
+    Parameters
+    ----------
+    state : ClusterState
+    pods : sequence of Pod
+    deadline : float
+        The time in seconds after which they expire; infinity: never.
+    """
     cdef int32_t[::1] numbers = np.empty(len(pods), dtype=np.int32)
     cdef Py_ssize_t at
     for at, pod in enumerate(pods):
@@ -161,9 +224,22 @@ def finish_bindings(ClusterState state not None, pods, double deadline):
 
 
 def confirm_pods(ClusterState state not None, pods):
-    """Pods that this cache's scheduler bound were reported. A bind alone changes no class, so no spec is
-    read; a pod can have changed before, though. One that is not assumed any more is added as it comes, unless
-    somebody did before."""
+    """Add pods that the scheduler of this cache has bound, as the informer reports them.
+
+    A pod that has only been bound since it was assumed keeps its class without another look at its spec. A
+    pod that is in the cache and not assumed is ignored.
+
+    Parameters
+    ----------
+    state : ClusterState
+    pods : iterable of Pod
+        As they are reported, with spec.nodeName set.
+
+    Raises
+    ------
+    CacheError
+        A pod has no UID. The pods before it have been added.
+    """
     cdef int32_t number
     for pod in pods:
         number = state._known(pod)
@@ -177,22 +253,64 @@ def confirm_pods(ClusterState state not None, pods):
 
 
 def forget_template(ClusterState state not None, template, int64_t first, int64_t pods):
-    """Take assumed pods of a template back: `pods` of them from ordinal `first` on; all or none."""
+    """Remove assumed pods of a template, all or none.
+
+    Parameters
+    ----------
+    state : ClusterState
+    template : Pod
+    first : int
+        The ordinal of the first pod.
+    pods : int
+        The number of pods.
+
+    Raises
+    ------
+    CacheError
+        A pod is not assumed.
+    """
     _run(state, _forget, _assumed_replicas(state, template, first, pods, "forgotten"))
 
 
 def finish_template(ClusterState state not None, template, int64_t first, int64_t pods, double deadline):
-    """The bindings of so many pods of a template ended; they may expire after `deadline`."""
+    """Set the deadline of assumed pods of a template whose bindings have ended.
+
+    Parameters
+    ----------
+    state : ClusterState
+    template : Pod
+    first : int
+        The ordinal of the first pod.
+    pods : int
+        The number of pods. Those that are not assumed are ignored.
+    deadline : float
+        The time in seconds after which they expire; infinity: never.
+    """
     _finish(state, _numbers(state.ledger, replicas_of(template, first, pods)), deadline)
 
 
 def confirm_template(ClusterState state not None, template, int64_t first, int64_t pods):
-    """So many assumed pods of a template are bound as they were assumed; all or none. They stay without
-    objects."""
+    """Confirm assumed pods of a template as bound to their nodes, all or none. They get no objects.
+
+    Parameters
+    ----------
+    state : ClusterState
+    template : Pod
+    first : int
+        The ordinal of the first pod.
+    pods : int
+        The number of pods.
+
+    Raises
+    ------
+    CacheError
+        A pod is not assumed.
+    """
     _run(state, _confirm, _assumed_replicas(state, template, first, pods, "confirmed"))
 
 
 cdef int32_t[::1] _assumed_replicas(ClusterState state, template, int64_t first, int64_t pods, str what):
+    """The numbers of assumed pods of a template; CacheError if one is not assumed."""
     cdef Replicas wanted = replicas_of(template, first, pods)
     cdef int32_t[::1] numbers = _numbers(state.ledger, wanted)
     cdef Py_ssize_t at = _first_not_assumed(state.ledger, numbers)
@@ -202,6 +320,7 @@ cdef int32_t[::1] _assumed_replicas(ClusterState state, template, int64_t first,
 
 
 cdef int32_t[::1] _numbers(Ledger ledger, Replicas wanted):
+    """The numbers of replicas in the ledger; -1 for those that are not in it."""
     cdef int32_t[::1] out = np.empty(wanted.count, dtype=np.int32)
     if wanted.count:
         ledger.templates.find_range(wanted, ledger.index, &out[0])
@@ -212,7 +331,7 @@ cdef int32_t[::1] _numbers(Ledger ledger, Replicas wanted):
 
 
 cdef Py_ssize_t _first_not_assumed(Ledger ledger, int32_t[::1] numbers) noexcept:
-    """Place of the first number whose pod is not there, not assumed, or stands here twice; or -1."""
+    """The index of the first number that is -1, is repeated, or whose pod is not assumed; -1 if none is."""
     cdef Py_ssize_t at, out = -1
     for at in range(numbers.shape[0]):
         if numbers[at] < 0 or ledger.state_of(numbers[at]) != ASSUMED:
@@ -225,13 +344,13 @@ cdef Py_ssize_t _first_not_assumed(Ledger ledger, int32_t[::1] numbers) noexcept
 
 
 cdef int _run(ClusterState state, operation, int32_t[::1] numbers) except -1:
-    """Run an operation on pods of the ledger; where memory can run out, with a way back."""
+    """Run an operation on pods by their numbers, in a transaction if memory can run out."""
     cdef Py_ssize_t at
     cdef bint can_run_out = state.journal.depth != 0
     cdef int32_t seen = -1, pod_class
     for at in range(numbers.shape[0]):
         pod_class = state.ledger.class_of(numbers[at])
-        if pod_class != seen:  # pods of one class stand together
+        if pod_class != seen:  # most pods have the class of the previous one
             seen = pod_class
             can_run_out |= bool(state.classes.shape(pod_class).ports)
     if can_run_out:
@@ -241,7 +360,7 @@ cdef int _run(ClusterState state, operation, int32_t[::1] numbers) except -1:
 
 
 cdef inline void _prefetch(ClusterState state, const int32_t[::1] numbers, Py_ssize_t at) noexcept:
-    """Pods of a batch are on rows in no order: have those that come soon on their way from memory."""
+    """Prefetch the records and rows of the next pods, which are scattered over memory."""
     cdef PodRecord* pod
     if at + 2 * AHEAD < numbers.shape[0]:
         pod = state.ledger.record(numbers[at + 2 * AHEAD])
@@ -254,6 +373,7 @@ cdef inline void _prefetch(ClusterState state, const int32_t[::1] numbers, Py_ss
 
 
 def _forget(ClusterState state, const int32_t[::1] numbers):
+    """Remove pods by their numbers."""
     cdef Py_ssize_t at
     for at in range(numbers.shape[0]):
         _prefetch(state, numbers, at)
@@ -261,6 +381,7 @@ def _forget(ClusterState state, const int32_t[::1] numbers):
 
 
 def _confirm(ClusterState state, const int32_t[::1] numbers):
+    """Confirm assumed pods by their numbers."""
     cdef Py_ssize_t at
     for at in range(numbers.shape[0]):
         _prefetch(state, numbers, at)
@@ -269,7 +390,7 @@ def _confirm(ClusterState state, const int32_t[::1] numbers):
 
 
 cdef int _finish(ClusterState state, const int32_t[::1] numbers, double deadline) except -1:
-    """Set the deadline of those that are assumed; -1 stands for a pod that is not there."""
+    """Set the deadline of pods by their numbers. Pods that are not assumed are skipped, and so is -1."""
     if state.journal.depth:
         return state.atomically(_set_deadlines, state, numbers, deadline)
     if deadline != INFINITY:
@@ -278,6 +399,7 @@ cdef int _finish(ClusterState state, const int32_t[::1] numbers, double deadline
 
 
 def _set_deadlines(ClusterState state, const int32_t[::1] numbers, double deadline):
+    """Set the deadline of the assumed pods among numbers."""
     cdef Py_ssize_t at
     for at in range(numbers.shape[0]):
         if numbers[at] >= 0 and state.ledger.state_of(numbers[at]) == ASSUMED:
@@ -289,7 +411,18 @@ def _set_deadlines(ClusterState state, const int32_t[::1] numbers, double deadli
 
 
 def has_pods_below(ClusterState state not None, int32_t priority):
-    """Whether a pod of a lower priority is on a row. Terminating ones count."""
+    """Whether a pod of lower priority is on any node.
+
+    Parameters
+    ----------
+    state : ClusterState
+    priority : int
+
+    Returns
+    -------
+    bool
+        Terminating pods count.
+    """
     cdef int32_t each, classes = <int32_t>len(state.classes.keys)
     cdef unsigned char[::1] lower
     if state.classes.lowest_priority >= priority:

@@ -48,15 +48,14 @@ cdef class ClassState:
     cdef bint keeps_candidates  # of the decider that made it
     cdef Shape shape
     cdef Candidates candidates
-    cdef Py_ssize_t charged     # bytes of candidates in `ClassStates.used_bytes`
-    cdef Py_ssize_t undo_bytes  # of the journal, for one placement
-    cdef bint is_kept           # False: dropped from `ClassStates`
+    # charged: bytes of candidates in `ClassStates.used_bytes`; undo_bytes: of the journal, for one placement
+    cdef Py_ssize_t charged, undo_bytes
+    cdef bint is_kept  # False: dropped from `ClassStates`
     cdef Buffer counted, order, undo, verdicts, named
     cdef mr_verdict_histogram histogram
     cdef int64_t named_by       # the static version of the view that `named` is of
     cdef int named_state        # NOT_CACHED, CACHED or NOT_NEEDED
-    cdef object held            # references to memory that `c.search` points to
-    cdef object histogram_terms
+    cdef object held, histogram_terms  # held: references to memory that `c.search` points to
     cdef NominatedVerdicts nominated_verdicts
     cdef Terms terms
     cdef public object passes, failure

@@ -345,8 +345,7 @@ cdef class ClassStates:
             The failure of the last `set_failure`; None if the cluster or the scope has changed since.
         """
         cdef ClassState class_state = self.by_target.get(target)
-        is_valid = class_state is not None and self.is_failed(&class_state.c, head)
-        return class_state.failure if is_valid else None
+        return class_state.failure if class_state and self.is_failed(&class_state.c, head) else None
 
     def set_failure(self, target, failure, int64_t head):
         """Note why pods of a target are unschedulable.

@@ -21,8 +21,8 @@ cpdef enum TieBreak:
 cdef class BareRows:
     cdef Buffer rows, wide, others, pointers, zeros
 
-    cdef int point_to_copies(self, const int32_t* rows, int32_t n, int32_t used, int32_t resources,
-                             mr_cluster* cluster, mr_terms* terms) except -1
+    cdef int apply(self, const int32_t* rows, int32_t n, int32_t used, int32_t resources, mr_cluster* cluster,
+                   mr_terms* terms) except -1
 
 
 cdef class Decider:

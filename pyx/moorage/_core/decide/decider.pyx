@@ -74,8 +74,8 @@ cdef class BareRows:
         self.pointers = Buffer(journal, sizeof(void*))
         self.zeros = Buffer(journal, sizeof(int32_t))
 
-    cdef int point_to_copies(self, const int32_t* rows, int32_t n, int32_t used, int32_t resources,
-                             mr_cluster* cluster, mr_terms* terms) except -1:
+    cdef int apply(self, const int32_t* rows, int32_t n, int32_t used, int32_t resources, mr_cluster* cluster,
+                   mr_terms* terms) except -1:
         """Point `cluster` and `terms` to copies of `n` of the `used` rows, until they are refreshed."""
         cdef const mr_row* row
         cdef mr_row* bare
@@ -313,9 +313,8 @@ cdef class Decider:
             self.search.found.rows[at] = rows[at]
         self.search.found.feasible = n
         if bare and n:
-            self.bare.point_to_copies(
-                &rows[0], n, self.state.table.used, <int32_t>len(self.state.table.others[0]),
-                &self.search.cluster, self.search.search.pod.terms)
+            self.bare.apply(&rows[0], n, self.state.table.used, <int32_t>len(self.state.table.others[0]),
+                            &self.search.cluster, self.search.search.pod.terms)
         try:
             if mr_search_score(&self.search.search, &self.search.found):
                 self.search._raise_failure()

@@ -1,4 +1,4 @@
-"""Native plugins of the public C ABI (python/moorage/include/moorage/plugin.h): loading, and calls by a search."""
+"""Native plugins of the public C ABI (python/moorage/include/moorage/plugin.h): structs and arguments."""
 
 from libc.stdint cimport uintptr_t
 from libc.string cimport memcpy, memset

@@ -28,12 +28,11 @@ cdef enum:
 
 
 cdef class NominatedVerdicts:
-    cdef Buffer rows      # the rows that reject the class
-    cdef Buffer verdicts  # [row] verdict, 0 if the row is not in `rows`
-    cdef Buffer places    # [row] index in `rows`
-    cdef Buffer flipped   # the memory of `flips`
+    # rows: the rows that reject the class; verdicts: [row] verdict, 0 if the row is not in `rows`; places:
+    # [row] index in `rows`; flipped: the memory of `flips`
+    cdef Buffer rows, verdicts, places, flipped
     cdef int32_t n
-    cdef Flips flips      # since the candidates were last updated
+    cdef Flips flips  # since the candidates were last updated
     cdef object terms
     cdef int64_t epoch, log_cursor
     cdef Py_ssize_t cursor

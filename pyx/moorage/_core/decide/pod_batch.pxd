@@ -25,9 +25,9 @@ cpdef enum Route:
 
 cdef struct PodSpan:
     int32_t end  # the index after the last pod of the run; the run begins at the end of the one before
-    int32_t pod_class
-    int32_t node_name, pinned  # symbols of spec.nodeName and of the node that matchFields names; 0: none
-    int32_t route  # bits of Route
+    # node_name, pinned: symbols of spec.nodeName and of the node that matchFields names, 0: none; route: bits
+    # of Route
+    int32_t pod_class, node_name, pinned, route
 
 
 cdef class Routes:

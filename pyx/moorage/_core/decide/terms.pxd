@@ -15,9 +15,9 @@ cdef class Terms:
     cdef Shape shape
     cdef int32_t pinned
     cdef dict labels
-    cdef list memory    # of the arrays of `c`
-    cdef list held      # Counter: all that `c` points to
-    cdef list of_hosts  # (index of a soft constraint with the label of the host name, its Matched)
+    # memory: of the arrays of `c`; held: the Counter objects that `c` points to; of_hosts: tuples (index,
+    # Matched) of soft constraints over the label of the host name
+    cdef list memory, held, of_hosts
     cdef Versions versions
     # The matchers of hard constraints and filtering terms (see NOBODY), in the order of `mr_matchers`.
     cdef list predicates

@@ -9,12 +9,15 @@ cdef class Budgets:
     cdef mr_budgets c
     cdef PodClasses classes
     cdef tuple objects
+    # rules: (namespace, selector) of each budget; exempt_names: the names of the pods that its status lists
     cdef list rules, exempt_names
+    # by_namespace: lists of (index of a budget, its matcher); set_ids: the number of each set of budgets
     cdef dict by_namespace, set_ids
-    cdef list sets
+    cdef list sets  # tuples of indices of budgets
     cdef Buffer of_class, of_pod, first, count, members, only, allowed, taken
     cdef int32_t known, n_members
-    cdef bint exempts, has_several
+    cdef bint exempts      # a budget lists disrupted pods
+    cdef bint has_several  # a set has more than one budget
     cdef readonly int64_t version
 
     cdef int set(self, tuple budgets) except -1

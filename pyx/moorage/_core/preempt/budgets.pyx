@@ -1,4 +1,4 @@
-"""Budgets: the PodDisruptionBudgets that the pods of each class count against."""
+"""Budgets: the PodDisruptionBudgets that match the pods of each class."""
 
 from moorage._core.base.selectors import LabelSelectorMatcher
 
@@ -11,7 +11,7 @@ from moorage._core.state cimport Ledger, PodClasses
 
 
 cdef class Budgets:
-    """The current budgets, by the sets of them that pods count against. Set 0 is empty.
+    """The current budgets, grouped into the sets of budgets that match a pod. Set 0 is empty.
 
     kube-scheduler v1.36, filterPodsWithPDBViolation: a selector that is missing, empty or malformed matches
     no pod, and no budget matches a pod without labels.
@@ -41,7 +41,7 @@ cdef class Budgets:
         self._begin((), [])
 
     def _begin(self, tuple objects, list rules):
-        """Replace the budgets, with rules other than before: drop the sets of all classes."""
+        """Replace the budgets and their rules, and drop the sets of all classes."""
         self.objects, self.rules = objects, rules
         self.by_namespace, self.set_ids, self.sets = {}, {}, []
         self.known = self.n_members = 0
@@ -53,7 +53,7 @@ cdef class Budgets:
         _intern(self, ())
 
     cdef int set(self, tuple budgets) except -1:
-        """Replace the budgets; those of `self` stay where namespaces and selectors are equal."""
+        """Replace the budgets. The sets of classes are kept if namespaces and selectors are unchanged."""
         cdef Py_ssize_t at
         if len(budgets) == len(self.objects) and all([a is b for a, b in zip(budgets, self.objects)]):
             return 0
@@ -73,7 +73,7 @@ cdef class Budgets:
         return 0
 
     cdef int follow(self) except -1:
-        """Find the sets of classes that are new, and refresh cached pointers."""
+        """Find the sets of new classes, and refresh cached pointers."""
         cdef int32_t pod_class
         self.of_class.reserve(len(self.classes.keys))
         for pod_class in range(self.known, <int32_t>len(self.classes.keys)):
@@ -85,6 +85,7 @@ cdef class Budgets:
         return 0
 
     def _point(self):
+        """Refresh cached pointers."""
         self.c.first = <int32_t*>self.first.data
         self.c.count = <int32_t*>self.count.data
         self.c.members = <int32_t*>self.members.data
@@ -93,9 +94,7 @@ cdef class Budgets:
         self.c.taken = <int32_t*>self.taken.data
 
     cdef int exempt(self, Ledger ledger, const mr_pod_entry* pods, int32_t n) except -1:
-        """Set `of_pod` for the pods of a row, which count against no budget whose status lists them as
-        disrupted.
-        """
+        """Set `c.of_pod` for the pods of a row: the set of each without budgets that list it as disrupted."""
         cdef int32_t at, set_id
         self.c.of_pod = NULL
         if not self.exempts:
@@ -106,7 +105,7 @@ cdef class Budgets:
             budgets = self.sets[set_id]
             if any([self.exempt_names[budget] for budget in budgets]):
                 name = ledger.object_of(pods[at].number).metadata.name
-                set_id = _intern(self, tuple([budget for budget in budgets if name not in self.exempt_names[budget]]))
+                set_id = _intern(self, tuple([i for i in budgets if name not in self.exempt_names[i]]))
             (<int32_t*>self.of_pod.data)[at] = set_id
         self._point()
         self.c.of_pod = <int32_t*>self.of_pod.data
@@ -114,14 +113,14 @@ cdef class Budgets:
 
 
 cdef int32_t _set_of(Budgets budgets, int32_t pod_class) except -1:
-    """The set of a class."""
+    """The number of the set of a class."""
     cdef dict labels = budgets.classes.labels(pod_class)
     listed = budgets.by_namespace.get(budgets.classes.shape(pod_class).namespace, ()) if labels else ()
     return _intern(budgets, tuple([at for at, matcher in listed if matcher.matches(labels)]))
 
 
 cdef int32_t _intern(Budgets budgets, tuple members) except -1:
-    """The number of a set of budgets."""
+    """The number of a set of budgets, which is added if it is new."""
     cdef Py_ssize_t at
     set_id = budgets.set_ids.get(members)
     if set_id is not None:
@@ -144,7 +143,17 @@ cdef int32_t _intern(Budgets budgets, tuple members) except -1:
 
 
 def budget_matcher(budget):
-    """Return the compiled selector of a PodDisruptionBudget; None if it is empty or malformed."""
+    """Return the compiled selector of a PodDisruptionBudget.
+
+    Parameters
+    ----------
+    budget : PodDisruptionBudget
+
+    Returns
+    -------
+    LabelSelectorMatcher or None
+        None if the selector is missing, empty or malformed, so that it matches no pod.
+    """
     try:
         matcher = LabelSelectorMatcher(budget.spec.selector)
     except ValueError:

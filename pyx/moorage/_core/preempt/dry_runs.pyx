@@ -1,10 +1,9 @@
-"""Dry runs of preemption: the pods that would have to leave a node for another pod to fit. Nothing is
-changed.
+"""DryRuns: which pods must be evicted from a node so that another pod fits. Nothing is changed.
 
-kube-scheduler v1.36, SelectVictimsOnNode: all pods of lower priority leave the node, and the pod must pass
-all filters, with the nominated pods of at least its priority and without them. Then the pods return one by
-one as long as the pod passes: first those whose eviction violates a budget, each kind in the order of
-importance.
+kube-scheduler v1.36, SelectVictimsOnNode: all pods of lower priority are removed from the node, and the
+preemptor must pass all filters, with the nominated pods of at least its priority and without them. Then the
+pods are added back one by one as long as the preemptor passes: first those whose eviction violates a budget,
+each kind in the order of importance. Those that cannot be added back are the victims.
 """
 
 import numpy as np
@@ -24,12 +23,20 @@ from moorage._core.decide.terms cimport Terms
 cdef enum:
     MATCHES_LIMIT = 1 << 10  # sets of terms whose matching classes are cached
 
-# The verdict on a node without pods of lower priority. No filter has it.
+# The verdict of a node without pods of lower priority. No filter returns it.
 NO_VICTIMS = MR_NO_VICTIMS
 
 
 cdef class DryRun:
     """The results of dry runs, row by row.
+
+    Parameters
+    ----------
+    state : ClusterState
+    rows, verdicts, violations : list of int
+        The attributes of the same names.
+    numbers : list of list of int
+        The numbers of the victims of each row in the ledger.
 
     Attributes
     ----------
@@ -79,11 +86,12 @@ cdef class DryRuns:
     Parameters
     ----------
     decider : Decider
-        Of the profile. The pods that its search has nominated count on their nodes.
+        The decider of the profile. The nominated pods of its search count on their nodes.
 
     Attributes
     ----------
     search : Search
+        The search of the profile.
     state : ClusterState
     """
 
@@ -103,20 +111,21 @@ cdef class DryRuns:
 
     @property
     def suits(self):
-        """False if a filter is not part of the core: dry runs would have to call it with the pods removed."""
+        """Whether all filters are part of the core. Others would have to be called with the pods removed."""
         return not mr_has_external_filters(&self.search.plan.c)
 
     def dry_run(self, int32_t pod_class, rows, budgets=(), int32_t node_name=0, int32_t pinned=0,
                 int32_t wanted=-1):
-        """Try rows, one after the other.
+        """Run dry runs on rows, one after the other.
 
         Parameters
         ----------
         pod_class : int
-            Of the preemptor.
+            The class of the preemptor.
         rows : iterable of int
             Rows of nodes in the view.
         budgets : iterable of PodDisruptionBudget
+            All budgets of the cluster.
         node_name, pinned : int
             As in `Search.verdicts`.
         wanted : int
@@ -126,7 +135,12 @@ cdef class DryRuns:
         Returns
         -------
         DryRun
-            For the rows that were tried.
+            The results of the rows that were tried.
+
+        Raises
+        ------
+        IndexError
+            A row is not in the node table.
         """
         cdef mr_eviction result
         cdef int32_t row, found = 0
@@ -170,7 +184,7 @@ cdef class DryRuns:
         return 0
 
     cdef int _run(self, int32_t row, mr_eviction* out) except -1:
-        """Try one row. `c.victims` has the bits of its victims until the next run."""
+        """Run a dry run on one row. `c.victims` has the bits of its victims until the next run."""
         cdef int32_t n
         cdef mr_pod_entry* pods = self.importance.pods_of(row, &n)
         self._make_room_for(n)
@@ -199,7 +213,7 @@ cdef class DryRuns:
 
 
 cdef int _match(DryRuns runs) except -1:
-    """Find the classes that count for the terms of the pod."""
+    """Set the classes that match each constraint and term of the preemptor, as bits."""
     cdef Terms terms = runs.search.terms
     cdef int32_t known = 0, classes = <int32_t>len(runs.state.classes.keys), each, at
     cdef Buffer bits
@@ -231,7 +245,7 @@ cdef int _match(DryRuns runs) except -1:
 
 
 cdef int _set_nominated(DryRuns runs, int32_t row) except -1:
-    """Set the nominated pods of a row that go before the preemptor."""
+    """Set the nominated pods of a row that have at least the priority of the preemptor."""
     cdef Py_ssize_t at
     cdef list pods = runs.search.nominations.counted_pods(row, runs.search.search.shape.priority)
     runs.nominated.reserve(len(pods))

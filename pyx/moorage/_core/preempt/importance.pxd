@@ -11,10 +11,10 @@ cdef class Importance:
     cdef Ledger ledger
     cdef ChangeLog log
     cdef Buffer entries, spans, scratch, usages
-    cdef Py_ssize_t used, lost
-    cdef int32_t known, moves
+    cdef Py_ssize_t used, lost  # entries that spans have taken, and those of them that no span uses any more
+    cdef int32_t known, moves   # classes in `usages`; how often `_forget` has dropped all spans
     cdef int64_t cursor
-    cdef bint adds_up
+    cdef bint adds_up           # requests of all classes can be added without overflow
 
     cdef int follow(self) except -1
     cdef mr_pod_entry* pods_of(self, int32_t row, int32_t* n) except NULL
@@ -22,9 +22,9 @@ cdef class Importance:
     cdef int _read(self, int32_t row) except -1
 
     cdef inline mr_pod_span* spans_of(self) noexcept:
-        """The pods of each row."""
+        """The span of each row in `entries`."""
         return <mr_pod_span*>self.spans.data
 
     cdef inline mr_class_usage* usages_of(self) noexcept:
-        """What the pods of each class take."""
+        """The requests and the priority of the pods of each class."""
         return <mr_class_usage*>self.usages.data

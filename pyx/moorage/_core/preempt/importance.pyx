@@ -54,6 +54,7 @@ def start_time(pod):
 
 @lru_cache(1 << 16)
 def _microseconds(text):
+    """Microseconds since 1970 of an RFC 3339 time. UTC is assumed where there is no offset."""
     start = datetime.fromisoformat(text)
     return ((start if start.tzinfo else start.replace(tzinfo=UTC)) - EPOCH) // MICROSECOND
 
@@ -82,11 +83,11 @@ cdef class Importance:
         self.adds_up = True
 
     cdef int follow(self) except -1:
-        """Mark the rows that have changed, and read the classes that are new."""
+        """Mark changed rows to be read again, and read new classes."""
         cdef int64_t at, last = self.log.capacity - 1
         cdef int32_t row
         if self.known < len(self.classes.keys):
-            _learn_classes(self)
+            _read_classes(self)
         self.spans.reserve(self.table.used)
         if self.log.lost(self.cursor):
             _forget(self)
@@ -101,7 +102,7 @@ cdef class Importance:
     cdef mr_pod_entry* pods_of(self, int32_t row, int32_t* n) except NULL:
         """The pods of a row and their number. Valid until another row is read."""
         cdef mr_pod_span* span = self.spans_of() + row
-        # A batch logs the rows of its pods before they are in the ledger.
+        # A row is logged when a pod is counted on it, before the pod is in the ledger.
         if not span.is_read or span.count != self.ledger.pods_on(row):
             self._read(row)
         n[0] = span.count
@@ -123,6 +124,7 @@ cdef class Importance:
         return most
 
     cdef int _read(self, int32_t row) except -1:
+        """Read and sort the pods of a row."""
         cdef mr_pod_span* span = self.spans_of() + row
         cdef int32_t n = self.ledger.pods_on(row), at, number = 0
         cdef mr_pod_entry* pods
@@ -152,7 +154,8 @@ cdef int _forget(Importance importance) except -1:
     return 0
 
 
-cdef int _learn_classes(Importance importance) except -1:
+cdef int _read_classes(Importance importance) except -1:
+    """Read the requests and priorities of new classes."""
     cdef Shape shape
     cdef mr_class_usage* usage
     cdef int32_t pod_class
@@ -168,6 +171,7 @@ cdef int _learn_classes(Importance importance) except -1:
 
 
 cdef int _make_room(Importance importance, int32_t row, int32_t pods) except -1:
+    """Make room for a number of pods in the span of a row."""
     cdef mr_pod_span* span = importance.spans_of() + row
     cdef int32_t room = pods + pods // 4 + 1
     if pods <= span.room:

@@ -1,4 +1,4 @@
-"""Preemptor: places pods of one class one after the other, each evicting pods from the best node for it.
+"""Preemptor: places pods of one class one after the other, and evicts pods from the best node for each.
 
 The outcomes of dry runs are cached for each class. The next pod reuses them: a preemption changes one row,
 so that only this row is tried again. Where the pod's terms count pods of other rows, or the nominations have
@@ -27,8 +27,8 @@ cdef extern from *:
     int popcount "__builtin_popcountll"(unsigned long long word) noexcept nogil
 
 cdef enum:
-    CLASSES = 16  # whose outcomes are cached, with 41 bytes for each node
-    UNEXPLAINED = 1  # the verdict of a dry run that has failed, without its reason
+    CLASSES = 16  # the default number of classes whose outcomes are cached, with 41 bytes for each node
+    UNEXPLAINED = 1  # the verdict of a failed dry run whose reason has not been determined
 
 
 cdef class Outcomes:
@@ -70,6 +70,12 @@ cdef class Outcomes:
 cdef class Evictions:
     """The rows where pods were placed one after the other, and their victims.
 
+    Parameters
+    ----------
+    state : ClusterState
+    most : int
+        The number of pods to place.
+
     Attributes
     ----------
     rows : (placed,) int32 array
@@ -107,6 +113,7 @@ cdef class Evictions:
 
     @property
     def rows(self):
+        """The row of each placed pod: a (placed,) int32 array."""
         return np.asarray(self.places[0, :self.placed])
 
     def victims(self, Py_ssize_t at):
@@ -145,7 +152,7 @@ cdef class Preemptor(DryRuns):
     Parameters
     ----------
     decider : Decider
-        Of the profile; it places pods that fit without evictions.
+        The decider of the profile. It places pods that fit without evictions.
 
     Attributes
     ----------
@@ -172,6 +179,7 @@ cdef class Preemptor(DryRuns):
 
     @property
     def classes(self):
+        """The number of classes whose outcomes are cached, at least 1."""
         return self.classes_limit
 
     @classes.setter
@@ -188,10 +196,11 @@ cdef class Preemptor(DryRuns):
         Parameters
         ----------
         pod_class : int
+            The class of the pods.
         pods : sequence of Pod
-            Not in the cache, and without a node.
+            Pods without a node that are not in the cache.
         budgets : iterable of PodDisruptionBudget
-            The same for all pods: evictions do not reduce the allowed disruptions.
+            All budgets of the cluster. Evictions do not reduce the allowed disruptions.
         node_name, pinned : int
             As in `Search.verdicts`.
         offsets : (pods,) int64 array, optional
@@ -202,6 +211,7 @@ cdef class Preemptor(DryRuns):
         Returns
         -------
         Evictions
+            The rows of the placed pods, and their victims.
 
         Raises
         ------
@@ -236,17 +246,22 @@ cdef class Preemptor(DryRuns):
     # ---- one pod -------------------------------------------------------------------------------------------
 
     def begin(self, int32_t pod_class, budgets=(), int32_t node_name=0, int32_t pinned=0):
-        """Prepare for a pod that fits nowhere; `choose` and `rejections` are about it.
+        """Prepare preemption for an unschedulable pod; `choose` and `rejections` follow for the same pod.
 
         Parameters
         ----------
-        pod_class, budgets, node_name, pinned
-            As in `place_run`.
+        pod_class : int
+            The class of the pod.
+        budgets : iterable of PodDisruptionBudget
+            All budgets of the cluster.
+        node_name, pinned : int
+            As in `Search.verdicts`.
 
         Returns
         -------
         int
-            The number of potential nodes: the searched nodes where evictions might help.
+            The number of potential nodes: the searched nodes where evictions might help (kube-scheduler
+            v1.36, nodesWherePreemptionMightHelp).
 
         Raises
         ------
@@ -339,7 +354,7 @@ cdef class Preemptor(DryRuns):
     # ---- choosing ------------------------------------------------------------------------------------------
 
     cdef int32_t _fitting_row(self, Py_ssize_t following) except -2:
-        """The row for the pod without evictions, or -1. A search in vain visits all nodes."""
+        """The row for the pod without evictions, or -1. A search without a feasible node examines all nodes."""
         cdef int32_t at, n = self.search.search.n
         if not self.outcomes.c.feasible and self.search.search.columns != NULL:
             if n:

@@ -15,8 +15,8 @@ from moorage._core.base cimport METADATA, NODE_NAME, SPEC, UID, Deadline, Deadli
 from moorage._core.state cimport ADDED, ASSUMED, FREE, INFINITY, ClusterState, Ledger, Totals
 
 cdef enum:
-    SPARE_HINTS = 64
-    UNSET = -1  # the ledger's deadline of a pod without one
+    SPARE_HINTS = 64  # entries of the heap of deadlines below which it is not rebuilt
+    UNSET = -1  # in the ledger: the pod has no deadline
 
 
 cdef int32_t _known(ClusterState state, object pod) except -2:
@@ -25,13 +25,38 @@ cdef int32_t _known(ClusterState state, object pod) except -2:
 
 
 cpdef find(ClusterState state, pod):
-    """Return the cached pod with the UID of a pod, or None."""
+    """Return the cached pod with the UID of a pod.
+
+    Parameters
+    ----------
+    state : ClusterState
+    pod : Pod
+
+    Returns
+    -------
+    Pod or None
+
+    Raises
+    ------
+    CacheError
+        The pod has no UID.
+    """
     cdef int32_t number = _known(state, pod)
     return None if number < 0 else state.ledger.object_of(number)
 
 
 def find_uid(ClusterState state not None, str uid not None):
-    """Return the cached pod with a UID, or None."""
+    """Return the cached pod with a UID.
+
+    Parameters
+    ----------
+    state : ClusterState
+    uid : str
+
+    Returns
+    -------
+    Pod or None
+    """
     cdef int32_t number = state.ledger.find(uid)
     return None if number < 0 else state.ledger.object_of(number)
 
@@ -55,14 +80,36 @@ cdef class BinderPods(BinderStore):
         self.node_name_of = node_name_of
 
     def find(self, pod):
-        """Return the cached pod with the UID of a pod, or None."""
+        """Return the cached pod with the UID of a pod.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        Pod or None
+
+        Raises
+        ------
+        CacheError
+            The pod has no UID.
+        """
         return find(self.state, pod)
 
     def find_named(self, pod):
-        """Return the cached pod with the namespace and name of a pod, or None.
+        """Return the cached pod with the namespace and name of a pod.
 
-        Of several pods with that name it is the one with the same UID, else the one with the lowest number.
-        Without a pod of that UID, all pods are searched.
+        Of several such pods it is the one with the same UID, else the one with the lowest number in the
+        ledger. Unless the pod with the same UID matches, all pods are searched.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        Pod or None
         """
         cdef Ledger ledger = self.state.ledger
         cdef str namespace = pod.metadata.namespace, name = pod.metadata.name
@@ -75,7 +122,21 @@ cdef class BinderPods(BinderStore):
         return None
 
     def is_assumed_pod(self, pod):
-        """Whether a pod is assumed, regardless of its deadline."""
+        """Whether a pod is assumed, regardless of its deadline.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        bool
+
+        Raises
+        ------
+        CacheError
+            The pod has no UID.
+        """
         cdef int32_t number = _known(self.state, pod)
         return number >= 0 and self.state.ledger.state_of(number) == ASSUMED
 
@@ -86,7 +147,16 @@ cdef class BinderPods(BinderStore):
         ----------
         pod : Pod
         now : float
-            Seconds.
+            The time in seconds.
+
+        Returns
+        -------
+        bool
+
+        Raises
+        ------
+        CacheError
+            The pod has no UID.
         """
         cdef int32_t number = _known(self.state, pod)
         cdef double deadline = UNSET if number < 0 else self.state.ledger.record(number).deadline
@@ -128,7 +198,16 @@ cdef class BinderPods(BinderStore):
     def finish_binding(self, pod):
         """Set the deadline of an assumed pod after an attempt to bind it.
 
-        Other pods are ignored, and so are pods without a node name in their spec: only bound pods expire.
+        Pods that are not assumed, or have no node name in their spec, are ignored.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Raises
+        ------
+        CacheError
+            The pod has no UID.
         """
         cdef ClusterState state = self.state
         cdef int32_t number = _known(state, pod)
@@ -159,6 +238,8 @@ cdef class BinderPods(BinderStore):
         ------
         CacheCorruptedError
             It was assumed on another node.
+        CacheError
+            The pod has no UID.
         """
         cdef ClusterState state = self.state
         cdef int32_t number = _known(state, pod)
@@ -181,7 +262,12 @@ cdef class BinderPods(BinderStore):
         Returns
         -------
         Pod or None
-            The pod that was assumed.
+            The cached pod of that UID, which the pod replaces.
+
+        Raises
+        ------
+        CacheError
+            The pod has no UID, or has been added before.
         """
         cdef int32_t number = _known(self.state, pod)
         assumed = None if number < 0 else self.state.ledger.object_of(number)
@@ -229,7 +315,22 @@ cdef class BinderPods(BinderStore):
         return replaced
 
     def remove_pod(self, pod):
-        """Remove a pod in any state; return it, or None if it is unknown."""
+        """Remove a pod in any state.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        Pod or None
+            The removed pod; None if the cache has no pod of that UID.
+
+        Raises
+        ------
+        CacheError
+            The pod has no UID.
+        """
         cdef int32_t number = _known(self.state, pod)
         return None if number < 0 else _leave(self.state, number)
 
@@ -239,12 +340,12 @@ cdef class BinderPods(BinderStore):
         Parameters
         ----------
         now : float
-            Seconds.
+            The time in seconds.
 
         Returns
         -------
         list of Pod
-            In the order of their deadlines.
+            The removed pods, in the order of their deadlines.
         """
         cdef Deadlines deadlines = self.state.ledger.deadlines
         if not deadlines.size() or deadlines.first().when >= now:
@@ -254,49 +355,53 @@ cdef class BinderPods(BinderStore):
         return _expire(self.state, now)
 
 
-cdef bint _is_named(object held, str namespace, str name) except -1:
-    meta = METADATA.of(held)
+cdef bint _is_named(object pod, str namespace, str name) except -1:
+    """Whether a pod has a namespace and a name."""
+    meta = METADATA.of(pod)
     return meta.name == name and meta.namespace == namespace
 
 
-cdef int32_t _class_of(ClusterState state, object held, object pod) except -1:
-    """The class of a reported pod. Most pods have only been bound since they were assumed, and are not read
-    again.
-    """
-    if held is not None and not state.classes.knows(pod) and is_only_bound(held, pod):
-        state.classes.remember(pod, state.classes.intern(held))
+cdef int32_t _class_of(ClusterState state, object cached, object pod) except -1:
+    """The class of a reported pod. It is that of the cached pod if the pod has only been bound since."""
+    if cached is not None and not state.classes.knows(pod) and is_only_bound(cached, pod):
+        state.classes.remember(pod, state.classes.intern(cached))
     return state.classes.intern(pod)
 
 
 def _assume(ClusterState state, pod, str node_name, int32_t pod_class, double deadline):
+    """Enter a pod as assumed."""
     state._place(pod, pod_class, state.table.row_for(state.symbols.intern(node_name)), ASSUMED)
     _set_deadline(state, state.ledger.find(UID.of(METADATA.of(pod))), deadline)
 
 
 def _finish(ClusterState state, int32_t number, double deadline):
+    """Set a pod's deadline, as an operation of `ClusterState.atomically`."""
     _set_deadline(state, number, deadline)
 
 
 def _swap(ClusterState state, int32_t number, int32_t other, new, int32_t pod_class):
+    """Remove the old pod, and replace the cached pod of the new UID, if any, by the new pod."""
     if number >= 0:
         state._take_away(number)
     state._replace(other, new, pod_class, ADDED)
 
 
 cdef object _leave(ClusterState state, int32_t number):
+    """Remove a pod by its number; return it."""
     pod = state.ledger.object_of(number)
     state._leave(number)
     return pod
 
 
 def _expire(ClusterState state, double now):
+    """Remove the assumed pods whose deadline has passed; return them."""
     cdef list numbers = state.ledger.expired(now), pods = []
     cdef bint has_ports = False
     cdef int32_t number
     for number in numbers:
         pods.append(state.ledger.object_of(number))
         has_ports = has_ports or bool(state.classes.shape(state.ledger.class_of(number)).ports)
-    if has_ports:  # then memory can run out
+    if has_ports:  # removing host ports may take memory, which can run out
         state.atomically(_take_all_away, state, numbers)
     else:
         _take_all_away(state, numbers)
@@ -304,6 +409,7 @@ def _expire(ClusterState state, double now):
 
 
 def _take_all_away(ClusterState state, list numbers):
+    """Remove pods by their numbers."""
     cdef int32_t number
     for number in numbers:
         state._take_away(number)
@@ -315,8 +421,8 @@ def _take_all_away(ClusterState state, list numbers):
 cdef int _set_deadline(ClusterState state, int32_t number, double deadline) except -1:
     """Set a pod's deadline.
 
-    Most pods leave before it, which makes their heap entries void. The heap is rebuilt when most entries may
-    be.
+    Most pods leave before their deadline, and their entries stay in the heap. It is rebuilt when most entries
+    may be of such pods.
     """
     cdef Ledger ledger = state.ledger
     ledger.set_deadline(number, deadline)
@@ -325,6 +431,7 @@ cdef int _set_deadline(ClusterState state, int32_t number, double deadline) exce
 
 
 cdef inline int32_t _numbers(Ledger ledger) noexcept:
+    """The number of records in use or free."""
     return (<Totals*>ledger.totals.data).used
 
 

@@ -1,4 +1,4 @@
-"""The base class of the core's stores of a BinderCache: those whose methods are called for every pod."""
+"""BinderStore: the base class of the stores of a BinderCache that are called for every pod."""
 
 from moorage.errors import CacheError
 
@@ -6,7 +6,7 @@ from moorage._core.base cimport METADATA, UID
 
 
 cdef str uid_of(object pod):
-    """The UID of a pod, by which stores know it; CacheError if it has none."""
+    """The UID of a pod; CacheError if it has none."""
     cdef str uid = UID.of(METADATA.of(pod))
     if not uid:
         raise CacheError("cannot get cache key for pod with empty UID")
@@ -40,5 +40,10 @@ cdef class BinderStore:
         ----------
         state : ClusterState
             A copy of this store's state.
+
+        Returns
+        -------
+        BinderStore
+            Of the same type.
         """
         return type(self)(state, self.handler)

@@ -1,4 +1,4 @@
-"""Markers of pods that are being preempted, each with a deadline. Texts are Gödel's, pkg/binder/cache."""
+"""DeletedMarkers: marks on pods that are being preempted. Texts of errors are Gödel's (pkg/binder/cache)."""
 
 from moorage.errors import CacheCorruptedError, CacheError
 
@@ -36,6 +36,10 @@ cdef class DeletedMarkers(BinderStore):
         ----------
         state : ClusterState
             A copy of this store's state.
+
+        Returns
+        -------
+        DeletedMarkers
         """
         cdef DeletedMarkers out = super().clone(state)
         out.markers = self.markers.copy()
@@ -76,12 +80,23 @@ cdef class DeletedMarkers(BinderStore):
         Raises
         ------
         CacheError
-            Another preemptor has set the marker.
+            Another preemptor has set the marker, or one of the pods has no UID.
         """
         self.remove_delete_pod_marker_by_key(uid_of(pod), uid_of(preemptor))
 
     cpdef remove_delete_pod_marker_by_key(self, str pod_key, str preemptor_key):
-        """Remove the marker of a pod by UIDs; see `remove_delete_pod_marker`."""
+        """Remove the marker of a pod. A pod without a marker is ignored.
+
+        Parameters
+        ----------
+        pod_key, preemptor_key : str
+            The UIDs of the pod and of the preemptor.
+
+        Raises
+        ------
+        CacheError
+            Another preemptor has set the marker.
+        """
         marker = self.markers.get(pod_key)
         if marker is None:
             return
@@ -90,11 +105,30 @@ cdef class DeletedMarkers(BinderStore):
         self.state.journal.drop(self.markers, pod_key)
 
     def is_pod_marked_to_delete(self, pod):
-        """Whether a pod has a marker."""
+        """Whether a pod has a marker.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        bool
+
+        Raises
+        ------
+        CacheError
+            The pod has no UID.
+        """
         return uid_of(pod) in self.markers
 
     def leave(self, pod):
-        """Remove the marker of a pod that leaves the cache, if it has one."""
+        """Remove the marker of a pod that leaves the cache, if it has one.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
         self.state.journal.drop(self.markers, UID.of(METADATA.of(pod)))
 
     def clean(self, double now):
@@ -103,7 +137,7 @@ cdef class DeletedMarkers(BinderStore):
         Parameters
         ----------
         now : float
-            Seconds.
+            The time in seconds.
         """
         for uid in [uid for uid, (_, deadline) in self.markers.items() if deadline < now]:
             self.state.journal.drop(self.markers, uid)

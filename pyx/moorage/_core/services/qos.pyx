@@ -1,6 +1,7 @@
-"""Rows with two resource ledgers, guaranteed and best effort.
+"""Rows with one resource ledger for guaranteed pods and one for best-effort pods, as in Gödel.
 
-The Node, the NMNode and the CNR of one name share a row. A pod is counted in the ledger of its QoS level.
+The Node, the NMNode and the CNR (CustomNodeResource) of one name share a row. A pod is counted in the ledger
+of its QoS level.
 """
 
 from moorage.errors import CacheError
@@ -13,7 +14,7 @@ from moorage._core.state cimport ClusterState, Shape
 
 
 def describe(ClusterState state not None, str name not None, allocatable, bint held):
-    """Write the allocatable resources of a row, which need not have a Node.
+    """Set the allocatable resources of a row, which need not have a Node.
 
     Parameters
     ----------
@@ -21,14 +22,15 @@ def describe(ClusterState state not None, str name not None, allocatable, bint h
     name : str
         The node's name.
     allocatable : sequence of dict
-        One for each ledger, as `NodeTable.read_allocatable` returns them.
+        The resources of each ledger, as `NodeTable.read_allocatable` returns them.
     held : bool
-        Whether the row stays when it has neither Node nor pods; else it is released then.
+        Whether to keep the row if it has neither a Node nor pods; else it is released.
     """
     state.atomically(_describe, state, name, allocatable, held)
 
 
 def _describe(ClusterState state, str name, allocatable, bint held):
+    """Set the allocatable resources of a row, as an operation of `ClusterState.atomically`."""
     cdef int32_t row = state.table.row_for(state.symbols.intern(name))
     for ledger, resources in enumerate(allocatable):
         state.table.set_allocatable(ledger, row, resources)
@@ -41,7 +43,9 @@ def _describe(ClusterState state, str name, allocatable, bint held):
 
 
 def misfits(ClusterState state not None, pod, str name not None, without=(), bint ignore_pods_limit=False):
-    """Return why a pod does not fit a node, by the pod's own ledger (Gödel, pkg/plugins/noderesources).
+    """Return why the resources of a node are insufficient for a pod (Gödel, pkg/plugins/noderesources).
+
+    The resources are those of the ledger of the pod's QoS level.
 
     Parameters
     ----------
@@ -50,14 +54,14 @@ def misfits(ClusterState state not None, pod, str name not None, without=(), bin
     name : str
         The node's name.
     without : iterable of Pod
-        Pods to count as removed; only those on the node matter.
+        Pods to count as removed. Pods on other nodes are ignored.
     ignore_pods_limit : bool
         Whether to ignore the limit on the number of pods.
 
     Returns
     -------
     list of str
-        The reasons; empty if the pod fits.
+        Upstream's texts, such as "Insufficient cpu"; empty if the resources suffice.
 
     Raises
     ------

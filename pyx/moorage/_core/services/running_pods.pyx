@@ -1,4 +1,4 @@
-"""An index of the assumed and bound pods of each scheduling unit, by UID."""
+"""RunningPods: an index of the assumed and bound pods of each scheduling unit (Gödel's pod group or pod)."""
 
 from functools import partial
 
@@ -16,16 +16,17 @@ cdef class RunningPods(BinderStore):
     ----------
     state : ClusterState
     handler : CacheHandler
+        Has the clock and the time limits.
     unit_key : callable
         Returns the key of the unit of a pod that has a group.
     group : str
-        The annotation with the name of a pod's group.
+        The key of the annotation with the name of a pod's group.
     single : str
-        The first part of the keys of single pods: single/namespace/name.
+        The first part of the key of a single pod: {single}/{namespace}/{name}.
     """
 
-    cdef dict groups  # sets of UIDs by key
-    cdef dict singles  # by name the pod, or a list of the pods of that name
+    cdef dict groups  # by key of the unit: the set of UIDs
+    cdef dict singles  # by name: the pod, or a list if several pods have the name
     cdef object unit_key
     cdef str group, single
 
@@ -45,6 +46,10 @@ cdef class RunningPods(BinderStore):
         ----------
         state : ClusterState
             A copy of this store's state.
+
+        Returns
+        -------
+        RunningPods
         """
         cdef RunningPods out = super().clone(state)
         out.groups = {key: (<set>uids).copy() for key, uids in self.groups.items()}
@@ -52,29 +57,46 @@ cdef class RunningPods(BinderStore):
         return out
 
     def enter(self, pod):
-        """Add a pod that was assumed or bound."""
+        """Add a pod that was assumed or bound.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
         self._put(pod)
         if self.state.journal.depth:
             self.state.journal.on_undo(partial(self._drop, pod))
 
     cpdef leave(self, pod):
-        """Remove a pod."""
+        """Remove a pod that was added.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
         self._drop(pod)
         if self.state.journal.depth:
             self.state.journal.on_undo(partial(self._put, pod))
 
     def leave_all(self, list pods not None):
-        """Remove several pods."""
+        """Remove several pods that were added.
+
+        Parameters
+        ----------
+        pods : list of Pod
+        """
         for pod in pods:
             self.leave(pod)
 
     cdef bint _has_group(self, pod) except -1:
+        """Whether a pod belongs to a pod group."""
         return (
             SCHEDULING_GROUP.of(SPEC.of(pod)) is not None
             or self.group in <dict>ANNOTATIONS.of(METADATA.of(pod))
         )
 
     cpdef _put(self, pod):
+        """Add a pod to the index."""
         cdef str name
         if self._has_group(pod):
             self.groups.setdefault(self.unit_key(pod), set()).add(UID.of(METADATA.of(pod)))
@@ -89,6 +111,7 @@ cdef class RunningPods(BinderStore):
             self.singles[name] = [pods, pod]
 
     cpdef _drop(self, pod):
+        """Remove a pod from the index."""
         cdef str name, uid = UID.of(METADATA.of(pod))
         cdef list rest
         if self._has_group(pod):
@@ -111,12 +134,12 @@ cdef class RunningPods(BinderStore):
         Parameters
         ----------
         key : str
-            Of the unit.
+            The key of the unit.
 
         Returns
         -------
         tuple of str
-            Sorted.
+            The UIDs in ascending order; empty if the unit has no such pods.
         """
         cdef str namespace, name
         if not key.startswith(f"{self.single}/"):

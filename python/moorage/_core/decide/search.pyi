@@ -64,7 +64,7 @@ class Search:
         row: int,
         removed: list[Pod],
         added: list[Pod],
-        asked: int,
+        filters: int,
         ports: AbstractSet[tuple[str, str, int]] | None,
         pod_class: int,
         node_name: int = 0,

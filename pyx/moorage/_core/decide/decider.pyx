@@ -444,6 +444,7 @@ cdef class Decider:
 
     @property
     def start(self):
+        """The index of the node where the next search begins (upstream's nextStartNodeIndex)."""
         return self.rotation
 
     @start.setter
@@ -457,6 +458,7 @@ cdef class Decider:
             self.state.journal.on_undo(partial(self._restore, self.rotation, self.random))
 
     def _restore(self, int32_t start, uint64_t random):
+        """Restore the rotation and the random state."""
         self.rotation = start
         self.random = random
 

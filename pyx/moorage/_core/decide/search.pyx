@@ -29,6 +29,7 @@ cdef bint is_forked = False
 
 
 def _after_fork():
+    """Note in a child process that it was forked."""
     global is_forked
     is_forked = True
 
@@ -49,6 +50,8 @@ cdef class Search:
 
     Attributes
     ----------
+    states : ClassStates
+        What is cached for each class of pods.
     threads : int
         The number of threads of a search over at least `parallel_from` nodes, 1 to 1024. No result depends
         on it.
@@ -101,6 +104,7 @@ cdef class Search:
 
     @property
     def threads(self):
+        """The number of threads of a large search, 1 to 1024."""
         return self.wanted_threads
 
     @threads.setter
@@ -109,6 +113,7 @@ cdef class Search:
 
     @property
     def parallel_from(self):
+        """The number of nodes from which on a search uses several threads."""
         return self.shared_from
 
     @parallel_from.setter
@@ -467,7 +472,7 @@ cdef class Search:
 
     # ---- what if -------------------------------------------------------------------------------------------
 
-    def verdict_after(self, int32_t row, list removed not None, list added not None, uint64_t asked,
+    def verdict_after(self, int32_t row, list removed not None, list added not None, uint64_t filters,
                       object ports, int32_t pod_class, int32_t node_name=0, int32_t pinned=0, elsewhere=()):
         """Return the verdict of a node with some pods removed and others added. All changes are undone.
 
@@ -483,8 +488,8 @@ cdef class Search:
             Pods on the node.
         added : list of Pod
             Pods that are not in the cache.
-        asked : int
-            The filters to run: bit i is the filter of index i in the plan.
+        filters : int
+            The filters to run, as bits: bit i is the filter of index i in the plan.
         ports : frozenset of (ip, protocol, port) or None
             The host ports in use on the node. None: those of its pods (see `PortSets`).
         pod_class, node_name, pinned : int
@@ -508,9 +513,9 @@ cdef class Search:
         if self.terms is not None or self.plan.externals:  # other filters read no other rows
             changes += [(other, pods, []) for other, pods in elsewhere]
         if not changes:
-            failed = mr_verdicts(&self.search, asked, &row, 1, &verdict)
+            failed = mr_verdicts(&self.search, filters, &row, 1, &verdict)
         else:
-            failed = _verdict_after_changes(self, pod_class, row, changes, ports, asked, None, &verdict)
+            failed = _verdict_after_changes(self, pod_class, row, changes, ports, filters, None, &verdict)
         if failed:
             self._raise_failure()
         return verdict
@@ -660,13 +665,13 @@ cdef int _restrict(Search search, object names, int32_t pinned) except -1:
 # ---- verdicts and scores
 
 
-cdef uint64_t[::1] _verdicts(Search search, uint64_t asked):
+cdef uint64_t[::1] _verdicts(Search search, uint64_t filters):
     """The verdicts of all searched nodes by the filters whose bits are set, and one spare item."""
     cdef uint64_t[::1] out = np.empty(search.search.n + 1, dtype=np.uint64)
     cdef int32_t at, n
     for at in range(0, search.search.n, MR_CALL):
         n = min(MR_CALL, search.search.n - at)
-        if mr_verdicts(&search.search, asked, search.search.order + at, n, &out[at]):
+        if mr_verdicts(&search.search, filters, search.search.order + at, n, &out[at]):
             search._raise_failure()
     return out
 
@@ -762,7 +767,7 @@ cdef int _update_row_verdict(Search search, NominatedVerdicts verdicts, int32_t 
 
 
 cdef bint _verdict_after_changes(Search search, int32_t pod_class, int32_t row, list changes, object ports,
-                                 uint64_t asked, object on_nominated, uint64_t* verdict) except -1:
+                                 uint64_t filters, object on_nominated, uint64_t* verdict) except -1:
     """The verdict of a row after changes, which are tuples (row, removed, added). True if a plugin fails."""
     cdef bint failed, told = False
     cdef dict watched = search.state.ledger.watched
@@ -785,7 +790,7 @@ cdef bint _verdict_after_changes(Search search, int32_t pod_class, int32_t row, 
             search.notify_pod_change(pod_class, added, other, True)
         told = True
         search._repoint()
-        failed = mr_verdicts(&search.search, asked, &row, 1, verdict)
+        failed = mr_verdicts(&search.search, filters, &row, 1, verdict)
     finally:
         if on_nominated is not None:
             on_nominated(row, None)

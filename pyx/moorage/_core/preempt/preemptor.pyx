@@ -354,7 +354,7 @@ cdef class Preemptor(DryRuns):
     # ---- choosing ------------------------------------------------------------------------------------------
 
     cdef int32_t _fitting_row(self, Py_ssize_t following) except -2:
-        """The row for the pod without evictions, or -1. A search without a feasible node examines all nodes."""
+        """The row for the pod without evictions, or -1. A search without a result examines all nodes."""
         cdef int32_t at, n = self.search.search.n
         if not self.outcomes.c.feasible and self.search.search.columns != NULL:
             if n:

@@ -226,7 +226,7 @@ def finish_bindings(ClusterState state not None, pods, double deadline):
 def confirm_pods(ClusterState state not None, pods):
     """Add pods that the scheduler of this cache has bound, as the informer reports them.
 
-    A pod that has only been bound since it was assumed keeps its class without another look at its spec. A
+    A pod that has only been bound since it was assumed keeps its class, so that its spec is not read again. A
     pod that is in the cache and not assumed is ignored.
 
     Parameters

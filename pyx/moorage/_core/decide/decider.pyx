@@ -534,7 +534,7 @@ cdef int32_t _decide_by_totals(Decider decider, ClassSearch* class_search) noexc
 
 
 cdef int32_t _note(Decider decider, const mr_decision* decision, int32_t n) noexcept nogil:
-    """Take over a decision of a kernel: counts and rotation. Returns its position."""
+    """Record a kernel's decision: the numbers of nodes, and the rotation. Returns its position."""
     decider.search.found.feasible = decision.feasible
     decider.search.found.evaluated = decision.looked_at
     decider.rotation = (decider.rotation % n + decision.looked_at) % n

@@ -125,7 +125,7 @@ cdef class NativeExternal(External):
         if wrong:
             raise InputError(f'plugin "{self.name}" {wrong}', source=source)
 
-    def __del__(self):  # not __dealloc__: before that, `keep` may be gone if both are in one cycle
+    def __del__(self):  # when __dealloc__ runs, the garbage collector may have cleared `keep`
         if self.is_loaded and self.table.destroy != NULL:
             self.table.destroy(self.table.state)
 

@@ -769,7 +769,7 @@ cdef int _update_row_verdict(Search search, NominatedVerdicts verdicts, int32_t 
 cdef bint _verdict_after_changes(Search search, int32_t pod_class, int32_t row, list changes, object ports,
                                  uint64_t filters, object on_nominated, uint64_t* verdict) except -1:
     """The verdict of a row after changes, which are tuples (row, removed, added). True if a plugin fails."""
-    cdef bint failed, told = False
+    cdef bint failed, notified = False
     cdef dict watched = search.state.ledger.watched
     search.state.ledger.watched = None  # the nominator is not notified of changes that are undone
     _count_unlisted(search, changes, 1)
@@ -788,7 +788,7 @@ cdef bint _verdict_after_changes(Search search, int32_t pod_class, int32_t row, 
         for other, removed, added in changes:
             search.notify_pod_change(pod_class, removed, other, False)
             search.notify_pod_change(pod_class, added, other, True)
-        told = True
+        notified = True
         search._repoint()
         failed = mr_verdicts(&search.search, filters, &row, 1, verdict)
     finally:
@@ -799,7 +799,7 @@ cdef bint _verdict_after_changes(Search search, int32_t pod_class, int32_t row, 
         search.state.domains.count_unlisted(False)
         _count_unlisted(search, changes, -1)
         search.state.view.refresh()
-        if told:
+        if notified:
             for other, removed, added in reversed(changes):
                 search.notify_pod_change(pod_class, reversed(added), other, False)
                 search.notify_pod_change(pod_class, reversed(removed), other, True)

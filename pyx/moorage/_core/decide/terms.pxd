@@ -19,7 +19,7 @@ cdef class Terms:
     # Matched) of soft constraints over the label of the host name
     cdef list memory, held, of_hosts
     cdef Versions versions
-    # The matchers of hard constraints and filtering terms (see NOBODY), in the order of `mr_matchers`.
+    # The matchers of hard constraints and filtering terms (see NO_PODS), in the order of `mr_matchers`.
     cdef list predicates
     cdef dict of_hard   # Counter of a hard constraint: whether its selector is empty
     cdef readonly str spread_error, spread_score_error

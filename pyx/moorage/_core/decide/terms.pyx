@@ -20,13 +20,13 @@ HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 
 
 def _no_class(pod_class):
-    """The predicate of `NOBODY`."""
+    """The predicate of `NO_PODS`."""
     return False
 
 
 # A matcher of classes, for `Domains.matching`: its identity, a predicate of a class, and sets of attributes
-# of the classes to look at.
-cdef tuple NOBODY = (("none",), _no_class, ((),))
+# that narrow down the classes to test.
+cdef tuple NO_PODS = (("none",), _no_class, ((),))
 
 
 cdef class Terms:
@@ -120,12 +120,12 @@ cdef class Terms:
         required, required_anti, own, own_anti = self.shape.terms
         for label in dict.fromkeys([term.topology_key for term in required]):
             affinity.append((_of_terms(self, required, label), 0))
-        self.predicates.append(_matched_by_terms(self, required) if required else NOBODY)
+        self.predicates.append(_matched_by_terms(self, required) if required else NO_PODS)
         for term in required_anti:
             self.predicates.append(_matched_by_terms(self, (term,)))
             anti.append((_of_terms(self, (term,), term.topology_key), 0))
-        asked = self._namespaced(required)
-        self.c.self_affine = bool(asked) and _matches_all(self.state.classes, asked, pod_class)
+        requirements = self._namespaced(required)
+        self.c.self_affine = bool(requirements) and _matches_all(self.state.classes, requirements, pod_class)
         ignore = plan.ignore_preferred and not own and not own_anti
         for term in () if ignore else own + own_anti:
             sign = 1 if term.kind == TermKind.PREFERRED_AFFINITY else -1
@@ -133,8 +133,8 @@ cdef class Terms:
         namespace_labels = self.state.namespaces.labels_of(self.shape.namespace)
         for number, term in enumerate(self.state.classes.terms):
             weight = _weight(term, plan.hard_pod_affinity_weight)
-            concerns = term.kind == TermKind.ANTI_AFFINITY or (weight and not ignore)
-            if concerns and term.matches(self.shape.namespace, namespace_labels, self.labels):
+            applies = term.kind == TermKind.ANTI_AFFINITY or (weight and not ignore)
+            if applies and term.matches(self.shape.namespace, namespace_labels, self.labels):
                 is_anti = term.kind == TermKind.ANTI_AFFINITY
                 everywhere = bool(own or own_anti) and not is_anti  # then upstream's PreScore reads all nodes
                 counter = _of_pods_with_term(self, number, everywhere)
@@ -251,7 +251,7 @@ cdef Matched _constrain(Terms terms, mr_constraint* out, constraint, selector, t
     cdef Domains domains = terms.state.domains
     # Non-terminating pods of the namespace that the selector matches. An empty selector matches none.
     cdef Matched matched = domains.matching(
-        NOBODY if selector.is_empty else _matched_by_selector(terms, selector), False
+        NO_PODS if selector.is_empty else _matched_by_selector(terms, selector), False
     )
     cdef TopologyKey topology = domains.topology(constraint.topology_key)
     follows_affinity = constraint.node_affinity_policy in (None, "Honor")
@@ -316,10 +316,10 @@ cdef tuple _matched_by_selector(Terms terms, selector):
     return _matcher(terms, "spread", (((terms.shape.namespace,), selector),))
 
 
-cdef tuple _matcher(Terms terms, str kind, tuple asked):
+cdef tuple _matcher(Terms terms, str kind, tuple requirements):
     """The matcher of classes that match all of some tuples (namespaces, selector)."""
-    key = kind, *[(namespaces, selector.identity) for namespaces, selector in asked]
-    return key, partial(_matches_all, terms.state.classes, asked), _attributes_of(*asked[0])
+    key = kind, *[(namespaces, selector.identity) for namespaces, selector in requirements]
+    return key, partial(_matches_all, terms.state.classes, requirements), _attributes_of(*requirements[0])
 
 
 cdef tuple _matched_by_terms(Terms terms, tuple all_of):
@@ -350,10 +350,10 @@ def _attributes_of(namespaces, selector):
     )
 
 
-def _matches_all(PodClasses classes, tuple asked, int32_t pod_class):
+def _matches_all(PodClasses classes, tuple requirements, int32_t pod_class):
     """Whether a class matches all of some tuples (namespaces, selector)."""
     namespace, labels = classes.shape(pod_class).namespace, classes.labels(pod_class)
-    for namespaces, selector in asked:
+    for namespaces, selector in requirements:
         if (namespaces is not None and namespace not in namespaces) or not selector.matches(labels):
             return False
     return True

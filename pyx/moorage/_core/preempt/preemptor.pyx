@@ -79,7 +79,7 @@ cdef class Evictions:
     Attributes
     ----------
     rows : (placed,) int32 array
-        The row of each placed pod. Pods from the first one that fits nowhere on are not placed.
+        The row of each placed pod. No pod is placed after the first unschedulable one.
     """
 
     cdef ClusterState state
@@ -157,7 +157,8 @@ cdef class Preemptor(DryRuns):
     Attributes
     ----------
     classes : int
-        The number of classes whose outcomes are cached, those that were used last. No decision depends on it.
+        The number of classes whose outcomes are cached. The least recently used class is dropped first. No
+        decision depends on it.
     dry_runs : int
         The number of dry runs so far.
     """
@@ -190,8 +191,8 @@ cdef class Preemptor(DryRuns):
                   const int64_t[::1] offsets=None, int32_t percentage=10, int32_t least=100):
         """Choose nodes for pods of one class, one after the other: evict the victims and assume each pod.
 
-        It stops at the first pod that fits nowhere. Pods whose policy is Never evict no others. Run it inside
-        `ClusterState.atomically` where running out of memory must not leave half of the changes.
+        It stops at the first unschedulable pod. Pods with preemptionPolicy Never evict no others. Call it inside
+        `ClusterState.atomically` if all changes must be undone when memory runs out.
 
         Parameters
         ----------

@@ -44,6 +44,6 @@ cdef class BinderStore:
         Returns
         -------
         BinderStore
-            Of the same type.
+            A store of the same type.
         """
         return type(self)(state, self.handler)

@@ -385,7 +385,7 @@ cdef class Decider:
         cdef const mr_search* search = &self.search.search
         out = None
         if not is_narrow and not mr_has_external_filters(&self.search.plan.c):
-            class_state = self._ready(pod_class, node_name, pinned)
+            class_state = self._prepare_class(pod_class, node_name, pinned)
             _fill_changes(self, &changes)
             out = (<ClassState>class_state).rejections(&changes, self.search.terms)
             if out is not None and search.nominated:
@@ -396,7 +396,7 @@ cdef class Decider:
 
     # ---- preparing -----------------------------------------------------------------------------------------
 
-    cdef ClassState _ready(self, int32_t pod_class, int32_t node_name, int32_t pinned):
+    cdef ClassState _prepare_class(self, int32_t pod_class, int32_t node_name, int32_t pinned):
         """The state of a class, with its search prepared. Cached results of earlier searches are kept."""
         cdef ClassState class_state
         cdef bint is_fixed
@@ -425,7 +425,7 @@ cdef class Decider:
             class_state.c.candidates = &class_state.candidates.c
         return class_state
 
-    cdef int _count(self, ClassState class_state, int32_t pod_class) except -1:
+    cdef int _collect_counters(self, ClassState class_state, int32_t pod_class) except -1:
         """Collect the counters that count pods of a class, and what a transaction must save of them."""
         cdef list matched = self.state.domains.matched_by(pod_class) if self.state.domains.matched else []
         class_state.count(matched)

@@ -187,7 +187,7 @@ cdef class Placer:
         epoch = self.state.domains.epoch
         in_use.clear()
         for pod_class in known:
-            class_state = self.decider._ready(pod_class, 0, 0)
+            class_state = self.decider._prepare_class(pod_class, 0, 0)
             class_state.c.by_node = class_state.shape.is_pinned
             in_use.add(class_state)
             known[pod_class] = class_state
@@ -195,7 +195,7 @@ cdef class Placer:
         if self.state.domains.epoch != epoch:  # the counters of all classes exceed the limit
             return False
         for pod_class, class_state in known.items():
-            self.decider._count(class_state, pod_class)
+            self.decider._collect_counters(class_state, pod_class)
         self.state.view.fill_cluster(&self.search.cluster)
         self.searches.reserve(stop - begin)
         for each in range(begin, stop):
@@ -343,7 +343,7 @@ cdef class Placer:
                             object on_unschedulable) except -1:
         """Place the equal pods from `first` to `end`. Returns the index where it stops."""
         cdef PodSpan* span = &batch.spans[batch.span_at(first)]
-        cdef ClassState class_state = self.decider._ready(span.pod_class, span.node_name, span.pinned)
+        cdef ClassState class_state = self.decider._prepare_class(span.pod_class, span.node_name, span.pinned)
         cdef bint is_new = not (self._is_known_failure(&class_state.c) and not self.search.nominations.rows)
         cdef int32_t at
         self.search.states.in_use = {class_state}
@@ -378,7 +378,7 @@ cdef class Placer:
         """Place a run whose placements change no verdicts of other rows. Returns the number placed."""
         cdef int32_t placed = 0
         self.state.domains.refresh()
-        self.decider._count(class_state, span.pod_class)
+        self.decider._collect_counters(class_state, span.pod_class)
         self.decider._begin_run(n)
         while True:
             self.nominated = self.search.nominations.has_pods.data if self.search.nominations.rows else NULL
@@ -386,7 +386,7 @@ cdef class Placer:
                 placed += self._run(&class_state.c, rows + placed, n - placed)
             if placed == n or not self.is_beside_nominated:
                 return placed
-            class_state = self.decider._ready(span.pod_class, span.node_name, span.pinned)
+            class_state = self.decider._prepare_class(span.pod_class, span.node_name, span.pinned)
 
     cdef int32_t _place_each(self, const PodSpan* span, int32_t* rows, int32_t n) except -1:
         """Place a run whose pods are prepared one by one, since each may need memory, Python or other rows.
@@ -397,7 +397,7 @@ cdef class Placer:
         cdef int32_t placed, at, row
         cdef ClassState class_state
         for placed in range(n):
-            class_state = self.decider._ready(span.pod_class, span.node_name, span.pinned)
+            class_state = self.decider._prepare_class(span.pod_class, span.node_name, span.pinned)
             at = self.decider._choose(&class_state.c, n - placed - 1)
             if at < 0:
                 return placed

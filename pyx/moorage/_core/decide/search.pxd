@@ -16,13 +16,14 @@ cdef class Search:
     cdef mr_cluster cluster
     cdef mr_search search
     cdef mr_found found
-    cdef object held
+    cdef object held  # references to memory that forks share
     cdef Buffer positions, totals, rows, scratch, lanes, seen, restricted, view_pointers
     # The searched nodes: `listing` is the cluster's view, or `placement`, a view of some of its rows.
     cdef View listing, placement
+    # leaves_out_nominated: `_prepare` ignores nominated pods
     cdef bint in_placement, leaves_out_nominated
     cdef dict fixed_ok  # tolerations to the memory of `search.fixed_ok`
-    cdef int32_t wanted_threads, shared_from
+    cdef int32_t wanted_threads, shared_from  # the properties `threads` and `parallel_from`
     cdef Terms terms  # of the prepared pod; None if it has none
     cdef list views  # of NativeView, in the order of the plan's native plugins
     cdef readonly ClassStates states

@@ -429,6 +429,8 @@ cdef class Search:
         ------
         IndexError
             A row is not in the node table.
+        KeyError
+            There is no such plugin.
         Exception
             The error of a native plugin.
         """

@@ -191,7 +191,7 @@ cdef class Preemptor(DryRuns):
                   const int64_t[::1] offsets=None, int32_t percentage=10, int32_t least=100):
         """Choose nodes for pods of one class, one after the other: evict the victims and assume each pod.
 
-        It stops at the first unschedulable pod. Pods with preemptionPolicy Never evict no others. Call it inside
+        It stops at the first unschedulable pod. Pods with preemptionPolicy Never evict no others. Call it in
         `ClusterState.atomically` if all changes must be undone when memory runs out.
 
         Parameters
@@ -230,7 +230,7 @@ cdef class Preemptor(DryRuns):
         self.state.ledger.reserve_rows(self.state.table.used)
         self.moves = -1
         for at in range(n):
-            self._bring_up_to_date()
+            self._refresh()
             row = self._fitting_row(n - at - 1)
             if row < 0:
                 if shape.may_preempt:
@@ -270,7 +270,7 @@ cdef class Preemptor(DryRuns):
             A filter is not part of the core.
         """
         self._set_target(pod_class, tuple(budgets), node_name, pinned)
-        self._make_ready()
+        self._prepare()
         return self.outcomes.c.potentials
 
     cdef int _set_target(self, int32_t pod_class, tuple budgets, int32_t node_name,
@@ -427,15 +427,15 @@ cdef class Preemptor(DryRuns):
         if self.outcomes is None:
             raise ValueError("begin comes first")
         if self.moves != self.state.journal.moves:
-            self._make_ready()
+            self._prepare()
         return 0
 
-    cdef int _make_ready(self) except -1:
+    cdef int _prepare(self) except -1:
         """Prepare search, dry runs and outcomes for the target."""
         cdef int32_t pod_class, node_name, pinned
         cdef mr_local local
         pod_class, node_name, pinned = self.target
-        self.class_state = self.decider._ready(pod_class, node_name, pinned)
+        self.class_state = self.decider._prepare_class(pod_class, node_name, pinned)
         self.search.states.in_use = {self.class_state}
         self._begin(pod_class, pinned, self.budgets_set)
         mr_local_read(&local, &self.search.search)
@@ -444,11 +444,11 @@ cdef class Preemptor(DryRuns):
         self.moves = self.state.journal.moves
         return self._follow()
 
-    cdef int _bring_up_to_date(self) except -1:
+    cdef int _refresh(self) except -1:
         """Update all inputs after the pod before has been placed."""
         if self.moves != self.state.journal.moves or self.search.nominations.rows \
                 or self.search.search.columns == NULL:
-            return self._make_ready()
+            return self._prepare()
         self.state.view.refresh()
         if self.search.terms is not None:
             self.state.domains.refresh()

@@ -475,8 +475,11 @@ cdef int32_t _wanted(Decider decider) noexcept:
 
 cdef bint _was_examined(Decider decider, int32_t row, int32_t start) noexcept:
     """Whether the last search, which began at `start`, examined a row."""
-    cdef int32_t at = decider.search._position_of(row), n = decider.search.search.n
-    return at >= 0 and (at - start % n + n) % n < decider.search.found.evaluated
+    cdef int32_t at, n = decider.search.search.n
+    for at in range(n):
+        if decider.search.search.order[at] == row:
+            return (at - start % n + n) % n < decider.search.found.evaluated
+    return False
 
 
 # ---- deciding

@@ -20,6 +20,19 @@ from moorage._core.state cimport ClusterState, Shape
 cdef Sink NOWHERE = Sink()
 
 
+cdef int32_t _follow_nominator(Search search, PodBatch batch, int32_t first, int32_t end) except -1:
+    """Follow the nominator for the pods from `first` to `end`. Returns the first nominated one, or `end`."""
+    if search.nominator is None:
+        return end
+    if not search.nominator.nodes:
+        search.nominate(())
+        return end
+    end = batch.until_one_of(search.nominator.nodes, first, end)
+    if first < end:
+        search.follow_nominator(search.nominator, batch.pod(first))
+    return end
+
+
 cdef class Placer:
     """Places the pods of one profile over one cluster.
 
@@ -102,7 +115,7 @@ cdef class Placer:
         self.decider.failed, self.unplaced = False, 0
         end = batch.until(ALONE, first, end)
         if first < end:
-            end = self.search._follow(batch, first, end)
+            end = _follow_nominator(self.search, batch, first, end)
         if first >= end:
             return end
         # Host ports and open transactions take memory for each pod, which can run out in the middle of a run.

@@ -5,7 +5,6 @@ from moorage._core.csrc cimport mr_cluster, mr_found, mr_search
 from moorage._core.decide.class_state cimport ClassStates
 from moorage._core.decide.nominations cimport NominatedVerdicts, Nominations
 from moorage._core.decide.plan cimport Plan
-from moorage._core.decide.pod_batch cimport PodBatch
 from moorage._core.state cimport ClusterState, Shape, View
 from moorage._core.decide.terms cimport Terms
 
@@ -33,5 +32,3 @@ cdef class Search:
     cdef int _prepare(self, int32_t pod_class, int32_t node_name, int32_t pinned) except -1
     cdef int reserve_found(self, Py_ssize_t nodes) except -1
     cdef Terms _terms_of(self, int32_t pod_class, int32_t pinned)
-    cdef int32_t _follow(self, PodBatch batch, int32_t first, int32_t end) except -1
-    cdef int32_t _position_of(self, int32_t row) noexcept

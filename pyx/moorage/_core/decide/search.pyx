@@ -41,6 +41,9 @@ if hasattr(os, "register_at_fork"):
 cdef class Search:
     """The search of one profile over one cluster.
 
+    Its methods raise IndexError for rows, classes and symbols that do not exist, and the error of a plugin
+    outside the core that fails.
+
     Parameters
     ----------
     state : ClusterState
@@ -53,16 +56,14 @@ cdef class Search:
     states : ClassStates
         What is cached for each class of pods.
     threads : int
-        The number of threads of a search over at least `parallel_from` nodes, 1 to 1024. No result depends
-        on it.
+        Threads of a search over at least `parallel_from` nodes, 1 to 1024. No result depends on them.
     parallel_from : int
         The number of nodes from which on several threads are used. For a pod whose filters read nothing but
         the columns of a node, 20 times as many nodes are needed.
     node_names : frozenset of str or None
         The names of the only nodes to search. None: the node affinity of the pod decides.
     on_nominated : callable or None
-        Called with (row, pods) after nominated pods are added to a row, and with (row, None) after they are
-        removed.
+        Called with (row, pods) after nominated pods are added to a row, with (row, None) after removal.
     nominator : PodNominator or None
         The nominator whose pods `Placer.place` takes into account.
     invalid_score : callable
@@ -120,22 +121,14 @@ cdef class Search:
     def parallel_from(self, value):
         self.shared_from = <int32_t>within("parallel_from", value, 0, INT32_MAX // PLAIN)
 
-    # ---- preparing -----------------------------------------------------------------------------------------
-
     def search_in(self, const int32_t[::1] rows=None):
         """Restrict the search to the nodes of a placement, as in a pod group cycle.
-
-        Pods and images are counted over all nodes in any case.
 
         Parameters
         ----------
         rows : (n,) int32 array, optional
-            The rows of the nodes, in list order. None: all nodes of the cluster's view.
-
-        Raises
-        ------
-        IndexError
-            A row is not in the node table.
+            The rows of the nodes, in list order. None: all nodes of the cluster's view. Pods and images are
+            counted over all nodes in any case.
         """
         cdef View view = self.state.view
         self.listing, self.in_placement = view, rows is not None
@@ -197,7 +190,7 @@ cdef class Search:
         self.found.lanes = <int32_t*>self.lanes.data
 
     cdef Terms _terms_of(self, int32_t pod_class, int32_t pinned):
-        """The terms of a class, which are read again if they have changed."""
+        """Return the `Terms` of a pod with up-to-date counters. The parameters are those of `verdicts`."""
         cdef ClassState class_state = self.states.get(pod_class, 0, pinned)
         if class_state.terms is None or not class_state.terms.is_current():
             self.state.domains.enforce_limit()
@@ -225,8 +218,6 @@ cdef class Search:
         terms.fill()
         return terms
 
-    # ---- nominated pods ------------------------------------------------------------------------------------
-
     def nominate(self, nominations):
         """Set the nominated pods that the filters take into account for all pods that come next.
 
@@ -241,10 +232,9 @@ cdef class Search:
         self.nominations.replace(nominations)
 
     def follow_nominator(self, nominator, pod):
-        """Take the nominated pods of a `PodNominator` into account.
+        """Take the nominated pods of a `PodNominator` into account, for pods of at most their priority.
 
-        A nominated pod counts for pods of at most its priority. The cost is proportional to the number of
-        changes since the last call.
+        The cost is proportional to the number of changes since the last call.
 
         Parameters
         ----------
@@ -255,29 +245,6 @@ cdef class Search:
         with nominator.lock:
             self.nominations.follow(nominator, pod)
 
-    cdef int32_t _follow(self, PodBatch batch, int32_t first, int32_t end) except -1:
-        """Follow the nominator for the pods of a batch, and return the first from `first` on that is itself
-        nominated, or `end`."""
-        if self.nominator is None:
-            return end
-        if not self.nominator.nodes:
-            self.nominations.replace(())
-            return end
-        end = batch.until_one_of(self.nominator.nodes, first, end)
-        if first < end:
-            self.follow_nominator(self.nominator, batch.pod(first))
-        return end
-
-    cdef int32_t _position_of(self, int32_t row) noexcept:
-        """The position of a row among the searched nodes, or -1."""
-        cdef int32_t at
-        for at in range(self.search.n):
-            if self.search.order[at] == row:
-                return at
-        return -1
-
-    # ---- verdicts and scores -------------------------------------------------------------------------------
-
     def verdicts(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
         """Return the verdict of every searched node.
 
@@ -285,10 +252,8 @@ cdef class Search:
         ----------
         pod_class : int
             The class of the pod.
-        node_name : int
-            The symbol of the pod's spec.nodeName; 0: none.
-        pinned : int
-            The symbol of the node that the pod is pinned to by matchFields; 0: none.
+        node_name, pinned : int
+            The symbols of its spec.nodeName and of the node that it is pinned to by matchFields; 0: none.
 
         Returns
         -------
@@ -296,13 +261,7 @@ cdef class Search:
             The rows of the searched nodes, in list order.
         verdicts : (n,) uint64 array
             0 where the pod fits; else bits 56 to 63 are the index of the rejecting filter plus 1, bit 55 is
-            set for UnschedulableAndUnresolvable, and the other bits are the reasons of the plugin
-            (csrc/state.h).
-
-        Raises
-        ------
-        Exception
-            The error of a plugin outside the core.
+            set for UnschedulableAndUnresolvable, and the other bits are the reasons (csrc/state.h).
         """
         cdef int32_t at
         self._prepare(pod_class, node_name, pinned)
@@ -314,28 +273,12 @@ cdef class Search:
 
     def verdict(self, int32_t row, int32_t pod_class, int32_t node_name=0, int32_t pinned=0,
                 bint nominated=True):
-        """Return the verdict of one node, whether it is among the searched nodes or not.
+        """Return the verdict of the node of a row, which need not be searched; see `verdicts`.
 
         Parameters
         ----------
-        row : int
-            The row of the node.
-        pod_class, node_name, pinned : int
-            As in `verdicts`.
         nominated : bool
             Whether to take nominated pods into account.
-
-        Returns
-        -------
-        int
-            As in `verdicts`.
-
-        Raises
-        ------
-        IndexError
-            The row is not in the node table.
-        Exception
-            The error of a plugin outside the core.
         """
         cdef uint64_t out
         self.state.table.check_row(row)
@@ -351,14 +294,7 @@ cdef class Search:
         return out
 
     def filter_verdicts(self, str plugin not None, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
-        """Return the verdicts of one filter on every searched node, regardless of other filters.
-
-        Parameters
-        ----------
-        plugin : str
-            The name of a filter of the plan.
-        pod_class, node_name, pinned : int
-            As in `verdicts`.
+        """Return the verdicts of one filter of the plan on every searched node, regardless of other filters.
 
         Returns
         -------
@@ -367,11 +303,6 @@ cdef class Search:
         reasons : (n,) uint64 array
             The reasons as bits, with bit 55 for UnschedulableAndUnresolvable; 0 where the filter passes. A
             node that is rejected only with its nominated pods counts for the filter that rejects it then.
-
-        Raises
-        ------
-        ValueError
-            The plan has no such filter.
         """
         cdef int32_t place = <int32_t>self.plan.filters.index(plugin), at
         cdef uint64_t verdict
@@ -384,18 +315,7 @@ cdef class Search:
         return self._searched(), np.asarray(out[:self.search.n]) & np.uint64(MR_REASONS | MR_UNRESOLVABLE)
 
     def searched_rows(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
-        """Return the rows of the nodes that are searched for a pod.
-
-        Parameters
-        ----------
-        pod_class, node_name, pinned : int
-            As in `verdicts`.
-
-        Returns
-        -------
-        (n,) int32 array
-            In list order.
-        """
+        """Return the rows of the nodes searched for a pod, in list order: a (n,) int32 array."""
         self._prepare(pod_class, node_name, pinned)
         return self._searched()
 
@@ -411,28 +331,13 @@ cdef class Search:
 
         Parameters
         ----------
-        plugin : str
-            The name of a plugin of the core, or of a native plugin of the plan.
         rows : (n,) int32 array
-            The rows of the feasible nodes.
-        pod_class, node_name, pinned : int
-            As in `verdicts`.
+            The rows of the feasible nodes. The other parameters are those of `verdicts`.
 
         Returns
         -------
-        raw : (n,) int64 array
-            Before NormalizeScore.
-        normalized : (n,) int64 array
-            After it, 0 to 100.
-
-        Raises
-        ------
-        IndexError
-            A row is not in the node table.
-        KeyError
-            There is no such plugin.
-        Exception
-            The error of a native plugin.
+        raw, normalized : (n,) int64 array
+            The scores before and after NormalizeScore; 0 to 100 after it.
         """
         cdef int32_t kernel = self.plan.number(plugin)
         cdef NativeView view
@@ -456,11 +361,8 @@ cdef class Search:
         raise RuntimeError("a plugin failed and did not say why")
 
     def _raise_invalid_score(self):
-        """Raise the error for a kernel's score outside 0..100, if there is one.
-
-        The first node found comes first, then the first plugin (kube-scheduler v1.36, RunScorePlugins with
-        one worker).
-        """
+        """Raise the error for a kernel's score outside 0..100, if there is one: that of the first node found
+        and its first plugin (kube-scheduler v1.36, RunScorePlugins with one worker)."""
         cdef int32_t[::1] rows = np.empty(self.found.feasible, dtype=np.int32)
         cdef int32_t at
         for at in range(self.found.feasible):
@@ -472,8 +374,6 @@ cdef class Search:
                 if not 0 <= scores[at] <= 100:
                     raise self.invalid_score(name, int(scores[at]))
 
-    # ---- what if -------------------------------------------------------------------------------------------
-
     def verdict_after(self, int32_t row, list removed not None, list added not None, uint64_t filters,
                       object ports, int32_t pod_class, int32_t node_name=0, int32_t pinned=0, elsewhere=()):
         """Return the verdict of a node with some pods removed and others added. All changes are undone.
@@ -484,30 +384,14 @@ cdef class Search:
 
         Parameters
         ----------
-        row : int
-            The row of the node.
-        removed : list of Pod
-            Pods on the node.
-        added : list of Pod
-            Pods that are not in the cache.
+        removed, added : list of Pod
+            Pods on the node of `row`, and pods that are not in the cache.
         filters : int
-            The filters to run, as bits: bit i is the filter of index i in the plan.
+            The filters to run: bit i is the filter of index i in the plan.
         ports : frozenset of (ip, protocol, port) or None
             The host ports in use on the node. None: those of its pods (see `PortSets`).
-        pod_class, node_name, pinned : int
-            As in `verdicts`.
         elsewhere : iterable of (int, list of Pod)
             Other rows, and the pods removed from each.
-
-        Returns
-        -------
-        int
-            As in `verdicts`.
-
-        Raises
-        ------
-        Exception
-            The error of a plugin outside the core.
         """
         cdef uint64_t verdict
         self._prepare(pod_class, node_name, pinned)
@@ -530,22 +414,7 @@ cdef class Search:
             self.terms.fill()
 
     def notify_pod_change(self, int32_t pod_class, pods, int32_t row, bint adds):
-        """Notify native plugins that pods are added to a row or removed from it, for a what-if query.
-
-        It calls add_pod or remove_pod of `struct moorage_plugin`. The caller undoes each call by the opposite
-        one.
-
-        Parameters
-        ----------
-        pod_class : int
-            The class of the pod that is being scheduled.
-        pods : iterable of Pod
-            The pods that are added or removed.
-        row : int
-            The row of their node.
-        adds : bool
-            Whether they are added; else they are removed.
-        """
+        """Call add_pod (`adds`) or remove_pod of native plugins. The caller undoes it by the opposite call."""
         cdef NativeView view
         for pod in pods if self.views else ():
             for view in self.views:
@@ -578,9 +447,6 @@ cdef int _point(Search search, Shape shape) except -1:
         search.found.seen = <unsigned char*>search.seen.data
     _set_fixed_ok(search, shape)
     search.search.parallel_from = search.shared_from * (1 if _reads_beyond_columns(search, shape) else PLAIN)
-
-
-# ---- preparing
 
 
 cdef bint _reads_beyond_columns(Search search, Shape shape) except -1:
@@ -664,9 +530,6 @@ cdef int _restrict(Search search, object names, int32_t pinned) except -1:
     search.search.n = <int32_t>len(places)
 
 
-# ---- verdicts and scores
-
-
 cdef uint64_t[::1] _verdicts(Search search, uint64_t filters):
     """The verdicts of all searched nodes by the filters whose bits are set, and one spare item."""
     cdef uint64_t[::1] out = np.empty(search.search.n + 1, dtype=np.uint64)
@@ -690,9 +553,6 @@ cdef tuple _scores(Search search, int32_t kernel, const int32_t[::1] rows):
     if mr_is_normalized(kernel):
         mr_normalize(kernel, &search.search.pod, &rows[0], &normalized[0], n)
     return np.asarray(raw[:n]), np.asarray(normalized[:n])
-
-
-# ---- nominated pods
 
 
 cdef int _update_nominated_verdicts(Search search, int32_t pod_class) except -1:
@@ -739,10 +599,8 @@ cdef int _update_row_verdicts(Search search, NominatedVerdicts verdicts, int32_t
 
 
 cdef bint _can_follow_nominations(Search search, NominatedVerdicts verdicts) except -1:
-    """Whether only rows named since by the nominations or the change log can have other verdicts.
-
-    Terms count pods of other rows, and plugins outside the core may read anything.
-    """
+    """Whether only rows that nominations or log have named since can have other verdicts. Terms count pods of
+    other rows, and plugins outside the core may read anything."""
     if verdicts.epoch != search.nominations.epoch or search.terms is not None or verdicts.terms is not None \
             or search.plan.externals:
         return False
@@ -763,9 +621,6 @@ cdef int _update_row_verdict(Search search, NominatedVerdicts verdicts, int32_t 
                                 &verdict):
         search._raise_failure()
     return verdicts.set(row, verdict)
-
-
-# ---- what if
 
 
 cdef bint _verdict_after_changes(Search search, int32_t pod_class, int32_t row, list changes, object ports,

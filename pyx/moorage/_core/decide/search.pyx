@@ -414,7 +414,7 @@ cdef class Search:
             self.terms.fill()
 
     def notify_pod_change(self, int32_t pod_class, pods, int32_t row, bint adds):
-        """Call add_pod (`adds`) or remove_pod of native plugins. The caller undoes it by the opposite call."""
+        """Call add_pod (`adds`) or remove_pod of native plugins. The opposite call undoes it."""
         cdef NativeView view
         for pod in pods if self.views else ():
             for view in self.views:

@@ -64,7 +64,7 @@ def write(form: str, explanation: Explanation, limit: int | None, nodes: Sequenc
         if explanation.preemption is not None:
             for line in _of_preemption(explanation.preemption):
                 print(printable(line))
-            cells = [_candidate(one) for one in explanation.preemption.listed(limit)]
+            cells = [_candidate(node) for node in explanation.preemption.listed(limit)]
             if cells:
                 print_table(("CANDIDATE", "VICTIMS", "PDB VIOLATIONS", "HIGHEST PRIORITY"), cells)
             else:
@@ -148,7 +148,7 @@ def _score(node: ScoredNode, plugin: str) -> str:
 
 def _group(group: NodeGroup, limit: int | None) -> tuple[str, ...]:
     names = group.nodes if limit is None else group.nodes[:EXAMPLES]
-    texts = [_shortfall(one, group) for one in group.shortfalls[:SHORTFALLS]]
+    texts = [_shortfall(shortfall, group) for shortfall in group.shortfalls[:SHORTFALLS]]
     if len(group.shortfalls) > SHORTFALLS:
         texts.append(f"{len(group.shortfalls) - SHORTFALLS} more")
     verdicts = "; ".join(_verdict(status) for status in group.verdicts)

@@ -229,9 +229,9 @@ def _multi_document(multi: Optimistic | None) -> dict[str, Any]:
     if multi is None:
         return {}
     each: list[dict[str, Any]] = []
-    for one in multi.schedulers:
-        placed = {"placements": one.placements, "bound": one.bound, "retries": one.retries}
-        each.append({"pods": one.pods} | placed | {"conflicts": by_count(one.conflicts)})
+    for stats in multi.schedulers:
+        placed = {"placements": stats.placements, "bound": stats.bound, "retries": stats.retries}
+        each.append({"pods": stats.pods} | placed | {"conflicts": by_count(stats.conflicts)})
     return {"schedulers": each, "rounds": multi.rounds, "placedAlone": multi.alone}
 
 
@@ -239,11 +239,11 @@ def _multi_tables(multi: Optimistic | None) -> Iterator[Table]:
     if multi is None:
         return
     stats = multi.schedulers
-    counts = [(one.pods, one.placements, one.bound, one.retries) for one in stats]
+    counts = [(entry.pods, entry.placements, entry.bound, entry.retries) for entry in stats]
     cells = [(str(number), *map(str, row)) for number, row in enumerate(counts)]
     cells.append(("all", *(str(sum(column)) for column in zip(*counts, strict=True))))
     yield ("SCHEDULER", "PODS", "PLACEMENTS", "BOUND", "RETRIES"), cells
-    conflicts = sum((one.conflicts for one in stats), Counter[str]())
+    conflicts = sum((entry.conflicts for entry in stats), Counter[str]())
     rows = [(reason, str(count)) for reason, count in by_count(conflicts).items()]
     rows += [("rounds", str(multi.rounds)), ("placed by one alone at the end", str(multi.alone))]
     yield ("CONFLICT", "COUNT"), rows

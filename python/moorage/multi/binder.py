@@ -341,25 +341,25 @@ class Binder:
         if running >= minimum:
             return unit
         few = fwk.Status(fwk.Code.UNSCHEDULABLE, (TOO_FEW.format(group, running, minimum),))
-        return [self._reject(outcome, few) if isinstance(outcome, Admitted) else outcome for outcome in unit]
+        return [self._reject(item, few) if isinstance(item, Admitted) else item for item in unit]
 
     # ---- after the decision --------------------------------------------------------------------------------
 
     def _proceed(self, admitted: Sequence[Admitted]) -> list[Outcome]:
         """Delete victims, and bind the pods that need not wait for theirs."""
         outcomes, ready = [], []
-        for one in admitted:
-            for victim in one.placement.victims:
+        for item in admitted:
+            for victim in item.placement.victims:
                 with suppress(NotFoundError):  # the victim was deleted before
                     self.client.delete(Pod, victim.name, victim.namespace, uid=victim.metadata.uid)
-        if any(one.placement.victims for one in admitted):
+        if any(item.placement.victims for item in admitted):
             self.sync()
-        for one in admitted:
-            if self._has_victims(one):
-                self._waiting[one.assumed.metadata.uid] = one
-                outcomes.append(Outcome(one.placement, waiting=True))
+        for item in admitted:
+            if self._has_victims(item):
+                self._waiting[item.assumed.metadata.uid] = item
+                outcomes.append(Outcome(item.placement, waiting=True))
             else:
-                ready.append(one)
+                ready.append(item)
         return outcomes + self._bind_all(ready)
 
     def _has_victims(self, admitted: Admitted) -> bool:

@@ -22,4 +22,4 @@ class ImageLocality(InTreePlugin, fwk.ScorePlugin):
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         containers = (*pod.spec.containers, *pod.spec.init_containers)
-        return {"images": sorted({normalized_image_name(one.image) for one in containers})}
+        return {"images": sorted({normalized_image_name(container.image) for container in containers})}

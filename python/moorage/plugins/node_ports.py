@@ -33,7 +33,7 @@ class NodePorts(InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin):
         mapping of str to object
         """
         containers = (*pod.spec.containers, *pod.spec.init_containers)
-        return {"hostPorts": sorted({port.host_port for one in containers for port in one.ports} - {0})}
+        return {"hostPorts": sorted({port.host_port for item in containers for port in item.ports} - {0})}
 
     def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         return [on(POD, ActionType.DELETE, self.after_pod_deleted), on(NODE, ActionType.ADD)]

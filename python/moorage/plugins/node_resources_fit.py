@@ -180,7 +180,7 @@ class NodeResourcesFit(
         informers = self.handle and self.handle.informers
         if not informers or not is_counted(name) or name == "ephemeral-storage":
             return False
-        return any(name in _names(one) for one in informers.lister(DeviceClass).list())
+        return any(name in _names(device_class) for device_class in informers.lister(DeviceClass).list())
 
     def after_device_class_change(
         self, pod: Pod, old: DeviceClass | None, new: DeviceClass

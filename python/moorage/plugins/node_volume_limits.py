@@ -173,7 +173,7 @@ class NodeVolumeLimits(VolumePlugin):
         QueueingHint
         """
         volumes, driver = pod.spec.volumes, old.spec.attacher
-        return queue_if(any(one.persistent_volume_claim or migrated_driver(one) == driver for one in volumes))
+        return queue_if(any(vol.persistent_volume_claim or migrated_driver(vol) == driver for vol in volumes))
 
 
 def _counts(pod: Pod) -> bool:
@@ -211,4 +211,4 @@ def is_claim_of(pod: Pod, claim: PersistentVolumeClaim) -> bool:
 
 def _limits(node: CSINode) -> dict[str, int]:
     """Volume limit by driver of a node; 0 for none."""
-    return {one.name: (one.allocatable and one.allocatable.count) or 0 for one in node.spec.drivers}
+    return {item.name: (item.allocatable and item.allocatable.count) or 0 for item in node.spec.drivers}

@@ -130,13 +130,13 @@ class PodTopologySpread(
         hard = self._hard(pod)
         if old is None or new is None:
             labels = (old or new or pod).metadata.labels
-            return queue_if(any(one.selector.matches(labels) for one in hard))
+            return queue_if(any(rule.selector.matches(labels) for rule in hard))
         tolerates_others = is_same_pod(pod, new) and old.spec.tolerations != new.spec.tolerations
-        if tolerates_others and any(one.honors_taints for one in hard):
+        if tolerates_others and any(rule.honors_taints for rule in hard):
             return fwk.QUEUE
         was, now = old.metadata.labels, new.metadata.labels
         return queue_if(
-            was != now and any(one.selector.matches(was) != one.selector.matches(now) for one in hard)
+            was != now and any(rule.selector.matches(was) != rule.selector.matches(now) for rule in hard)
         )
 
     def after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> fwk.QueueingHint:
@@ -155,7 +155,7 @@ class PodTopologySpread(
         -------
         QueueingHint
         """
-        keys = [one.topology_key for one in self._hard(pod)]
+        keys = [constraint.topology_key for constraint in self._hard(pod)]
         was, now = (None if node is None else _domains(keys, node) for node in (old, new))
         if old is None or new is None:
             return queue_if(was is not None or now is not None)

@@ -332,7 +332,7 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
         -------
         QueueingHint
         """
-        was, now = (one and one.metadata.annotations.get(MIGRATED_PLUGINS, "") for one in (old, new))
+        was, now = (state and state.metadata.annotations.get(MIGRATED_PLUGINS, "") for state in (old, new))
         return queue_if(old is None or was != now)
 
     def after_driver_change(self, pod: Pod, old: CSIDriver, new: CSIDriver) -> fwk.QueueingHint:

@@ -242,11 +242,11 @@ def _rows_elsewhere(cluster: ClusterState, topologies: Sequence[Topology]) -> np
 def _topology(volume: PersistentVolume) -> dict[str, frozenset[str]]:
     """The zones and regions of a volume; a label whose list contains an empty value is ignored."""
     labels = volume.metadata.labels
-    found = {}
+    topology = {}
     for key in TOPOLOGY_LABELS:
         if key not in labels:
             continue
         values = frozenset(value.strip() for value in labels[key].split(DELIMITER))
         if "" not in values:
-            found[key] = values
-    return found
+            topology[key] = values
+    return topology

@@ -90,7 +90,7 @@ class Optimistic:
     @property
     def bound(self) -> int:
         """Number of pods that the binder bound."""
-        return sum(one.bound for one in self.schedulers)
+        return sum(stats.bound for stats in self.schedulers)
 
     @property
     def seconds(self) -> float:
@@ -188,7 +188,7 @@ class Rounds:
         for at in range(len(self.pods)):
             units.setdefault(self._unit_of(at), []).append(at)
         for unit in units.values():
-            counts = [one.pods for one in self.out.schedulers]
+            counts = [stats.pods for stats in self.out.schedulers]
             number = counts.index(min(counts))
             self.out.schedulers[number].pods += len(unit)
             self._queues[number].append(unit)

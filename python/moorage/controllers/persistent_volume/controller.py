@@ -349,9 +349,9 @@ class PersistentVolumeController(VolumeHost):
         for modes, value in sorted(indexed, key=lambda entry: (len(entry[0]), entry[0])):
             if requested.issubset(modes):
                 candidates = sorted(volumes.list_value(value), key=lambda volume: volume.name)
-                found = find_matching_volume(claim, candidates, delay_binding)
-                if found is not None:
-                    return found
+                match = find_matching_volume(claim, candidates, delay_binding)
+                if match is not None:
+                    return match
         return None
 
     def _default_class(self, claim: PersistentVolumeClaim) -> StorageClass | None:
@@ -363,11 +363,11 @@ class PersistentVolumeController(VolumeHost):
         if claim.spec.storage_class_name is not None or BETA_STORAGE_CLASS in claim.metadata.annotations:
             return None
         defaults = [
-            one
-            for one in self._parameters.class_informer.lister.list()
-            if "true" in map(one.metadata.annotations.get, (DEFAULT_CLASS, BETA_DEFAULT_CLASS))
+            item
+            for item in self._parameters.class_informer.lister.list()
+            if "true" in map(item.metadata.annotations.get, (DEFAULT_CLASS, BETA_DEFAULT_CLASS))
         ]
-        return min(defaults, key=lambda one: (-_created(one), one.name), default=None)
+        return min(defaults, key=lambda item: (-_created(item), item.name), default=None)
 
     def _record_waiting(self, claim: PersistentVolumeClaim) -> None:
         """Record that a claim waits for its first consumer, or for its pods to be scheduled."""

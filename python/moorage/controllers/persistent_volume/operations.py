@@ -138,7 +138,7 @@ class Operations:
         with self._lock:
             pauses, waiting, self._sequence = cast(Any, saved)
             self._pauses = pauses.copy()
-            self._waiting = [one for one in waiting if one in self._waiting]
+            self._waiting = [operation for operation in waiting if operation in self._waiting]
             heapq.heapify(self._waiting)
             self._running = {name for _, _, name, _ in self._waiting}
 

@@ -70,14 +70,14 @@ def _read(path: str) -> bytes:
 
 def _blocks(data: bytes) -> list[str]:
     """The types of the PEM blocks in data, such as ``CERTIFICATE``; other text is ignored."""
-    found = []
+    kinds = []
     for kind, body in _BLOCK.findall(data):
         try:
             base64.b64decode(re.sub(rb"(?s)\A.*?\n\s*\n|\s", b"", body), validate=True)
         except binascii.Error:
             continue
-        found.append(kind.decode(errors="replace"))
-    return found
+        kinds.append(kind.decode(errors="replace"))
+    return kinds
 
 
 def _trust(context: ssl.SSLContext, authority: bytes) -> None:

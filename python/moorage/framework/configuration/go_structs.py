@@ -140,10 +140,10 @@ def write(part: Part) -> dict[str, Any]:
         JSON object.
     """
     value = {}
-    for one in go_fields(type(part)).values():
-        item = getattr(part, one.attribute)
-        if one.attribute in part.always or not _is_empty(item, one.type):
-            value[one.wire] = _write(item, one.type)
+    for field in go_fields(type(part)).values():
+        item = getattr(part, field.attribute)
+        if field.attribute in part.always or not _is_empty(item, field.type):
+            value[field.wire] = _write(item, field.type)
     return value
 
 
@@ -161,7 +161,7 @@ def _write(item: Any, type_: GoType) -> Any:
         case "struct":
             return write(item)
         case "list" if type_.item is not None:
-            return [_write(one, type_.item) for one in item]
+            return [_write(element, type_.item) for element in item]
         case "duration":
             return format_nanoseconds(item)
         case "bytes":
@@ -310,7 +310,7 @@ class _Decoder:
             case "struct" if isinstance(value, Mapping) and type_.struct is not None:
                 return self.members(value, type_.struct)
             case "list" if isinstance(value, list) and type_.item is not None:
-                return [self.item(index, one, type_.item) for index, one in enumerate(value)]
+                return [self.item(index, element, type_.item) for index, element in enumerate(value)]
             case "map" if isinstance(value, Mapping) and type_.item is not None:
                 return self.map(value, type_.item)
             case "duration":
@@ -334,19 +334,19 @@ class _Decoder:
 
     def members(self, value: Mapping[str, Any], struct: type[P]) -> P:
         part = struct()
-        known = go_fields(struct)
-        seen = set()
+        fields = go_fields(struct)
+        keys = set()
         outer, depth = self.struct, len(self.fields)
         for key, item in members(value):
-            field = known.get(key)
+            field = fields.get(key)
             if field is None and self.folds:
-                field = next((one for wire, one in known.items() if wire.lower() == key.lower()), None)
+                field = next((entry for wire, entry in fields.items() if wire.lower() == key.lower()), None)
             if field is None:
                 self.strict_error("unknown field", key)
                 continue
-            if key in seen:
+            if key in keys:
                 self.strict_error("duplicate field", key)
-            seen.add(key)
+            keys.add(key)
             self.struct = struct.__name__
             if field.attribute in struct.embedded:
                 self.fields.append(struct.embedded[field.attribute])

@@ -180,7 +180,7 @@ def _all_args(configuration: types.KubeSchedulerConfiguration) -> list[dict[str,
     ]
     everything = []
     for profile in configuration.profiles or ():
-        args = {one.name: one.args for one in profile.plugin_config or () if one.args is not None}
+        args = {config.name: config.args for config in profile.plugin_config or () if config.args is not None}
         if ignored:
             fit = args.get(_FIT)
             if not isinstance(fit, NodeResourcesFitArgs):
@@ -195,7 +195,7 @@ def _build(profile: types.KubeSchedulerProfile, args: dict[str, Any], registry: 
     plugins = profile.plugins or types.Plugins()
     sets = {point: _plugin_set(plugins, point) for point in POINTS}
     multi_point = plugins.multi_point.enabled or []
-    enabled = [plugin.name for one in sets.values() for plugin in one.enabled or ()]
+    enabled = [plugin.name for plugin_set in sets.values() for plugin in plugin_set.enabled or ()]
     needed = {*enabled, *(plugin.name for plugin in multi_point)} & registry.keys()
     if _FIT in needed:
         fit = args.get(_FIT, NodeResourcesFitArgs())
@@ -307,8 +307,8 @@ def _weights(point: str, plugins: Sequence[types.Plugin], registry: Registry, wh
     weights: dict[str, int] = {}
     total = 0
     for plugin in plugins:
-        known = registry.get(plugin.name)
-        if known is None or point not in known.extension_points or plugin.name in weights:
+        registered = registry.get(plugin.name)
+        if registered is None or point not in registered.extension_points or plugin.name in weights:
             continue
         weights[plugin.name] = plugin.weight or 1
         score = weights[plugin.name] * _MAX_SCORE

@@ -82,7 +82,7 @@ def _percentage(percentage: int | None, path: str) -> Errors:
 
 
 def _profiles(profiles: Sequence[types.KubeSchedulerProfile], gates: Gates) -> Errors:
-    seen = set()
+    names = set()
     for i, profile in enumerate(profiles):
         path = f"profiles[{i}]"
         name = profile.scheduler_name or ""
@@ -91,10 +91,10 @@ def _profiles(profiles: Sequence[types.KubeSchedulerProfile], gates: Gates) -> E
         yield from _percentage(profile.percentage_of_nodes_to_score, f"{path}.percentageOfNodesToScore")
         yield from _removed_plugins(profile.plugins or types.Plugins(), f"{path}.plugins")
         yield from _plugin_config(profile, f"{path}.pluginConfig", gates)
-        if name in seen:
+        if name in names:
             # Upstream passes the path of the first field, which prints as an empty object.
             yield f"{path}.schedulerName: Duplicate value: {{}}"
-        seen.add(name)
+        names.add(name)
     yield from _common_queue_sort(profiles)
 
 
@@ -113,15 +113,15 @@ def _removed_plugins(plugins: types.Plugins, path: str) -> Errors:
 
 
 def _plugin_config(profile: types.KubeSchedulerProfile, path: str, gates: Gates) -> Errors:
-    seen = set()
-    for i, one in enumerate(profile.plugin_config or ()):
+    names = set()
+    for i, item in enumerate(profile.plugin_config or ()):
         where = f"{path}[{i}]"
-        if one.name in seen:
-            yield duplicate(where, one.name)
-        seen.add(one.name)
-        yield from _removed(one.name, where)
-        if isinstance(one.args, types.Typed) and not isinstance(one.args, plugin_args.NodeResourcesFitArgs):
-            yield from validate_args(one.args, f"{where}.args", gates)
+        if item.name in names:
+            yield duplicate(where, item.name)
+        names.add(item.name)
+        yield from _removed(item.name, where)
+        if isinstance(item.args, types.Typed) and not isinstance(item.args, plugin_args.NodeResourcesFitArgs):
+            yield from validate_args(item.args, f"{where}.args", gates)
 
 
 def _queue_sort(profile: types.KubeSchedulerProfile) -> types.PluginSet:
@@ -145,16 +145,16 @@ def _common_queue_sort(profiles: Sequence[types.KubeSchedulerProfile]) -> Errors
         yield invalid(path, len(enabled), "only one queue sort plugin can be enabled")
     name = enabled[0].name if enabled else ""
     args = None
-    for one in profiles[0].plugin_config or ():
-        if name and one.name == name:
-            args = one.args
+    for config in profiles[0].plugin_config or ():
+        if name and config.name == name:
+            args = config.args
     for i, profile in enumerate(profiles[1:], 1):
         other = _go_plugin_set(_queue_sort(profile))
         if other != _go_plugin_set(first):
             yield invalid(f"profiles[{i}].plugins.queueSort", other, "must be the same for all profiles")
-        for one in profile.plugin_config or ():
-            if one.name == name and one.args != args:
-                value = write(one.args) if isinstance(one.args, types.Typed) else one.args
+        for config in profile.plugin_config or ():
+            if config.name == name and config.args != args:
+                value = write(config.args) if isinstance(config.args, types.Typed) else config.args
                 text = f"Invalid value: {go_json(value)}: queueSort must be the same for all profiles"
                 yield f"profiles[{i}].pluginConfig.args: {text}"
 
@@ -258,11 +258,11 @@ def _node_affinity(args: plugin_args.NodeAffinityArgs, path: str) -> Errors:
 
 
 def _balanced_allocation(args: plugin_args.NodeResourcesBalancedAllocationArgs, path: str) -> Errors:
-    seen = set()
+    names = set()
     for i, resource in enumerate(args.resources or ()):
-        if resource.name in seen:
+        if resource.name in names:
             yield duplicate(f"{path}[{i}].name", resource.name)
-        seen.add(resource.name)
+        names.add(resource.name)
         if resource.weight != 1:
             yield invalid(f"{path}[{i}].weight", resource.weight, "must be 1")
 
@@ -275,14 +275,14 @@ def _pod_topology_spread(args: plugin_args.PodTopologySpreadArgs, path: str) -> 
         yield unsupported(type_path, args.defaulting_type, known)
     elif args.defaulting_type == plugin_args.SYSTEM_DEFAULTING and constraints:
         yield invalid(type_path, args.defaulting_type, "when .defaultConstraints are not empty")
-    seen = set()
+    pairs = set()
     for i, constraint in enumerate(constraints):
         where = f"{path}.defaultConstraints[{i}]"
         yield from _constraint(constraint, where)
         pair = constraint.topology_key, constraint.when_unsatisfiable
-        if pair in seen:
+        if pair in pairs:
             yield duplicate(where, f"{{{pair[0]}, {pair[1]}}}")
-        seen.add(pair)
+        pairs.add(pair)
 
 
 def _constraint(constraint: plugin_args.TopologySpreadConstraint, path: str) -> Errors:

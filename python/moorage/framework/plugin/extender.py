@@ -44,7 +44,8 @@ class Extender(Protocol):
         """Whether failures of the extender are ignored; failures of `prioritize` always are."""
 
     @property
-    def is_filter(self) -> bool: ...
+    def is_filter(self) -> bool:
+        """Whether the extender filters nodes."""
 
     @property
     def returns_bare_nodes(self) -> bool:
@@ -55,13 +56,16 @@ class Extender(Protocol):
         """
 
     @property
-    def is_prioritizer(self) -> bool: ...
+    def is_prioritizer(self) -> bool:
+        """Whether the extender scores nodes."""
 
     @property
-    def is_binder(self) -> bool: ...
+    def is_binder(self) -> bool:
+        """Whether the extender binds pods."""
 
     @property
-    def supports_preemption(self) -> bool: ...
+    def supports_preemption(self) -> bool:
+        """Whether the extender takes part in preemption."""
 
     def is_interested(self, pod: Pod) -> bool:
         """Whether the extender is called for a pod.

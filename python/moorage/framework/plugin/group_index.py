@@ -76,9 +76,9 @@ class PodGroups:
         if self._read == self._changes.head:
             return
         self._read = self._changes.head
-        groups = [(one, one.spec.priority or 0) for one in self._groups.values()]
-        self._whole = {(one.namespace, one.name): value for one, value in groups if one.is_disrupted_whole}
-        self._lowest = min((value for _, value in groups), default=math.inf)
+        groups = [(unit, unit.spec.priority or 0) for unit in self._groups.values()]
+        self._whole = {(unit.namespace, unit.name): rank for unit, rank in groups if unit.is_disrupted_whole}
+        self._lowest = min((rank for _, rank in groups), default=math.inf)
         self._lowest_of_whole = min(self._whole.values(), default=math.inf)
 
     def size(self, key: UnitKey) -> int:

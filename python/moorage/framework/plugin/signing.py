@@ -49,8 +49,8 @@ class Signer:
     def __init__(self, profile: Profile) -> None:
         bases: tuple[type[Plugin], ...] = (PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin)
         plugins = dict.fromkeys(chain.from_iterable(map(profile.at, bases)))
-        found = [plugin for plugin in plugins if isinstance(plugin, SignPlugin) and plugin.can_sign]
-        self.plugins = found if len(found) == len(plugins) else []
+        signers = [plugin for plugin in plugins if isinstance(plugin, SignPlugin) and plugin.can_sign]
+        self.plugins = signers if len(signers) == len(plugins) else []
         outside = [plugin for plugin in self.plugins if not plugin.in_core]
         # Cached by spec and labels, since in-tree plugins read nothing else.
         self._signed: dict[Any, bytes | None] | None = None if outside else {}
@@ -177,7 +177,7 @@ def _term(term: NodeSelectorTerm) -> list[list[str]]:
 
 
 def _requirements(requirements: Iterable[NodeSelectorRequirement]) -> list[str]:
-    return sorted(_text((one.key, one.operator, sorted(one.values))) for one in requirements)
+    return sorted(_text((item.key, item.operator, sorted(item.values))) for item in requirements)
 
 
 def _text(value: Any) -> str:

@@ -53,17 +53,17 @@ def _make(
     registry: Registry, args: Mapping[str, Any], scheduler_name: str, handle: FrameworkHandle | None
 ) -> dict[str, Plugin]:
     """The plugins that a profile needs, by registered name."""
-    made = {}
+    plugins = {}
     for name, factory in registry.items():
         if name not in args:
             continue
         own = args[name]
         try:
-            made[name] = factory(write(own) if isinstance(own, Part) else own, handle)
+            plugins[name] = factory(write(own) if isinstance(own, Part) else own, handle)
         except Exception as error:  # a factory may raise anything
             text = f"initializing profiles: creating profile for scheduler name {scheduler_name}: "
             raise ConfigurationError("new", f'{text}initializing plugin "{name}": {error}') from error
-    return made
+    return plugins
 
 
 def _profile(plugins: profile_plugins.ProfilePlugins, made: Mapping[str, Plugin]) -> Profile:

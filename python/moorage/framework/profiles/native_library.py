@@ -133,8 +133,8 @@ def _plugin(address: int, source: str, keep: object) -> Plugin:
     if external.scores:
         bases.append(ScorePlugin)
     fields = {"name": external.name, "default_weight": external.weight, "external": external}
-    made: Plugin = type(external.name, tuple(bases), fields)()
-    return made
+    plugin: Plugin = type(external.name, tuple(bases), fields)()
+    return plugin
 
 
 # ---- failures ----------------------------------------------------------------------------------------------

@@ -159,7 +159,7 @@ class Profile:
         Profile
         """
         points = self.points and {
-            point: [one for one in names if one != name] for point, names in self.points.items()
+            point: [other for other in names if other != name] for point, names in self.points.items()
         }
         return replace(self, plugins=[p for p in self.plugins if p.name != name], points=points)
 

@@ -82,7 +82,7 @@ def score_placements(
     totals = np.zeros(len(found), dtype=np.int64)
     for plugin in profile.at(interface.PlacementScorePlugin):
         try:
-            raw = [plugin.score_placement(group, one) for one in found]
+            raw = [plugin.score_placement(group, assignments) for assignments in found]
             scores = np.asarray(plugin.normalize_placement_scores(np.array(raw, dtype=np.int64)))
         except Exception as error:  # an exception of a plugin fails the group
             raise _failure(plugin, group, error) from error

@@ -119,12 +119,12 @@ def with_condition(conditions: tuple[Condition, ...], new: Condition) -> tuple[C
     tuple of Condition
         The new conditions.
     """
-    current = next((one for one in conditions if one.type == new.type), None)
+    current = next((condition for condition in conditions if condition.type == new.type), None)
     if current is None:
         return (*conditions, new)
     if current.status == new.status:
         new = msgspec.structs.replace(new, last_transition_time=current.last_transition_time)
-    return tuple(new if one is current else one for one in conditions)
+    return tuple(new if condition is current else condition for condition in conditions)
 
 
 class Object(Struct, frozen=True):

@@ -152,7 +152,7 @@ class PodGroup(Object, frozen=True):
     def topology_keys(self) -> tuple[str, ...]:
         """Labels that must have one value on all nodes of the group's pods."""
         constraints = self.spec.scheduling_constraints
-        return tuple(one.key for one in constraints.topology) if constraints is not None else ()
+        return tuple(constraint.key for constraint in constraints.topology) if constraints is not None else ()
 
     @property
     def is_disrupted_whole(self) -> bool:

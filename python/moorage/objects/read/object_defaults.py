@@ -301,7 +301,7 @@ def _merge_label_keys(spec: PodSpec, labels: Mapping[str, str]) -> PodSpec:
     PodSpec
         `spec` itself if there is nothing to merge.
     """
-    constraints = tuple([_constraint(one, labels) for one in spec.topology_spread_constraints])
+    constraints = tuple([_constraint(constraint, labels) for constraint in spec.topology_spread_constraints])
     affinity = spec.affinity
     if affinity is not None:
         affinity = _with(
@@ -339,7 +339,7 @@ def _merged(
     if selector is None:
         return None
     requirements = [LabelSelectorRequirement(key, operator, (labels[key],)) for key in keys if key in labels]
-    missing = tuple([one for one in requirements if one not in selector.match_expressions])
+    missing = tuple([item for item in requirements if item not in selector.match_expressions])
     return _with(selector, match_expressions=selector.match_expressions + missing)
 
 
@@ -356,8 +356,8 @@ def _default_pod_group(group: PodGroup, classes: PriorityClasses) -> PodGroup:
     """Set the priority of a pod group from its class (admission plugin Priority)."""
     if group.spec.priority is not None:
         return group
-    found = _priority_class(group.spec.priority_class_name, classes, "spec")
-    return replace(group, spec=replace(group.spec, priority=found.value if found is not None else 0))
+    chosen = _priority_class(group.spec.priority_class_name, classes, "spec")
+    return replace(group, spec=replace(group.spec, priority=chosen.value if chosen is not None else 0))
 
 
 def _default_template(

@@ -110,4 +110,4 @@ def _structs(type_: Any) -> list[type[Struct]]:
     """The struct classes in the type of a field, for example in ``tuple[Container, ...]``."""
     if isinstance(type_, type) and issubclass(type_, Struct):
         return [type_]
-    return [struct for one in get_args(type_) for struct in _structs(one)]
+    return [struct for argument in get_args(type_) for struct in _structs(argument)]

@@ -345,8 +345,8 @@ def _replica_set(deployment: Deployment, pods: list[Pod]) -> ReplicaSet:
     """The ReplicaSet that controls the newest pod of a Deployment, else a new one."""
     template = deployment.spec.template
     newest = max(pods, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.name), default=None)
-    known = newest.metadata.controller() if newest else None
-    suffix = known.name.removeprefix(f"{deployment.name}-") if known else template_hash(template)
+    owner = newest.metadata.controller() if newest else None
+    suffix = owner.name.removeprefix(f"{deployment.name}-") if owner else template_hash(template)
     name = f"{deployment.name}-{suffix}"
     labels = template.metadata.labels | {HASH_LABEL: suffix}
     selector = deployment.spec.selector or LabelSelector()
@@ -354,7 +354,7 @@ def _replica_set(deployment: Deployment, pods: list[Pod]) -> ReplicaSet:
         metadata=ObjectMeta(
             name=name,
             namespace=deployment.namespace,
-            uid=(known.uid if known else "") or stable_uid("ReplicaSet", deployment.namespace, name),
+            uid=(owner.uid if owner else "") or stable_uid("ReplicaSet", deployment.namespace, name),
             labels=labels,
             creation_timestamp=deployment.metadata.creation_timestamp,
             owner_references=controller_reference(deployment),
@@ -565,11 +565,11 @@ def ephemeral_claims(pods: Iterable[Pod]) -> list[PersistentVolumeClaim]:
     list of PersistentVolumeClaim
         Claims in the order of pods and volumes, existing ones included.
     """
-    made = []
+    claims = []
     for pod in pods:
         for volume in pod.spec.volumes:
             template = None if volume.ephemeral is None else volume.ephemeral.volume_claim_template
             if template is not None and pod.metadata.deletion_timestamp is None:
                 name = f"{pod.name}-{volume.name}"
-                made.append(_new_claim(pod, name, template, controller_reference(pod)))
-    return made
+                claims.append(_new_claim(pod, name, template, controller_reference(pod)))
+    return claims

@@ -109,9 +109,9 @@ class PodIndex:
         key: tuple[str, ...] = (namespace, *next(iter(selector.match_labels.items()), ()))
         matcher = LabelSelectorMatcher(selector)
         orphans = [pod for pod in self._orphans.get(key, ()) if pod.key not in self._adopted]
-        found = [pod for pod in orphans if matcher.matches(pod.metadata.labels)]
-        self._adopted.update(pod.key for pod in found)
-        return found
+        adopted = [pod for pod in orphans if matcher.matches(pod.metadata.labels)]
+        self._adopted.update(pod.key for pod in adopted)
+        return adopted
 
     def of_template(self, namespace: str, deployment: str) -> list[Pod]:
         """Return the active pods whose controller is named like a ReplicaSet of a Deployment.

@@ -354,32 +354,32 @@ class Attempts(SchedulerRun):
 
     def _run_until(self, infos: Sequence[QueuedPodInfo], at: int, end: int) -> int:
         """The end of the pods from `at` on that are of one run and differ from its template."""
-        one, _ = self._known[at]
+        pod_run, _ = self._known[at]
         stop = at + 1
-        while stop < end and self._known[stop][0] is one:
-            if one.is_fresh(infos[stop].pod):
+        while stop < end and self._known[stop][0] is pod_run:
+            if pod_run.is_fresh(infos[stop].pod):
                 break
             stop += 1
         return stop
 
     def _equal_until(self, infos: Sequence[QueuedPodInfo], at: int) -> int:
         """The end of the run of pods from `at` on that equal their template and have consecutive indices."""
-        one, number = self._known[at]
+        pod_run, number = self._known[at]
         stop = at
-        while stop < len(infos) and one.is_fresh(infos[stop].pod):
-            if self._known[stop] != (one, number + stop - at):
+        while stop < len(infos) and pod_run.is_fresh(infos[stop].pod):
+            if self._known[stop] != (pod_run, number + stop - at):
                 break
             stop += 1
         return stop
 
     def _by_template(self, infos: Sequence[QueuedPodInfo]) -> int:
         """Place equal pods by their template; returns the number of attempts."""
-        one, number = self.run.known[infos[0].pod.key]
+        pod_run, number = self.run.known[infos[0].pod.key]
         meter, timer, n = self.run.meter, self.run.timer, len(infos)
         began = timer()
-        done = self.scheduler.schedule_by_template(one.template, n, one.first + number)
+        done = self.scheduler.schedule_by_template(pod_run.template, n, pod_run.first + number)
         placed = len(done)
-        meter.scheduled(one, placed, began, timer())
+        meter.scheduled(pod_run, placed, began, timer())
         self._assumed(infos[:placed], cast(list[str], done.nodes))
         if done.failure is None:
             return placed
@@ -402,10 +402,10 @@ class Attempts(SchedulerRun):
     def place_unit(
         self, group: PodGroup | None, pods: Sequence[Pod], scheduled: Sequence[Pod]
     ) -> GroupResult:
-        one, began = self.run.known[pods[0].key][0], self.run.timer()
+        pod_run, began = self.run.known[pods[0].key][0], self.run.timer()
         done = super().place_unit(group, pods, scheduled)
         placed = int(np.count_nonzero(done.rows >= 0))
-        self.run.meter.scheduled(one, placed, began, self.run.timer())
+        self.run.meter.scheduled(pod_run, placed, began, self.run.timer())
         return done
 
     def _note_placements(self, keys: Sequence[str], nodes: Sequence[str]) -> None:
@@ -417,8 +417,8 @@ class Attempts(SchedulerRun):
         super()._note_placements(keys, nodes)
 
     def _failed(self, info: QueuedPodInfo, failure: Failure) -> None:
-        one, number = self.run.known[info.pod.key]
-        one.state[number] = FAILED
+        pod_run, number = self.run.known[info.pod.key]
+        pod_run.state[number] = FAILED
         self.failure = failure
         self.preemptors += bool(failure.nominated_node)
         super()._failed(info, failure)
@@ -426,8 +426,8 @@ class Attempts(SchedulerRun):
     def _evicted(self, victim: Pod, node: str, preemptor: Pod | PodGroup) -> None:
         super()._evicted(victim, node, preemptor)
         self.victims += 1
-        one, number = self.run.known[victim.key]
-        one.state[number] = GONE
+        pod_run, number = self.run.known[victim.key]
+        pod_run.state[number] = GONE
 
 
 def run_workload(

@@ -184,4 +184,4 @@ def table(reports: Sequence[WorkloadReport]) -> list[list[str]]:
     list of list of str
         Cells by row.
     """
-    return [[text(one) for text in COLUMNS.values()] for one in reports]
+    return [[text(report) for text in COLUMNS.values()] for report in reports]

@@ -383,6 +383,6 @@ def allows_topology(terms: Sequence[TopologySelectorTerm], labels: dict[str, str
     """
     return not terms or any(
         bool(term.match_label_expressions)
-        and all(labels.get(one.key) in one.values for one in term.match_label_expressions)
+        and all(labels.get(rule.key) in rule.values for rule in term.match_label_expressions)
         for term in terms
     )

@@ -187,4 +187,4 @@ def _required_label(volume: PersistentVolume) -> NodeSelectorRequirement | None:
     terms = () if affinity is None or affinity.required is None else affinity.required.node_selector_terms
     if len(terms) != 1:
         return None
-    return next((one for one in terms[0].match_expressions if one.operator == "In"), None)
+    return next((rule for rule in terms[0].match_expressions if rule.operator == "In"), None)

@@ -575,7 +575,7 @@ class VolumeBinder:
             node = self.sources.node_lister.get(running.node_name)
         self.sources.require_pod(pod)
         are_bound = all(self._is_bound(node, binding) for binding in bindings)
-        if are_bound and all(self._is_provisioned(node, one.pvc) for one in provisions):
+        if are_bound and all(self._is_provisioned(node, provision.pvc) for provision in provisions):
             return True
         if self._clock() >= running.deadline:
             raise BindTimeoutError("timed out waiting for the condition")

@@ -85,7 +85,7 @@ class VolumeTopology:
             return mask
         present, which = np.unique(column, return_inverse=True)
         names = symbols.names
-        answers = [_satisfies(requirement, names[one] if one else None) for one in present.tolist()]
+        answers = [_satisfies(requirement, names[value] if value else None) for value in present.tolist()]
         return np.array(answers, dtype=bool)[which]
 
 

@@ -418,10 +418,10 @@ class AttachedVolumes:
             self.remove_pod(pod, row)
             self.add_pod(pod, row)
         for name in stale:
-            found = self._table.find_row(name)
-            if found is not None and self._names.get(found) == name:
-                self._set_limits(found, name)
-                self._set_attached(found, name)
+            node_row = self._table.find_row(name)
+            if node_row is not None and self._names.get(node_row) == name:
+                self._set_limits(node_row, name)
+                self._set_attached(node_row, name)
 
     def _update_attachment(self, key: str) -> set[str]:
         """Index the current state of an attachment; returns the names of the affected nodes."""

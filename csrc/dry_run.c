@@ -349,7 +349,7 @@ enum { LET_IN, REJECTED, IT_DEPENDS };
 /* The result of the filters that count pods for any subset of less important pods removed. Spread and anti-affinity are
  * monotonic: if they pass with all pods on the row, they always pass. Affinity that is met with all of the pods and
  * with none of them is met with any subset. */
-static int said_by_terms(const mr_preemptor *p, int32_t row, const mr_pod_entry *pods, int32_t n)
+static int terms_verdict(const mr_preemptor *p, int32_t row, const mr_pod_entry *pods, int32_t n)
 {
     const mr_terms *terms = p->search->pod.terms;
     scene now;
@@ -395,8 +395,8 @@ MR_INLINED int dry_run_resources_only(const mr_preemptor *p, int32_t row, const 
     out->verdict = 1;
     out->victims = 0;
     if (!alone && p->terms) {
-        const int said = said_by_terms(p, row, pods, n);
-        if (said != LET_IN) return said == REJECTED;
+        const int verdict = terms_verdict(p, row, pods, n);
+        if (verdict != LET_IN) return verdict == REJECTED;
     }
     if (!alone && p->budgets) {
         first = first_below(p, pods, n);

@@ -259,7 +259,7 @@ int mr_scan_suits(const mr_search *search)
         && !reads_rows(search, 1);
 }
 
-/* What a scan has chosen so far. */
+/* The best position of a scan so far. */
 typedef struct {
     int32_t best;
     mr_top top;

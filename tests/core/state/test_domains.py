@@ -89,13 +89,13 @@ def test_terms_that_stand_twice_count_twice() -> None:
 
 def test_selectors_are_asked_about_the_classes_that_they_may_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not each about each: the questions grow with the number of selectors."""
-    asked, selects = [0], core_terms._are_meant  # type: ignore[attr-defined]
+    asked, selects = [0], core_terms._matches_all  # type: ignore[attr-defined]
 
     def counted(*arguments: Any) -> Any:
         asked[0] += 1
         return selects(*arguments)
 
-    monkeypatch.setattr(core_terms, "_are_meant", counted)
+    monkeypatch.setattr(core_terms, "_matches_all", counted)
     scheduler = Scheduler(Cluster(nodes=[node(f"n{at}", labels={HOST: f"n{at}"}) for at in range(60)]))
     pods = []
     for at in range(100):

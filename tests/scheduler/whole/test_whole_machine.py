@@ -252,8 +252,11 @@ class WholeMachine(RuleBasedStateMachine):
         if one.metadata.deletion_timestamp or self.scheduler.cache.state.has_pod(one):
             self.queue.done(one.metadata.uid)
             return
-        if is_gone and self.binds:
-            self.queue.put_back(info)  # nobody could bind it: it waits until its deletion is heard of
+        if is_gone and self.binds:  # nobody could bind it: it waits until its deletion is heard of
+            if self.scheduler.pods.current(one) is None:
+                self.queue.done(one.metadata.uid)
+            else:
+                self.queue.put_back(info)
             return
         decision = self.decide(one)
         if decision.node is None:

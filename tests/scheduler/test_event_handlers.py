@@ -122,9 +122,9 @@ def test_evicted_pods_are_removed_in_one_step(one: Scheduler) -> None:
 
     one.pods.on_run = note  # type: ignore[method-assign]
     one.sync()
-    updates = [("AssignedPodUpdate", name, name, False) for name in ("p", "q")]
-    deletions = [("AssignedPodDelete", name, "", False) for name in ("p", "q")]
-    assert seen() == [*updates, *deletions, ("AssignedPodUpdate", "r", "r", False)]
+    events = [("AssignedPodUpdate", "p", "p", False), ("AssignedPodDelete", "p", "", False)]
+    events += [("AssignedPodUpdate", "q", "q", False), ("AssignedPodDelete", "q", "", False)]
+    assert seen() == [*events, ("AssignedPodUpdate", "r", "r", False)]
     assert handled == [4]
     assert [one.cache.state.has_pod(pod(name)) for name in ("p", "q", "r")] == [False, False, True]
     assert not one.queue.nominator

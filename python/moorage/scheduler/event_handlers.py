@@ -9,8 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from itertools import chain, groupby
-from operator import itemgetter
+from itertools import chain
 from typing import Any, Generic, TypeVar
 
 from moorage.cache import ClusterCache, SchedulerCache
@@ -338,14 +337,14 @@ class PodHandler:
             changes.append((old, new))
             evicted.append(deleted)
         if evicted:
-            if queue.is_listening():
-                events = ((event, change) for change in changes for event in pod_update_events(*change))
-                for event, same in groupby(events, itemgetter(0)):
-                    queue.move_all_for_each(event, (change for _, change in same))
             self._leave(*evicted)
             with self.cache.lock:
                 removed = [self._discard(pod) or pod for pod in evicted]
-            queue.move_all_for_each(ASSIGNED_POD_DELETE, ((pod, None) for pod in removed))
+            for (old, new), pod in zip(changes, removed, strict=True):
+                if queue.is_listening():
+                    for event in pod_update_events(old, new):
+                        queue.move_all_to_active_or_backoff_queue(event, old, new)
+                    queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, pod, None)
         return 2 * len(evicted)
 
     def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:

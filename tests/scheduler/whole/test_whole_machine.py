@@ -248,7 +248,8 @@ class WholeMachine(RuleBasedStateMachine):
     def attempt_to_place(self, info: QueuedPodInfo) -> None:
         """As a run does it."""
         one = info.pod
-        is_gone = one.metadata.uid not in [each.metadata.uid for each in self.store.list(Pod)[0]]
+        there = [each for each in self.store.list(Pod)[0] if not each.metadata.deletion_timestamp]
+        is_gone = one.metadata.uid not in [each.metadata.uid for each in there]
         if one.metadata.deletion_timestamp or self.scheduler.cache.state.has_pod(one):
             self.queue.done(one.metadata.uid)
             return

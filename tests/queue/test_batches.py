@@ -72,6 +72,4 @@ def test_events_of_several_objects_move_pods_as_one_by_one(
         for new in nodes:
             queue.move_all_to_active_or_backoff_queue(NODE_ADD, None, new)
 
-    assert moved(lambda queue: queue.move_all_for_each(NODE_ADD, [(None, one) for one in nodes])) == moved(
-        one_by_one
-    )
+    assert moved(lambda queue: queue.move_all_for_each(NODE_ADD, nodes)) == moved(one_by_one)

@@ -40,7 +40,7 @@ def test_a_queue() -> None:
         "move_all_to_active_or_backoff_queue": lambda: one.move_all_to_active_or_backoff_queue(
             NODE_ADD, None, None
         ),
-        "move_all_for_each": lambda: one.move_all_for_each(NODE_ADD, [(None, node("n"))]),
+        "move_all_for_each": lambda: one.move_all_for_each(NODE_ADD, [node("n")]),
         "flush_backoff_completed": one.flush_backoff_completed,
         "flush_unschedulable_left_over": one.flush_unschedulable_left_over,
         "next_event": one.next_event,

@@ -542,20 +542,20 @@ class SchedulingQueue:
                 infos.append(info)
         return sorted(infos, key=lambda info: info.order)
 
-    def move_all_for_each(self, event: ClusterEvent, changes: Iterable[tuple[Any, Any]]) -> None:
-        """Call `move_all_to_active_or_backoff_queue` for the same event of several objects.
+    def move_all_for_each(self, event: ClusterEvent, news: Iterable[Any]) -> None:
+        """Call `move_all_to_active_or_backoff_queue` for the same event of several new objects.
 
         Parameters
         ----------
         event : ClusterEvent
-        changes : iterable of (object or None, object or None)
-            Each object before and after, in the order of their events.
+        news : iterable of object
+            In the order of their events.
         """
         with self._lock:
             may_move, rejections = self.hints.may_move, self._places.unschedulable.by_rejection
             if self._in_flight or [rejection for rejection in rejections if may_move(rejection, event)]:
-                for old, new in changes:
-                    self.move_all_to_active_or_backoff_queue(event, old, new)
+                for new in news:
+                    self.move_all_to_active_or_backoff_queue(event, None, new)
 
     def _sweep(self, infos: Iterable[QueuedPodInfo], event: ClusterEvent, old: Any, new: Any) -> None:
         """Move the pods for which a hint returns Queue, and record the event for the pods in flight."""

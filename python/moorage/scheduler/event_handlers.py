@@ -321,7 +321,7 @@ class PodHandler:
         if pods:
             self._leave(*pods)
             self.cache.confirm_pods(pods)
-            self.queue.move_all_for_each(ASSIGNED_POD_ADD, ((None, pod) for pod in pods))
+            self.queue.move_all_for_each(ASSIGNED_POD_ADD, pods)
         return len(pods)
 
     def _on_evicted_pods(self, notices: Iterable[Notice[Pod]]) -> int:

@@ -62,8 +62,6 @@ cdef class Placer:
     cdef ClusterState state
     cdef int32_t placed
     cdef readonly int32_t unplaced
-    cdef const char* nominated  # [row] 1: pods are nominated to its node; NULL: there are none
-    cdef bint is_beside_nominated  # the last pod of a run was placed on a row with nominated pods
     cdef Buffer searches  # ClassSearch* of each run that is placed without Python
 
     def __cinit__(self, ClusterState state not None, Plan plan not None, tie_break, percentage=0, seed=0):
@@ -221,7 +219,6 @@ cdef class Placer:
         cdef int32_t at = first, begin = first, entered = first, each = batch.span_at(first), base = each
         cdef ClassSearch** searches = <ClassSearch**>self.searches.data
         cdef bint is_new
-        self.nominated = NULL
         while at < end:
             self.decider._begin_run(end - at)
             with nogil:
@@ -276,7 +273,7 @@ cdef class Placer:
         elif class_search.by_node:
             self.placed = self._run_on_node(class_search, pinned, rows, n)
         else:
-            self.placed = self._run(class_search, rows, n)
+            self.placed = self._run(class_search, rows, n, NULL)
         if self.placed == n or self.decider.failed:
             return False
         self._skip(n - self.placed)
@@ -285,14 +282,14 @@ cdef class Placer:
             rows[at] = -1
         return not known
 
-    cdef int32_t _run(self, ClassSearch* class_search, int32_t* rows, int32_t n) noexcept nogil:
+    cdef int32_t _run(self, ClassSearch* class_search, int32_t* rows, int32_t n,
+                      const char* nominated) noexcept nogil:
         """Place equal pods until one is unschedulable, or a plugin fails, or a pod joins nominated pods.
 
-        Returns the number of placed pods.
+        `nominated` is 1 for each row with nominated pods; NULL: there are none. Returns the number of placed
+        pods.
         """
-        cdef const char* nominated = self.nominated
         cdef int32_t placed, at
-        self.is_beside_nominated = False
         for placed in range(n):
             at = self.decider._choose(class_search, n - placed - 1)
             if at < 0:
@@ -301,7 +298,6 @@ cdef class Placer:
             self._account(class_search, rows[placed])
             class_search.failed = -1
             if nominated and nominated[rows[placed]]:
-                self.is_beside_nominated = True
                 return placed + 1
         return n
 
@@ -389,15 +385,17 @@ cdef class Placer:
     cdef int32_t _place_together(self, const PodSpan* span, ClassState class_state, int32_t* rows,
                                  int32_t n) except -1:
         """Place a run whose placements change no verdicts of other rows. Returns the number placed."""
-        cdef int32_t placed = 0
+        cdef const char* nominated
+        cdef int32_t placed = 0, first
         self.state.domains.refresh()
         self.decider._collect_counters(class_state, span.pod_class)
         self.decider._begin_run(n)
         while True:
-            self.nominated = self.search.nominations.has_pods.data if self.search.nominations.rows else NULL
+            first = placed
+            nominated = self.search.nominations.has_pods.data if self.search.nominations.rows else NULL
             with nogil:
-                placed += self._run(&class_state.c, rows + placed, n - placed)
-            if placed == n or not self.is_beside_nominated:
+                placed += self._run(&class_state.c, rows + placed, n - placed, nominated)
+            if placed == n or placed == first or not nominated or not nominated[rows[placed - 1]]:
                 return placed
             class_state = self.decider._prepare_class(span.pod_class, span.node_name, span.pinned)
 

@@ -68,10 +68,18 @@ class NodeVolumeLimits(VolumePlugin):
         numbers[failing] = np.arange(2, 2 + len(failing))
         return fwk.Answers(numbers, (*STATUSES, *(fwk.Status(fwk.Code.ERROR, (text,)) for text in texts)))
 
-    def fits_everywhere(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> bool:
-        attached = self._attached()
-        unknown = isinstance(self._wanted(state, pod, attached), fwk.Status)
-        return not (unknown or attached.is_limited(nodes.rows).any())
+    def fits_everywhere(self, pod: Pod, nodes: fwk.NodesView) -> bool:
+        in_use = self.required_handle().shared(VolumesInUse.of)
+        try:
+            in_use.attached.check_claims(pod)
+        except VolumeError:
+            return False
+        if self._unbuilt() is not None:
+            return False
+        if in_use.attached.has_csi_nodes and _counts(pod):
+            in_use.refresh()
+            return not in_use.attached.is_limited(nodes.rows).any()
+        return True
 
     def _attached(self) -> AttachedVolumes:
         in_use = self.required_handle().shared(VolumesInUse.of)

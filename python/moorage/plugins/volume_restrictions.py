@@ -55,7 +55,22 @@ class VolumeRestrictions(VolumePlugin):
     # ---- decisions -----------------------------------------------------------------------------------------
 
     def pre_filter(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
-        in_use = self.required_handle().shared(VolumesInUse.of)
+        claims = self._claims_for_one_pod(pod)
+        if isinstance(claims, fwk.Status):
+            return claims
+        if not claims.uses and all(disk_of(volume) is None for volume in pod.spec.volumes):
+            return fwk.SKIP
+        state.write(STATE, claims)
+        return None
+
+    def fits_everywhere(self, pod: Pod, nodes: fwk.NodesView) -> bool:
+        if any(disk_of(volume) is not None for volume in pod.spec.volumes):
+            return False
+        claims = self._claims_for_one_pod(pod)
+        return isinstance(claims, ClaimsForOnePod) and not claims.uses
+
+    def _claims_for_one_pod(self, pod: Pod) -> ClaimsForOnePod | fwk.Status:
+        """The claims of a pod with access mode ReadWriteOncePod, or a rejection."""
         claims = self.lister(PersistentVolumeClaim)
         keys = {}
         for volume in pod.spec.volumes:
@@ -69,12 +84,10 @@ class VolumeRestrictions(VolumePlugin):
                 keys[claim.key] = claim.name
         uses = 0
         if keys:
+            in_use = self.required_handle().shared(VolumesInUse.of)
             in_use.refresh()
             uses = sum(key in in_use.claims for key in keys)
-        if not uses and all(disk_of(volume) is None for volume in pod.spec.volumes):
-            return fwk.SKIP
-        state.write(STATE, ClaimsForOnePod(frozenset(keys.values()), uses))
-        return None
+        return ClaimsForOnePod(frozenset(keys.values()), uses)
 
     def pre_filter_extensions(self) -> Self:
         return self

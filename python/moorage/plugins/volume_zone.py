@@ -104,9 +104,11 @@ class VolumeZone(VolumePlugin):
         elsewhere = pod_topologies.elsewhere.take(nodes.rows).view(np.uint8)
         return fwk.Answers(elsewhere, STATUSES)
 
-    def fits_everywhere(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> bool:
-        pod_topologies: PodTopologies = state.read(STATE)
-        return not pod_topologies.elsewhere.take(nodes.rows).any()
+    def fits_everywhere(self, pod: Pod, nodes: fwk.NodesView) -> bool:
+        topologies = self._topologies(pod)
+        if isinstance(topologies, fwk.Status):
+            return False
+        return not (topologies and self._mask(topologies).take(nodes.rows).any())
 
     def _topologies(self, pod: Pod) -> tuple[Topology, ...] | fwk.Status:
         """The zones and regions of the volumes of the pod's claims, or a rejection."""

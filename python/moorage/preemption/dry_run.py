@@ -16,7 +16,7 @@ from moorage._core.preempt.dry_runs import NO_VICTIMS as NOBODY
 from moorage.cache import NodeInfo, NodeInfoClone
 from moorage.errors import MoorageError
 from moorage.framework.plugin.extender import Victims
-from moorage.framework.profiles.in_core import NativePlugin, VolumePlugin
+from moorage.framework.profiles.in_core import NativePlugin
 from moorage.framework.runtime.kernels import place_of, rejection
 from moorage.framework.runtime.preempt_handle import PreemptHandle
 from moorage.objects import Pod, PodDisruptionBudget
@@ -159,11 +159,10 @@ class PreemptionDryRuns:
         Framework or None
             None if a plugin outside the core filters there or has PreFilter.
         """
-        framework, state = self.handle.framework, self.state
+        framework = self.handle.framework
         if framework is not None and framework.without_volumes is not None:
-            view, skipped = framework.nodes(self._rows(nodes)), state.skip_filter_plugins
-            active = [p for p in framework.filters if isinstance(p, VolumePlugin) and p.name not in skipped]
-            if all(plugin.fits_everywhere(state, self.pod, view) for plugin in active):
+            view = framework.nodes(self._rows(nodes))
+            if all(plugin.fits_everywhere(self.pod, view) for plugin in framework.profile.volume_plugins):
                 framework = framework.without_volumes
         if framework is None or framework.kernels is None or not framework.kernels.dry_runs.suits:
             return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from unittest.mock import patch
 
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import fields, replace
 from tests.core.make import node, pod
-from tests.volume.make import csi_node
+from tests.volume.make import claim, csi_node, storage_class, uses, volume
 
 import moorage as mo
 from moorage._core.state.pod_spec import uses_volumes
@@ -19,8 +20,15 @@ from moorage.errors import MoorageError
 from moorage.framework.plugin.interface import FilterPlugin, PreFilterPlugin
 from moorage.framework.plugin.status import Answers, Code, Status
 from moorage.framework.profiles.in_core import VolumePlugin
-from moorage.objects import Cluster
-from moorage.objects.model.meta import Object
+from moorage.objects import (
+    Cluster,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    PersistentVolume,
+    PersistentVolumeClaim,
+)
+from moorage.objects.model.meta import Object, OwnerReference
 from moorage.objects.model.pod import (
     DiskVolumeSource,
     EphemeralVolumeSource,
@@ -28,6 +36,7 @@ from moorage.objects.model.pod import (
     Pod,
     Volume,
 )
+from moorage.objects.model.storage import VolumeNodeAffinity
 from moorage.plugins.node_volume_limits import NodeVolumeLimits
 from moorage.plugins.registry import default_profile
 from moorage.preemption.default_preemption import DefaultPreemption
@@ -35,6 +44,7 @@ from moorage.preemption.dry_run import PreemptionDryRuns
 from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.examine_preemption import examine_preemption
+from moorage.volume.constants import BIND_COMPLETED, YES
 
 DISK = Volume(name="d", csi=DiskVolumeSource(driver="d"))
 REJECTED = Status(Code.UNSCHEDULABLE, ("volume pods sit there",))
@@ -220,6 +230,10 @@ def test_nominated_pods_with_volumes_count() -> None:
 
 
 AZURE = (Volume(name="d", azure_disk=DiskVolumeSource(disk_uri="disk")),)
+VOLUME_PLUGINS = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone")
+BOUND = {BIND_COMPLETED: YES}
+
+
 some_pods = st.lists(
     st.builds(
         lambda cpu, priority, volumes: {"requests": {"cpu": cpu}, "priority": priority, "volumes": volumes},
@@ -231,10 +245,66 @@ some_pods = st.lists(
 )
 
 
+def local(*nodes: str) -> PersistentVolume:
+    """A volume that is accessible from some nodes only."""
+    wanted = NodeSelectorRequirement(key="host", operator="In", values=nodes)
+    term = NodeSelectorTerm(match_expressions=(wanted,))
+    affinity = VolumeNodeAffinity(required=NodeSelector(node_selector_terms=(term,)))
+    one = volume(f"v-{'-'.join(nodes)}")
+    return replace(one, spec=replace(one.spec, node_affinity=affinity))
+
+
+def claimed(
+    name: str,
+    to: PersistentVolume | None = None,
+    meta: dict[str, Any] | None = None,
+    status: dict[str, Any] | None = None,
+    **of: Any,
+) -> list[Object]:
+    """A claim with its volume."""
+    one = claim(name, of="" if to is None else to.name, **of)
+    metadata = replace(one.metadata, **{"annotations": BOUND if to else {}, **(meta or {})})
+    one = replace(one, metadata=metadata, status=replace(one.status, **(status or {})))
+    return [one] if to is None else [one, to]
+
+
+CLAIMS: list[Object] = [
+    storage_class("late", mode="WaitForFirstConsumer"),
+    *claimed("anywhere", volume("v0", ("disk.csi.azure.com", "h0"))),
+    *claimed("in-zone", volume("v1", zone="z")),
+    *claimed("elsewhere", volume("v2", zone="y")),
+    *claimed("local-a", local("a")),
+    *claimed("local-all", local("a", "b", "c")),
+    *claimed("once", volume("v3"), modes=("ReadWriteOncePod",)),
+    *claimed("lost", volume("v4"), status={"phase": "Lost"}),
+    *claimed("deleting", volume("v5"), {"deletion_timestamp": "2026-01-01T00:00:00Z"}),
+    *claimed("unfinished", volume("v6"), {"annotations": {}}),
+    *claimed("late", of_class="late"),
+    *claimed("unbound"),
+    *claimed("no-volume", volume("v7"))[:1],
+    *claimed("p0-foreign", volume("v8")),
+    *claimed("p1-own", volume("v9"), {"owner_references": (OwnerReference(uid="p1", controller=True),)}),
+]
+VOLUMES = [
+    (),
+    AZURE,
+    (uses(gce="disk"),),
+    (uses(ephemeral="foreign"),),
+    (uses(ephemeral="own"),),
+    (uses(claim="missing"),),
+    (uses(claim="anywhere"), uses(claim="local-all")),
+    *((uses(claim=one.name),) for one in CLAIMS if isinstance(one, PersistentVolumeClaim)),
+]
+
+
 def placed_in_turn(
-    bound: list[dict[str, Any]], asked: list[dict[str, Any]], limits: list[int | None], tie_break: str
+    bound: list[dict[str, Any]],
+    asked: list[dict[str, Any]],
+    limits: list[int | None],
+    tie_break: str,
+    without: Sequence[str] = (),
 ) -> list[Any]:
-    """What comes of pods that are scheduled one after the other."""
+    """What comes of pods that are scheduled one after the other, by a profile without some plugins."""
     names = "abc"
     csi_nodes = [
         csi_node(name, **{"disk.csi.azure.com": limit})
@@ -243,13 +313,15 @@ def placed_in_turn(
     ]
     there = [pod(f"b{at}", on=names[at % 3], **one) for at, one in enumerate(bound)]
     coming = [pod(f"p{at}", **one) for at, one in enumerate(asked)]
-    others: list[Object] = [*csi_nodes]
-    cluster = Cluster(nodes=[node(name) for name in names], pods=[*there, *coming], others=others)
-    one = Scheduler(cluster, tie_break=tie_break)
+    nodes = [node(name, zone="z", labels={"host": name}) for name in names]
+    cluster = Cluster(nodes=nodes, pods=[*there, *coming], others=[*csi_nodes, *CLAIMS])
+    plugins = [plugin for plugin in default_profile().plugins if plugin.name not in without]
+    one = Scheduler(cluster, profile=mo.Profile(plugins), tie_break=tie_break)
     out = []
     for asking in coming:
         decision = one.context.schedule_one(asking)
-        left = sorted(each.name for each in one.client.list(Pod)[0])
+        left: list[Any] = sorted(each.name for each in one.client.list(Pod)[0])
+        left += [one.client.list(PersistentVolumeClaim)[0], one.handle.recorder.events[-3:]]
         rejectors = decision.diagnosis and decision.diagnosis.rejectors()
         found = [decision.node, decision.start, decision.next, decision.evaluated, decision.nominating]
         out.append([*found, decision.fit_error, decision.feasible.tolist(), rejectors, left])
@@ -271,8 +343,23 @@ def test_where_volumes_fit_everywhere_the_core_searches_as_their_plugins_do(
         assert ours == placed_in_turn(bound, asked, limits, tie_break)
 
 
+@pytest.mark.parametrize("only", [(), *VOLUME_PLUGINS])
+@pytest.mark.parametrize("volumes", VOLUMES)
+def test_each_plugin_knows_which_volumes_fit_everywhere(volumes: tuple[Volume, ...], only: str) -> None:
+    without = [name for name in VOLUME_PLUGINS if only and name != only]
+    bound = [{"requests": {"cpu": 3}, "volumes": volumes}]
+    asked = [{"requests": {"cpu": cpu}, "priority": 1, "volumes": volumes} for cpu in (1, 1, 4, 4)]
+    for limits in ([None, None, None], [None, None, 1]):
+        ours = placed_in_turn(bound, asked, limits, "first", without)
+        with patch.object(Engine, "_volumes_fit_everywhere", lambda *given: False):
+            assert ours == placed_in_turn(bound, asked, limits, "first", without)
+
+
 def test_where_volumes_fit_everywhere_no_plugin_filters_nodes() -> None:
     asked = pod("p", volumes=AZURE)
     one = Scheduler(Cluster(nodes=[node("a")], pods=[asked]))
-    with patch.object(NodeVolumeLimits, "filter_all", side_effect=AssertionError):
+    with (
+        patch.object(NodeVolumeLimits, "pre_filter", side_effect=AssertionError),
+        patch.object(NodeVolumeLimits, "filter_all", side_effect=AssertionError),
+    ):
         assert one.context.schedule_one(asked).node == "a"

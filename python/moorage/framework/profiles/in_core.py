@@ -263,13 +263,11 @@ class VolumePlugin(
         """
         return True
 
-    def fits_everywhere(self, state: CycleState, pod: Pod, nodes: NodesView) -> bool:
-        """Whether Filter passes on every given node, for any pods on them.
+    def fits_everywhere(self, pod: Pod, nodes: NodesView) -> bool:
+        """Whether PreFilter passes or skips, and Filter passes on every given node, for any pods on them.
 
         Parameters
         ----------
-        state : CycleState
-            State of the cycle after PreFilter.
         pod : Pod
             The pod that is being scheduled.
         nodes : NodesView

@@ -166,7 +166,12 @@ class Profile:
     @cached_property
     def reads_volumes(self) -> bool:
         """Whether the profile has idle volume plugins."""
-        return bool([p for p in self.plugins if isinstance(p, VolumePlugin) and p.in_core])
+        return any(plugin.in_core for plugin in self.volume_plugins)
+
+    @cached_property
+    def volume_plugins(self) -> list[VolumePlugin]:
+        """The plugins about volumes."""
+        return [plugin for plugin in self.plugins if isinstance(plugin, VolumePlugin)]
 
     @cached_property
     def pre_filters_in_core(self) -> bool:

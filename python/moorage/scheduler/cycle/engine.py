@@ -21,9 +21,9 @@ from moorage._core.state.pod_spec import uses_volumes
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.extender import Extender
 from moorage.framework.plugin.handle import FrameworkHandle
-from moorage.framework.plugin.interface import NominatingInfo, PostFilterPlugin, PreFilterPlugin
+from moorage.framework.plugin.interface import FilterPlugin, NominatingInfo, PostFilterPlugin, PreFilterPlugin
 from moorage.framework.plugin.status import NodeToStatus, Status, message_of
-from moorage.framework.profiles.in_core import CorePostFilter, VolumePlugin
+from moorage.framework.profiles.in_core import CorePostFilter
 from moorage.framework.profiles.profile import Profile
 from moorage.framework.runtime.bridge import Bridge
 from moorage.framework.runtime.call import StatusError
@@ -169,39 +169,39 @@ class Engine:
         self.take_turn()
         return out
 
-    def _volumes_fit_everywhere(self, state: CycleState, pod: Pod, ran: PreFilterRun) -> bool:
-        """Whether no plugin about volumes rejects or scores any node for the pod. The search is then that for
-        a pod without volumes. False with the random tie-break, whose state each engine has for itself."""
-        plain = self._without_volumes
+    @cached_property
+    def _may_leave_out_volumes(self) -> bool:
+        """Whether the engine for pods without volumes can schedule a pod whose volumes fit everywhere. False
+        with the random tie-break, whose state each engine has for itself."""
+        plain, profile = self._without_volumes, self.profile
         if plain is None or not plain.profile.is_in_core or self.decider.tie_break == TieBreak.RANDOM:
             return False
-        if not self.decides_alone(pod):
-            return False
-        volumes = [plugin for plugin in self.profile.plugins if isinstance(plugin, VolumePlugin)]
-        if any(plugin.name in ran.plugins or not plugin.skips("pre_score") for plugin in volumes):
-            return False
-        filters = [p for p in self.framework.filters if isinstance(p, VolumePlugin)]
-        nodes, skipped = self.framework.all_nodes(), state.skip_filter_plugins
-        return all(p.fits_everywhere(state, pod, nodes) for p in filters if p.name not in skipped)
+        filters, pre_filters = profile.at(FilterPlugin), profile.at(PreFilterPlugin)
+        return all(
+            plugin.skips("pre_score") and (plugin not in filters or plugin in pre_filters)
+            for plugin in profile.volume_plugins
+        )
 
-    def _search_without_volumes(
-        self,
-        state: CycleState,
-        pod: Pod,
-        ran: PreFilterRun,
-        scored: ScoredNodes | None,
-        order: Callable[[], list[str]],
-    ) -> Decision:
-        """Run the search and PostFilter by the engine for pods without volumes, from this engine's position
-        in the rotation."""
+    def _volumes_fit_everywhere(self, pod: Pod) -> bool:
+        """Whether no plugin about volumes rejects or scores any node for the pod. Its cycle is then that of a
+        pod without volumes."""
+        if not (self._may_leave_out_volumes and self.decides_alone(pod)):
+            return False
+        nodes = self.framework.all_nodes()
+        return all(plugin.fits_everywhere(pod, nodes) for plugin in self.profile.volume_plugins)
+
+    def _schedule_without_volumes(
+        self, pod: Pod, target: Target, order: Callable[[], list[str]]
+    ) -> tuple[Decision, CycleState]:
+        """Run the cycle by the engine for pods without volumes, from this engine's position in the
+        rotation."""
         plain = self._without_volumes
         assert plain is not None
         runs_post_filter = plain.runs_post_filter
         plain.decider.start, plain.runs_post_filter = self.decider.start, self.runs_post_filter
         plain.take_turn()
         try:
-            plain.begin_search(state, pod, ran)
-            return plain._search(state, pod, ran, scored, order)
+            return plain.schedule(pod, target, order)
         finally:
             self.decider.start, plain.runs_post_filter = plain.decider.start, runs_post_filter
             self.take_turn()
@@ -242,6 +242,8 @@ class Engine:
         state : CycleState
             As the plugins left it.
         """
+        if self._volumes_fit_everywhere(pod):
+            return self._schedule_without_volumes(pod, target, order)
         scored = self.batching.take()
         state = self.framework.state_of(target)
         self.begin_cycle()
@@ -258,8 +260,6 @@ class Engine:
             decision = self._no_search(diagnosis, order)
             statuses = NodeToStatus(nodes, self._rejected_by_all(ran.rejection))
             return self._post_filter(state, pod, decision, statuses), state
-        if self._volumes_fit_everywhere(state, pod, ran):
-            return self._search_without_volumes(state, pod, ran, scored, order), state
         self.begin_search(state, pod, ran)
         if self.decides_alone(pod):
             return self._search(state, pod, ran, scored, order), state

@@ -213,6 +213,10 @@ class Indexer(Generic[T]):
         with self.lock:
             return list(map(self._objects.get, keys))
 
+    def __len__(self) -> int:
+        with self.lock:
+            return len(self._objects)
+
     def items(self) -> dict[str, T]:
         """Return a new dict of key to object."""
         with self.lock:

@@ -184,9 +184,8 @@ class RunningBinding:
 class VolumeBinder:
     """Finds volumes for a pod's claims on a node, assumes them, and binds them.
 
-    `get_pod_volume_claims` is called once for each attempt to schedule a pod, `find_pod_volumes` for each
-    node, from any thread. `assume_pod_volumes` and `revert_assumed_pod_volumes` are called by one thread at a
-    time. Binding is called once for each pod, from any thread.
+    `get_pod_volume_claims` and `find_pod_volumes` are called from any thread, `assume_pod_volumes` and
+    `revert_assumed_pod_volumes` by one thread at a time. Binding is called once for each pod, by any thread.
 
     Parameters
     ----------
@@ -227,7 +226,6 @@ class VolumeBinder:
         Returns
         -------
         PodVolumeClaims
-            Claims by state.
 
         Raises
         ------
@@ -252,8 +250,10 @@ class VolumeBinder:
             key = claim_key(pod, volume)
             if key is None:
                 continue
-            with prefixing(f'error getting PVC "{key}"'):
+            try:
                 claim = self._pvcs.get_pvc(key)
+            except VolumeError as error:
+                raise VolumeError(f'error getting PVC "{key}": {error}') from error
             if volume.persistent_volume_claim is None:
                 check_owner(pod, claim)
             yield claim

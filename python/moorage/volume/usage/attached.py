@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage._core.state.node_table import NodeTable
-from moorage.objects import CSINode, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from moorage.objects import CSINode, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, Volume
 from moorage.objects.model.storage import VolumeAttachment
 from moorage.store import InformerFactory
 from moorage.store.informers.indexer import KeyLog
@@ -110,6 +110,29 @@ class AttachedVolumes:
             A claim has no name, or belongs to another pod's ephemeral volume.
         """
         return frozenset(self._volumes_of(pod, True))
+
+    def check_claims(self, pod: Pod) -> None:
+        """Raise the error of `volumes_of_new_pod`, if there is one.
+
+        Parameters
+        ----------
+        pod : Pod
+            The pod.
+
+        Raises
+        ------
+        VolumeError
+            See `volumes_of_new_pod`.
+        """
+        for volume in pod.spec.volumes:
+            key = claim_key(pod, volume)
+            if key is not None:
+                self._check_claim(pod, volume, key, True)
+
+    @property
+    def has_csi_nodes(self) -> bool:
+        """Whether there are CSINodes, which have the limits."""
+        return len(self._nodes) > 0
 
     def rows_over_limit(self, rows: Rows, added: Iterable[CSIVolume]) -> npt.NDArray[np.bool_]:
         """Return the rows whose node would exceed a volume limit with additional volumes.
@@ -226,20 +249,24 @@ class AttachedVolumes:
                 if inline[1]:
                     volumes.append(inline)
                 continue
-            name = key.partition("/")[2]
-            if not name:
-                raise VolumeError(NO_NAME)
             if claims is not None:
                 claims.append(key)
-            claim = self._claims.get(key) if is_new or volume.ephemeral is not None else None
-            if is_new and claim is None:
-                raise MissingClaimError(f'looking up PVC {key}: persistentvolumeclaim "{name}" not found')
-            if volume.ephemeral is not None and claim is not None:
-                check_owner(pod, claim)
+            self._check_claim(pod, volume, key, is_new)
             resolved = self._resolve(key)
             if resolved is not None:
                 volumes.append(resolved)
         return volumes
+
+    def _check_claim(self, pod: Pod, volume: Volume, key: str, is_new: bool) -> None:
+        """Raise a VolumeError where the claim of a volume cannot be counted."""
+        if key.endswith("/"):
+            raise VolumeError(NO_NAME)
+        claim = self._claims.get(key) if is_new or volume.ephemeral is not None else None
+        if is_new and claim is None:
+            name = key.partition("/")[2]
+            raise MissingClaimError(f'looking up PVC {key}: persistentvolumeclaim "{name}" not found')
+        if volume.ephemeral is not None and claim is not None:
+            check_owner(pod, claim)
 
     def _resolve(self, key: str) -> CSIVolume | None:
         """The volume that is counted for a claim; None if none is."""

@@ -110,7 +110,7 @@ def test_evicted_pods_are_removed_in_one_step(one: Scheduler) -> None:
         write(one, pod(name, on="n"))
     one.queue.nominator.put(pod("q"), "n")
     for name in ("p", "q"):
-        one.client.evict(one.client.get(Pod, name, "default"), Condition(type="DisruptionTarget"))
+        one.client.evict([one.client.get(Pod, name, "default")], Condition(type="DisruptionTarget"))
     one.client.update(with_status(one.client.get(Pod, "r", "default"), phase="Running"))
     seen()
     handled = []

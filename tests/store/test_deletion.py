@@ -69,7 +69,7 @@ def test_an_eviction_is_a_change_of_the_status_and_a_deletion(
         if status:
             store.patch_pod_status(held(store), None, [known])
         if evicts:
-            assert store.evict(held(store), target)
+            assert store.evict([held(store)], target) == [True]
         else:
             conditions = with_condition(held(store).status.conditions, target)
             patch_pod_status(store, held(store), replace(held(store).status, conditions=conditions))
@@ -81,8 +81,8 @@ def test_an_eviction_is_a_change_of_the_status_and_a_deletion(
 
 def test_only_the_pod_that_is_meant_is_evicted() -> None:
     store = a_store()
-    assert not store.evict(with_meta(held(store), uid="other"), Condition())
-    assert not store.evict(with_meta(held(store), name="other"), Condition())
+    others = [with_meta(held(store), uid="other"), with_meta(held(store), name="other")]
+    assert store.evict(others, Condition()) == [False, False]
     assert not gone(store)
 
 

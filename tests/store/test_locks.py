@@ -28,7 +28,7 @@ def test_a_store() -> None:
         "patch_pod_status": lambda: one.patch_pod_status(one.get(Pod, "p", "default"), "n", ()),
         "bind": lambda: one.bind(one.get(Pod, "p", "default"), "n"),
         "bind_many": lambda: one.bind_many([one.get(Pod, "q", "default")], ["n"]),
-        "evict": lambda: one.evict(one.get(Pod, "q", "default"), Condition(type="t")),
+        "evict": lambda: one.evict([one.get(Pod, "q", "default")], Condition(type="t")),
         "delete": lambda: one.delete(Pod, "r", "default"),
         "clone": one.clone,
         "save": one.save,

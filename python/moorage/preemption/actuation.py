@@ -8,6 +8,7 @@ in upstream's order, and a victim that cannot be deleted fails the cycle.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
 
@@ -55,14 +56,11 @@ def prepare_candidate(
             clear_nominated_node_name(handle.handle, nominated)
         except ApiError as error:
             logger.error("Cannot clear 'NominatedNodeName' field: %s", error)  # does not fail the preemption
-    for victim in candidate.victims.pods:
-        if victim.metadata.deletion_timestamp is not None:
-            continue
-        try:
-            preempt_pod(handle.handle, candidate.name, pod, victim, plugin_name)
-        except ApiError as error:
-            logger.error("Tried to preempt pod %s for %s: %s", victim.key, pod.key, error)
-            return as_status(error)
+    victims = [victim for victim in candidate.victims.pods if victim.metadata.deletion_timestamp is None]
+    try:
+        preempt_pods(handle.handle, candidate.name, pod, victims, plugin_name)
+    except ApiError as error:
+        return as_status(error)
     return None
 
 
@@ -92,10 +90,14 @@ def clear_nominated_node_name(handle: FrameworkHandle, pod: Pod) -> None:
         patch_pod_status(handle.client, current, replace(current.status, nominated_node_name=""))
 
 
-def preempt_pod(
-    handle: FrameworkHandle, node_name: str, preemptor: Pod | PodGroup, victim: Pod, plugin_name: str
+def preempt_pods(
+    handle: FrameworkHandle,
+    node_name: str,
+    preemptor: Pod | PodGroup,
+    victims: Sequence[Pod],
+    plugin_name: str,
 ) -> None:
-    """Evict one victim.
+    """Evict victims in their order.
 
     A victim that waits on Permit is rejected, and one in PreBind is cancelled; such pods are not deleted. Any
     other victim gets the condition DisruptionTarget and is deleted. A pod that the cache alone knows, since
@@ -104,43 +106,48 @@ def preempt_pod(
     Parameters
     ----------
     handle : FrameworkHandle
-        While it postpones writes, the eviction is done later.
+        While it postpones writes, the evictions are done later.
     node_name : str
-        The node, for the event.
+        The node, for the events.
     preemptor : Pod or PodGroup
-    victim : Pod
+    victims : sequence of Pod
     plugin_name : str
-        Rejects a victim that waits on Permit.
+        Rejects victims that wait on Permit.
 
     Raises
     ------
     ApiError
-        The client refused a write.
+        The client refused a write. The rest of the victims is not evicted.
     """
     if handle.postponed is not None:
-        handle.postponed.append(
+        handle.postponed += (
             partial(_preempt_postponed, handle, node_name, preemptor, victim, plugin_name)
+            for victim in victims
         )
         return
     note = f"Preempted by {preemptor.kind.lower()} {preemptor.metadata.uid} on node {node_name}"
-    if _fail_in_memory(handle, victim, plugin_name):
-        note += " (in kube-scheduler memory)."
-    elif not _delete(handle, preemptor, victim):
-        return
-    else:
-        for callback in handle.on_eviction:
-            callback(victim, victim.spec.node_name or node_name, preemptor)
-    handle.recorder.event(victim, "Normal", "Preempted", "Preempting", note)
+    # A store of this process evicts them in one write. Any other client may refuse each of them.
+    batches = [victims] if isinstance(handle.client, ObjectStore) else [(victim,) for victim in victims]
+    for batch in batches:
+        rejected = [_fail_in_memory(handle, victim, plugin_name) for victim in batch]
+        others = [victim for victim, is_rejected in zip(batch, rejected, strict=True) if not is_rejected]
+        deleted = iter(_delete(handle, preemptor, others))
+        for victim, is_rejected in zip(batch, rejected, strict=True):
+            if is_rejected:
+                in_memory = f"{note} (in kube-scheduler memory)."
+                handle.recorder.event(victim, "Normal", "Preempted", "Preempting", in_memory)
+            elif next(deleted):
+                for callback in handle.on_eviction:
+                    callback(victim, victim.spec.node_name or node_name, preemptor)
+                handle.recorder.event(victim, "Normal", "Preempted", "Preempting", note)
 
 
 def _preempt_postponed(
     handle: FrameworkHandle, node_name: str, preemptor: Pod | PodGroup, victim: Pod, plugin_name: str
 ) -> None:
-    """Carry out a postponed eviction. A refused write is only logged."""
-    try:
-        preempt_pod(handle, node_name, preemptor, victim, plugin_name)
-    except ApiError as error:
-        logger.error("Tried to preempt pod %s for %s: %s", victim.key, preemptor.key, error)
+    """Carry out a postponed eviction. A refused write has been logged and is ignored."""
+    with suppress(ApiError):
+        preempt_pods(handle, node_name, preemptor, (victim,), plugin_name)
 
 
 def _fail_in_memory(handle: FrameworkHandle, victim: Pod, plugin_name: str) -> bool:
@@ -153,19 +160,29 @@ def _fail_in_memory(handle: FrameworkHandle, victim: Pod, plugin_name: str) -> b
     return binding is not None and binding.cancel_pod(f"preempted by {plugin_name}")
 
 
-def _delete(handle: FrameworkHandle, preemptor: Pod | PodGroup, victim: Pod) -> bool:
-    """Delete a victim in the store; return False if another client has deleted it."""
+def _delete(handle: FrameworkHandle, preemptor: Pod | PodGroup, victims: Sequence[Pod]) -> list[bool]:
+    """Delete victims in the store; return for each whether it was deleted here and not by another client."""
     name = preemptor.spec.scheduler_name if isinstance(preemptor, Pod) else ""
     if not name and handle.framework is not None:
         name = handle.framework.profile.scheduler_name
     client, condition = handle.client, _disruption_target(name, preemptor.kind)
     if isinstance(client, ObjectStore):
-        return client.evict(victim, condition) or _remove_from_cache(handle, victim)
+        found = client.evict(victims, condition)
+        pairs = zip(victims, found, strict=True)
+        return [is_deleted or _remove_from_cache(handle, victim) for victim, is_deleted in pairs]
+    return [_delete_by_client(handle, victim, preemptor, condition) for victim in victims]
+
+
+def _delete_by_client(
+    handle: FrameworkHandle, victim: Pod, preemptor: Pod | PodGroup, condition: Condition
+) -> bool:
+    """Delete a victim at an API server, after adding a condition; return whether it was deleted here."""
+    client = handle.client
     try:
         current = client.get(Pod, victim.name, victim.namespace)
+        if current.metadata.uid != victim.metadata.uid:
+            return _remove_from_cache(handle, victim)
     except NotFoundError:
-        return _remove_from_cache(handle, victim)
-    if current.metadata.uid != victim.metadata.uid:
         return _remove_from_cache(handle, victim)
     try:
         conditions = with_condition(current.status.conditions, condition)
@@ -173,6 +190,9 @@ def _delete(handle: FrameworkHandle, preemptor: Pod | PodGroup, victim: Pod) -> 
         client.delete(Pod, victim.name, victim.namespace)
     except NotFoundError:
         return False
+    except ApiError as error:
+        logger.error("Tried to preempt pod %s for %s: %s", victim.key, preemptor.key, error)
+        raise
     return True
 
 

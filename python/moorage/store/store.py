@@ -413,33 +413,37 @@ class ObjectStore:
             self._changed.notify_all()
         return deleted
 
-    def evict(self, pod: Pod, condition: PodCondition) -> bool:
-        """Add a condition to a pod and delete it, as one write, in the way in which a scheduler evicts a
-        victim.
+    def evict(self, pods: Sequence[Pod], condition: PodCondition) -> Sequence[bool]:
+        """Add a condition to pods and delete them, as one write, in the way in which a scheduler evicts
+        victims.
 
         Parameters
         ----------
-        pod : Pod
-            Its name, namespace and UID count.
+        pods : sequence of Pod
+            The name, namespace and UID of each count.
         condition : Condition
             Replaces the condition of its type, or is appended.
 
         Returns
         -------
-        bool
-            False if there is no such pod.
+        sequence of bool
+            False for a pod that does not exist.
         """
         with self._lock:
-            current = self._tables[Pod].objects.get(pod.key)
-            if current is None or current.metadata.uid != pod.metadata.uid:
-                return False
-            conditions = with_condition(current.status.conditions, condition)
-            if conditions != current.status.conditions:
-                status = replace(current.status, conditions=conditions)
-                current = self._tables.record("MODIFIED", current, current, {}, status=status)
-            self._delete(current, 0)
+            tables, found = self._tables, []
+            objects = tables[Pod].objects
+            for pod in pods:
+                current = objects.get(pod.key)
+                exists = current is not None and current.metadata.uid == pod.metadata.uid
+                found.append(exists)
+                if current is not None and exists:
+                    conditions = with_condition(current.status.conditions, condition)
+                    if conditions != current.status.conditions:
+                        status = replace(current.status, conditions=conditions)
+                        current = tables.record("MODIFIED", current, current, {}, status=status)
+                    self._delete(current, 0)
             self._changed.notify_all()
-        return True
+        return found
 
     def bind(self, pod: Pod, node: str) -> None:
         """Bind a pod to a node, as the subresource ``pods/binding`` does (kube-apiserver v1.36).

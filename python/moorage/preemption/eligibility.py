@@ -139,7 +139,8 @@ def reason_against_pod(handle: FrameworkHandle, pod: Pod) -> str:
     str
         "" if it may.
     """
-    groups, key = groups_of(handle), group_of(pod)
+    groups = groups_of(handle)
+    key = None if groups is None else group_of(pod)
     if groups is None or key is None:
         return ""
     group = groups.get(key)

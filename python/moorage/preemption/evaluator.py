@@ -260,7 +260,8 @@ class Evaluator:
             return None
         if type(self.preempt_handle) is not PreemptHandle or Units(self.handle):
             return None
-        if any(one.supports_preemption and one.is_interested(pod) for one in self.handle.extenders):
+        extenders = self.handle.extenders
+        if extenders and any(one.supports_preemption and one.is_interested(pod) for one in extenders):
             return None
         in_core = framework.profile.pre_filters_in_core
         return framework.preemptor if in_core and framework.preemptor.suits else None

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from moorage._core.preempt.importance import start_time
 from moorage.framework.plugin.extender import Victims
 
 from .eviction_units import priority_of
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A node on which the pod would fit after evictions.
 
     Attributes

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from moorage.objects import Pod, PodGroup
 
@@ -332,8 +333,7 @@ class FilterPlugin(Plugin, point="filter"):
         return None if code == Code.SUCCESS else Status(Code(code), (reason,), self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class NominatingInfo:
+class NominatingInfo(Struct, frozen=True):
     """A change of a pod's nomination, which PostFilter returns with its status.
 
     Attributes

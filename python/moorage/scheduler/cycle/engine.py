@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage._core.decide.decider import TieBreak, count_verdicts
@@ -40,8 +41,7 @@ from .results import Decision
 NO_ROWS = np.zeros(0, dtype=np.int32)
 
 
-@dataclass(frozen=True, slots=True)
-class FailedSearch:
+class FailedSearch(Struct, frozen=True):
     """A search of the placing loop that found no feasible node, kept for the PostFilter step.
 
     Attributes

@@ -103,5 +103,5 @@ def pod_of(state: ClusterState, pod_class: int, pinned_to: int = 0, node_name: i
     names, _ = state.symbols.names, state.classes.shape_of(pod_class)  # IndexError for no class
     affinity = pinned(names[pinned_to] or "") if pinned_to else None
     one = pod("", on=names[node_name] or "", affinity=affinity)
-    force_setattr(one, "interned", (state.classes, pod_class))
+    force_setattr(one, "interned", state.classes.interned[pod_class])
     return one

@@ -300,7 +300,7 @@ class Tables:
         self.changes += 1
         version = str(self.version)
         obj = replace(obj, metadata=replace(obj.metadata, resource_version=version, **meta), **parts)
-        table = self[type(obj)]
+        table = self._tables[type(obj)]
         table.changes = self.changes
         table.record(obj.key, WatchEvent(event, obj, version, previous))
         return obj

@@ -78,7 +78,9 @@ def strategy(hint: Any) -> st.SearchStrategy[Any]:
     if isinstance(hint, type) and issubclass(hint, Struct):
         hints = get_type_hints(hint, include_extras=True)
         chosen = {
-            name: strategy(field) for name, field in hints.items() if name not in ("kind", "api_version")
+            name: strategy(hints[name])
+            for name in hint.__struct_fields__
+            if name not in ("kind", "api_version")
         }
         return st.fixed_dictionaries({}, optional=chosen).map(lambda fields: hint(**fields))
     return {str: TEXTS, bool: st.booleans(), int: NUMBERS, float: NUMBERS, type(None): st.none()}[hint]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from msgspec import field
 
@@ -343,6 +343,8 @@ class PodStatus(Struct, frozen=True):
 
 class Pod(Object, frozen=True, dict=True, gc=True):
     """A pod (core/v1)."""
+
+    interned: ClassVar[object] = None  # the class of the pod, which the core stores in the object
 
     kind: str = "Pod"
     api_version: str = "v1"

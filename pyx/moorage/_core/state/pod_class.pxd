@@ -1,4 +1,4 @@
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
 
 from moorage._core.csrc cimport mr_shape
 from moorage._core.base cimport Symbols
@@ -17,12 +17,18 @@ cdef class Shape:
     cdef readonly bint may_preempt  # preemptionPolicy is not Never
 
 
+cdef class InternedClass:
+    cdef int64_t owner  # `PodClasses.number`
+    cdef int32_t pod_class
+
+
 cdef class PodClasses:
     cdef object lock
+    cdef int64_t number  # differs between all objects of a process
     cdef readonly Symbols symbols, resources, label_keys, images
     cdef dict shape_ids, class_ids, memo, term_ids, label_sets
-    cdef tuple last
-    cdef readonly list shapes, keys, terms
+    cdef list recent  # [slot of the spec's address] parts, namespace and class of a pod; or an empty tuple
+    cdef readonly list shapes, keys, interned, terms
     cdef readonly object gates, ledger_of
     cdef readonly int32_t lowest_priority
 

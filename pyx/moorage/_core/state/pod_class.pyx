@@ -8,7 +8,9 @@ matchFields metadata.name pins them to.
 
 import threading
 from collections import namedtuple
+from itertools import count
 
+from cpython.object cimport PyObject
 from libc.stdint cimport INT32_MAX, int64_t
 
 from moorage._core.base cimport (
@@ -28,7 +30,9 @@ cdef extern from "Python.h":
 
 cdef enum:
     MEMO_LIMIT = 1 << 16
+    RECENT = 256
 
+cdef object NUMBERS = count()
 cdef frozenset NOTHING = frozenset()
 cdef int64_t EXACT = <int64_t>1 << 53
 cdef object UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
@@ -366,6 +370,14 @@ cdef bint _are_same(tuple parts, tuple others) noexcept:
     return True
 
 
+cdef class InternedClass:
+    """The class of a pod, as stored in the pod object.
+
+    All pods of a class share one of these. It refers to no Python object, so that neither it nor the pods
+    need garbage collection.
+    """
+
+
 cdef class PodClasses:
     """The interned shapes and classes of one cluster and its forks.
 
@@ -385,6 +397,8 @@ cdef class PodClasses:
         By shape id.
     keys : list of tuple
         (shape id, label set, owner) of each class.
+    interned : list of InternedClass
+        What the pods of each class store.
     terms : list of PodTerm
         The distinct pod affinity terms of all shapes.
     lowest_priority : int
@@ -403,24 +417,26 @@ cdef class PodClasses:
         self.shape_ids = {}
         self.class_ids = {}
         self.memo = {}
-        self.last = ()
+        self.number = next(NUMBERS)
+        self.recent = [()] * RECENT
         self.term_ids = {}
         self.label_sets = {}
         self.shapes = []
         self.lowest_priority = INT32_MAX
         self.keys = []
+        self.interned = []
         self.terms = []
 
     cdef bint knows(self, pod) except -1:
         """Whether a pod object stores its class."""
         known = getattr(pod, "interned", None)
-        return known is not None and (<tuple>known)[0] is self
+        return known is not None and (<InternedClass>known).owner == self.number
 
     cpdef int32_t intern(self, pod) except -1:
         """Return the number of the class of a pod, adding the class if it is new.
 
-        The pod object stores the number. Successive pods are mostly of one template and share the objects
-        that determine their class, so the last pod is compared by identity first.
+        The pod object stores the class. Most pods are of a few templates and share the objects that determine
+        their class, so a recent pod with the same spec is compared by identity first.
 
         Parameters
         ----------
@@ -435,16 +451,19 @@ cdef class PodClasses:
         ValueError
             If the pod requests more than MR_MAX_OTHER_REQUESTS resources besides cpu and memory.
         """
+        cdef int32_t pod_class
         known = getattr(pod, "interned", None)
-        if known is not None and (<tuple>known)[0] is self:
-            return (<tuple>known)[1]
-        cdef tuple last = self.last, parts = _parts(pod)
+        if known is not None and (<InternedClass>known).owner == self.number:
+            return (<InternedClass>known).pod_class
+        cdef tuple parts = _parts(pod)
+        cdef Py_ssize_t slot = (<size_t><PyObject*>parts[0] >> 5) % RECENT
+        cdef tuple recent = self.recent[slot]
         namespace = NAMESPACE.of(METADATA.of(pod))
-        if last and _are_same(parts, last[0]) and namespace == last[1]:
-            pod_class = last[2]
+        if recent and _are_same(parts, recent[0]) and namespace == recent[1]:
+            pod_class = recent[2]
         else:
             pod_class = _find(self, pod)
-            self.last = parts, namespace, pod_class
+            self.recent[slot] = parts, namespace, pod_class
         self.remember(pod, pod_class)
         return pod_class
 
@@ -457,7 +476,7 @@ cdef class PodClasses:
 
     cdef int remember(self, pod, int32_t pod_class) except -1:
         """Store the class of a pod in the pod object."""
-        PyObject_GenericSetAttr(pod, "interned", (self, pod_class))  # the struct is frozen
+        PyObject_GenericSetAttr(pod, "interned", self.interned[pod_class])  # the struct is frozen
 
     def _intern_term(self, term, repeats):
         """Return the number of a term that the same pod has `repeats` times before it."""
@@ -551,6 +570,7 @@ cdef class PodClasses:
 
 cdef object _find(PodClasses classes, pod):
     """Return the number of the class of a pod by its fields, adding the class if it is new."""
+    cdef InternedClass interned
     meta = METADATA.of(pod)
     labels, owned = LABELS.of(meta), None
     if OWNER_REFERENCES.of(meta) and (owner := meta.controller()) is not None:
@@ -560,8 +580,11 @@ cdef object _find(PodClasses classes, pod):
     if pod_class is None:
         with classes.lock:
             if key not in classes.class_ids:
+                interned = InternedClass.__new__(InternedClass)
+                interned.owner, interned.pod_class = classes.number, len(classes.keys)
+                classes.interned.append(interned)
                 classes.keys.append(key)
-                classes.class_ids[key] = len(classes.keys) - 1
+                classes.class_ids[key] = interned.pod_class
             pod_class = classes.class_ids[key]
     return pod_class
 

@@ -70,6 +70,7 @@ def test_a_scheduler_cache() -> None:
         "remove_pod": lambda: one.remove_pod(p),
         "add_bound_pods": lambda: one.add_bound_pods([pod("r")], ["a"]),
         "confirm_pods": lambda: one.confirm_pods([pod("s", "a")]),
+        "remove_added": lambda: one.remove_added([pod("t", "a")]),
         "discard_pod": lambda: one.discard_pod(pod("s", "a")),
         "finish_template": lambda: one.finish_template(replicas, 0, 0),
         "forget_template": lambda: one.forget_template(replicas, 0, 0),

@@ -225,6 +225,15 @@ class CacheMachine(StateMachine):
         for one in held:
             self.twin.forget_pod(one)
 
+    @rule(names=st.lists(st.sampled_from(POD_NAMES), max_size=4, unique=True))
+    def remove_batch(self, names: list[str]) -> None:
+        held = [self.twin.pods[name] for name in names if name in self.twin.pods]
+        others = [one.pod for one in held if one.is_assumed]
+        assert self.cache.remove_added([one.pod for one in held]) == others
+        for one in held:
+            if not one.is_assumed:
+                self.twin.remove_pod(one.pod)
+
     @rule(name=st.sampled_from(POD_NAMES))
     def confirm(self, name: str) -> None:
         if name in self.twin.pods:

@@ -62,6 +62,12 @@ def test_a_pod_is_discarded_in_either_state() -> None:
         one.discard_pod(ADDED)
 
 
+def test_only_added_pods_are_removed_in_bulk() -> None:
+    one, unknown = known(), pod("unknown", on="a")
+    assert one.remove_added([ADDED, ASSUMED, unknown]) == [ASSUMED, unknown]
+    assert [one.state.has_pod(each) for each in (ADDED, ASSUMED)] == [False, True]
+
+
 NAMELESS = replace(NEW, metadata=replace(NEW.metadata, uid=""))
 
 

@@ -266,6 +266,21 @@ class SchedulerCache(ClusterCache):
         with self.lock:
             batches.confirm_pods(self.state, pods)
 
+    def remove_added(self, pods: Sequence[Pod]) -> list[Pod]:
+        """Remove those of some pods that have been added.
+
+        Parameters
+        ----------
+        pods : sequence of Pod
+
+        Returns
+        -------
+        list of Pod
+            The other pods, assumed or not in the cache.
+        """
+        with self.lock:
+            return batches.remove_added(self.state, pods)
+
     def update_pod(self, old: Pod, new: Pod) -> None:
         """Replace an added pod by its new state.
 

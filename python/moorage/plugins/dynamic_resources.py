@@ -15,6 +15,7 @@ from moorage.objects.model.resource_claims import ResourceClaim
 
 NO_CLAIMS = "no new claims to deallocate"
 NOT_FOUND = "not found"
+FREES_NOTHING = fwk.Status(fwk.Code.UNSCHEDULABLE, (NO_CLAIMS,), "DynamicResources")
 
 
 class DynamicResources(
@@ -34,7 +35,7 @@ class DynamicResources(
     def post_filter(
         self, state: fwk.CycleState, pod: Pod, statuses: Mapping[str, fwk.Status]
     ) -> tuple[fwk.PostFilterResult | None, fwk.Status | None]:
-        return None, self.failure(state) or fwk.Status(fwk.Code.UNSCHEDULABLE, (NO_CLAIMS,), self.name)
+        return None, self.failure(state) or FREES_NOTHING
 
     def failure(self, state: fwk.CycleState) -> fwk.Status | None:
         """Return the Error of a cycle whose PreFilter ended before this plugin wrote its state.

@@ -129,7 +129,7 @@ def preempt_pods(
     # A store of this process evicts them in one write. Any other client may refuse each of them.
     batches = [victims] if isinstance(handle.client, ObjectStore) else [(victim,) for victim in victims]
     for batch in batches:
-        rejected = [_fail_in_memory(handle, victim, plugin_name) for victim in batch]
+        rejected = _fail_in_memory(handle, batch, plugin_name)
         others = [victim for victim, is_rejected in zip(batch, rejected, strict=True) if not is_rejected]
         deleted = iter(_delete(handle, preemptor, others))
         for victim, is_rejected in zip(batch, rejected, strict=True):
@@ -150,14 +150,18 @@ def _preempt_postponed(
         preempt_pods(handle, node_name, preemptor, (victim,), plugin_name)
 
 
-def _fail_in_memory(handle: FrameworkHandle, victim: Pod, plugin_name: str) -> bool:
-    """Reject a victim that waits on Permit, or cancel one in PreBind; return whether the victim was such a
-    pod."""
-    uid = victim.metadata.uid
-    if (waiting := handle.get_waiting_pod(uid)) is not None:
-        return waiting.preempt(plugin_name, "preempted")
-    binding = handle.get_pod_in_pre_bind(uid)
-    return binding is not None and binding.cancel_pod(f"preempted by {plugin_name}")
+def _fail_in_memory(handle: FrameworkHandle, victims: Sequence[Pod], plugin_name: str) -> list[bool]:
+    """Reject the victims that wait on Permit, and cancel those in PreBind; return for each victim whether it
+    was such a pod."""
+    get_waiting, pre_binding, failed = handle.waiting_pods.get, handle.pods_in_pre_bind, list[bool]()
+    for victim in victims:
+        uid = victim.metadata.uid
+        if (waiting := get_waiting(uid)) is not None:
+            failed.append(waiting.preempt(plugin_name, "preempted"))
+        else:
+            binding = pre_binding.get(uid)
+            failed.append(binding is not None and binding.cancel_pod(f"preempted by {plugin_name}"))
+    return failed
 
 
 def _delete(handle: FrameworkHandle, preemptor: Pod | PodGroup, victims: Sequence[Pod]) -> list[bool]:

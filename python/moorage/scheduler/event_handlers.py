@@ -339,12 +339,13 @@ class PodHandler:
         if evicted:
             self._leave(*evicted)
             with self.cache.lock:
-                removed = [self._discard(pod) or pod for pod in evicted]
-            for (old, new), pod in zip(changes, removed, strict=True):
+                assumed = {pod.metadata.uid: self._discard(pod) for pod in self.cache.remove_added(evicted)}
+            for (old, new), pod in zip(changes, evicted, strict=True):
                 if queue.is_listening():
                     for event in pod_update_events(old, new):
                         queue.move_all_to_active_or_backoff_queue(event, old, new)
-                    queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, pod, None)
+                    deleted = assumed.get(pod.metadata.uid) or pod
+                    queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, deleted, None)
         return 2 * len(evicted)
 
     def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:

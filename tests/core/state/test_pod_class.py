@@ -38,6 +38,25 @@ def test_pods_of_one_replica_set_share_a_class() -> None:
     assert classes(pod("p-1", owner="rs"), pod("p-2", owner="rs")) == ([0, 0], [0, 0])
 
 
+def test_pods_store_one_object_of_their_class() -> None:
+    """It belongs to one state; another state reads the pods anew."""
+    one, other = ClusterState(), ClusterState()
+    first, second, another = pod("p", owner="rs"), pod("q", owner="rs"), pod("r", requests={"cpu": 3})
+    assert one.classes.intern(first) == one.classes.intern(second)
+    assert first.interned is second.interned is not None
+    assert [other.classes.intern(each) for each in (another, first)] == [0, 1]
+    assert [one.classes.intern(each) for each in (first, another)] == [0, 1]
+
+
+def test_recent_pods_are_told_apart_by_all_that_their_class_depends_on() -> None:
+    like, one = pod("p", labels={"app": "a"}), ClusterState()
+    labelled = replace(like, metadata=replace(like.metadata, labels={"app": "b"}))
+    elsewhere = replace(like, metadata=replace(like.metadata, namespace="other"))
+    again = replace(like, metadata=replace(like.metadata, name="q", uid="q"))
+    kinds = [one.classes.intern(each) for each in (like, labelled, elsewhere, again)]
+    assert kinds == [0, 1, 2, 0]
+
+
 def test_the_node_that_a_pod_is_bound_to_is_not_its_class() -> None:
     assert classes(pod("p"), pod("q", on="a"), pod("r", on="b"))[0] == [0, 0, 0]
 

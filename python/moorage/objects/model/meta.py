@@ -119,12 +119,12 @@ def with_condition(conditions: tuple[Condition, ...], new: Condition) -> tuple[C
     tuple of Condition
         The new conditions.
     """
-    current = next((condition for condition in conditions if condition.type == new.type), None)
-    if current is None:
-        return (*conditions, new)
-    if current.status == new.status:
-        new = msgspec.structs.replace(new, last_transition_time=current.last_transition_time)
-    return tuple(new if condition is current else condition for condition in conditions)
+    for at, current in enumerate(conditions):
+        if current.type == new.type:
+            if current.status == new.status:
+                new = msgspec.structs.replace(new, last_transition_time=current.last_transition_time)
+            return (*conditions[:at], new, *conditions[at + 1 :])
+    return (*conditions, new)
 
 
 class Object(Struct, frozen=True):

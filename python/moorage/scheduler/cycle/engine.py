@@ -7,7 +7,6 @@ The order of the steps is that of kube-scheduler v1.36, schedule_one.go scheduli
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np

@@ -7,7 +7,6 @@ all pods, advance the time; creation of objects and binding take no virtual time
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
@@ -321,8 +320,9 @@ class Attempts(SchedulerRun):
         infos, pods = self.take(limit), meter.pods
         self._known = [self.run.known[info.pod.key] for info in infos]
         if meter.window is not None and infos:
-            runs = Counter(pod_run for pod_run, _ in self._known)
-            measured = sum(count for pod_run, count in runs.items() if meter.measures(pod_run))
+            runs = {pod_run for pod_run, _ in self._known}
+            runs = {pod_run for pod_run in runs if meter.measures(pod_run)}
+            measured = sum([pod_run in runs for pod_run, _ in self._known])
             meter.queue_ns += (self.run.timer() - began) * measured // len(infos)
             meter.queued += measured
         attempts = self.attempt(infos) if infos else 0

@@ -7,7 +7,7 @@ from moorage.errors import CacheError
 
 from moorage._core.base cimport LOG_ROW, METADATA, NODE_NAME, SPEC, UID
 from moorage._core.state cimport (
-    AHEAD, ASSUMED, INFINITY, MARKED, ClusterState, Ledger, PodRecord, Replicas, prefetch, replicas_of,
+    ADDED, AHEAD, ASSUMED, INFINITY, MARKED, ClusterState, Ledger, PodRecord, Replicas, prefetch, replicas_of,
 )
 from moorage._core.state.pod_spec import bound, is_only_bound
 
@@ -407,6 +407,30 @@ def _set_deadlines(ClusterState state, const int32_t[::1] numbers, double deadli
     return 0
 
 
+def remove_added(ClusterState state not None, pods):
+    """Remove those of some pods that have been added.
+
+    Parameters
+    ----------
+    state : ClusterState
+    pods : iterable of Pod
+
+    Returns
+    -------
+    list of Pod
+        The other pods, assumed or not in the cache.
+    """
+    cdef int32_t number
+    cdef list others = []
+    for pod in pods:
+        number = state._known(pod)
+        if number < 0 or state.ledger.state_of(number) != ADDED:
+            others.append(pod)
+        else:
+            state._leave(number)
+    return others
+
+
 # ---- counting
 
 
@@ -427,7 +451,7 @@ def has_pods_below(ClusterState state not None, int32_t priority):
     cdef unsigned char[::1] lower
     if state.classes.lowest_priority >= priority:
         return False
-    lower = np.empty(classes + 1, dtype=np.uint8)
+    lower = bytearray(classes + 1)
     for each in range(classes):
         lower[each] = state.classes.shape(each).priority < priority
     return state.ledger.has_any(lower)

@@ -289,12 +289,17 @@ cdef class Ledger:
                 self.index[uid], record.origin = number, 0
 
     cdef bint has_any(self, const unsigned char[::1] matching) noexcept:
-        """Whether the ledger has a pod whose class `matching`, indexed by class, selects."""
+        """Whether the ledger has a pod whose class `matching`, indexed by class, selects.
+
+        The search begins at the pod that the last one found.
+        """
+        cdef int32_t used = (<Totals*>self.totals.data).used, step, number
         cdef PodRecord* pod
-        cdef int32_t number
-        for number in range((<Totals*>self.totals.data).used):
+        for step in range(used):
+            number = (self.found + step) % used
             pod = self.record(number)
             if pod.state != FREE and matching[pod.pod_class]:
+                self.found = number
                 return True
         return False
 

@@ -21,7 +21,7 @@ from moorage.volume.binding.metrics import (
     counting_failures,
     measuring,
 )
-from moorage.volume.binding.pod_volumes import BindingInfo, DynamicProvision, PodVolumes, claim_key
+from moorage.volume.binding.pod_volumes import BindingInfo, DynamicProvision, PodVolumes
 from moorage.volume.binding.volume_binder import (
     POLL_INTERVAL,
     UNBOUND_IMMEDIATE,
@@ -317,7 +317,7 @@ class CachingVolumeBinder:
             nothing is stored then.
         """
         with measuring("predicate", self._clock), counting_failures("predicate"):
-            if not any(claim_key(pod, volume) for volume in pod.spec.volumes):
+            if not any(pod.claim_key(volume) for volume in pod.spec.volumes):
                 return True, True
             found = PodVolumes()
             try:

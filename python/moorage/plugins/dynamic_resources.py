@@ -124,8 +124,7 @@ class DynamicResources(
             claim: ResourceClaim | None = None if name is None else indexer.get(f"{pod.namespace}/{name}")
             if claim is None or claim.metadata.deletion_timestamp:
                 return None
-            owner = claim.metadata.controller()
-            if is_generated and (owner is None or owner.uid != pod.metadata.uid):
+            if is_generated and not claim.metadata.is_controlled_by(pod.metadata.uid):
                 return None
             claims.append(claim)
         return claims

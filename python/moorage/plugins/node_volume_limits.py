@@ -68,18 +68,13 @@ class NodeVolumeLimits(VolumePlugin):
         numbers[failing] = np.arange(2, 2 + len(failing))
         return fwk.Answers(numbers, (*STATUSES, *(fwk.Status(fwk.Code.ERROR, (text,)) for text in texts)))
 
-    def fits_everywhere(self, pod: Pod, nodes: fwk.NodesView) -> bool:
-        in_use = self.required_handle().shared(VolumesInUse.of)
-        try:
-            in_use.attached.check_claims(pod)
-        except VolumeError:
-            return False
+    def fits_everywhere(
+        self, pod: Pod, claims: Sequence[PersistentVolumeClaim], nodes: fwk.NodesView
+    ) -> bool:
         if self._unbuilt() is not None:
             return False
-        if in_use.attached.has_csi_nodes and _counts(pod):
-            in_use.refresh()
-            return not in_use.attached.is_limited(nodes.rows).any()
-        return True
+        has_limits = self.required_handle().shared(VolumesInUse.of).attached.has_csi_nodes
+        return not (has_limits and _counts(pod) and self._attached().is_limited(nodes.rows).any())
 
     def _attached(self) -> AttachedVolumes:
         in_use = self.required_handle().shared(VolumesInUse.of)

@@ -20,9 +20,10 @@ from moorage.objects.model.storage import CSIDriver, CSIStorageCapacity
 from moorage.store import ApiError, NotFoundError, ObjectClient
 from moorage.volume import ObjectNotFoundError, VolumeBinder, VolumeError, VolumeSources
 from moorage.volume.binding import volume_binder
-from moorage.volume.binding.pod_volumes import PodVolumeClaims, PodVolumes, claim_key
+from moorage.volume.binding.claims import is_fully_bound
+from moorage.volume.binding.pod_volumes import PodVolumeClaims, PodVolumes
 from moorage.volume.binding.utilization import Utilization
-from moorage.volume.binding.volume_topology import Mask, VolumeTopology
+from moorage.volume.binding.volume_topology import VolumeTopology
 from moorage.volume.constants import MIGRATED_PLUGINS
 
 from .node_volume_limits import is_claim_of
@@ -116,31 +117,24 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
     # ---- decisions -----------------------------------------------------------------------------------------
 
     def pre_filter(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
-        claims = self._claims_of(pod)
-        if isinstance(claims, fwk.Status):
-            return claims
-        state.write(STATE, VolumeBindingState(claims))
-        return fwk.SKIP if claims is None else None
-
-    def _claims_of(self, pod: Pod) -> PodVolumeClaims | fwk.Status | None:
-        """The claims of a pod, or a rejection; None without claims."""
+        pod_state = VolumeBindingState()
         has_claims = False
         for volume in pod.spec.volumes:
-            key = claim_key(pod, volume)
+            key = pod.claim_key(volume)
             if key is not None:
                 has_claims = True
                 wrong = self._wrong_with(pod, key, volume.persistent_volume_claim is None)
                 if wrong:
                     return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (wrong,))
-        if not has_claims:
-            return None
-        try:
-            claims = self.binder.get_pod_volume_claims(pod)
-        except VolumeError as error:
-            return fwk.as_status(error)
-        if claims.unbound_immediate:
-            return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (volume_binder.UNBOUND_IMMEDIATE,))
-        return claims
+        if has_claims:
+            try:
+                pod_state.claims = self.binder.get_pod_volume_claims(pod)
+            except VolumeError as error:
+                return fwk.as_status(error)
+            if pod_state.claims.unbound_immediate:
+                return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (volume_binder.UNBOUND_IMMEDIATE,))
+        state.write(STATE, pod_state)
+        return None if has_claims else fwk.SKIP
 
     def _wrong_with(self, pod: Pod, key: str, is_ephemeral: bool) -> str:
         """The reason that rejects a pod because of a claim; "" for none."""
@@ -156,8 +150,7 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
             return f'persistentvolumeclaim "{claim.name}" bound to non-existent persistentvolume "{lost}"'
         if claim.metadata.deletion_timestamp is not None:
             return f'persistentvolumeclaim "{claim.name}" is being deleted'
-        owner = claim.metadata.controller() if is_ephemeral else None
-        if is_ephemeral and (owner is None or owner.uid != pod.metadata.uid):
+        if is_ephemeral and not claim.metadata.is_controlled_by(pod.metadata.uid):
             return f"PVC {key} was not created for pod {pod.key} (pod is not owner)"
         return ""
 
@@ -183,23 +176,22 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
             return fwk.Answers(np.arange(len(statuses)), statuses)
         return fwk.Answers(self._of_bound(pod_state.claims, nodes.rows), OF_BOUND)
 
-    def fits_everywhere(self, pod: Pod, nodes: fwk.NodesView) -> bool:
+    def fits_everywhere(
+        self, pod: Pod, claims: Sequence[PersistentVolumeClaim], nodes: fwk.NodesView
+    ) -> bool:
         if self._make_binder is not None:
             return False
-        claims = self._claims_of(pod)
-        if not isinstance(claims, PodVolumeClaims):
-            return claims is None
-        try:
-            masks = [self._reaching(claim) for claim in claims.bound]
-        except ObjectNotFoundError:
-            return False
-        fits = all(mask is None or mask.take(nodes.rows).all() for mask in masks)
-        return fits and not claims.unbound_delayed
-
-    def _reaching(self, claim: PersistentVolumeClaim) -> Mask | None:
-        """The nodes from which the volume of a bound claim is accessible; see `VolumeTopology.mask`."""
-        topology = self.required_handle().shared(VolumeTopology.of)
-        return topology.mask(self.binder.sources.pv_cache.get_pv(claim.spec.volume_name))
+        sources, topology = self.binder.sources, self.required_handle().shared(VolumeTopology.of)
+        for claim in claims:
+            if claim.status.phase == "Lost" or claim.metadata.deletion_timestamp is not None:
+                return False
+            if not is_fully_bound(claim) or sources.pvc_cache.find(claim.key) is not claim:
+                return False
+            volume = sources.pv_cache.find(claim.spec.volume_name)
+            mask = None if volume is None else topology.mask(volume)
+            if volume is None or (mask is not None and not mask.take(nodes.rows).all()):
+                return False
+        return True
 
     def _of_bound(self, claims: PodVolumeClaims, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.uint8]:
         """The status of bound claims for each node: that of the first claim that rejects the node.
@@ -215,9 +207,10 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
             Indices in `OF_BOUND`.
         """
         numbers = np.zeros(len(rows), dtype=np.uint8)
+        topology = self.required_handle().shared(VolumeTopology.of)
         for claim in claims.bound:
             try:
-                mask = self._reaching(claim)
+                mask = topology.mask(self.binder.sources.pv_cache.get_pv(claim.spec.volume_name))
             except ObjectNotFoundError:
                 numbers[numbers == FITS] = IS_MISSING
                 break

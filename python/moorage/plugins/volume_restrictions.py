@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -55,22 +55,6 @@ class VolumeRestrictions(VolumePlugin):
     # ---- decisions -----------------------------------------------------------------------------------------
 
     def pre_filter(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
-        claims = self._claims_for_one_pod(pod)
-        if isinstance(claims, fwk.Status):
-            return claims
-        if not claims.uses and all(disk_of(volume) is None for volume in pod.spec.volumes):
-            return fwk.SKIP
-        state.write(STATE, claims)
-        return None
-
-    def fits_everywhere(self, pod: Pod, nodes: fwk.NodesView) -> bool:
-        if any(disk_of(volume) is not None for volume in pod.spec.volumes):
-            return False
-        claims = self._claims_for_one_pod(pod)
-        return isinstance(claims, ClaimsForOnePod) and not claims.uses
-
-    def _claims_for_one_pod(self, pod: Pod) -> ClaimsForOnePod | fwk.Status:
-        """The claims of a pod with access mode ReadWriteOncePod, or a rejection."""
         claims = self.lister(PersistentVolumeClaim)
         keys = {}
         for volume in pod.spec.volumes:
@@ -82,12 +66,26 @@ class VolumeRestrictions(VolumePlugin):
                 return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (str(error),))
             if READ_WRITE_ONCE_POD in claim.spec.access_modes:
                 keys[claim.key] = claim.name
-        uses = 0
-        if keys:
-            in_use = self.required_handle().shared(VolumesInUse.of)
-            in_use.refresh()
-            uses = sum(key in in_use.claims for key in keys)
-        return ClaimsForOnePod(frozenset(keys.values()), uses)
+        uses = self._uses(keys)
+        if not uses and all(disk_of(volume) is None for volume in pod.spec.volumes):
+            return fwk.SKIP
+        state.write(STATE, ClaimsForOnePod(frozenset(keys.values()), uses))
+        return None
+
+    def fits_everywhere(
+        self, pod: Pod, claims: Sequence[PersistentVolumeClaim], nodes: fwk.NodesView
+    ) -> bool:
+        if self._uses([claim.key for claim in claims if READ_WRITE_ONCE_POD in claim.spec.access_modes]):
+            return False
+        return all(disk_of(volume) is None for volume in pod.spec.volumes)
+
+    def _uses(self, keys: Collection[str]) -> int:
+        """The number of claims that pods in the cache name."""
+        if not keys:
+            return 0
+        in_use = self.required_handle().shared(VolumesInUse.of)
+        in_use.refresh()
+        return sum(key in in_use.claims for key in keys)
 
     def pre_filter_extensions(self) -> Self:
         return self

@@ -104,11 +104,16 @@ class VolumeZone(VolumePlugin):
         elsewhere = pod_topologies.elsewhere.take(nodes.rows).view(np.uint8)
         return fwk.Answers(elsewhere, STATUSES)
 
-    def fits_everywhere(self, pod: Pod, nodes: fwk.NodesView) -> bool:
-        topologies = self._topologies(pod)
-        if isinstance(topologies, fwk.Status):
+    def fits_everywhere(
+        self, pod: Pod, claims: Sequence[PersistentVolumeClaim], nodes: fwk.NodesView
+    ) -> bool:
+        volumes, topologies = self.lister(PersistentVolume), list[Topology]()
+        try:
+            for claim in claims:
+                topologies += _topology(volumes.get(claim.spec.volume_name)).items()
+        except ObjectNotFoundError:
             return False
-        return not (topologies and self._mask(topologies).take(nodes.rows).any())
+        return not (topologies and self._mask(tuple(topologies)).take(nodes.rows).any())
 
     def _topologies(self, pod: Pod) -> tuple[Topology, ...] | fwk.Status:
         """The zones and regions of the volumes of the pod's claims, or a rejection."""

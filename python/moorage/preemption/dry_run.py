@@ -162,7 +162,7 @@ class PreemptionDryRuns:
         framework = self.handle.framework
         if framework is not None and framework.without_volumes is not None:
             view = framework.nodes(self._rows(nodes))
-            if all(plugin.fits_everywhere(self.pod, view) for plugin in framework.profile.volume_plugins):
+            if framework.profile.volumes_fit_everywhere(self.pod, view):
                 framework = framework.without_volumes
         if framework is None or framework.kernels is None or not framework.kernels.dry_runs.suits:
             return None

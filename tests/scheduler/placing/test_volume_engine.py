@@ -28,7 +28,7 @@ from moorage.objects import (
     PersistentVolume,
     PersistentVolumeClaim,
 )
-from moorage.objects.model.meta import Object, OwnerReference
+from moorage.objects.model.meta import Object, ObjectMeta, OwnerReference
 from moorage.objects.model.pod import (
     DiskVolumeSource,
     EphemeralVolumeSource,
@@ -36,9 +36,10 @@ from moorage.objects.model.pod import (
     Pod,
     Volume,
 )
-from moorage.objects.model.storage import VolumeNodeAffinity
+from moorage.objects.model.storage import CSIDriver, CSIDriverSpec, VolumeNodeAffinity
 from moorage.plugins.node_volume_limits import NodeVolumeLimits
 from moorage.plugins.registry import default_profile
+from moorage.plugins.volume_binding import sources_of
 from moorage.preemption.default_preemption import DefaultPreemption
 from moorage.preemption.dry_run import PreemptionDryRuns
 from moorage.scheduler import Scheduler
@@ -363,3 +364,21 @@ def test_where_volumes_fit_everywhere_no_plugin_filters_nodes() -> None:
         patch.object(NodeVolumeLimits, "filter_all", side_effect=AssertionError),
     ):
         assert one.context.schedule_one(asked).node == "a"
+
+
+def test_a_claim_counts_as_it_is_assumed() -> None:
+    asked = pod("p", volumes=(uses(claim="c"),))
+    one = Scheduler(Cluster(nodes=[node("a")], pods=[asked], others=claimed("c", volume("v"))))
+    claims = one.handle.shared(sources_of).pvc_cache
+    bound = claims.get("default/c")
+    claims.assume(replace(bound, metadata=replace(bound.metadata, annotations={})))
+    assert "unbound immediate PersistentVolumeClaims" in one.context.schedule_one(asked).fit_error
+
+
+def test_drivers_that_nodes_must_have_are_refused_where_no_node_has_limits() -> None:
+    spec = CSIDriverSpec(prevent_pod_scheduling_if_missing=True)
+    driver = CSIDriver(metadata=ObjectMeta(name="d"), spec=spec)
+    asked = pod("p", volumes=AZURE)
+    cluster = Cluster(nodes=[node("a")], pods=[asked], others=[driver])
+    one = Scheduler(cluster, feature_gates={"VolumeLimitScaling": True})
+    assert "preventPodSchedulingIfMissing is not built yet" in one.context.schedule_one(asked).error

@@ -39,7 +39,6 @@ from moorage.volume.binding.claims import (
     volume_class,
 )
 from moorage.volume.binding.matching import find_matching_volume
-from moorage.volume.binding.pod_volumes import claim_key as used_claim
 from moorage.volume.constants import (
     BETA_DEFAULT_CLASS,
     BETA_STORAGE_CLASS,
@@ -599,7 +598,7 @@ class _SyncLoop(Generic[T]):
 
 def _claims_of(pod: Pod) -> Iterator[str]:
     """Keys of the claims that a pod uses."""
-    return (key for volume in pod.spec.volumes if (key := used_claim(pod, volume)))
+    return (key for volume in pod.spec.volumes if (key := pod.claim_key(volume)))
 
 
 def _with_migration(obj: T, key: str, migrated: Mapping[str, str]) -> T:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from moorage.errors import MoorageError
 from moorage.framework.plugin import interface
 from moorage.framework.plugin.interface import Plugin, PreFilterResult
 from moorage.framework.plugin.signing import volumes
 from moorage.framework.plugin.status import SKIP, Status
-from moorage.objects import Object, Pod
+from moorage.objects import Object, PersistentVolumeClaim, Pod
 
 if TYPE_CHECKING:
     from moorage._core.state.cluster_state import ClusterState
@@ -263,13 +264,40 @@ class VolumePlugin(
         """
         return True
 
-    def fits_everywhere(self, pod: Pod, nodes: NodesView) -> bool:
+    def claims_of(self, pod: Pod) -> list[PersistentVolumeClaim] | None:
+        """Return the claims of a pod.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        list of PersistentVolumeClaim or None
+            None where one is missing, or is that of an ephemeral volume of another pod.
+        """
+        lister, claims = self.lister(PersistentVolumeClaim), []
+        for volume in pod.spec.volumes:
+            key = pod.claim_key(volume)
+            if key is not None:
+                try:
+                    claim = lister.get(key)
+                except MoorageError:
+                    return None
+                if volume.ephemeral is not None and not claim.metadata.is_controlled_by(pod.metadata.uid):
+                    return None
+                claims.append(claim)
+        return claims
+
+    def fits_everywhere(self, pod: Pod, claims: Sequence[PersistentVolumeClaim], nodes: NodesView) -> bool:
         """Whether PreFilter passes or skips, and Filter passes on every given node, for any pods on them.
 
         Parameters
         ----------
         pod : Pod
             The pod that is being scheduled.
+        claims : sequence of PersistentVolumeClaim
+            The claims of the pod; see `claims_of`.
         nodes : NodesView
             The nodes.
 

@@ -18,7 +18,9 @@ from .in_core import CorePostFilter, NativePlugin, UnitPlugin, VolumePlugin
 from .native_library import LoadedPlugin
 
 if TYPE_CHECKING:
+    from moorage.framework.plugin.nodes_view import NodesView
     from moorage.framework.runtime.bridge import Bridge
+    from moorage.objects import Pod
 
 BALANCED_ALLOCATIONS = ("1.36", "1.35")
 BESIDE_CYCLES = (
@@ -172,6 +174,19 @@ class Profile:
     def volume_plugins(self) -> list[VolumePlugin]:
         """The plugins about volumes."""
         return [plugin for plugin in self.plugins if isinstance(plugin, VolumePlugin)]
+
+    def volumes_fit_everywhere(self, pod: Pod, nodes: NodesView) -> bool:
+        """Whether no plugin about volumes rejects a pod on any of some nodes, whichever pods are on them; see
+        `VolumePlugin.fits_everywhere`.
+
+        Parameters
+        ----------
+        pod : Pod
+        nodes : NodesView
+        """
+        plugins = self.volume_plugins
+        claims = plugins[0].claims_of(pod) if plugins else []
+        return claims is not None and all(plugin.fits_everywhere(pod, claims, nodes) for plugin in plugins)
 
     @cached_property
     def pre_filters_in_core(self) -> bool:

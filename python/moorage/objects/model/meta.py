@@ -73,6 +73,11 @@ class ObjectMeta(Struct, frozen=True):
                 return owner
         return None
 
+    def is_controlled_by(self, uid: str) -> bool:
+        """Whether the controller is the object of a UID."""
+        owner = self.controller()
+        return owner is not None and owner.uid == uid
+
 
 class LabelSelectorRequirement(Struct, frozen=True):
     """A requirement on a label (meta/v1)."""

@@ -351,6 +351,24 @@ class Pod(Object, frozen=True, dict=True, gc=True):
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
+    def claim_key(self, volume: Volume) -> str | None:
+        """Return the key (``namespace/name``) of the claim of a volume of the pod.
+
+        Parameters
+        ----------
+        volume : Volume
+
+        Returns
+        -------
+        str or None
+            None for a volume without a claim.
+        """
+        if volume.persistent_volume_claim is not None:
+            return f"{self.metadata.namespace}/{volume.persistent_volume_claim.claim_name}"
+        if volume.ephemeral is None:
+            return None
+        return f"{self.metadata.namespace}/{self.metadata.name}-{volume.name}"
+
 
 KINDS = (Pod,)
 """The kinds of this module that files are decoded to."""

@@ -186,8 +186,7 @@ class Engine:
         pod without volumes."""
         if not (self._may_leave_out_volumes and self.decides_alone(pod)):
             return False
-        nodes = self.framework.all_nodes()
-        return all(plugin.fits_everywhere(pod, nodes) for plugin in self.profile.volume_plugins)
+        return self.profile.volumes_fit_everywhere(pod, self.framework.all_nodes())
 
     def _schedule_without_volumes(
         self, pod: Pod, target: Target, order: Callable[[], list[str]]

@@ -195,8 +195,7 @@ def check_owner(pod: Pod, claim: PersistentVolumeClaim) -> None:
     VolumeError
         The claim has another owner.
     """
-    owner = claim.metadata.controller()
-    if owner is None or owner.uid != pod.metadata.uid:
+    if not claim.metadata.is_controlled_by(pod.metadata.uid):
         raise VolumeError(f"PVC {claim.key} was not created for pod {pod.key} (pod is not owner)")
 
 

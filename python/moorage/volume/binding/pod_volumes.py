@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from moorage.objects import PersistentVolume, PersistentVolumeClaim, Pod, Volume
+from moorage.objects import PersistentVolume, PersistentVolumeClaim
 from moorage.objects.model.storage import CSIStorageCapacity
 from moorage.volume.constants import SELECTED_NODE
 
@@ -76,23 +76,3 @@ class PodVolumeClaims:
         others = [claim for claim in self.unbound_delayed if SELECTED_NODE not in claim.metadata.annotations]
         others.sort(key=requested_storage)
         return [ClaimMatcher(claim, self.volumes.get(claim_class(claim), ())) for claim in others]
-
-
-def claim_key(pod: Pod, volume: Volume) -> str | None:
-    """Return the key (``namespace/name``) of the claim of a pod's volume.
-
-    Parameters
-    ----------
-    pod : Pod
-        The pod.
-    volume : Volume
-        A volume of the pod.
-
-    Returns
-    -------
-    str or None
-        None for a volume without a claim.
-    """
-    if volume.persistent_volume_claim is not None:
-        return f"{pod.namespace}/{volume.persistent_volume_claim.claim_name}"
-    return None if volume.ephemeral is None else f"{pod.namespace}/{pod.name}-{volume.name}"

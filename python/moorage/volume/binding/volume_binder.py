@@ -42,7 +42,7 @@ from .claims import (
     with_annotations,
 )
 from .metrics import VOLUME_SCHEDULING_STAGE_FAILED, counting_failures
-from .pod_volumes import BindingInfo, Claims, DynamicProvision, PodVolumeClaims, PodVolumes, claim_key
+from .pod_volumes import BindingInfo, Claims, DynamicProvision, PodVolumeClaims, PodVolumes
 
 POLL_INTERVAL = 1.0
 """Seconds between two checks of volumes that are being bound."""
@@ -247,7 +247,7 @@ class VolumeBinder:
 
     def _claims_of(self, pod: Pod) -> Iterator[PersistentVolumeClaim]:
         for volume in pod.spec.volumes:
-            key = claim_key(pod, volume)
+            key = pod.claim_key(volume)
             if key is None:
                 continue
             try:

@@ -13,12 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage._core.state.node_table import NodeTable
-from moorage.objects import CSINode, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, Volume
+from moorage.objects import CSINode, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.objects.model.storage import VolumeAttachment
 from moorage.store import InformerFactory
 from moorage.store.informers.indexer import KeyLog
 from moorage.volume.binding.claims import VolumeError, check_owner, claim_class
-from moorage.volume.binding.pod_volumes import claim_key
 
 from . import migration
 
@@ -110,24 +109,6 @@ class AttachedVolumes:
             A claim has no name, or belongs to another pod's ephemeral volume.
         """
         return frozenset(self._volumes_of(pod, True))
-
-    def check_claims(self, pod: Pod) -> None:
-        """Raise the error of `volumes_of_new_pod`, if there is one.
-
-        Parameters
-        ----------
-        pod : Pod
-            The pod.
-
-        Raises
-        ------
-        VolumeError
-            See `volumes_of_new_pod`.
-        """
-        for volume in pod.spec.volumes:
-            key = claim_key(pod, volume)
-            if key is not None:
-                self._check_claim(pod, volume, key, True)
 
     @property
     def has_csi_nodes(self) -> bool:
@@ -243,30 +224,26 @@ class AttachedVolumes:
         """
         volumes = []
         for volume in pod.spec.volumes:
-            key = claim_key(pod, volume)
+            key = pod.claim_key(volume)
             if key is None:
                 inline = migration.inline_driver_and_handle(volume)
                 if inline[1]:
                     volumes.append(inline)
                 continue
+            name = key.partition("/")[2]
+            if not name:
+                raise VolumeError(NO_NAME)
             if claims is not None:
                 claims.append(key)
-            self._check_claim(pod, volume, key, is_new)
+            claim = self._claims.get(key) if is_new or volume.ephemeral is not None else None
+            if is_new and claim is None:
+                raise MissingClaimError(f'looking up PVC {key}: persistentvolumeclaim "{name}" not found')
+            if volume.ephemeral is not None and claim is not None:
+                check_owner(pod, claim)
             resolved = self._resolve(key)
             if resolved is not None:
                 volumes.append(resolved)
         return volumes
-
-    def _check_claim(self, pod: Pod, volume: Volume, key: str, is_new: bool) -> None:
-        """Raise a VolumeError where the claim of a volume cannot be counted."""
-        if key.endswith("/"):
-            raise VolumeError(NO_NAME)
-        claim = self._claims.get(key) if is_new or volume.ephemeral is not None else None
-        if is_new and claim is None:
-            name = key.partition("/")[2]
-            raise MissingClaimError(f'looking up PVC {key}: persistentvolumeclaim "{name}" not found')
-        if volume.ephemeral is not None and claim is not None:
-            check_owner(pod, claim)
 
     def _resolve(self, key: str) -> CSIVolume | None:
         """The volume that is counted for a claim; None if none is."""
@@ -369,7 +346,7 @@ class AttachedVolumes:
                     self._count(row, volume, -1)
             if not rows:
                 del self._pods_with[volume]
-        for key in filter(None, (claim_key(pod, volume) for volume in pod.spec.volumes)):
+        for key in filter(None, (pod.claim_key(volume) for volume in pod.spec.volumes)):
             if key in self._pods_of:
                 self._pods_of[key].pop(at, None)
                 if not self._pods_of[key]:

@@ -40,6 +40,7 @@ cdef class Buffer:
     cdef int32_t number
 
     cdef int reserve(self, Py_ssize_t items) except -1
+    cdef char* reserved(self, Py_ssize_t items) except NULL
     cdef int copy_from(self, Buffer other) except -1
     cdef int touch(self, Py_ssize_t item) except -1
     cdef ItemLocation location(self) noexcept

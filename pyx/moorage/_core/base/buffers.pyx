@@ -246,6 +246,11 @@ cdef class Buffer:
         self.capacity = capacity
         self.journal.moves += 1
 
+    cdef char* reserved(self, Py_ssize_t items) except NULL:
+        """Make room for `items` items in all; return their address."""
+        self.reserve(items)
+        return self.data
+
     cdef int copy_from(self, Buffer other) except -1:
         """Copy the contents of a buffer of the same item size; not recorded."""
         self.reserve(other.capacity)

@@ -74,7 +74,7 @@ cdef class ClassStates:
     cdef PodClasses classes
     cdef dict by_target
     cdef ClassState latest
-    cdef set in_use  # the states that the current run needs
+    cdef dict in_use  # class to its state, of the classes that the current run needs
     cdef public Py_ssize_t most_bytes
     cdef readonly Py_ssize_t used_bytes
     cdef public int64_t scope

@@ -270,7 +270,7 @@ cdef class ClassStates:
     def __cinit__(self, PodClasses classes not None):
         self.classes = classes
         self.by_target = {}
-        self.in_use = set()
+        self.in_use = {}
         self.most_bytes = CANDIDATES_LIMIT
 
     cdef ClassState get(self, int32_t pod_class, int32_t node_name, int32_t pinned):
@@ -312,7 +312,7 @@ cdef class ClassStates:
         self.used_bytes += class_state.candidates.memory.capacity - class_state.charged
         class_state.charged = class_state.candidates.memory.capacity
         while self.used_bytes > self.most_bytes:
-            oldest = next((key for key, kept in self.by_target.items() if kept not in self.in_use), None)
+            oldest = next((key for key, kept in self.by_target.items() if self.in_use.get(key[0]) is not kept), None)
             if oldest is None:
                 self.used_bytes -= class_state.charged
                 class_state.charged = 0

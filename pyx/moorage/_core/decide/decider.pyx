@@ -402,7 +402,7 @@ cdef class Decider:
         cdef bint is_fixed
         self.search._prepare(pod_class, node_name, pinned)
         class_state = self.states.get(pod_class, node_name, pinned)
-        class_state.held = self.search.held, self.search.terms
+        class_state.held = self.search.held
         class_state.c.by_node = False
         if class_state.c.is_ready and class_state.keeps_candidates == self.keeps_candidates \
                 and self.search.terms is None \
@@ -451,7 +451,7 @@ cdef class Decider:
     def start(self, value):
         self.rotation = <int32_t>within("start", value, 0, INT32_MAX)
 
-    def _save(self):
+    cdef int _save(self) except -1:
         """Have an open transaction restore the rotation and the random state on rollback."""
         self.undo_bytes = 0
         if self.state.journal.depth:

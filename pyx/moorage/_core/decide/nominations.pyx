@@ -44,7 +44,7 @@ cdef class Nominations:
     cdef int replace(self, nominations) except -1:
         """Replace all nominations by tuples (row, pods). They count for pods of any priority."""
         cdef int32_t row
-        listed = list(nominations)
+        listed = tuple(nominations)
         self.source = self.excluded_pod = None
         if not self.rows and not listed:
             return 0

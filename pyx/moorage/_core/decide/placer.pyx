@@ -25,7 +25,7 @@ cdef int32_t _follow_nominator(Search search, PodBatch batch, int32_t first, int
     if search.nominator is None:
         return end
     if not search.nominator.nodes:
-        search.nominate(())
+        search.nominations.replace(())
         return end
     end = batch.until_one_of(search.nominator.nodes, first, end)
     if first < end:
@@ -182,35 +182,33 @@ cdef class Placer:
     cdef bint _prepare_all(self, PodBatch batch, int32_t first, int32_t end) except -1:
         """Prepare the search of each run in `searches`; False if they cannot all be prepared together."""
         cdef int32_t begin = batch.span_at(first), stop = batch.span_at(end - 1) + 1, each, pod_class
-        cdef dict known = {}
-        cdef set in_use = self.search.states.in_use
+        cdef dict in_use = self.search.states.in_use
         cdef ClassState class_state
         cdef int64_t epoch
         cdef Shape shape
         cdef Terms terms
+        in_use.clear()
         for each in range(begin, stop):
-            known[batch.spans[each].pod_class] = None
-        for pod_class in known:  # all counters must exist before any class collects its counters
+            in_use[batch.spans[each].pod_class] = None
+        for pod_class in in_use:  # all counters must exist before any class collects its counters
             shape = self.state.classes.shape(pod_class)
             terms = self.search._terms_of(pod_class, 0)
-            if shape.is_pinned and (not terms.is_empty or self.search.in_placement):
+            if shape.is_pinned and (not terms.is_empty() or self.search.in_placement):
                 return False
         epoch = self.state.domains.epoch
-        in_use.clear()
-        for pod_class in known:
+        for pod_class in in_use:
             class_state = self.decider._prepare_class(pod_class, 0, 0)
             class_state.c.by_node = class_state.shape.is_pinned
-            in_use.add(class_state)
-            known[pod_class] = class_state
+            in_use[pod_class] = class_state
         self.state.domains.refresh()  # counters of other classes count pods without terms too
         if self.state.domains.epoch != epoch:  # the counters of all classes exceed the limit
             return False
-        for pod_class, class_state in known.items():
+        for pod_class, class_state in in_use.items():
             self.decider._collect_counters(class_state, pod_class)
         self.state.view.fill_cluster(&self.search.cluster)
         self.searches.reserve(stop - begin)
         for each in range(begin, stop):
-            (<void**>self.searches.data)[each - begin] = &(<ClassState>known[batch.spans[each].pod_class]).c
+            (<void**>self.searches.data)[each - begin] = &(<ClassState>in_use[batch.spans[each].pod_class]).c
         return True
 
     cdef int32_t _place_runs(self, PodBatch batch, Placements out, int32_t first, int32_t end, Sink sink,
@@ -355,7 +353,7 @@ cdef class Placer:
         cdef ClassState class_state = self.decider._prepare_class(span.pod_class, span.node_name, span.pinned)
         cdef bint is_new = not (self._is_known_failure(&class_state.c) and not self.search.nominations.rows)
         cdef int32_t at
-        self.search.states.in_use = {class_state}
+        self.search.states.in_use = {span.pod_class: class_state}
         if not is_new:
             self.placed, self.search.found.evaluated = 0, self.state.view.size
         elif class_state.shape.ports or self.search.plan.needs_python or self._must_filter_each():

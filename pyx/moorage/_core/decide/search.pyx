@@ -166,7 +166,7 @@ cdef class Search:
         if self.in_placement:
             self.listing.follow_usage()
         terms = self._terms_of(pod_class, pinned)
-        self.terms = None if terms.is_empty else terms
+        self.terms = None if terms.is_empty() else terms
         for view in self.views:
             view.set_pod(pod_class)
         _point(self, shape)
@@ -181,13 +181,11 @@ cdef class Search:
 
     cdef int reserve_found(self, Py_ssize_t nodes) except -1:
         """Reserve memory for the results of a search over a number of nodes."""
-        for buffer in (self.positions, self.totals, self.rows, self.scratch, self.lanes):
-            (<Buffer>buffer).reserve(nodes)
-        self.found.positions = <int32_t*>self.positions.data
-        self.found.totals = <int64_t*>self.totals.data
-        self.found.rows = <int32_t*>self.rows.data
-        self.found.scores = <int64_t*>self.scratch.data
-        self.found.lanes = <int32_t*>self.lanes.data
+        self.found.positions = <int32_t*>self.positions.reserved(nodes)
+        self.found.totals = <int64_t*>self.totals.reserved(nodes)
+        self.found.rows = <int32_t*>self.rows.reserved(nodes)
+        self.found.scores = <int64_t*>self.scratch.reserved(nodes)
+        self.found.lanes = <int32_t*>self.lanes.reserved(nodes)
 
     cdef Terms _terms_of(self, int32_t pod_class, int32_t pinned):
         """Return the `Terms` of a pod with up-to-date counters. The parameters are those of `verdicts`."""
@@ -471,7 +469,7 @@ cdef int _keep_memory(Search search, Shape shape) except -1:
     search.search.pod.taints = <const int16_t*>taints.data
     search.held = (
         taints.memory, symbols.numbers.memory, symbols.are_numbers.memory,
-        ports.ports.memory, ports.first.memory, ports.count.memory,
+        ports.ports.memory, ports.first.memory, ports.count.memory, search.terms,
     )
 
 

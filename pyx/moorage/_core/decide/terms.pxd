@@ -25,6 +25,7 @@ cdef class Terms:
     cdef readonly str spread_error, spread_score_error
     cdef readonly dict answers
 
+    cdef bint is_empty(self) noexcept
     cdef bint is_current(self) noexcept
     cdef int fill(self) except -1
     cdef int32_t domains(self) noexcept

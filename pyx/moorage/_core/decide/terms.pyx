@@ -209,8 +209,7 @@ cdef class Terms:
             most = max(most, counter.c.domains)
         return most
 
-    @property
-    def is_empty(self):
+    cdef bint is_empty(self) noexcept:
         """Whether no constraint and no term applies to the pod."""
         return not self.held
 

@@ -39,8 +39,8 @@ cdef class ImageStates:
 
     cdef int sync(self) except -1:
         """Make room for images that forks have added to the shared ids."""
-        self.counts.reserve(len(self.names))
-        self.sizes.reserve(len(self.names))
+        self.counts.reserve(len(self.names.names))
+        self.sizes.reserve(len(self.names.names))
 
     cpdef int32_t image(self, str name) except -1:
         """Return the id of an image name, adding it if it is new.

@@ -439,7 +439,7 @@ cdef class NodeTable:
         """
         cdef Py_ssize_t rows = (<Buffer>self.name).capacity
         cdef Buffer pointers
-        while len(self.others[0]) < len(self.resource_names) - 1:
+        while len(<list>self.others[0]) < len(self.resource_names.names) - 1:
             for pointers in self.other_pointers:
                 pointers.reserve(len(self.others[0]) + 1)
             new = [Buffer(self.journal, 2 * sizeof(int64_t), rows) for _ in range(self.ledgers)]
@@ -447,7 +447,7 @@ cdef class NodeTable:
                 columns.append(column)
                 _reserve_columns(pointers, columns, rows)
                 self.journal.on_undo(columns.pop)
-        while len(self.labels) < len(self.label_keys) - 1:
+        while len(self.labels) < len(self.label_keys.names) - 1:
             self._add_label_column(rows)
 
     def _add_label_column(self, Py_ssize_t rows):

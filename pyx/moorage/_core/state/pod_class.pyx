@@ -502,7 +502,7 @@ cdef class PodClasses:
         """Return the shape of a class."""
         if MR_DEBUG_BUILD:
             debug_below(pod_class, len(self.keys), b"pod class")
-        return self.shapes[self.keys[pod_class][0]]
+        return self.shapes[<int32_t>(<tuple>self.keys[pod_class])[0]]
 
     def shape_of(self, int32_t pod_class):
         """Return the shape of a class.

@@ -49,8 +49,8 @@ class Shared:
         shared = self._scheduler.handle.made()
         caches = [getattr(data, name, None) for data in shared.values() for name in ("pv_cache", "pvc_cache")]
         parts: list[Part] = [cache for cache in caches if cache is not None]
-        with_volumes = [engine for engine in self._engines() if "for_volumes" in vars(engine)]
-        return shared.copy(), [(part, part.save()) for part in parts], with_volumes
+        engines = [(engine, engine.volume_engine) for engine in self._scheduler.engines.values()]
+        return shared.copy(), [(part, part.save()) for part in parts], engines
 
     def undo(self, saved: object) -> None:
         """Restore the state of `save`.
@@ -60,19 +60,14 @@ class Shared:
         saved : object
             The result of `save`.
         """
-        shared, parts, with_volumes = cast(Any, saved)
+        shared, parts, engines = cast(Any, saved)
         now = self._scheduler.handle.made()
         now.clear()
         now.update(shared)
         for part, state in parts:
             part.undo(state)
-        for engine in self._engines():
-            if engine not in with_volumes:
-                vars(engine).pop("for_volumes", None)
-
-    def _engines(self) -> Any:
-        """Return the engines of the scheduler."""
-        return self._scheduler.engines.values()
+        for engine, volume_engine in engines:
+            engine.volume_engine = volume_engine
 
 
 class Records:

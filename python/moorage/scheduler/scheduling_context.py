@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +15,7 @@ from moorage._core.state.pod_spec import bound
 from moorage.cache import SchedulerCache
 from moorage.framework.plugin.group_index import PodGroups
 from moorage.framework.plugin.handle import FrameworkHandle
+from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.framework.plugin.nominator import PodNominator
 from moorage.framework.runtime.runtime import Target, target_of
 from moorage.objects.model.pod import Pod
@@ -130,7 +130,7 @@ class SchedulingContext:
         """
         return target_of(self.cache, pod)
 
-    @cached_property
+    @lazy_attribute
     def routes(self) -> Routes:
         """Computes the route of a pod: the features that its placement needs."""
         engines = self.rotation.engines
@@ -170,7 +170,7 @@ class SchedulingContext:
         return route
 
     def deciding(self, route: int) -> Engine:
-        """Return the engine that schedules the pods of a route.
+        """Return the engine that schedules the pods of a route, and hand the rotation to it.
 
         Parameters
         ----------
@@ -181,7 +181,8 @@ class SchedulingContext:
         -------
         Engine
         """
-        return self.rotation.engines[route // PROFILE].deciding(route & VOLUMES != 0)
+        engine = self.rotation.engines[route // PROFILE]
+        return self.rotation.take(engine.deciding(True) if route & VOLUMES else engine)
 
     def assume(self, pod: Pod, node: str) -> None:
         """Assume a pod on the chosen node, and end its nomination.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from moorage._core.decide.plan import Plan
@@ -13,6 +12,7 @@ from moorage.errors import InputError
 from moorage.framework.configuration.profile_plugins import extension_error
 from moorage.framework.plugin import interface
 from moorage.framework.plugin.interface import BASES, FilterPlugin, Plugin, PreFilterPlugin, ScorePlugin
+from moorage.framework.plugin.lazy_attribute import lazy_attribute
 
 from .in_core import CorePostFilter, NativePlugin, UnitPlugin, VolumePlugin
 from .native_library import LoadedPlugin
@@ -90,7 +90,7 @@ class Profile:
             raise InputError(f"unknown extension point {min(unknown)}")
         _ = self._lists  # raises for an invalid list
 
-    @cached_property
+    @lazy_attribute
     def _lists(self) -> dict[str, list[Plugin]]:
         by_name = {plugin.name: plugin for plugin in self.plugins}
         if self.points is None and len(by_name) == len(self.plugins):
@@ -136,7 +136,7 @@ class Profile:
         """
         return cast(list[P], self._active[BASES[base]])
 
-    @cached_property
+    @lazy_attribute
     def _active(self) -> dict[str, list[Plugin]]:
         return {
             point: [plugin for plugin in plugins if not plugin.in_core or isinstance(plugin, UnitPlugin)]
@@ -165,12 +165,12 @@ class Profile:
         }
         return replace(self, plugins=[p for p in self.plugins if p.name != name], points=points)
 
-    @cached_property
+    @lazy_attribute
     def reads_volumes(self) -> bool:
         """Whether the profile has idle volume plugins."""
         return any(plugin.in_core for plugin in self.volume_plugins)
 
-    @cached_property
+    @lazy_attribute
     def volume_plugins(self) -> list[VolumePlugin]:
         """The plugins about volumes."""
         return [plugin for plugin in self.plugins if isinstance(plugin, VolumePlugin)]
@@ -188,37 +188,37 @@ class Profile:
         claims = plugins[0].claims_of(pod) if plugins else []
         return claims is not None and all(plugin.fits_everywhere(pod, claims, nodes) for plugin in plugins)
 
-    @cached_property
+    @lazy_attribute
     def pre_filters_in_core(self) -> bool:
         """Whether all PreFilter plugins are in the core."""
         return all(plugin.in_core for plugin in self.at(PreFilterPlugin))
 
-    @cached_property
+    @lazy_attribute
     def core_post_filters(self) -> tuple[CorePostFilter, ...] | None:
         """The PostFilter plugins if all of them are `CorePostFilter`, else None."""
         plugins = self.at(interface.PostFilterPlugin)
         in_core = tuple(p for p in plugins if isinstance(p, CorePostFilter))
         return in_core if len(in_core) == len(plugins) else None
 
-    @cached_property
+    @lazy_attribute
     def has_units(self) -> bool:
         """Whether a plugin makes pods of a group wait for one another at Permit."""
         return bool([plugin for plugin in self.at(interface.PermitPlugin) if isinstance(plugin, UnitPlugin)])
 
-    @cached_property
+    @lazy_attribute
     def is_in_core(self) -> bool:
         """Whether the core runs whole scheduling cycles, of many pods in one call."""
         if [plugin for point in CYCLE_POINTS for plugin in self._lists[point] if not plugin.in_core]:
             return False
         return not (self.missing_state_texts[FilterPlugin] or self.missing_state_texts[ScorePlugin])
 
-    @cached_property
+    @lazy_attribute
     def has_out_of_tree_plugins(self) -> bool:
         """Whether out-of-tree plugins take part in cycles; they may read the snapshot."""
         at_points = {plugin for point in CYCLE_POINTS for plugin in self._lists[point]}
         return not all(plugin.in_core or isinstance(plugin, VolumePlugin) for plugin in at_points)
 
-    @cached_property
+    @lazy_attribute
     def missing_state_texts(self) -> dict[type[Plugin], dict[str, str]]:
         """Upstream's errors for plugins whose state is missing.
 
@@ -233,7 +233,7 @@ class Profile:
                     texts[base][plugin.name] = f"{words} from cycleState: not found"
         return texts
 
-    @cached_property
+    @lazy_attribute
     def filters_in_core(self) -> bool:
         """Whether all Filter plugins are in the core."""
         return all(plugin.in_core for plugin in self.at(FilterPlugin))
@@ -287,7 +287,7 @@ class Profile:
         """
         return cast(list[P], self._planned[base])
 
-    @cached_property
+    @lazy_attribute
     def _planned(self) -> dict[type[Plugin], list[Plugin]]:
         points: tuple[type[Plugin], ...] = FilterPlugin, ScorePlugin
         return {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -19,6 +18,7 @@ from moorage.framework.plugin import interface
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.framework.plugin.interface import FilterPlugin, PreFilterPlugin, PreScorePlugin, ScorePlugin
+from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.framework.plugin.nodes_view import AnyNodeInfo, CycleColumns, NodesView, TableNodes
 from moorage.framework.plugin.nominator import going_before
 from moorage.framework.plugin.signing import Signer
@@ -115,7 +115,7 @@ class Framework:
         self.decider = decider
         self.kernels = Kernels(self.handle.cache, decider.search.plan)
 
-    @cached_property
+    @lazy_attribute
     def preemptor(self) -> Preemptor:
         """The preemptor over the engine's decider; MoorageError without one."""
         if self.decider is None:
@@ -175,7 +175,7 @@ class Framework:
                 return status.with_plugin(plugin.name)
         return None
 
-    @cached_property
+    @lazy_attribute
     def pre_enqueues(self) -> list[interface.PreEnqueuePlugin]:
         """The PreEnqueue plugins, without those that this version does not implement."""
         plugins = self.profile.at(interface.PreEnqueuePlugin)
@@ -188,7 +188,7 @@ class Framework:
             raise MoorageError("No QueueSort plugin is registered in the frameworkImpl.")
         return sorters[0].less
 
-    @cached_property
+    @lazy_attribute
     def signer(self) -> Signer:
         """Signs the pods of the profile."""
         return Signer(self.profile)
@@ -197,7 +197,7 @@ class Framework:
         """Return the signature of a pod, or None; pods with equal signatures get equal results."""
         return self.signer.sign(pod)
 
-    @cached_property
+    @lazy_attribute
     def filters(self) -> list[FilterPlugin]:
         """The Filter plugins that can reject."""
         return self.profile.planned(FilterPlugin)
@@ -429,7 +429,7 @@ class Framework:
             rejector = rejector or plugin.name
         return last, Status(Code.UNSCHEDULABLE, tuple(reasons), rejector)
 
-    @cached_property
+    @lazy_attribute
     def scorers(self) -> list[tuple[ScorePlugin, int]]:
         """The Score plugins whose scores can differ between nodes, with their weights."""
         return [(plugin, self.profile.weight(plugin)) for plugin in self.profile.planned(ScorePlugin)]
@@ -469,7 +469,7 @@ class Framework:
             state.terms.answers[key] = frozenset(skipped)
         return self._missing_state
 
-    @cached_property
+    @lazy_attribute
     def _missing_state(self) -> Status | None:
         """The Error of the first Score plugin that lacks the state of its PreScore."""
         for plugin, text in self.profile.missing_state_texts[ScorePlugin].items():

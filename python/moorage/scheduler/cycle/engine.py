@@ -7,7 +7,6 @@ The order of the steps is that of kube-scheduler v1.36, schedule_one.go scheduli
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +21,7 @@ from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.extender import Extender
 from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.framework.plugin.interface import FilterPlugin, NominatingInfo, PostFilterPlugin, PreFilterPlugin
+from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.framework.plugin.status import NodeToStatus, Status, message_of
 from moorage.framework.profiles.in_core import CorePostFilter
 from moorage.framework.profiles.profile import Profile
@@ -88,6 +88,8 @@ class Engine:
         Places and accounts for pods by means of `decider`.
     number : int
         Index of the profile in the configuration.
+    volume_engine : Engine or None
+        `for_volumes`, once it is made.
     runs_post_filter : bool
         Whether PostFilter is run for pods that fit nowhere. Without it no pod is evicted.
 
@@ -114,6 +116,7 @@ class Engine:
         self._options = tie_break, percentage, seed
         self._has_volume_plugins = profile.reads_volumes
         self._without_volumes: Engine | None = None
+        self.volume_engine: Engine | None = None
         self.handle = handle
         self.cache = handle.cache
         self.framework = Framework(profile, handle)
@@ -156,11 +159,14 @@ class Engine:
         """
         return self.deciding(uses_volumes(pod))
 
-    @cached_property
+    @property
     def for_volumes(self) -> Engine:
         """The engine of this profile for pods that use volumes, made at the first use. The two engines share
         one handle; `take_turn` decides whose framework the handle has."""
+        if self.volume_engine is not None:
+            return self.volume_engine
         out = Engine(self.profile.with_volumes(), self.handle, *self._options, self.batching)
+        self.volume_engine = out
         out.runs_post_filter, out.number = self.runs_post_filter, self.number
         out.framework.without_volumes = self.framework
         out._without_volumes = self
@@ -168,7 +174,7 @@ class Engine:
         self.take_turn()
         return out
 
-    @cached_property
+    @lazy_attribute
     def _may_leave_out_volumes(self) -> bool:
         """Whether the engine for pods without volumes can schedule a pod whose volumes fit everywhere. False
         with the random tie-break, whose state each engine has for itself."""
@@ -320,7 +326,7 @@ class Engine:
             known.passes = not ran.error and ran.rejection is None and scored is None
         return known.passes
 
-    @cached_property
+    @lazy_attribute
     def signs(self) -> bool:
         """Whether opportunistic batching recognizes pods of this profile by their signature."""
         return self.batching.is_on and bool(self.framework.signer.plugins)

@@ -294,7 +294,15 @@ class Attempt:
         """Place every pod that fits. Pods that the core alone schedules are entered in the ledger later, by
         `enter`."""
         for segment in self.members.segments:
-            MemberPlacing(self, segment).place(segment.first, segment.end, until_eviction=True)
+            MemberPlacing(
+                self.context,
+                self.context.rotation.take(segment.engine),
+                self.members.batch,
+                self.result,
+                Sink(),
+                attempt=self,
+                whole_cycle=segment.whole_cycle,
+            ).place(segment.first, segment.end, until_eviction=True)
             if self.error:
                 break
         self.next_start = self.context.rotation.start
@@ -377,20 +385,18 @@ class Attempt:
         return started
 
 
-class MemberPlacing(Placing):
+class MemberPlacing(Placing, kw_only=True):
     """Places the pods of a segment of a group, up to Permit. An error ends the placing.
 
     Parameters
     ----------
     attempt : Attempt
-    segment : Segment
+    whole_cycle : bool
+        Whether each pod of the segment has a cycle of its own, with all plugins.
     """
 
-    def __init__(self, attempt: Attempt, segment: Segment) -> None:
-        batch = attempt.members.batch
-        super().__init__(attempt.context, segment.engine, batch, attempt.result, Sink())
-        self.attempt = attempt
-        self.whole_cycle = segment.whole_cycle
+    attempt: Attempt
+    whole_cycle: bool
 
     def place_together(self, first: int, end: int) -> int:
         """Place pods by the core alone, without nominated pods in the cluster; see `Placing.place_together`.

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
+from msgspec import Struct
 
 from moorage._core.decide.pod_batch import LedgerSink, PodBatch, Route, Sink
 from moorage.framework.runtime.runtime import Target
@@ -25,14 +26,14 @@ LEDGER = LedgerSink()
 ALONE = int(Route.ALONE)
 
 
-class Placing:
-    """Places the pods of a batch by one engine, in order. Creating it hands the rotation to the engine.
+class Placing(Struct):
+    """Places the pods of a batch by one engine, in order.
 
     Parameters
     ----------
     context : SchedulingContext
     engine : Engine
-        Of a profile all of whose plugins are in the core.
+        Of a profile all of whose plugins are in the core. It has the rotation (`Rotation.take`).
     batch : PodBatch
     result : ScheduleResult
         Receives rows and failures at the indexes of the pods.
@@ -40,21 +41,13 @@ class Placing:
         Receives the placed pods; by default the ledger, which assumes them.
     """
 
-    def __init__(
-        self,
-        context: SchedulingContext,
-        engine: Engine,
-        batch: PodBatch,
-        result: ScheduleResult,
-        sink: Sink = LEDGER,
-    ) -> None:
-        self.context = context
-        self.engine = context.rotation.take(engine)
-        self.batch = batch
-        self.result = result
-        self.sink = sink
-        self._latest: dict[Target, Failure] = {}  # latest failure of each target, for `_complete_failures`
-        self._failed_search: tuple[int, FailedSearch] | None = None  # with the pod's index
+    context: SchedulingContext
+    engine: Engine
+    batch: PodBatch
+    result: ScheduleResult
+    sink: Sink = LEDGER
+    _latest: dict[Target, Failure] = {}  # latest failure of each target, for `_complete_failures`
+    _failed_search: tuple[int, FailedSearch] | None = None  # with the pod's index
 
     def place(self, first: int, end: int, until_eviction: bool = False) -> int:
         """Place the pods from `first` up to, but not including, `end`.

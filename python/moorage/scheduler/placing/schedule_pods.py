@@ -62,7 +62,9 @@ def schedule_pods(context: SchedulingContext, pods: Sequence[Pod]) -> ScheduleRe
     except BaseException:
         context.take_back(pods)
         raise
-    context.handle.plugin_errors.summarize()
+    errors = context.handle.plugin_errors
+    if errors.counts:
+        errors.summarize()
     result.note_names()
     return result
 
@@ -133,7 +135,7 @@ def schedule_by_template(context: SchedulingContext, template: Pod, n: int, firs
     """
     if not 0 <= n <= MOST:
         raise ValueError(f"n {n}: 0 to {MOST}")
-    state, engine = context.cache.state, context.engine_of(template).for_pod(template)
+    state, engine = context.cache.state, context.engine_for(template)
     tries = engine.placer.tries(n)
     batch = PodBatch.of_template(state, template, tries, first, context.routes)
     result = ScheduleResult(state, tries, batch)

@@ -312,7 +312,8 @@ cdef class ClassStates:
         self.used_bytes += class_state.candidates.memory.capacity - class_state.charged
         class_state.charged = class_state.candidates.memory.capacity
         while self.used_bytes > self.most_bytes:
-            oldest = next((key for key, kept in self.by_target.items() if self.in_use.get(key[0]) is not kept), None)
+            oldest = next((key for key, kept in self.by_target.items()
+                           if self.in_use.get(key[0]) is not kept), None)
             if oldest is None:
                 self.used_bytes -= class_state.charged
                 class_state.charged = 0

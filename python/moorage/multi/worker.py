@@ -195,7 +195,7 @@ class Worker:
     def _choose(self, engine: Engine, pod: Pod, target: Target) -> int:
         """The row that a full cycle with Python plugins chooses for one pod."""
         with self.scheduler.cache.lock:
-            self.scheduler.context.rotation.take(engine)
+            engine = self.scheduler.context.rotation.take(engine.for_cycle(pod))
             decision, _ = engine.schedule(pod, target, self.scheduler.context.view_order)
             if decision.node is None:
                 return NO_NODE

@@ -13,7 +13,7 @@ from moorage import framework as fwk
 from moorage.compat.adapted_binder import AdaptedVolumeBinder, BinderOfHandle, MakeBinder
 from moorage.framework.plugin import events
 from moorage.framework.plugin.events import ActionType, on, queue_if
-from moorage.framework.profiles.in_core import VolumePlugin
+from moorage.framework.profiles.in_core import Claims, VolumePlugin
 from moorage.framework.runtime.steps import StatusSteps
 from moorage.objects import CSINode, PersistentVolumeClaim, Pod, StorageClass, parse_value
 from moorage.objects.model.storage import CSIDriver, CSIStorageCapacity
@@ -176,9 +176,7 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
             return fwk.Answers(np.arange(len(statuses)), statuses)
         return fwk.Answers(self._of_bound(pod_state.claims, nodes.rows), OF_BOUND)
 
-    def fits_everywhere(
-        self, pod: Pod, claims: Sequence[PersistentVolumeClaim], nodes: fwk.NodesView
-    ) -> bool:
+    def fits_everywhere(self, pod: Pod, claims: Claims, nodes: fwk.NodesView) -> bool:
         if self._make_binder is not None:
             return False
         sources, topology = self.binder.sources, self.required_handle().shared(VolumeTopology.of)

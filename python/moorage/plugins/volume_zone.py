@@ -13,7 +13,7 @@ from moorage import framework as fwk
 from moorage._core.state.cluster_state import ClusterState
 from moorage.framework.plugin import events
 from moorage.framework.plugin.events import ActionType, on, queue_if
-from moorage.framework.profiles.in_core import VolumePlugin
+from moorage.framework.profiles.in_core import Claims, VolumePlugin
 from moorage.objects import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.store.errors import NotFoundError as ObjectNotFoundError
 from moorage.volume.binding.claims import claim_class
@@ -104,9 +104,7 @@ class VolumeZone(VolumePlugin):
         elsewhere = pod_topologies.elsewhere.take(nodes.rows).view(np.uint8)
         return fwk.Answers(elsewhere, STATUSES)
 
-    def fits_everywhere(
-        self, pod: Pod, claims: Sequence[PersistentVolumeClaim], nodes: fwk.NodesView
-    ) -> bool:
+    def fits_everywhere(self, pod: Pod, claims: Claims, nodes: fwk.NodesView) -> bool:
         volumes, topologies = self.lister(PersistentVolume), list[Topology]()
         try:
             for claim in claims:

@@ -340,7 +340,7 @@ def test_where_volumes_fit_everywhere_the_core_searches_as_their_plugins_do(
     bound: list[dict[str, Any]], asked: list[dict[str, Any]], limits: list[int | None], tie_break: str
 ) -> None:
     ours = placed_in_turn(bound, asked, limits, tie_break)
-    with patch.object(Engine, "_volumes_fit_everywhere", lambda *given: False):
+    with patch.object(Engine, "for_cycle", lambda self, pod: self):
         assert ours == placed_in_turn(bound, asked, limits, tie_break)
 
 
@@ -352,7 +352,7 @@ def test_each_plugin_knows_which_volumes_fit_everywhere(volumes: tuple[Volume, .
     asked = [{"requests": {"cpu": cpu}, "priority": 1, "volumes": volumes} for cpu in (1, 1, 4, 4)]
     for limits in ([None, None, None], [None, None, 1]):
         ours = placed_in_turn(bound, asked, limits, "first", without)
-        with patch.object(Engine, "_volumes_fit_everywhere", lambda *given: False):
+        with patch.object(Engine, "for_cycle", lambda self, pod: self):
             assert ours == placed_in_turn(bound, asked, limits, "first", without)
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from moorage.framework.runtime.kernels import Kernels
     from moorage.framework.runtime.runtime import Framework
 
+Claims = Sequence[PersistentVolumeClaim]
 T = TypeVar("T", bound=Object)
 T_co = TypeVar("T_co", covariant=True)
 
@@ -289,7 +290,7 @@ class VolumePlugin(
                 claims.append(claim)
         return claims
 
-    def fits_everywhere(self, pod: Pod, claims: Sequence[PersistentVolumeClaim], nodes: NodesView) -> bool:
+    def fits_everywhere(self, pod: Pod, claims: Claims, nodes: NodesView) -> bool:
         """Whether PreFilter passes or skips, and Filter passes on every given node, for any pods on them.
 
         Parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from moorage._core.decide.plan import Plan
 from moorage._core.state.cluster_state import ClusterState
@@ -91,13 +91,13 @@ class Profile:
         _ = self._lists  # raises for an invalid list
 
     @lazy_attribute
-    def _lists(self) -> dict[str, list[Plugin]]:
+    def _lists(self) -> dict[str, list[Any]]:
         by_name = {plugin.name: plugin for plugin in self.plugins}
         if self.points is None and len(by_name) == len(self.plugins):
             return {
                 point: [p for p in self.plugins if point in p.extension_points] for point in BASES.values()
             }
-        lists: dict[str, list[Plugin]] = {}
+        lists: dict[str, list[Any]] = {}
         for point in BASES.values():
             own = [plugin.name for plugin in self.plugins if point in plugin.extension_points]
             plugins = lists[point] = []
@@ -105,7 +105,7 @@ class Profile:
                 plugin = by_name.get(name)
                 if why := extension_error(plugin, name, point, [other.name for other in plugins]):
                     raise InputError(why)
-                plugins.append(cast(Plugin, plugin))
+                plugins.append(plugin)
         return lists
 
     def at(self, base: type[P]) -> list[P]:
@@ -120,7 +120,7 @@ class Profile:
         -------
         list of Plugin
         """
-        return cast(list[P], self._lists[BASES[base]])
+        return self._lists[BASES[base]]
 
     def active(self, base: type[P]) -> list[P]:
         """Return the plugins at an extension point whose work is not done by the core.
@@ -134,10 +134,10 @@ class Profile:
         -------
         list of Plugin
         """
-        return cast(list[P], self._active[BASES[base]])
+        return self._active[BASES[base]]
 
     @lazy_attribute
-    def _active(self) -> dict[str, list[Plugin]]:
+    def _active(self) -> dict[str, list[Any]]:
         return {
             point: [plugin for plugin in plugins if not plugin.in_core or isinstance(plugin, UnitPlugin)]
             for point, plugins in self._lists.items()
@@ -285,10 +285,10 @@ class Profile:
         -------
         list of Plugin
         """
-        return cast(list[P], self._planned[base])
+        return self._planned[base]
 
     @lazy_attribute
-    def _planned(self) -> dict[type[Plugin], list[Plugin]]:
+    def _planned(self) -> dict[type[Plugin], list[Any]]:
         points: tuple[type[Plugin], ...] = FilterPlugin, ScorePlugin
         return {
             base: [p for p in self.at(base) if isinstance(p, NativePlugin) or not p.in_core]

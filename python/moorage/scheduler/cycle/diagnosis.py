@@ -5,7 +5,7 @@ Texts and counting rules: kube-scheduler v1.36, framework/types.go FitError and 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -119,18 +119,19 @@ class Diagnosis(Struct, frozen=True):
         """
         if self.pre_filter is not None:
             return dict.fromkeys(self.pre_filter.reasons, self.nodes)
-        counts: Counter[str] = Counter()
         if self.chosen is not None:
-            counts.update(self.chosen.reasons)
-            return dict(counts)
+            return dict(Counter(self.chosen.reasons))
+        counts: defaultdict[str, int] = defaultdict(int)
         for verdict, nodes in sorted(self.verdicts.items()):
             for reason in explain_verdict(self.profile, self.shape, verdict, self.statuses).reasons:
                 counts[reason] += nodes
         for status in self.extender_statuses.values():
-            counts.update(status.reasons)
+            for reason in status.reasons:
+                counts[reason] += 1
         left_out = self.nodes - sum(self.verdicts.values()) - len(self.extender_statuses)
         if self.absent is not None and left_out > 0:
-            counts.update(dict.fromkeys(self.absent.reasons, left_out))
+            for reason in self.absent.reasons:
+                counts[reason] += left_out
         return dict(counts)
 
     def rejectors(self) -> Rejectors:

@@ -187,28 +187,23 @@ class Engine:
             for plugin in profile.volume_plugins
         )
 
-    def _volumes_fit_everywhere(self, pod: Pod) -> bool:
-        """Whether no plugin about volumes rejects or scores any node for the pod. Its cycle is then that of a
-        pod without volumes."""
-        if not (self._may_leave_out_volumes and self.decides_alone(pod)):
-            return False
-        return self.profile.volumes_fit_everywhere(pod, self.framework.all_nodes())
+    def for_cycle(self, pod: Pod) -> Engine:
+        """Return the engine that runs the cycle of a pod of this engine.
 
-    def _schedule_without_volumes(
-        self, pod: Pod, target: Target, order: Callable[[], list[str]]
-    ) -> tuple[Decision, CycleState]:
-        """Run the cycle by the engine for pods without volumes, from this engine's position in the
-        rotation."""
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        Engine
+            The engine for pods without volumes, where no plugin about volumes rejects or scores any node for
+            the pod. Its cycle is then that of a pod without volumes.
+        """
         plain = self._without_volumes
-        assert plain is not None
-        runs_post_filter = plain.runs_post_filter
-        plain.decider.start, plain.runs_post_filter = self.decider.start, self.runs_post_filter
-        plain.take_turn()
-        try:
-            return plain.schedule(pod, target, order)
-        finally:
-            self.decider.start, plain.runs_post_filter = plain.decider.start, runs_post_filter
-            self.take_turn()
+        if plain is None or not (self._may_leave_out_volumes and self.decides_alone(pod)):
+            return self
+        return plain if self.profile.volumes_fit_everywhere(pod, self.framework.all_nodes()) else self
 
     def take_turn(self) -> None:
         """Make this engine's framework that of the shared handle, which plugins use."""
@@ -246,8 +241,6 @@ class Engine:
         state : CycleState
             As the plugins left it.
         """
-        if self._volumes_fit_everywhere(pod):
-            return self._schedule_without_volumes(pod, target, order)
         scored = self.batching.take()
         state = self.framework.state_of(target)
         self.begin_cycle()

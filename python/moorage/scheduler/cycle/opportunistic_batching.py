@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import structs
+from msgspec import Struct, structs
 
 from moorage._core.decide.decider import TieBreak
 from moorage.framework.plugin.cycle_state import CycleState
@@ -146,8 +146,7 @@ class Batching:
         return Batching(self.is_on, self.clock)
 
 
-@dataclass(frozen=True, slots=True)
-class Hint:
+class Hint(Struct, frozen=True):
     """The proposal of opportunistic batching for a cycle.
 
     Attributes

@@ -423,7 +423,8 @@ class MemberPlacing(Placing, kw_only=True):
         attempt, context, pod = self.attempt, self.context, self.batch.pod(at)
         attempt.enter_until(at)
         attempt.entered = at + 1
-        decision, state = self.engine.schedule(pod, self.batch.target(at), context.view_order)
+        engine = context.rotation.take(self.engine.for_cycle(pod))
+        decision, state = engine.schedule(pod, self.batch.target(at), context.view_order)
         node = decision.node
         if node is None:
             attempt.failures[at] = failure = Failure.of(decision)
@@ -437,7 +438,7 @@ class MemberPlacing(Placing, kw_only=True):
         context.cache.assume_pod(assumed)
         context.handle.nominator.delete_nominated_pod_if_exists(pod)
         if self.whole_cycle:
-            attempt.reserve(at, Started(self.engine, state, pod, assumed))
+            attempt.reserve(at, Started(engine, state, pod, assumed))
         else:
             attempt.permit()
         return bool(attempt.error)

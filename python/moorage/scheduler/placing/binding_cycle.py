@@ -13,8 +13,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from moorage._core.state.pod_spec import bound
 from moorage.errors import CacheError, ExtenderError
@@ -71,8 +72,7 @@ def threads_for(cluster: Cluster | ObjectClient, requested: int | None, time: ob
     return requested
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(Struct, frozen=True):
     """An assumed pod between its assumption and its binding.
 
     Attributes
@@ -101,8 +101,7 @@ class Started:
         return self.assumed.spec.node_name
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """The outcome for a pod: bound to `node`, waiting on Permit, being bound, or failed.
 
     Attributes
@@ -123,8 +122,7 @@ class Outcome:
     failure: Failure | None = None
 
 
-@dataclass(slots=True)
-class Running:
+class Running(Struct, eq=False):
     """A binding cycle after Permit.
 
     Attributes

@@ -78,9 +78,9 @@ def whole_cycle(context: SchedulingContext, engine: Engine, pod: Pod, target: Ta
     Decision
         With the state of the pod where the binding cycle ended or has to wait.
     """
-    context.rotation.take(engine)
     context.enlist()
     with context.cache.lock:
+        engine = context.rotation.take(engine.for_cycle(pod))
         decision, state = engine.schedule(pod, target, context.view_order)
         if decision.node is None:
             nominating = decision.nominating or NominatingInfo(noop=True)

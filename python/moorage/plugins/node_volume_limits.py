@@ -71,8 +71,15 @@ class NodeVolumeLimits(VolumePlugin):
     def fits_everywhere(self, pod: Pod, claims: Claims, nodes: fwk.NodesView) -> bool:
         if self._unbuilt() is not None:
             return False
-        has_limits = self.required_handle().shared(VolumesInUse.of).attached.has_csi_nodes
-        return not (has_limits and _counts(pod) and self._attached().is_limited(nodes.rows).any())
+        handle = self.required_handle()
+        if not (handle.shared(VolumesInUse.of).attached.has_csi_nodes and _counts(pod)):
+            return True
+        attached, rows = self._attached(), nodes.rows
+        if not (handle.nominator or attached.errors):
+            volumes = _volumes_of(pod, attached)
+            if not isinstance(volumes, fwk.Status) and attached.have_room(rows, volumes):
+                return True
+        return not attached.is_limited(rows).any()
 
     def _attached(self) -> AttachedVolumes:
         in_use = self.required_handle().shared(VolumesInUse.of)

@@ -240,7 +240,7 @@ some_pods = st.lists(
         lambda cpu, priority, volumes: {"requests": {"cpu": cpu}, "priority": priority, "volumes": volumes},
         st.integers(1, 5),
         st.integers(0, 3),
-        st.sampled_from([(), AZURE, AZURE]),
+        st.sampled_from([(), AZURE, (uses(azure="e"),), (*AZURE, uses(azure="e"))]),
     ),
     max_size=8,
 )
@@ -304,6 +304,7 @@ def placed_in_turn(
     limits: list[int | None],
     tie_break: str,
     without: Sequence[str] = (),
+    others: Sequence[Object] = (),
 ) -> list[Any]:
     """What comes of pods that are scheduled one after the other, by a profile without some plugins."""
     names = "abc"
@@ -315,7 +316,7 @@ def placed_in_turn(
     there = [pod(f"b{at}", on=names[at % 3], **one) for at, one in enumerate(bound)]
     coming = [pod(f"p{at}", **one) for at, one in enumerate(asked)]
     nodes = [node(name, zone="z", labels={"host": name}) for name in names]
-    cluster = Cluster(nodes=nodes, pods=[*there, *coming], others=[*csi_nodes, *CLAIMS])
+    cluster = Cluster(nodes=nodes, pods=[*there, *coming], others=[*csi_nodes, *CLAIMS, *others])
     plugins = [plugin for plugin in default_profile().plugins if plugin.name not in without]
     one = Scheduler(cluster, profile=mo.Profile(plugins), tie_break=tie_break)
     out = []
@@ -333,7 +334,7 @@ def placed_in_turn(
 @given(
     some_pods,
     some_pods,
-    st.lists(st.sampled_from([None, None, None, 1]), min_size=3, max_size=3),
+    st.lists(st.sampled_from([None, None, 1, 2, 3]), min_size=3, max_size=3),
     st.sampled_from(["first", "go-heap"]),
 )
 def test_where_volumes_fit_everywhere_the_core_searches_as_their_plugins_do(
@@ -342,6 +343,29 @@ def test_where_volumes_fit_everywhere_the_core_searches_as_their_plugins_do(
     ours = placed_in_turn(bound, asked, limits, tie_break)
     with patch.object(Engine, "for_cycle", lambda self, pod: self):
         assert ours == placed_in_turn(bound, asked, limits, tie_break)
+
+
+def test_limits_of_nodes_with_pods_whose_volumes_are_unknown() -> None:
+    bound = [{"volumes": (uses(ephemeral="unknown"),)}]
+    claims = claimed("b0-unknown", volume("v"))
+    with patch.object(Engine, "for_cycle", lambda self, pod: self):
+        whole = placed_in_turn(bound, [{"volumes": AZURE}], [5, 5, 5], "first", others=claims)
+    assert "was not created for pod default/b0" in whole[0][-1][-1][-1].note
+    assert whole == placed_in_turn(bound, [{"volumes": AZURE}], [5, 5, 5], "first", others=claims)
+
+
+def test_a_volume_that_is_attached_already_is_not_when_its_pod_is_evicted() -> None:
+    """The node would still exceed its limit."""
+    full = {"requests": {"cpu": 4}, "priority": 9}
+    low = {"requests": {"cpu": 3}, "volumes": AZURE}
+    other = {"requests": {"cpu": 1}, "priority": 9, "volumes": (uses(azure="e"),)}
+    bound = [low, full, full, other]
+    asked = [{"requests": {"cpu": 3}, "priority": 5, "volumes": AZURE}]
+    for limit, nominated in ((1, ""), (2, "a")):
+        placed = placed_in_turn(bound, asked, [limit, None, None], "first")
+        assert placed[0][4].nominated_node_name == nominated
+        with patch.object(Engine, "for_cycle", lambda self, pod: self):
+            assert placed == placed_in_turn(bound, asked, [limit, None, None], "first")
 
 
 @pytest.mark.parametrize("only", [(), *VOLUME_PLUGINS])

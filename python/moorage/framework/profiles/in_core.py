@@ -291,7 +291,8 @@ class VolumePlugin(
         return claims
 
     def fits_everywhere(self, pod: Pod, claims: Claims, nodes: NodesView) -> bool:
-        """Whether PreFilter passes or skips, and Filter passes on every given node, for any pods on them.
+        """Whether PreFilter passes or skips, and Filter passes on every given node, also with the nominated
+        pods, and if any pods leave.
 
         Parameters
         ----------

@@ -176,7 +176,7 @@ class Profile:
         return [plugin for plugin in self.plugins if isinstance(plugin, VolumePlugin)]
 
     def volumes_fit_everywhere(self, pod: Pod, nodes: NodesView) -> bool:
-        """Whether no plugin about volumes rejects a pod on any of some nodes, whichever pods are on them; see
+        """Whether no plugin about volumes rejects a pod on any of some nodes; see
         `VolumePlugin.fits_everywhere`.
 
         Parameters

@@ -148,6 +148,19 @@ class AttachedVolumes:
                 over |= room < len(volumes)
         return over
 
+    def have_room(self, rows: Rows, added: Iterable[CSIVolume]) -> bool:
+        """Whether no node would exceed a volume limit with additional volumes, even if it has none of them.
+
+        Parameters
+        ----------
+        rows : (n,) int32 array
+            Rows of the node table.
+        added : iterable of CSIVolume
+            The volumes of one pod.
+        """
+        counts = Counter([driver for driver, _ in added if driver in self._headroom])
+        return all(bool((self._headroom[driver].take(rows) >= n).all()) for driver, n in counts.items())
+
     def is_limited(self, rows: Rows) -> npt.NDArray[np.bool_]:
         """Return the rows whose node has a limit for any driver.
 

@@ -212,13 +212,15 @@ class Run:
         return infos
 
     def _is_to_be_tried(self, pod: Pod) -> bool:
-        """Whether to place a popped pod; if not, its attempt ends here."""
+        """Whether to place a popped pod; if not, its attempt ends here, or with its binding cycle."""
         if pod.metadata.deletion_timestamp:
             note = f"skip schedule deleting pod: {pod.key}"
             self.scheduler.handle.recorder.event(pod, "Warning", "FailedScheduling", "Scheduling", note)
             self.result.skipped[pod.key] = TERMINATING
         elif not self.scheduler.cache.state.has_pod(pod):
             return True
+        elif self.scheduler.bindings.has(pod):
+            return False
         self.queue.done(pod.metadata.uid)
         return False
 
@@ -418,6 +420,8 @@ class Run:
             self._bound(pod, outcome.node)
         else:
             self._failed(self.queue.in_flight_pod(pod.metadata.uid) or QueuedPodInfo(pod), outcome.failure)
+            if not self.scheduler.is_waiting(pod):  # deleted meanwhile: what it held is free for good
+                self._retry_groups()
 
     def _note_placements(self, keys: Sequence[str], nodes: Sequence[str]) -> None:
         """Record the nodes of pods, by ``namespace/name``, that are assumed or bound."""

@@ -22,6 +22,8 @@ class PodNominator:
 
     Attributes
     ----------
+    is_current : callable
+        The parameter.
     lock : RLock
         To be held by callers that read or change several nominations at once.
     nodes : dict of str to str
@@ -33,7 +35,7 @@ class PodNominator:
     """
 
     def __init__(self, is_current: Callable[[Pod], bool] = lambda pod: True) -> None:
-        self._is_current = is_current
+        self.is_current = is_current
         self.lock = threading.RLock()
         self._pods: dict[str, dict[str, Pod]] = {}
         self.nodes: dict[str, str] = {}
@@ -55,7 +57,7 @@ class PodNominator:
                 node, is_put = pod.status.nominated_node_name, bool(pod.status.nominated_node_name)
             else:
                 node, is_put = info.nominated_node_name, True
-            is_put = is_put and self._is_current(pod)
+            is_put = is_put and self.is_current(pod)
             if is_put and node and self._replace(pod, node):
                 return
             self.delete_nominated_pod_if_exists(pod)

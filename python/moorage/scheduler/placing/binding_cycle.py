@@ -480,11 +480,13 @@ class BindingCycles:
     def _fail_binding(self, started: Started, status: Status) -> Outcome:
         """Unreserve and forget an assumed pod that failed in its binding cycle.
 
-        Other pods may have been rejected because of this pod. After an error, its removal becomes an event
-        for the queue (`freed`). After a rejection it does not, as pods that reject one another on Permit
-        would be retried without end.
+        Other pods may have been rejected because of this pod. After an error, or if the pod was deleted, its
+        removal becomes an event for the queue (`freed`). After any other rejection it does not, as pods that
+        reject one another on Permit would be retried without end.
         """
-        if self._forget(started) and not status.is_rejected:
+        if self._forget(started) and (
+            not (status.is_rejected and started.engine.handle.nominator.is_current(started.pod))
+        ):
             self.freed.append(started.assumed)
         return self._failed(started, status)
 

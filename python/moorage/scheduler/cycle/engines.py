@@ -123,7 +123,8 @@ class Rotation:
         if engine is not self.holder:
             engine.decider.start = self.holder.decider.start
             self.holder = engine
-        engine.take_turn()
+        if engine.handle.framework is not engine.framework:
+            engine.take_turn()
         return engine
 
     @property

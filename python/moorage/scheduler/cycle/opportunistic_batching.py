@@ -8,13 +8,13 @@ cycle that stored it. Only the very next cycle may use a list, so one list for a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from moorage._core.decide.decider import TieBreak
 from moorage.framework.plugin.cycle_state import CycleState
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 MAX_AGE = 0.5  # seconds
 
 
-@dataclass(slots=True)
-class ScoredNodes:
+class ScoredNodes(Struct):
     """The scored nodes that a cycle leaves to the next one.
 
     Attributes
@@ -221,7 +220,7 @@ def leave_nodes(engine: Engine, hint: Hint, decision: Decision) -> Decision:
     if hint.scored is not None and node == hint.node:
         hint.scored.chosen = node
         engine.batching.scored = hint.scored
-        return structs.replace(decision, hinted=True)
+        return replace(decision, hinted=True)
     # With random ties each pod is scored by itself, as before v1.35, which introduced batching.
     if hint.signature is not None and totals is not None and tie_break != TieBreak.RANDOM:
         cluster, now = engine.cache.state, engine.batching.clock()

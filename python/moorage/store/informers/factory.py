@@ -35,6 +35,7 @@ class InformerFactory:
         self, client: ObjectClient, *, resync_period: float = 0.0, clock: Callable[[], float] = epoch
     ) -> None:
         self._client = client
+        self._store = client if isinstance(client, ObjectStore) and not resync_period else None
         self._resync_period = resync_period
         self._clock = clock
         self._informers: dict[type[Object], Informer[Any]] = {}
@@ -106,12 +107,13 @@ class InformerFactory:
         """
         changes: int | None = None
         kinds: Container[type[Object]] = self._informers
-        if isinstance(self._client, ObjectStore) and not self._resync_period:
-            changes = self._client.changes
+        store = self._store
+        if store is not None:
+            changes = store.changes
             if changes == self._changes:
                 return 0
             if self._changes is not None:
-                kinds = self._client.changed_since(self._changes)
+                kinds = store.changed_since(self._changes)
         informers = [one for kind, one in self._informers.items() if kind in kinds]
         before, notices, self._changes = len(self._informers), 0, None
         for informer in informers:

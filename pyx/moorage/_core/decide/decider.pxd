@@ -42,5 +42,6 @@ cdef class Decider:
     cdef int32_t _choose(self, ClassSearch* class_search, int64_t following) noexcept nogil
     cdef ClassState _prepare_class(self, int32_t pod_class, int32_t node_name, int32_t pinned)
     cdef int _collect_counters(self, ClassState class_state, int32_t pod_class) except -1
+    cdef object _feasible_positions(self)
     cdef int _save(self) except -1
     cdef int _begin_run(self, Py_ssize_t pods) except -1

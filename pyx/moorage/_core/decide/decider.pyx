@@ -191,9 +191,8 @@ cdef class Decider:
             self.search._raise_failure()
         totals = None
         if self.search.found.feasible > 1:
-            sums = np.empty(self.search.found.feasible, dtype=np.int64)
+            sums = totals = np.empty(self.search.found.feasible, dtype=np.int64)
             memcpy(&sums[0], self.search.found.totals, self.search.found.feasible * sizeof(int64_t))
-            totals = np.asarray(sums)
         row = -1 if at < 0 else self.search.search.order[at]
         return row, start, self.search.found.evaluated, self._feasible_positions(), totals
 
@@ -232,12 +231,13 @@ cdef class Decider:
             rows[at] = self.search.search.order[(start % self.search.search.n + at) % self.search.search.n]
         return start, np.asarray(rows[:self.search.found.evaluated]), self._feasible_positions()
 
-    def _feasible_positions(self):
+    cdef object _feasible_positions(self):
         """The positions of the feasible nodes in the view's list."""
-        cdef int32_t[::1] places = np.empty(self.search.found.feasible + 1, dtype=np.int32)
+        room = np.empty(self.search.found.feasible + 1, dtype=np.int32)
+        cdef int32_t[::1] places = room
         cdef int32_t row
         memcpy(&places[0], self.search.found.positions, self.search.found.feasible * sizeof(int32_t))
-        positions = np.asarray(places[:self.search.found.feasible])
+        positions = room[:self.search.found.feasible]
         # Positions count within the searched list, which may be a part of the view's.
         if self.search.search.columns == NULL or self.search.in_placement:
             for at, place in enumerate(positions.tolist()):

@@ -127,7 +127,7 @@ cdef class Placer:
         cdef int32_t at = first, stop
         cdef bint together
         self.decider._save()
-        self.state.ledger.make_room(end - first)
+        self.state.ledger.make_room(end - first, batch.replicas is not None)
         self.state.ledger.reserve_rows(self.state.table.used)
         while at < end:
             stop = self._kernel_runs_until(batch, at, end)
@@ -205,7 +205,7 @@ cdef class Placer:
             return False
         for pod_class, class_state in in_use.items():
             self.decider._collect_counters(class_state, pod_class)
-        self.state.view.fill_cluster(&self.search.cluster)
+        self.search.cluster = self.state.domains.cluster
         self.searches.reserve(stop - begin)
         for each in range(begin, stop):
             (<void**>self.searches.data)[each - begin] = &(<ClassState>in_use[batch.spans[each].pod_class]).c

@@ -57,7 +57,7 @@ cdef class Ledger:
     cdef object object_of(self, int32_t number)
     cdef object model_of(self, int32_t number)
     cdef int reserve_rows(self, Py_ssize_t rows) except -1
-    cdef int make_room(self, Py_ssize_t pods) except -1
+    cdef int make_room(self, Py_ssize_t pods, bint are_replicas=*) except -1
     cdef RowPods share(self, int32_t row)
     cdef list read(self, RowPods shared, int32_t row)
     cdef int32_t insert(self, object pod, int32_t pod_class, int32_t row, PodState state) except -1

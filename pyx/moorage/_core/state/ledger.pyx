@@ -112,10 +112,11 @@ cdef class Ledger:
         while len(self.row_pods) < rows:
             self.row_pods.append(None)
 
-    cdef int make_room(self, Py_ssize_t pods) except -1:
-        """Make room for `pods` more pods, which can be replicas of one template."""
+    cdef int make_room(self, Py_ssize_t pods, bint are_replicas=False) except -1:
+        """Make room for `pods` more pods, or for that many replicas of one template."""
         _reserve(self, pods)
-        return self.templates.reserve(pods)
+        if are_replicas:
+            self.templates.reserve(pods)
 
     # ---- rows ----------------------------------------------------------------------------------------------
 
@@ -213,7 +214,7 @@ cdef class Ledger:
         cdef bint terminating = replicas.template.metadata.deletion_timestamp is not None
         cdef int32_t at, number
         cdef int32_t* numbers
-        self.make_room(replicas.count)
+        self.make_room(replicas.count, True)
         self.templates.enter(replicas)
         numbers = self.templates.numbers(replicas.id)
         for at in range(replicas.count):

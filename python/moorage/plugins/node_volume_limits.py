@@ -9,7 +9,7 @@ import numpy as np
 from moorage import framework as fwk
 from moorage.framework.plugin import events
 from moorage.framework.plugin.events import ActionType, is_live, on, queue_if
-from moorage.framework.profiles.in_core import Claims, VolumePlugin
+from moorage.framework.profiles.in_core import BoundClaims, VolumePlugin
 from moorage.objects import CSINode, PersistentVolumeClaim, Pod
 from moorage.objects.model.storage import CSIDriver, VolumeAttachment
 from moorage.volume.binding.claims import VolumeError
@@ -68,7 +68,7 @@ class NodeVolumeLimits(VolumePlugin):
         numbers[failing] = np.arange(2, 2 + len(failing))
         return fwk.Answers(numbers, (*STATUSES, *(fwk.Status(fwk.Code.ERROR, (text,)) for text in texts)))
 
-    def fits_everywhere(self, pod: Pod, claims: Claims, nodes: fwk.NodesView) -> bool:
+    def fits_everywhere(self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView) -> bool:
         if self._unbuilt() is not None:
             return False
         handle = self.required_handle()

@@ -13,7 +13,7 @@ from moorage import framework as fwk
 from moorage.compat.adapted_binder import AdaptedVolumeBinder, BinderOfHandle, MakeBinder
 from moorage.framework.plugin import events
 from moorage.framework.plugin.events import ActionType, on, queue_if
-from moorage.framework.profiles.in_core import Claims, VolumePlugin
+from moorage.framework.profiles.in_core import BoundClaims, VolumePlugin
 from moorage.framework.runtime.steps import StatusSteps
 from moorage.objects import CSINode, PersistentVolumeClaim, Pod, StorageClass, parse_value
 from moorage.objects.model.storage import CSIDriver, CSIStorageCapacity
@@ -176,18 +176,19 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
             return fwk.Answers(np.arange(len(statuses)), statuses)
         return fwk.Answers(self._of_bound(pod_state.claims, nodes.rows), OF_BOUND)
 
-    def fits_everywhere(self, pod: Pod, claims: Claims, nodes: fwk.NodesView) -> bool:
+    def fits_everywhere(self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView) -> bool:
         if self._make_binder is not None:
             return False
         sources, topology = self.binder.sources, self.required_handle().shared(VolumeTopology.of)
-        for claim in claims:
+        for claim, volume in claims:
             if claim.status.phase == "Lost" or claim.metadata.deletion_timestamp is not None:
                 return False
             if not is_fully_bound(claim) or sources.pvc_cache.find(claim.key) is not claim:
                 return False
-            volume = sources.pv_cache.find(claim.spec.volume_name)
-            mask = None if volume is None else topology.mask(volume)
-            if volume is None or (mask is not None and not mask.take(nodes.rows).all()):
+            if sources.pv_cache.find(volume.name) is not volume:
+                return False
+            mask = topology.mask(volume)
+            if mask is not None and not mask.take(nodes.rows).all():
                 return False
         return True
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from moorage import framework as fwk
 from moorage.framework.plugin.events import NODE, PERSISTENT_VOLUME_CLAIM, POD, ActionType, on, queue_if
-from moorage.framework.profiles.in_core import Claims, VolumePlugin
+from moorage.framework.profiles.in_core import BoundClaims, VolumePlugin
 from moorage.objects import PersistentVolumeClaim, Pod, Volume
 from moorage.store.errors import NotFoundError as ObjectNotFoundError
 from moorage.volume.usage.in_use import VolumesInUse, disk_of
@@ -72,8 +72,8 @@ class VolumeRestrictions(VolumePlugin):
         state.write(STATE, ClaimsForOnePod(frozenset(keys.values()), uses))
         return None
 
-    def fits_everywhere(self, pod: Pod, claims: Claims, nodes: fwk.NodesView) -> bool:
-        if self._uses([claim.key for claim in claims if READ_WRITE_ONCE_POD in claim.spec.access_modes]):
+    def fits_everywhere(self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView) -> bool:
+        if self._uses([claim.key for claim, _ in claims if READ_WRITE_ONCE_POD in claim.spec.access_modes]):
             return False
         return all(disk_of(volume) is None for volume in pod.spec.volumes)
 

@@ -13,7 +13,7 @@ from moorage import framework as fwk
 from moorage._core.state.cluster_state import ClusterState
 from moorage.framework.plugin import events
 from moorage.framework.plugin.events import ActionType, on, queue_if
-from moorage.framework.profiles.in_core import Claims, VolumePlugin
+from moorage.framework.profiles.in_core import BoundClaims, VolumePlugin
 from moorage.objects import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.store.errors import NotFoundError as ObjectNotFoundError
 from moorage.volume.binding.claims import claim_class
@@ -104,14 +104,9 @@ class VolumeZone(VolumePlugin):
         elsewhere = pod_topologies.elsewhere.take(nodes.rows).view(np.uint8)
         return fwk.Answers(elsewhere, STATUSES)
 
-    def fits_everywhere(self, pod: Pod, claims: Claims, nodes: fwk.NodesView) -> bool:
-        volumes, topologies = self.lister(PersistentVolume), list[Topology]()
-        try:
-            for claim in claims:
-                topologies += _topology(volumes.get(claim.spec.volume_name)).items()
-        except ObjectNotFoundError:
-            return False
-        return not (topologies and self._mask(tuple(topologies)).take(nodes.rows).any())
+    def fits_everywhere(self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView) -> bool:
+        topologies = tuple([item for _, volume in claims for item in _topology(volume).items()])
+        return not (topologies and self._mask(topologies).take(nodes.rows).any())
 
     def _topologies(self, pod: Pod) -> tuple[Topology, ...] | fwk.Status:
         """The zones and regions of the volumes of the pod's claims, or a rejection."""

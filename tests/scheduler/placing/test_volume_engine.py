@@ -390,12 +390,17 @@ def test_where_volumes_fit_everywhere_no_plugin_filters_nodes() -> None:
         assert one.context.schedule_one(asked).node == "a"
 
 
-def test_a_claim_counts_as_it_is_assumed() -> None:
+def test_claims_and_volumes_count_as_they_are_assumed() -> None:
     asked = pod("p", volumes=(uses(claim="c"),))
     one = Scheduler(Cluster(nodes=[node("a")], pods=[asked], others=claimed("c", volume("v"))))
-    claims = one.handle.shared(sources_of).pvc_cache
-    bound = claims.get("default/c")
-    claims.assume(replace(bound, metadata=replace(bound.metadata, annotations={})))
+    sources = one.handle.shared(sources_of)
+    there = sources.pv_cache.get("v")
+    spec = replace(there.spec, node_affinity=local("elsewhere").spec.node_affinity)
+    sources.pv_cache.assume(replace(there, spec=spec))
+    assert "didn't match PersistentVolume's node affinity" in one.context.schedule_one(asked).fit_error
+    sources.pv_cache.restore("v")
+    bound = sources.pvc_cache.get("default/c")
+    sources.pvc_cache.assume(replace(bound, metadata=replace(bound.metadata, annotations={})))
     assert "unbound immediate PersistentVolumeClaims" in one.context.schedule_one(asked).fit_error
 
 

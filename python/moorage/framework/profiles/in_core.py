@@ -13,7 +13,7 @@ from moorage.framework.plugin import interface
 from moorage.framework.plugin.interface import Plugin, PreFilterResult
 from moorage.framework.plugin.signing import volumes
 from moorage.framework.plugin.status import SKIP, Status
-from moorage.objects import Object, PersistentVolumeClaim, Pod
+from moorage.objects import Object, PersistentVolume, PersistentVolumeClaim, Pod
 
 if TYPE_CHECKING:
     from moorage._core.state.cluster_state import ClusterState
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from moorage.framework.runtime.kernels import Kernels
     from moorage.framework.runtime.runtime import Framework
 
-Claims = Sequence[PersistentVolumeClaim]
+BoundClaims = Sequence[tuple[PersistentVolumeClaim, PersistentVolume]]
 T = TypeVar("T", bound=Object)
 T_co = TypeVar("T_co", covariant=True)
 
@@ -265,8 +265,8 @@ class VolumePlugin(
         """
         return True
 
-    def claims_of(self, pod: Pod) -> list[PersistentVolumeClaim] | None:
-        """Return the claims of a pod.
+    def bound_claims_of(self, pod: Pod) -> BoundClaims | None:
+        """Return the claims of a pod with their volumes.
 
         Parameters
         ----------
@@ -274,23 +274,23 @@ class VolumePlugin(
 
         Returns
         -------
-        list of PersistentVolumeClaim or None
-            None where one is missing, or is that of an ephemeral volume of another pod.
+        sequence of (PersistentVolumeClaim, PersistentVolume) or None
+            None where one is missing, or a claim is that of an ephemeral volume of another pod.
         """
-        lister, claims = self.lister(PersistentVolumeClaim), []
+        claims, volumes, found = self.lister(PersistentVolumeClaim), self.lister(PersistentVolume), []
         for volume in pod.spec.volumes:
             key = pod.claim_key(volume)
             if key is not None:
                 try:
-                    claim = lister.get(key)
+                    claim = claims.get(key)
+                    found.append((claim, volumes.get(claim.spec.volume_name)))
                 except MoorageError:
                     return None
                 if volume.ephemeral is not None and not claim.metadata.is_controlled_by(pod.metadata.uid):
                     return None
-                claims.append(claim)
-        return claims
+        return found
 
-    def fits_everywhere(self, pod: Pod, claims: Claims, nodes: NodesView) -> bool:
+    def fits_everywhere(self, pod: Pod, claims: BoundClaims, nodes: NodesView) -> bool:
         """Whether PreFilter passes or skips, and Filter passes on every given node, also with the nominated
         pods, and if any pods leave.
 
@@ -298,8 +298,8 @@ class VolumePlugin(
         ----------
         pod : Pod
             The pod that is being scheduled.
-        claims : sequence of PersistentVolumeClaim
-            The claims of the pod; see `claims_of`.
+        claims : sequence of (PersistentVolumeClaim, PersistentVolume)
+            See `bound_claims_of`.
         nodes : NodesView
             The nodes.
 

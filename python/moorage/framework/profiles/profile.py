@@ -185,7 +185,7 @@ class Profile:
         nodes : NodesView
         """
         plugins = self.volume_plugins
-        claims = plugins[0].claims_of(pod) if plugins else []
+        claims = plugins[0].bound_claims_of(pod) if plugins else []
         return claims is not None and all(plugin.fits_everywhere(pod, claims, nodes) for plugin in plugins)
 
     @lazy_attribute

@@ -181,7 +181,8 @@ cdef class Placer:
 
     cdef bint _prepare_all(self, PodBatch batch, int32_t first, int32_t end) except -1:
         """Prepare the search of each run in `searches`; False if they cannot all be prepared together."""
-        cdef int32_t begin = batch.span_at(first), stop = batch.span_at(end - 1) + 1, each, pod_class
+        cdef int32_t begin = batch.span_at(first), stop = batch.span_at(end - 1) + 1, each
+        cdef int32_t pod_class = -1
         cdef dict in_use = self.search.states.in_use
         cdef ClassState class_state
         cdef int64_t epoch
@@ -189,7 +190,9 @@ cdef class Placer:
         cdef Terms terms
         in_use.clear()
         for each in range(begin, stop):
-            in_use[batch.spans[each].pod_class] = None
+            if batch.spans[each].pod_class != pod_class:  # that of the run before
+                pod_class = batch.spans[each].pod_class
+                in_use[pod_class] = None
         for pod_class in in_use:  # all counters must exist before any class collects its counters
             shape = self.state.classes.shape(pod_class)
             terms = self.search._terms_of(pod_class, 0)
@@ -208,7 +211,9 @@ cdef class Placer:
         self.search.cluster = self.state.domains.cluster
         self.searches.reserve(stop - begin)
         for each in range(begin, stop):
-            (<void**>self.searches.data)[each - begin] = &(<ClassState>in_use[batch.spans[each].pod_class]).c
+            if batch.spans[each].pod_class != class_state.pod_class:
+                class_state = in_use[batch.spans[each].pod_class]
+            (<void**>self.searches.data)[each - begin] = &class_state.c
         return True
 
     cdef int32_t _place_runs(self, PodBatch batch, Placements out, int32_t first, int32_t end, Sink sink,

@@ -74,13 +74,16 @@ cdef class ClassStates:
     cdef PodClasses classes
     cdef dict by_target
     cdef ClassState latest
-    cdef dict in_use  # class to its state, of the classes that the current run needs
+    cdef list in_use    # the states that the current run needs, at most one for each class
+    cdef Buffer places  # [class] index in `in_use`, if the state there is of the class
     cdef public Py_ssize_t most_bytes
     cdef readonly Py_ssize_t used_bytes
     cdef public int64_t scope
     cdef int64_t scopes  # the number of scopes opened so far
 
     cdef ClassState get(self, int32_t pod_class, int32_t node_name, int32_t pinned)
+    cdef ClassState used(self, int32_t pod_class)
+    cdef int use(self, ClassState class_state) except -1
     cdef bint is_failed(self, const ClassSearch* class_search, int64_t head) noexcept nogil
     cdef void note_failure(self, ClassSearch* class_search, int64_t head) noexcept nogil
     cdef int charge(self, ClassState class_state) except -1

@@ -270,7 +270,8 @@ cdef class ClassStates:
     def __cinit__(self, PodClasses classes not None):
         self.classes = classes
         self.by_target = {}
-        self.in_use = {}
+        self.in_use = []
+        self.places = Buffer(Journal(), sizeof(int32_t))
         self.most_bytes = CANDIDATES_LIMIT
 
     cdef ClassState get(self, int32_t pod_class, int32_t node_name, int32_t pinned):
@@ -289,6 +290,22 @@ cdef class ClassStates:
         self.by_target[target] = self.latest = class_state
         class_state.is_kept = True
         return class_state
+
+    cdef ClassState used(self, int32_t pod_class):
+        """The state of a class that the current run needs, or None.
+
+        `places` is never cleared, as in the sparse sets of Briggs and Torczon 1993.
+        """
+        cdef int32_t at = (<int32_t*>self.places.data)[pod_class] if pod_class < self.places.capacity else 0
+        if at < len(self.in_use) and (<ClassState>self.in_use[at]).pod_class == pod_class:
+            return self.in_use[at]
+        return None
+
+    cdef int use(self, ClassState class_state) except -1:
+        """Add a state to those that the current run needs."""
+        self.places.reserve(class_state.pod_class + 1)
+        (<int32_t*>self.places.data)[class_state.pod_class] = <int32_t>len(self.in_use)
+        self.in_use.append(class_state)
 
     def state_of(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
         """Return the state of a target, created on first use.
@@ -313,7 +330,7 @@ cdef class ClassStates:
         class_state.charged = class_state.candidates.memory.capacity
         while self.used_bytes > self.most_bytes:
             oldest = next((key for key, kept in self.by_target.items()
-                           if self.in_use.get(key[0]) is not kept), None)
+                           if self.used(key[0]) is not kept), None)
             if oldest is None:
                 self.used_bytes -= class_state.charged
                 class_state.charged = 0

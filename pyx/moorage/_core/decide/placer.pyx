@@ -9,7 +9,7 @@ from libc.string cimport memset
 
 from moorage._core.base cimport LOG_ROW, Buffer, Journal
 from moorage._core.csrc cimport *
-from moorage._core.decide.class_state cimport ClassSearch, ClassState
+from moorage._core.decide.class_state cimport ClassSearch, ClassState, ClassStates
 from moorage._core.decide.decider cimport Decider
 from moorage._core.decide.plan cimport Plan
 from moorage._core.decide.pod_batch cimport ALONE, NAMED, PORTS, Placements, PodBatch, PodSpan, Sink
@@ -106,9 +106,10 @@ cdef class Placer:
         """
         if sink is None:
             sink = NOWHERE
+        cdef Py_ssize_t pods = min(<Py_ssize_t>len(batch), out.n)
         if end < 0:
-            end = <int32_t>min(len(batch), out.n)
-        if not 0 <= first or end > len(batch) or end > out.n:
+            end = <int32_t>pods
+        if not 0 <= first or end > pods:
             raise ValueError("a row for each pod is wanted, and a pod to begin with")
         self.decider.failed, self.unplaced = False, 0
         end = batch.until(ALONE, first, end)
@@ -182,37 +183,35 @@ cdef class Placer:
     cdef bint _prepare_all(self, PodBatch batch, int32_t first, int32_t end) except -1:
         """Prepare the search of each run in `searches`; False if they cannot all be prepared together."""
         cdef int32_t begin = batch.span_at(first), stop = batch.span_at(end - 1) + 1, each
-        cdef int32_t pod_class = -1
-        cdef dict in_use = self.search.states.in_use
+        cdef ClassStates states = self.search.states
         cdef ClassState class_state
         cdef int64_t epoch
-        cdef Shape shape
         cdef Terms terms
-        in_use.clear()
+        states.in_use.clear()
         for each in range(begin, stop):
-            if batch.spans[each].pod_class != pod_class:  # that of the run before
-                pod_class = batch.spans[each].pod_class
-                in_use[pod_class] = None
-        for pod_class in in_use:  # all counters must exist before any class collects its counters
-            shape = self.state.classes.shape(pod_class)
-            terms = self.search._terms_of(pod_class, 0)
-            if shape.is_pinned and (not terms.is_empty() or self.search.in_placement):
+            if each > begin and batch.spans[each].pod_class == batch.spans[each - 1].pod_class:
+                continue
+            if states.used(batch.spans[each].pod_class) is None:
+                states.use(states.get(batch.spans[each].pod_class, 0, 0))
+        for class_state in states.in_use:  # all counters must exist before any class collects its counters
+            terms = self.search._terms_of(class_state.pod_class, 0)
+            if class_state.shape.is_pinned and (not terms.is_empty() or self.search.in_placement):
                 return False
         epoch = self.state.domains.epoch
-        for pod_class in in_use:
-            class_state = self.decider._prepare_class(pod_class, 0, 0)
+        for each in range(<int32_t>len(states.in_use)):
+            class_state = self.decider._prepare_class((<ClassState>states.in_use[each]).pod_class, 0, 0)
             class_state.c.by_node = class_state.shape.is_pinned
-            in_use[pod_class] = class_state
+            states.in_use[each] = class_state
         self.state.domains.refresh()  # counters of other classes count pods without terms too
         if self.state.domains.epoch != epoch:  # the counters of all classes exceed the limit
             return False
-        for pod_class, class_state in in_use.items():
-            self.decider._collect_counters(class_state, pod_class)
+        for class_state in states.in_use:
+            self.decider._collect_counters(class_state, class_state.pod_class)
         self.search.cluster = self.state.domains.cluster
         self.searches.reserve(stop - begin)
         for each in range(begin, stop):
-            if batch.spans[each].pod_class != class_state.pod_class:
-                class_state = in_use[batch.spans[each].pod_class]
+            if class_state.pod_class != batch.spans[each].pod_class:
+                class_state = states.used(batch.spans[each].pod_class)
             (<void**>self.searches.data)[each - begin] = &class_state.c
         return True
 
@@ -358,7 +357,8 @@ cdef class Placer:
         cdef ClassState class_state = self.decider._prepare_class(span.pod_class, span.node_name, span.pinned)
         cdef bint is_new = not (self._is_known_failure(&class_state.c) and not self.search.nominations.rows)
         cdef int32_t at
-        self.search.states.in_use = {span.pod_class: class_state}
+        self.search.states.in_use.clear()
+        self.search.states.use(class_state)
         if not is_new:
             self.placed, self.search.found.evaluated = 0, self.state.view.size
         elif class_state.shape.ports or self.search.plan.needs_python or self._must_filter_each():

@@ -444,7 +444,9 @@ cdef int _point(Search search, Shape shape) except -1:
         search.seen.reserve(search.terms.domains())
         search.found.seen = <unsigned char*>search.seen.data
     _set_fixed_ok(search, shape)
-    search.search.parallel_from = search.shared_from * (1 if _reads_beyond_columns(search, shape) else PLAIN)
+    search.search.parallel_from = search.shared_from
+    if search.search.n >= search.shared_from and not _reads_beyond_columns(search, shape):
+        search.search.parallel_from *= PLAIN
 
 
 cdef bint _reads_beyond_columns(Search search, Shape shape) except -1:

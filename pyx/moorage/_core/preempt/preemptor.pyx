@@ -436,7 +436,8 @@ cdef class Preemptor(DryRuns):
         cdef mr_local local
         pod_class, node_name, pinned = self.target
         self.class_state = self.decider._prepare_class(pod_class, node_name, pinned)
-        self.search.states.in_use = {pod_class: self.class_state}
+        self.search.states.in_use.clear()
+        self.search.states.use(self.class_state)
         self._begin(pod_class, pinned, self.budgets_set)
         mr_local_read(&local, &self.search.search)
         self.c.settled, self.c.explains = mr_status_by_columns(&self.search.search, &local), False

@@ -32,12 +32,13 @@ def check_new(ClusterState state not None, pods):
     CacheError
         A pod has no UID, is in the cache, or is listed twice.
     """
-    cdef set seen = set()
+    cdef set seen = set() if len(pods) > 1 else None  # one pod is not listed twice
     for pod in pods:
         uid = UID.of(METADATA.of(pod))
-        if uid in seen or state._known(pod) >= 0:
+        if seen is not None and uid in seen or state._known(pod) >= 0:
             raise CacheError(KNOWN.format(uid))
-        seen.add(uid)
+        if seen is not None:
+            seen.add(uid)
 
 
 def assume_pods(ClusterState state not None, pods):

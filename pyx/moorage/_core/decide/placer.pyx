@@ -19,6 +19,15 @@ from moorage._core.state cimport ClusterState, Shape
 
 cdef Sink NOWHERE = Sink()
 
+cdef enum:
+    FEW_NODES = 100_000  # to examine; for fewer, releasing the GIL costs more than other threads gain
+
+
+cdef struct Runs:  # the progress of a placer
+    ClassSearch** searches  # of the next runs
+    const PodSpan* spans
+    int32_t begin, at       # the first pod of the last run, and the pod after it
+
 
 cdef int32_t _follow_nominator(Search search, PodBatch batch, int32_t first, int32_t end) except -1:
     """Follow the nominator for the pods from `first` to `end`. Returns the first nominated one, or `end`."""
@@ -218,31 +227,43 @@ cdef class Placer:
     cdef int32_t _place_runs(self, PodBatch batch, Placements out, int32_t first, int32_t end, Sink sink,
                              object on_unschedulable) except -1:
         """Place the pods from `first` to `end` by `searches`. Returns the index where it stops."""
-        cdef int32_t at = first, begin = first, entered = first, each = batch.span_at(first), base = each
-        cdef ClassSearch** searches = <ClassSearch**>self.searches.data
+        cdef Runs runs
+        cdef int32_t entered = first
         cdef bint is_new
-        while at < end:
-            self.decider._begin_run(end - at)
-            with nogil:
-                is_new = False
-                while at < end and not is_new and not self.decider.failed:
-                    begin, at = at, min(batch.spans[each].end, end)
-                    is_new = self._place_equal(searches[each - base], batch.spans[each].pinned,
-                                               out.data + begin, at - begin)
-                    each += 1
+        runs.searches, runs.spans = <ClassSearch**>self.searches.data, batch.spans + batch.span_at(first)
+        runs.begin = runs.at = first
+        while runs.at < end:
+            self.decider._begin_run(end - runs.at)
+            if <int64_t>(end - runs.at) * self.state.view.size < FEW_NODES:
+                is_new = self._place_next(&runs, out.data, end)
+            else:
+                with nogil:
+                    is_new = self._place_next(&runs, out.data, end)
             if self.decider.failed:  # for the pod after those that were placed
-                at = begin + self.placed
-            sink.enter(batch, out, entered, at)
-            entered = at
+                runs.at = runs.begin + self.placed
+            sink.enter(batch, out, entered, runs.at)
+            entered = runs.at
             if self.decider.failed:
-                return at
-            if is_new and self._handle_unschedulable(searches[each - 1 - base], begin + self.placed,
+                return entered
+            if is_new and self._handle_unschedulable((runs.searches - 1)[0], runs.begin + self.placed,
                                                      on_unschedulable):
-                self._skip(1 + begin + self.placed - at)
-                return begin + self.placed
+                self._skip(1 + runs.begin + self.placed - runs.at)
+                return runs.begin + self.placed
         if out.data[end - 1] < 0:
             self.state.view.refresh()
         return end
+
+    cdef bint _place_next(self, Runs* runs, int32_t* rows, int32_t end) noexcept nogil:
+        """Place runs up to `end`. Returns whether it stopped after a run of which a pod is unschedulable that
+        was not known to be."""
+        cdef bint is_new = False
+        while runs.at < end and not is_new and not self.decider.failed:
+            runs.begin, runs.at = runs.at, min(runs.spans[0].end, end)
+            is_new = self._place_equal(runs.searches[0], runs.spans[0].pinned, rows + runs.begin,
+                                       runs.at - runs.begin)
+            runs.searches += 1
+            runs.spans += 1
+        return is_new
 
     cdef bint _handle_unschedulable(self, ClassSearch* class_search, int32_t at,
                                     object on_unschedulable) except -1:

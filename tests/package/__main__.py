@@ -17,8 +17,8 @@ from tests.house.source import ROOT, files, name
 SMOKE = """
 import sys
 import moorage
-from moorage._core.decide import cycle
-outside = [path for path in (moorage.__file__, cycle.__file__) if not path.startswith(sys.prefix)]
+from moorage._core.decide import placer
+outside = [path for path in (moorage.__file__, placer.__file__) if not path.startswith(sys.prefix)]
 assert not outside, outside
 for public in moorage.__all__:
     getattr(moorage, public)

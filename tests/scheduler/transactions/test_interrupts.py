@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from bisect import bisect
 from collections.abc import Callable
 from typing import Any
 
@@ -75,7 +76,7 @@ def advance(one: Scheduler) -> None:
 def settle(one: Scheduler) -> None:
     """Let it go on after an interrupt, and look."""
     check_usage(one)
-    assert not [uid for uid in one.cache.state.assumed_pods() if uid.startswith("uid-q")]
+    assert not [uid for uid in one.cache.state.assumed_pods() if uid.startswith("q")]
     one.run()
     one.run()
     check_settled(one)
@@ -121,6 +122,21 @@ def test_an_interrupt_leaves_nothing_halfway(make_world: World, action: Any) -> 
 @pytest.mark.parametrize(("make_world", "action"), CASES)
 def test_an_interrupt_at_any_line_leaves_nothing_halfway(make_world: World, action: Any, offset: int) -> None:
     assert strike_everywhere(make_world, action, first=offset + 1, step=10) > 10
+
+
+@pytest.mark.parametrize("action", [schedule, schedule_one])
+def test_an_interrupt_at_the_last_lines_takes_the_pods_back(action: Any) -> None:
+    """The caller does not receive the result then."""
+
+    def struck_at(at: int, one: Scheduler) -> bool:
+        return struck(lambda: action(one), at)
+
+    last = bisect(range(1, 1 << 14), False, key=lambda at: not struck_at(at, core()))
+    for at in range(last - 6, last + 1):
+        one = core()
+        assert struck_at(at, one)
+        settle(one)
+    assert not struck_at(last + 1, core())
 
 
 # ---- exceptions of plugins ---------------------------------------------------------------------------------

@@ -59,14 +59,14 @@ def schedule_pods(context: SchedulingContext, pods: Sequence[Pod]) -> ScheduleRe
         if context.bindings.running:
             _finish_binding(context, pods, result)
         context.sync()
+        errors = context.handle.plugin_errors
+        if errors.counts:
+            errors.summarize()
+        result.note_names()
+        return result
     except BaseException:
         context.take_back(pods)
         raise
-    errors = context.handle.plugin_errors
-    if errors.counts:
-        errors.summarize()
-    result.note_names()
-    return result
 
 
 def _place_each(

@@ -54,10 +54,10 @@ def schedule_one(context: SchedulingContext, pod: Pod) -> Decision:
             decision = Placing(context, engine, batch, ScheduleResult(context.cache.state, 1)).cycle(0)
         if decision.evicts:
             context.sync()
+        return decision
     except BaseException:
         context.take_back([pod] if is_new else [])
         raise
-    return decision
 
 
 def whole_cycle(context: SchedulingContext, engine: Engine, pod: Pod, target: Target) -> Decision:

@@ -294,14 +294,9 @@ class Attempt:
         """Place every pod that fits. Pods that the core alone schedules are entered in the ledger later, by
         `enter`."""
         for segment in self.members.segments:
+            engine, batch = self.context.rotation.take(segment.engine), self.members.batch
             MemberPlacing(
-                self.context,
-                self.context.rotation.take(segment.engine),
-                self.members.batch,
-                self.result,
-                Sink(),
-                attempt=self,
-                whole_cycle=segment.whole_cycle,
+                self.context, engine, batch, self.result, Sink(), attempt=self, segment=segment
             ).place(segment.first, segment.end, until_eviction=True)
             if self.error:
                 break
@@ -391,12 +386,11 @@ class MemberPlacing(Placing, kw_only=True):
     Parameters
     ----------
     attempt : Attempt
-    whole_cycle : bool
-        Whether each pod of the segment has a cycle of its own, with all plugins.
+    segment : Segment
     """
 
     attempt: Attempt
-    whole_cycle: bool
+    segment: Segment
 
     def place_together(self, first: int, end: int) -> int:
         """Place pods by the core alone, without nominated pods in the cluster; see `Placing.place_together`.
@@ -411,7 +405,7 @@ class MemberPlacing(Placing, kw_only=True):
         int
             Index of the next pod.
         """
-        if self.whole_cycle or self.context.nominator:
+        if self.segment.whole_cycle or self.context.nominator:
             return first
         done = super().place_together(first, end)
         if np.any(self.result.rows[first:done] >= 0):
@@ -437,7 +431,7 @@ class MemberPlacing(Placing, kw_only=True):
         assumed = bound(pod, node)
         context.cache.assume_pod(assumed)
         context.handle.nominator.delete_nominated_pod_if_exists(pod)
-        if self.whole_cycle:
+        if self.segment.whole_cycle:
             attempt.reserve(at, Started(engine, state, pod, assumed))
         else:
             attempt.permit()

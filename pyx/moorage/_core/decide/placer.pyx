@@ -115,10 +115,9 @@ cdef class Placer:
         """
         if sink is None:
             sink = NOWHERE
-        cdef Py_ssize_t pods = min(<Py_ssize_t>len(batch), out.n)
         if end < 0:
-            end = <int32_t>pods
-        if not 0 <= first or end > pods:
+            end = <int32_t>min(len(batch), out.n)
+        if not 0 <= first or end > len(batch) or end > out.n:
             raise ValueError("a row for each pod is wanted, and a pod to begin with")
         self.decider.failed, self.unplaced = False, 0
         end = batch.until(ALONE, first, end)

@@ -85,7 +85,7 @@ def test_nominated_pods_count_for_native_filters() -> None:
     framework(one).run_pre_filter_plugins(state, asked)
     waiting = pod("n", requests={"cpu": 1}, priority=9)
     handle = framework(one).handle
-    handle.nominator._is_current = lambda pod: True
+    handle.nominator.is_current = lambda pod: True
     handle.nominator.add_nominated_pod(waiting, NominatingInfo("a"))
     answer = framework(one).run_filter_plugins_with_nominated_pods(state, asked, info(one, "a"))
     assert said(answer) == (UNSCHEDULABLE, "Insufficient cpu", "NodeResourcesFit")

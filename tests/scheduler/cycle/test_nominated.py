@@ -144,7 +144,7 @@ def test_a_pod_that_is_in_the_cache_by_now_counts_once() -> None:
     one = scheduler()
     waiting = nominated("n", "a", requests={"cpu": 2})
     one.context.schedule_one(waiting)
-    one.handle.nominator._is_current = lambda pod: True
+    one.handle.nominator.is_current = lambda pod: True
     one.handle.nominator.add_nominated_pod(waiting)
     assert fits(one, requests={"cpu": 2}) == ["a", "b"]
     assert one.cache.is_assumed_pod(waiting)

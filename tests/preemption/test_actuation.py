@@ -16,7 +16,7 @@ from moorage.framework.plugin.interface import NominatingInfo
 from moorage.framework.plugin.waiting_pods import PodInPreBind
 from moorage.objects.model.meta import Condition
 from moorage.objects.model.pod import Pod
-from moorage.preemption.actuation import clear_nominated_node_name, preempt_pods, prepare_candidate
+from moorage.preemption.actuation import clear_nominated_node_name, evict_victims, prepare_candidate
 from moorage.preemption.pick import Candidate
 from moorage.scheduler import Scheduler
 from moorage.store import ApiError
@@ -81,7 +81,7 @@ def test_the_condition_names_the_scheduler_of_the_preemptor() -> None:
     one = full(victim("v"))
     client = watched(one)
     asked = preemptor(scheduler_name="mine")
-    preempt_pods(handle(one), "a", asked, [victim("v")], "X")
+    evict_victims(handle(one), "a", asked, [victim("v")], "X")
     assert client.last["v"][0].message == "mine: preempting to accommodate a higher priority pod"
 
 
@@ -146,7 +146,7 @@ def test_a_pod_that_waits_on_permit_is_failed_and_stays() -> None:
     one = scheduler_with(waits, pods=[pod("v")])
     assert one.run().waiting == {"default/v": "a"}
     assumed = one.cache.get_pod(pod("v"))
-    preempt_pods(handle(one), "a", preemptor(), [assumed], "DefaultPreemption")
+    evict_victims(handle(one), "a", preemptor(), [assumed], "DefaultPreemption")
     assert events(one) == [("v", "Normal", "Preempted", "Preempting", f"{NOTE} (in kube-scheduler memory).")]
     assert stored(one) == ["v"]
     result = one.advance()
@@ -157,7 +157,7 @@ def test_a_pod_that_waits_on_permit_is_failed_and_stays() -> None:
 def test_a_pod_in_pre_bind_is_cancelled() -> None:
     one = scheduler_with(pods=[pod("v")])
     binding = handle(one).pods_in_pre_bind["v"] = PodInPreBind()
-    preempt_pods(handle(one), "a", preemptor(), [pod("v")], "DefaultPreemption")
+    evict_victims(handle(one), "a", preemptor(), [pod("v")], "DefaultPreemption")
     assert binding.cause == "preempted by DefaultPreemption"
     assert (stored(one), [event[4] for event in events(one)]) == (
         ["v"],
@@ -169,7 +169,7 @@ def test_a_pod_that_is_past_pre_bind_is_deleted() -> None:
     one = scheduler_with(pods=[pod("v")])
     binding = handle(one).pods_in_pre_bind["v"] = PodInPreBind()
     assert binding.mark_prebound()
-    preempt_pods(handle(one), "a", preemptor(), [pod("v")], "DefaultPreemption")
+    evict_victims(handle(one), "a", preemptor(), [pod("v")], "DefaultPreemption")
     assert (stored(one), [event[4] for event in events(one)]) == ([], [NOTE])
 
 

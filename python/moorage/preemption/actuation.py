@@ -58,7 +58,7 @@ def prepare_candidate(
             logger.error("Cannot clear 'NominatedNodeName' field: %s", error)  # does not fail the preemption
     victims = [victim for victim in candidate.victims.pods if victim.metadata.deletion_timestamp is None]
     try:
-        preempt_pods(handle.handle, candidate.name, pod, victims, plugin_name)
+        evict_victims(handle.handle, candidate.name, pod, victims, plugin_name)
     except ApiError as error:
         return as_status(error)
     return None
@@ -90,7 +90,7 @@ def clear_nominated_node_name(handle: FrameworkHandle, pod: Pod) -> None:
         patch_pod_status(handle.client, current, replace(current.status, nominated_node_name=""))
 
 
-def preempt_pods(
+def evict_victims(
     handle: FrameworkHandle,
     node_name: str,
     preemptor: Pod | PodGroup,
@@ -134,12 +134,14 @@ def preempt_pods(
         deleted = iter(_delete(handle, preemptor, others))
         for victim, is_rejected in zip(batch, rejected, strict=True):
             if is_rejected:
-                in_memory = f"{note} (in kube-scheduler memory)."
-                handle.recorder.event(victim, "Normal", "Preempted", "Preempting", in_memory)
+                how = " (in kube-scheduler memory)."
             elif next(deleted):
+                how = ""
                 for callback in handle.on_eviction:
                     callback(victim, victim.spec.node_name or node_name, preemptor)
-                handle.recorder.event(victim, "Normal", "Preempted", "Preempting", note)
+            else:
+                continue
+            handle.recorder.event(victim, "Normal", "Preempted", "Preempting", note + how)
 
 
 def _preempt_postponed(
@@ -147,7 +149,7 @@ def _preempt_postponed(
 ) -> None:
     """Carry out a postponed eviction. A refused write has been logged and is ignored."""
     with suppress(ApiError):
-        preempt_pods(handle, node_name, preemptor, (victim,), plugin_name)
+        evict_victims(handle, node_name, preemptor, (victim,), plugin_name)
 
 
 def _fail_in_memory(handle: FrameworkHandle, victims: Sequence[Pod], plugin_name: str) -> list[bool]:

@@ -112,17 +112,13 @@ class DefaultPreemption(fwk.PreEnqueuePlugin, CorePostFilter, fwk.EnqueueExtensi
             return None, fwk.Status(fwk.Code.UNSCHEDULABLE, (PREFIX + reason,), self.name)
         self.preempting.add(pod.metadata.uid)
         try:
-            result, status = self._evaluator.preempt(state, pod, statuses)
+            evaluator = Evaluator(handle.preempt_handle(), self.name, self.limits)
+            result, status = evaluator.preempt(state, pod, statuses)
         finally:
             self.preempting.discard(pod.metadata.uid)
         if status is None or not status.message():
             return result, status
         return result, fwk.Status(status.code, (PREFIX + status.message(),), self.name)
-
-    @cached_property
-    def _evaluator(self) -> Evaluator:
-        """The evaluator over the plugin's handle."""
-        return Evaluator(self.required_handle().preempt_handle(), self.name, self.limits)
 
     @property
     def limits(self) -> tuple[int, int]:

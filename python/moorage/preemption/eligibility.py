@@ -139,8 +139,7 @@ def reason_against_pod(handle: FrameworkHandle, pod: Pod) -> str:
     str
         "" if it may.
     """
-    groups = groups_of(handle)
-    key = None if groups is None else group_of(pod)
+    groups, key = groups_of(handle), group_of(pod)
     if groups is None or key is None:
         return ""
     group = groups.get(key)

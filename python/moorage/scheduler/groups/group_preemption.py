@@ -14,7 +14,7 @@ from moorage._core.decide.bulk_operations import has_pods_below
 from moorage.framework import StatusError
 from moorage.framework.runtime.preempt_handle import budgets_of
 from moorage.objects import Pod, PodGroup
-from moorage.preemption.actuation import preempt_pods
+from moorage.preemption.actuation import evict_victims
 from moorage.preemption.default_preemption import DefaultPreemption, preemption_plugins
 from moorage.preemption.eligibility import NEVER, TERMINATING, is_leaving
 from moorage.preemption.eviction_units import Unit, Units, units_by_importance, violations
@@ -52,7 +52,7 @@ def preempt_for_group(members: Members, group: PodGroup, failed: Attempt) -> Non
     failed.nominates = True
     handle = members.engine.handle
     victims = [victim for victim in search.victims if victim.metadata.deletion_timestamp is None]
-    preempt_pods(handle, EVERYWHERE, group, victims, DefaultPreemption.name)
+    evict_victims(handle, EVERYWHERE, group, victims, DefaultPreemption.name)
 
 
 class _Search:

@@ -49,7 +49,7 @@ cdef class Ledger:
     cdef readonly Templates templates
     cdef Deadlines deadlines
     cdef Buffer pods, rows, totals
-    cdef int32_t found  # the pod that `has_any` found last
+    cdef int32_t found  # where the last search of `has_any` ended
 
     cdef Ledger clone(self, Journal journal)
     cdef int32_t find(self, str uid) except -2

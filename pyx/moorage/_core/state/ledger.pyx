@@ -292,16 +292,18 @@ cdef class Ledger:
     cdef bint has_any(self, const unsigned char[::1] matching) noexcept:
         """Whether the ledger has a pod whose class `matching`, indexed by class, selects.
 
-        The search begins at the pod that the last one found.
+        The search begins where the last one ended.
         """
-        cdef int32_t used = (<Totals*>self.totals.data).used, step, number
+        cdef int32_t used = (<Totals*>self.totals.data).used, number
         cdef PodRecord* pod
-        for step in range(used):
-            number = (self.found + step) % used
+        if self.found >= used:
+            self.found = 0
+        for _ in range(used):
+            number = self.found
             pod = self.record(number)
             if pod.state != FREE and matching[pod.pod_class]:
-                self.found = number
                 return True
+            self.found = number + 1 if number + 1 < used else 0
         return False
 
     cdef int count(self, const unsigned char[::1] matching, bint all_pods, int32_t* pods) except -1:

@@ -30,7 +30,7 @@ cdef extern from "Python.h":
 
 cdef enum:
     MEMO_LIMIT = 1 << 16
-    RECENT = 256
+    RECENT = 256  # specs whose class is found by identity
 
 cdef object NUMBERS = count()
 cdef frozenset NOTHING = frozenset()

@@ -430,18 +430,18 @@ class ObjectStore:
             False for a pod that does not exist.
         """
         with self._lock:
-            tables, found = self._tables, []
-            objects = tables[Pod].objects
+            objects, found = self._tables[Pod].objects, []
             for pod in pods:
                 current = objects.get(pod.key)
-                exists = current is not None and current.metadata.uid == pod.metadata.uid
-                found.append(exists)
-                if current is not None and exists:
-                    conditions = with_condition(current.status.conditions, condition)
-                    if conditions != current.status.conditions:
-                        status = replace(current.status, conditions=conditions)
-                        current = tables.record("MODIFIED", current, current, {}, status=status)
-                    self._delete(current, 0)
+                if current is None or current.metadata.uid != pod.metadata.uid:
+                    found.append(False)
+                    continue
+                conditions = with_condition(current.status.conditions, condition)
+                if conditions != current.status.conditions:
+                    status = replace(current.status, conditions=conditions)
+                    current = self._tables.record("MODIFIED", current, current, {}, status=status)
+                self._delete(current, 0)
+                found.append(True)
             self._changed.notify_all()
         return found
 

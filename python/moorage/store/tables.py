@@ -270,7 +270,7 @@ class Tables:
         NotFoundError
             The object does not exist.
         """
-        table = self._tables.get(kind) or self[kind]
+        table = self[kind]
         obj: T | None = table.objects.get(key)
         if obj is None:
             raise not_found(table.struct, key.rpartition("/")[2])

@@ -23,7 +23,7 @@ class PodNominator:
     Attributes
     ----------
     is_current : callable
-        The parameter.
+        Whether a pod still exists and has no node, as passed to the constructor.
     lock : RLock
         To be held by callers that read or change several nominations at once.
     nodes : dict of str to str

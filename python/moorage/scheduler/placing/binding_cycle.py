@@ -484,9 +484,8 @@ class BindingCycles:
         removal becomes an event for the queue (`freed`). After any other rejection it does not, as pods that
         reject one another on Permit would be retried without end.
         """
-        if self._forget(started) and (
-            not (status.is_rejected and started.engine.handle.nominator.is_current(started.pod))
-        ):
+        is_announced = not status.is_rejected or not started.engine.handle.nominator.is_current(started.pod)
+        if self._forget(started) and is_announced:
             self.freed.append(started.assumed)
         return self._failed(started, status)
 

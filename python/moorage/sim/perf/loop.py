@@ -321,8 +321,8 @@ class Attempts(SchedulerRun):
         self._known = [self.run.known[info.pod.key] for info in infos]
         if meter.window is not None and infos:
             runs = {pod_run for pod_run, _ in self._known}
-            runs = {pod_run for pod_run in runs if meter.measures(pod_run)}
-            measured = sum([pod_run in runs for pod_run, _ in self._known])
+            counted = {pod_run for pod_run in runs if meter.measures(pod_run)}
+            measured = sum([pod_run in counted for pod_run, _ in self._known])
             meter.queue_ns += (self.run.timer() - began) * measured // len(infos)
             meter.queued += measured
         attempts = self.attempt(infos) if infos else 0

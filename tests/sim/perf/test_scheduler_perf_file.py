@@ -51,10 +51,11 @@ def test_parameters_are_filled_in(tmp_path: Path) -> None:
         {"opcode": "createNodes", "countParam": "$n"},
         pods(2, countMultiplierParam="$n", steadyStateParam="$steady", durationParam="$for"),
         {"opcode": "createPodSets", "count": 2, "namespacePrefix": "x", "createPodsOp": inner},
+        {"opcode": "createPods", "countParam": "$n", "countMultiplierParam": "$n"},
         {"opcode": "sleep", "durationParam": "$for"},
         params={"n": 3, "word": "w", "for": "1m30s", "steady": True},
     )
-    created, multiplied, sets, sleeping = one.ops
+    created, multiplied, sets, squared, sleeping = one.ops
     assert isinstance(created, CreateNodes)
     assert created.count == 3
     assert isinstance(multiplied, CreatePods)
@@ -62,6 +63,8 @@ def test_parameters_are_filled_in(tmp_path: Path) -> None:
     assert isinstance(sets, CreatePodSets)
     assert sets.create_pods_op.count == 3
     assert sets.create_pods_op.template_params == {"a": "w", "b": "plain"}
+    assert isinstance(squared, CreatePods)
+    assert squared.count == 9
     assert isinstance(sleeping, Sleep)
     assert sleeping.duration == "1m30s"
 

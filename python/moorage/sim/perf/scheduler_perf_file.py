@@ -17,7 +17,7 @@ from moorage.objects.read.files import source_name
 from moorage.objects.read.yaml_reader import read_yaml
 
 from .object_templates import fold_case, read_template, read_text
-from .ops import OPS, UNBUILT_OPS, Op, UnbuiltOp
+from .ops import OPS, UNBUILT_OPS, CountedOp, Op, UnbuiltOp
 
 THROUGHPUT = "SchedulingThroughput"
 QUEUE_GATES = frozenset({"SchedulerQueueingHints"})
@@ -254,6 +254,7 @@ def _op(document: dict[str, Any], params: _Params) -> Op:
 def _fill(op: Op, params: _Params) -> tuple[Op, Sequence[str]]:
     """The operation with its parameters filled in, and the changed fields."""
     changes: dict[str, Any] = {}
+    multiplier = 1
     for field, wire in zip(op.__struct_fields__, op.__struct_encode_fields__, strict=True):
         value = getattr(op, field)
         with located(path=wire):
@@ -265,10 +266,11 @@ def _fill(op: Op, params: _Params) -> tuple[Op, Sequence[str]]:
                     for name, item in value.items()
                 }
             elif field == "count_multiplier_param" and value:
-                factor = params.get(value)
-                if type(factor) is not int:
-                    raise InputError(f"{factor!r} is not an integer")
-                changes["count"] = changes.get("count", getattr(op, "count", 0)) * factor
+                multiplier = params.get(value)
+                if type(multiplier) is not int:
+                    raise InputError(f"{multiplier!r} is not an integer")
             elif field.endswith("_param") and value:
                 changes[field.removesuffix("_param")] = params.get(value)
+    if isinstance(op, CountedOp) and multiplier != 1:
+        changes["count"] = changes.get("count", op.count) * multiplier
     return replace(op, **changes), list(changes)

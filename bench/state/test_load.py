@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from bench import kubectl_dump
 
 from moorage import Scheduler
 from moorage.objects import Cluster, load, write_cluster
@@ -53,6 +55,39 @@ def test_load_twin(benchmark: Any, report: Any, dump: Path) -> None:
     """It checks and builds nothing."""
     report(LOADING, twin=True)
     benchmark.pedantic(lambda: json.loads(dump.read_bytes()), rounds=5)
+
+
+FORMS = {
+    "as `kubectl get -o json` prints them": kubectl_dump.write_list,
+    "as JSON lines": kubectl_dump.write_lines,
+}
+
+
+@pytest.fixture(scope="module", params=FORMS)
+def bound(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """A tenth of the objects, with all that an API server returns of them; what is measured, and the file."""
+    path = tmp_path_factory.mktemp("load") / "cluster.json"
+    write: Callable[[Path, int, int], None] = FORMS[request.param]
+    write(path, 500, 5000)
+    return f"reading 500 nodes, 5,000 bound pods {request.param}", path
+
+
+def test_load_of_a_dump(benchmark: Any, report: Any, bound: tuple[str, Path]) -> None:
+    what, path = bound
+    report(what)
+    benchmark.pedantic(load, args=(path,), rounds=5)
+
+
+def test_load_of_a_dump_twin(benchmark: Any, report: Any, bound: tuple[str, Path]) -> None:
+    what, path = bound
+    report(what, twin=True)
+    lines = "lines" in what
+    benchmark.pedantic(
+        lambda: [
+            json.loads(text) for text in (path.read_bytes().splitlines() if lines else [path.read_bytes()])
+        ],
+        rounds=5,
+    )
 
 
 def test_load_with_classes(benchmark: Any, report: Any, dump: Path) -> None:

@@ -1,5 +1,17 @@
-from typing import Self, final
+from typing import Any, Self, final
+
+from moorage.objects.model.pod import PodSpec
 
 @final
 class Field:
     def __new__(cls, name: str) -> Self: ...
+
+@final
+class Fields:
+    def __new__(cls, *excluded: str) -> Self: ...
+
+@final
+class SpecMemo:
+    def __new__(cls) -> Self: ...
+    def get(self, spec: PodSpec) -> Any: ...
+    def put(self, spec: PodSpec, value: Any) -> int: ...

@@ -6,8 +6,11 @@ budgets get a status.
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from itertools import chain
+from typing import NamedTuple, overload
 
 from moorage.errors import InputError, shorten
 from moorage.objects.model.cluster import Cluster
@@ -32,6 +35,49 @@ class Origin(NamedTuple):
     source: str = ""
     document: int = 0
     item: int | None = None
+
+
+class Origins(Sequence[Origin]):
+    """The origins of objects in reading order, without an object for each."""
+
+    def __init__(self) -> None:
+        self._sources: list[str] = []
+        self._starts: list[int] = []  # index of the first object of each source
+        self._documents, self._items = array("q"), array("q")
+
+    def add(self, source: str, document: int, item: int | None) -> None:
+        """Append an origin.
+
+        Parameters
+        ----------
+        source : str
+            Name of the file.
+        document : int
+            Index of the document.
+        item : int or None
+            Index of the item in a list.
+        """
+        if not self._sources or self._sources[-1] is not source:
+            self._sources.append(source)
+            self._starts.append(len(self._items))
+        self._documents.append(document)
+        self._items.append(-1 if item is None else item)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @overload
+    def __getitem__(self, at: int) -> Origin: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Origin]: ...
+
+    def __getitem__(self, at: int | slice) -> Origin | Sequence[Origin]:
+        if isinstance(at, slice):
+            return [self[index] for index in range(*at.indices(len(self)))]
+        source = self._sources[bisect_right(self._starts, at) - 1]
+        item = self._items[at]
+        return Origin(source, self._documents[at], None if item < 0 else item)
 
 
 def label(kind: str, namespace: str, name: str, origin: Origin) -> str:
@@ -88,24 +134,26 @@ def build_cluster(
     listed = list(objects)
     places = origins if origins is not None else [Origin()] * len(listed)
     names = Names()
-    for obj, origin in zip(listed, places, strict=True):
+    for at, obj in enumerate(listed):
         try:
             validate(obj)
-            if obj.name and not names.take(obj.kind, default_namespace(obj), obj.name):
+            name = obj.metadata.name
+            if name and not names.take(obj.kind, default_namespace(obj), name):
                 raise InputError("listed twice")
         except InputError as error:
-            raise _located(error, obj, origin) from None
+            raise _located(error, obj, places[at]) from None
     classes = priority_classes(listed)
     cluster = Cluster(skipped=dict(sorted((skipped or {}).items())))
     uids: set[str] = set()
-    for obj, origin in zip(listed, places, strict=True):
+    for at, obj in enumerate(listed):
         try:
             filled = default_object(obj, classes, names)
-            if filled.metadata.uid in uids:
+            uid = filled.metadata.uid
+            if uid in uids:
                 raise InputError("another object has the same UID", path="metadata.uid")
         except InputError as error:
-            raise _located(error, obj, origin) from None
-        uids.add(filled.metadata.uid)
+            raise _located(error, obj, places[at]) from None
+        uids.add(uid)
         _place(cluster, filled)
     cluster.namespaces += _implied_namespaces(cluster, classes, names)
     cluster.warnings += _warnings(cluster)
@@ -138,7 +186,8 @@ def _implied_namespaces(
     Inter-pod affinity selects namespaces by labels, and each namespace has at least the label of its name.
     """
     listed = {namespace.name for namespace in cluster.namespaces}
-    used = dict.fromkeys(obj.namespace for obj in (*cluster.pods, *cluster.finished, *cluster.others))
+    objects = chain(cluster.pods, cluster.finished, cluster.others)
+    used = dict.fromkeys([obj.metadata.namespace for obj in objects])
     for name in used:
         if name and name not in listed:
             yield default_object(Namespace(metadata=ObjectMeta(name=name)), classes, names)

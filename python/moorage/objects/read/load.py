@@ -14,12 +14,16 @@ from moorage.errors import InputError, shorten
 from moorage.objects.model.cluster import Cluster
 from moorage.objects.model.meta import Object
 
-from .cluster_builder import Origin, build_cluster, label
+from .cluster_builder import Origin, Origins, build_cluster, label
 from .decode import Head, decode, decode_kind, is_json, is_known
 from .files import YAML_SUFFIXES, has_suffix, list_files, read_file, source_name
+from .parts_reader import PartsReader
 from .yaml_reader import read_yaml
 
 _PEEK = 4096
+_PIECE = 1 << 20
+"""Maximum size in bytes of the lines that are decoded at once."""
+_RAW = msgspec.json.Decoder(msgspec.Raw)
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -62,20 +66,90 @@ class _Reader:
 
     def __init__(self) -> None:
         self.objects: list[Object] = []
-        self.origins: list[Origin] = []
+        self.origins = Origins()
         self.skipped: Counter[str] = Counter()
+        self._parts = PartsReader()
 
     def read(self, file: str) -> None:
         source = source_name(file)
-        number = 0
-        for number, document in enumerate(_documents(read_file(file), source), start=1):
-            self._read_document(document, Origin(source, number))
+        data = read_file(file).removeprefix(_BOM)
+        start, number = self._read_pieces(data, source)
+        if not number and self._read_parts(data, Origin(source, 1)):
+            return
+        for document in _documents(data, start, source):
+            number += 1
+            self._read_whole(document, Origin(source, number))
         if not number:
             raise InputError("empty: there is no object in this file", source=source)
 
-    def _read_document(self, document: Any, origin: Origin) -> None:
+    def _read_pieces(self, data: bytes, source: str) -> tuple[int, int]:
+        """Read the objects at the beginning of a file of JSON lines, piece by piece.
+
+        Returns
+        -------
+        end : int
+            Position after the objects.
+        number : int
+            Number of objects.
+        """
+        start = number = 0
+        # In YAML what follows could show that these objects are no JSON.
+        while not has_suffix(source, YAML_SUFFIXES) and (end := data.rfind(b"\n", start, start + _PIECE) + 1):
+            piece = memoryview(data)[start:end]
+            objects = self._parts.split_lines(piece)
+            if objects is None:
+                break
+            whole: list[msgspec.Raw] = []
+            for at, parts in enumerate(objects):
+                number += 1
+                if not self._store(self._parts.read(parts, ""), source, number, None):
+                    whole = whole or _RAW.decode_lines(piece)
+                    try:
+                        self._read_whole(whole[at], Origin(source, number))
+                    except InputError:
+                        _json_documents(data, end, source)  # an error of the syntax comes first
+                        raise
+            start = end
+        if not number or data[start:].isspace():
+            start = len(data) if number else 0
+        return start, number
+
+    def _read_whole(self, document: Any, origin: Origin) -> None:
+        """Read an object or a list."""
+        if not (is_json(document) and self._read_parts(document, origin)):
+            self._read_document(document, "", origin)
+
+    def _read_parts(self, document: bytes | msgspec.Raw, origin: Origin) -> bool:
+        """Read an object or a list by its parts (see `PartsReader`), and other items of the list as a whole.
+
+        Returns
+        -------
+        bool
+            False if nothing was read, because the document is to be read as a whole.
+        """
+        parts = self._parts.split(document)
+        if parts is None or parts.items is None:
+            return parts is not None and self._store(self._parts.read(parts, ""), *origin)
+        if not str(parts.kind).endswith("List") or "/" in str(parts.api_version):
+            return False
+        kind, whole = str(parts.kind).removesuffix("List"), None
+        for at, item in enumerate(parts.items):
+            if not self._store(self._parts.read(item, kind), origin.source, origin.document, at):
+                whole = whole or decode(document, Head[msgspec.Raw]).items or []
+                self._read_document(whole[at], kind, origin._replace(item=at))
+        return True
+
+    def _store(self, obj: Object | None, source: str, document: int, item: int | None) -> bool:
+        """Store an object, unless there is none."""
+        if obj is None:
+            return False
+        self.objects.append(obj)
+        self.origins.add(source, document, item)
+        return True
+
+    def _read_document(self, document: Any, kind: str, origin: Origin) -> None:
         """Read an object or a list; nested lists are flattened without recursion."""
-        pending = [(document, "", origin)]
+        pending = [(document, kind, origin)]
         while pending:
             document, kind, origin = pending.pop()
             try:
@@ -103,19 +177,17 @@ class _Reader:
             items = [(item, item_kind, origin._replace(item=i)) for i, item in enumerate(head.items or ())]
             return items[::-1]
         if is_known(kind, head.api_version):
-            self.objects.append(decode_kind(document, kind))
-            self.origins.append(origin)
+            self._store(decode_kind(document, kind), *origin)
         else:
             self.skipped[kind] += 1
         return []
 
 
-def _documents(data: bytes, source: str) -> Iterable[Any]:
-    """Split a file into documents: JSON texts, or values of YAML documents."""
-    data = data.removeprefix(_BOM)
-    if data[:_PEEK].lstrip()[:1] in (b"{", b"["):
+def _documents(data: bytes, start: int, source: str) -> Iterable[Any]:
+    """Split a file, or its JSON after some position, into documents: JSON texts, or values of YAML."""
+    if start or data[:_PEEK].lstrip()[:1] in (b"{", b"["):
         try:
-            return _json_documents(data, source)
+            return _json_documents(data, start, source)
         except InputError:
             if not has_suffix(source, YAML_SUFFIXES):  # in YAML a flow map may look like JSON
                 raise
@@ -128,10 +200,9 @@ def _documents(data: bytes, source: str) -> Iterable[Any]:
     return read_yaml(text, source)
 
 
-def _json_documents(data: bytes, source: str) -> list[msgspec.Raw]:
-    """Split concatenated JSON texts; only their syntax is checked."""
+def _json_documents(data: bytes, start: int, source: str) -> list[msgspec.Raw]:
+    """Split the concatenated JSON texts after a position; only their syntax is checked."""
     documents = []
-    start = 0
     while start < len(data):
         end = len(data)
         try:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from moorage._core.base.fields import SpecMemo
 from moorage._core.base.resources import pod_requests
 from moorage.errors import InputError
 from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement, Object, Struct
@@ -18,6 +19,7 @@ from moorage.objects.model.pod import (
     PodAffinity,
     PodAffinityTerm,
     PodSpec,
+    PodStatus,
     ResourceRequirements,
     Toleration,
     TopologySpreadConstraint,
@@ -47,6 +49,8 @@ BUILT_IN_CLASSES = {
 }
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
+_NO_STATUS = PodStatus()
+_PENDING = PodStatus(phase="Pending")
 _TOLERATION_SECONDS = 300
 _OVERCOMMITTABLE = frozenset({"cpu", "memory"})
 
@@ -157,10 +161,33 @@ def _default_metadata(obj: T, names: Names) -> T:
     return replace(obj, metadata=replace(meta, name=name, namespace=namespace, uid=uid))
 
 
+_changes = {False: SpecMemo(), True: SpecMemo()}
+"""The priority classes and the fields that `default_pod_spec` changes with them, by `tolerate`."""
+
+
 def _default_pod(pod: Pod, classes: PriorityClasses) -> Pod:
-    spec = default_pod_spec(pod.spec, classes, "spec", tolerate=not pod.spec.node_name)
-    spec = _merge_label_keys(spec, pod.metadata.labels)
-    return _with(pod, spec=spec, status=_with(pod.status, phase=pod.status.phase or "Pending"))
+    spec, status = pod.spec, pod.status
+    tolerate = not spec.node_name
+    known = _changes[tolerate].get(spec)
+    if known is None or known[0] is not classes:
+        known = classes, _differences(spec, default_pod_spec(spec, classes, "spec", tolerate=tolerate))
+        _changes[tolerate].put(spec, known)
+    if known[1]:
+        spec = replace(spec, **known[1])
+    if spec.affinity is not None or spec.topology_spread_constraints:
+        spec = _merge_label_keys(spec, pod.metadata.labels)
+    if not status.phase:
+        status = _PENDING if status == _NO_STATUS else replace(status, phase="Pending")
+    return pod if spec is pod.spec and status is pod.status else replace(pod, spec=spec, status=status)
+
+
+def _differences(struct: S, other: S) -> dict[str, Any]:
+    """The fields of `other` that are other objects than those of `struct`."""
+    return {
+        name: value
+        for name in struct.__struct_fields__
+        if (value := getattr(other, name)) is not getattr(struct, name)
+    }
 
 
 def _with(struct: S, **fields: Any) -> S:

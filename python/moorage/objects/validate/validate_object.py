@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
+from operator import attrgetter
 from typing import Any, get_args
 
 from msgspec.structs import fields
 
+from moorage._core.base.fields import SpecMemo
 from moorage.errors import InputError, shorten
 from moorage.objects.model.field_rules import Rule, each
 from moorage.objects.model.meta import Object, Struct
+from moorage.objects.model.pod import PodSpec
 from moorage.objects.read.decode import CLUSTER_SCOPED
 
 _LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
@@ -66,35 +70,44 @@ def _check_names(obj: Object) -> None:
 def _check(value: object) -> None:
     """Check a struct, or all structs of a list, including the structs in their fields."""
     if isinstance(value, Struct):
-        for name, encoded, absent, rule in _rules(type(value)):
-            item = getattr(value, name)
+        for read, encoded, absent, rule in _rules(type(value)):
+            item = read(value)
             if item is absent:
                 continue
             try:
                 rule(item)
             except InputError as error:
                 raise error.located(path=encoded) from None
-        value.check()
+        if type(value).check is not Struct.check:
+            value.check()
     elif value and isinstance(value, tuple):
         _check_each(value)
 
 
 _check_each = each(_check)
+_valid_specs = SpecMemo()
+
+
+def _check_pod_spec(spec: PodSpec) -> None:
+    """Check a pod spec, unless one of the same template was checked: no rule reads what differs."""
+    if _valid_specs.get(spec) is None:
+        _check(spec)
+        _valid_specs.put(spec, True)
 
 
 @cache
-def _rules(struct: type[Struct]) -> list[tuple[str, str, object, Rule]]:
-    """The rules of a struct's fields: field, JSON name, value of an omitted field, and rule."""
-    default, found = struct(), []
+def _rules(struct: type[Struct]) -> list[tuple[Callable[[object], Any], str, object, Rule]]:
+    """The rules of a struct's fields: reader of the field, JSON name, value of an omitted field, and rule."""
+    default = struct()
+    found: list[tuple[Callable[[object], Any], str, object, Rule]] = []
     for field in fields(struct):
         rules: list[Rule] = [rule for rule in getattr(field.type, "__metadata__", ()) if callable(rule)]
         if any(_rules(part) or part.check is not Struct.check for part in _structs(field.type)):
-            rules.append(_check)
+            rules.append(_check_pod_spec if field.type is PodSpec else _check)
         absent = getattr(default, field.name)
         for rule in rules:
-            found.append(
-                (field.name, field.encode_name, absent if _follows(absent, rule) else _NOTHING, rule)
-            )
+            omitted = absent if _follows(absent, rule) else _NOTHING
+            found.append((attrgetter(field.name), field.encode_name, omitted, rule))
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace as replace_fields
+from functools import cached_property
 from itertools import islice
 
 from msgspec.structs import replace
@@ -156,12 +157,21 @@ class Expansion:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self.index = PodIndex(cluster.pods + cluster.finished)
-        self.names = Names()
         self.pods: list[Pod] = []
         self.claims: list[PersistentVolumeClaim] = []
-        for pod in cluster.pods:
-            self.names.take("Pod", pod.namespace, pod.name)
+
+    @cached_property
+    def index(self) -> PodIndex:
+        """The listed pods."""
+        return PodIndex(self.cluster.pods + self.cluster.finished)
+
+    @cached_property
+    def names(self) -> Names:
+        """The names of the listed pods, and of new ones."""
+        names = Names()
+        for pod in self.cluster.pods:
+            names.take("Pod", pod.namespace, pod.name)
+        return names
 
     def count(self, owner: Object, missing: int, path: str = "spec.replicas") -> range:
         """Check the number of new pods before the first one is made.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterator
 
 import msgspec
@@ -93,7 +94,7 @@ class Names:
     """Used names by kind and namespace; generates names for ``generateName``."""
 
     def __init__(self) -> None:
-        self._taken: set[tuple[str, str, str]] = set()
+        self._taken: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
         self._generated: dict[tuple[str, str, str], Iterator[str]] = {}
 
     def take(self, kind: str, namespace: str, name: str) -> bool:
@@ -109,10 +110,10 @@ class Names:
         bool
             False if the name was taken.
         """
-        entry = (kind, namespace, name)
-        if entry in self._taken:
+        taken = self._taken[kind, namespace]
+        if name in taken:
             return False
-        self._taken.add(entry)
+        taken.add(name)
         return True
 
     def generate(self, kind: str, namespace: str, base: str) -> str:

@@ -21,4 +21,22 @@ cdef class Field:
 
 
 cdef Field METADATA, UID, DELETION_TIMESTAMP, SPEC, NODE_NAME, NAMESPACE, ANNOTATIONS, STATUS
-cdef Field RESOURCES, ALLOCATED_RESOURCES, CONTAINER_STATUSES, INIT_CONTAINER_STATUSES
+cdef Field RESOURCES, ALLOCATED_RESOURCES, CONTAINER_STATUSES, INIT_CONTAINER_STATUSES, VOLUMES
+
+
+@cython.final
+cdef class Fields:
+    cdef list fields
+    cdef object kind
+    cdef tuple excluded
+
+    cdef bint are_same(self, object holder, object other) except -1
+
+
+@cython.final
+cdef class SpecMemo:
+    cdef dict entries  # id of the containers of a spec: the spec and its value
+    cdef Fields spec_fields, volume_fields
+
+    cpdef object get(self, object spec)
+    cpdef int put(self, object spec, object value) except -1

@@ -15,6 +15,10 @@ cdef extern from "Python.h":
         PyMemberDef* d_member
 
 
+cdef enum:
+    MAX_SPECS = 1 << 12
+
+
 cdef class Field:
     """A reader of one attribute, with its offset in the type of the object that was read last.
 
@@ -39,8 +43,95 @@ cdef class Field:
         return getattr(holder, self.name)
 
 
+cdef class Fields:
+    """The fields of a struct type, without some.
+
+    Parameters
+    ----------
+    *excluded : str
+        Names of fields.
+    """
+
+    def __cinit__(self, *excluded):
+        self.excluded = excluded
+
+    cdef bint are_same(self, object holder, object other) except -1:
+        """Whether two structs of one type have the same objects in these fields."""
+        cdef Field field
+        if holder is other:
+            return True
+        if type(holder) is not type(other):
+            return False
+        if type(holder) is not self.kind:
+            names = [name for name in type(holder).__struct_fields__ if name not in self.excluded]
+            self.fields, self.kind = [Field(name) for name in names], type(holder)
+        for field in self.fields:
+            if field.of(holder) is not field.of(other):
+                return False
+        return True
+
+
+cdef class SpecMemo:
+    """Values by pod spec, which all specs share that were made of one template.
+
+    Specs are alike if they have the same objects in all fields except the node name and the volumes. The
+    volumes are the same objects, or differ in their names alone. A value must not depend on these two.
+    Specs that are read from a dump, or made by `replace`, share the objects of their fields.
+    """
+
+    def __cinit__(self):
+        self.entries = {}
+        self.spec_fields, self.volume_fields = Fields("node_name", "volumes"), Fields("name")
+
+    cpdef object get(self, object spec):
+        """Return the value of a spec that is alike.
+
+        Parameters
+        ----------
+        spec : PodSpec
+
+        Returns
+        -------
+        object
+            None if there is none.
+        """
+        cdef object containers = CONTAINERS.of(spec)
+        cdef tuple entry = self.entries.get(<size_t><PyObject*>containers)
+        if entry is None:
+            return None
+        known = entry[0]
+        if not self.spec_fields.are_same(spec, known):
+            return None
+        cdef tuple volumes = VOLUMES.of(spec), others = VOLUMES.of(known)
+        cdef Py_ssize_t at
+        if volumes is not others:
+            if len(volumes) != len(others):
+                return None
+            for at in range(len(volumes)):
+                if not self.volume_fields.are_same(volumes[at], others[at]):
+                    return None
+        return entry[1]
+
+    cpdef int put(self, object spec, object value) except -1:
+        """Store the value of a spec. Values of other specs may be dropped.
+
+        Parameters
+        ----------
+        spec : PodSpec
+        value : object
+            Not None.
+        """
+        if len(self.entries) >= MAX_SPECS:
+            self.entries.clear()
+        cdef object containers = CONTAINERS.of(spec)
+        # The entry keeps the containers alive, so that their address stays theirs.
+        self.entries[<size_t><PyObject*>containers] = (spec, value)
+
+
 METADATA, UID, DELETION_TIMESTAMP = Field("metadata"), Field("uid"), Field("deletion_timestamp")
 SPEC, NODE_NAME = Field("spec"), Field("node_name")
 NAMESPACE, ANNOTATIONS, STATUS = Field("namespace"), Field("annotations"), Field("status")
 RESOURCES, ALLOCATED_RESOURCES = Field("resources"), Field("allocated_resources")
 CONTAINER_STATUSES, INIT_CONTAINER_STATUSES = Field("container_statuses"), Field("init_container_statuses")
+VOLUMES = Field("volumes")
+cdef Field CONTAINERS = Field("containers")

@@ -4,11 +4,10 @@ import msgspec
 
 from moorage._core.base cimport (
     ALLOCATED_RESOURCES, ANNOTATIONS, CONTAINER_STATUSES, INIT_CONTAINER_STATUSES, METADATA, NAMESPACE,
-    NODE_NAME, RESOURCES, SPEC, STATUS, Field,
+    NODE_NAME, RESOURCES, SPEC, STATUS, VOLUMES, Field,
 )
 
 NODE_NAME_FIELD = "metadata.name"
-cdef Field VOLUMES = Field("volumes")
 cdef tuple VOLUME_SOURCES = tuple([
     Field(name)
     for name in (

@@ -1,0 +1,256 @@
+"""Decodes pods and nodes from JSON; what many pods have in common is decoded once, and shared."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+from msgspec.structs import replace
+
+from moorage.objects.model.meta import Int64, ObjectMeta, OwnerReference
+from moorage.objects.model.node import Node, NodeSpec, NodeStatus
+from moorage.objects.model.pod import Pod, PodSpec, PodStatus, Volume
+
+_KINDS, _VERSIONS = ("Pod", "Node"), ("v1", UNSET)
+_ERRORS = msgspec.MsgspecError, UnicodeDecodeError, RecursionError
+_MAX_TEXT = 16 << 20
+"""Maximum size in bytes of the JSON texts by which decoded values of one type are found."""
+_TIMES = b'Time"'
+
+# A string without escapes is the text that it stands for. The marks are no characters of JSON.
+_STRING = rb'\s*:\s*"([ !#-\[\]-~]+)"'
+_NODE, _HOST, _TOKEN = b'"nodeName"', b'"hostname"', b'"kube-api-access-'
+_NODE_NAME, _HOST_NAME = re.compile(_NODE + _STRING), re.compile(_HOST + _STRING)
+_TOKEN_NAME = re.compile(_TOKEN + rb'[a-z0-9]{1,16}"')
+_NODE_MARK, _HOST_MARK, _TOKEN_MARK = b"\1", b"\2", b'"\3"'
+
+
+class Parts(msgspec.Struct, rename="camel", gc=False):
+    """The undecoded parts of an object, and the fields that decide how it is read; the same of each item of
+    a list."""
+
+    kind: str | UnsetType = UNSET
+    api_version: str | UnsetType = UNSET
+    items: list[Parts] | None = None
+    metadata: Raw = Raw(b"{}")
+    spec: Raw = Raw(b"{}")
+    status: Raw = Raw(b"{}")
+
+
+class _Metadata(msgspec.Struct, rename="camel", gc=False):
+    """Metadata of which the parts that pods share are undecoded; see `ObjectMeta`."""
+
+    name: str = ""
+    generate_name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: Int64 | None = None
+    labels: Raw = Raw(b"{}")
+    annotations: Raw = Raw(b"{}")
+    owner_references: Raw = Raw(b"[]")
+    finalizers: tuple[str, ...] = ()
+
+
+class _Shared(dict[bytes, Any]):
+    """Decoded values of one type by their JSON text."""
+
+    def __init__(self, type_: Any) -> None:
+        self._decode = msgspec.json.Decoder(type_).decode
+        self._room = _MAX_TEXT
+
+    def __missing__(self, text: bytes) -> Any:
+        value = self._decode(text)
+        self.put(text, value)
+        return value
+
+    def put(self, text: bytes, value: Any) -> None:
+        self._room -= len(text)
+        if self._room < 0:
+            self.clear()
+            self._room = _MAX_TEXT - len(text)
+        self[text] = value
+
+
+class _Varying(NamedTuple):
+    """The strings in which the specs of one template differ; empty where there is none."""
+
+    node_name: bytes = b""
+    host_name: bytes = b""
+    token: bytes = b""
+
+
+_OTHERS = _Varying(b"another-node", b"another-host", b'"kube-api-access-other"')
+
+
+class _Template(NamedTuple):
+    """A spec without its varying strings, and the indices of the volumes that are named after the token."""
+
+    spec: PodSpec
+    tokens: tuple[int, ...]
+
+    def fill(self, varying: _Varying) -> PodSpec:
+        """Return the spec with varying strings."""
+        spec, node_name = self.spec, varying.node_name.decode()
+        if self.tokens:
+            volumes, name = list(spec.volumes), varying.token[1:-1].decode()
+            for at in self.tokens:
+                volumes[at] = replace(volumes[at], name=name)
+            return replace(spec, node_name=node_name, volumes=tuple(volumes))
+        return replace(spec, node_name=node_name) if node_name else spec
+
+
+class PartsReader:
+    """Decodes pods and nodes from JSON.
+
+    Pods of one template share the decoded values of equal texts: labels, annotations, owners, a status
+    without times, and the spec, of which an API server changes the node name, the name of the volume
+    ``kube-api-access-…`` and the host name from pod to pod.
+    """
+
+    def __init__(self) -> None:
+        decoder = msgspec.json.Decoder
+        self._parts, self._metadata, self._status = decoder(Parts), decoder(_Metadata), decoder(PodStatus)
+        self._node = decoder(ObjectMeta), decoder(NodeSpec), decoder(NodeStatus)
+        self._labels, self._annotations = _Shared(dict[str, str]), _Shared(dict[str, str])
+        self._owners = _Shared(tuple[OwnerReference, ...])
+        self._statuses, self._specs = _Shared(PodStatus), _Shared(PodSpec)
+        self._namespaces: dict[str, str] = {}
+
+    def split(self, document: bytes | Raw) -> Parts | None:
+        """Split an object, or a list and its items, into parts.
+
+        Parameters
+        ----------
+        document : bytes or msgspec.Raw
+            JSON text.
+
+        Returns
+        -------
+        Parts or None
+            None where the parts are not as expected.
+        """
+        try:
+            return self._parts.decode(document)
+        except _ERRORS:
+            return None
+
+    def split_lines(self, lines: memoryview) -> list[Parts] | None:
+        """Split objects that take one line each into parts.
+
+        Parameters
+        ----------
+        lines : memoryview
+            JSON texts.
+
+        Returns
+        -------
+        list of Parts or None
+            For each line that is not empty; None where a line is no object.
+        """
+        try:
+            return self._parts.decode_lines(lines)
+        except _ERRORS:
+            return None
+
+    def read(self, parts: Parts, kind: str) -> Pod | Node | None:
+        """Decode a pod or a node, with the result of `decode_kind`.
+
+        Parameters
+        ----------
+        parts : Parts
+            The parts of an object.
+        kind : str
+            The kind of an object that does not name its kind.
+
+        Returns
+        -------
+        Pod, Node or None
+            None for an object of another kind, or with nulls or errors; it is to be decoded as a whole.
+        """
+        own, version = parts.kind, parts.api_version
+        kind = kind if own is UNSET else own
+        if kind not in _KINDS or version not in _VERSIONS or parts.items is not None:
+            return None
+        try:
+            if kind == "Pod":
+                return self._pod(parts.metadata, parts.spec, parts.status)
+            meta, spec, status = self._node
+            return Node(
+                metadata=meta.decode(parts.metadata),
+                spec=spec.decode(parts.spec),
+                status=status.decode(parts.status),
+            )
+        except _ERRORS:
+            return None
+
+    def _pod(self, metadata: Raw, spec: Raw, status: Raw) -> Pod:
+        meta, status_text = self._metadata.decode(metadata), bytes(status)
+        return Pod(
+            metadata=ObjectMeta(
+                name=meta.name,
+                generate_name=meta.generate_name,
+                namespace=self._namespaces.setdefault(meta.namespace, meta.namespace),
+                uid=meta.uid,
+                resource_version=meta.resource_version,
+                creation_timestamp=meta.creation_timestamp,
+                deletion_timestamp=meta.deletion_timestamp,
+                deletion_grace_period_seconds=meta.deletion_grace_period_seconds,
+                labels=self._labels[bytes(meta.labels)],
+                annotations=self._annotations[bytes(meta.annotations)],
+                owner_references=self._owners[bytes(meta.owner_references)],
+                finalizers=meta.finalizers,
+            ),
+            spec=self._spec(bytes(spec)),
+            status=self._status.decode(status) if _TIMES in status_text else self._statuses[status_text],
+        )
+
+    def _spec(self, text: bytes) -> PodSpec:
+        """Decode a spec: from the template of an equal one, if there was one."""
+        key, varying = _cut(text)
+        if key not in self._specs:
+            self._specs.put(key, _template(key, varying))
+        template: _Template | None = self._specs[key]
+        return msgspec.json.decode(text, type=PodSpec) if template is None else template.fill(varying)
+
+
+def _cut(text: bytes) -> tuple[bytes, _Varying]:
+    """Replace the varying strings of a spec by marks."""
+    node_name = host_name = token = b""
+    at = text.find(_NODE)
+    if at >= 0 and (found := _NODE_NAME.match(text, at)):
+        node_name = found[1]
+        text = text[: found.start(1)] + _NODE_MARK + text[found.end(1) :]
+    at = text.find(_HOST)
+    if at >= 0 and (found := _HOST_NAME.match(text, at)):
+        host_name = found[1]
+        text = text[: found.start(1)] + _HOST_MARK + text[found.end(1) :]
+    at = text.find(_TOKEN)
+    if at >= 0 and (found := _TOKEN_NAME.match(text, at)):
+        token = found[0]
+        text = text.replace(token, _TOKEN_MARK)
+    return text, _Varying(node_name, host_name, token)
+
+
+def _insert(key: bytes, varying: _Varying) -> bytes:
+    """Replace the marks of a spec by strings."""
+    text = key.replace(_NODE_MARK, varying.node_name).replace(_HOST_MARK, varying.host_name)
+    return text.replace(_TOKEN_MARK, varying.token)
+
+
+def _template(key: bytes, varying: _Varying) -> _Template | None:
+    """Decode a spec with marks; None if a varying string has another meaning where it is found.
+
+    The template must give what decoding gives, for the strings of the first pod and for other ones.
+    """
+    spec = msgspec.json.decode(_insert(key, varying), type=PodSpec)
+    name = varying.token[1:-1].decode()
+    tokens = tuple([at for at, volume in enumerate(spec.volumes) if name and volume == Volume(name=name)])
+    template = _Template(replace(spec, node_name=""), tokens)
+    others = _Varying(*[other and value for other, value in zip(varying, _OTHERS, strict=True)])
+    other = msgspec.json.decode(_insert(key, others), type=PodSpec)
+    return template if (template.fill(varying), template.fill(others)) == (spec, other) else None

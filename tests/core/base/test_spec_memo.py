@@ -1,0 +1,107 @@
+"""SpecMemo: specs of one template share a value, other specs do not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from moorage._core.base.fields import SpecMemo
+from moorage.errors import InputError
+from moorage.objects.model.meta import LabelSelector, ObjectMeta
+from moorage.objects.model.pod import (
+    Container,
+    ImageVolumeSource,
+    PersistentVolumeClaimVolumeSource,
+    Pod,
+    PodSpec,
+    Toleration,
+    TopologySpreadConstraint,
+    Volume,
+)
+from moorage.objects.model.workload import PriorityClass
+from moorage.objects.read.cluster_builder import build_cluster
+from moorage.objects.validate.validate_object import validate
+
+SPEC = PodSpec(containers=(Container(name="c"),), volumes=(Volume(name="token-a"),), node_name="a")
+CLAIM = PersistentVolumeClaimVolumeSource(claim_name="c")
+
+
+@pytest.fixture
+def memo() -> SpecMemo:
+    memo = SpecMemo()
+    memo.put(SPEC, "known")
+    return memo
+
+
+@pytest.mark.parametrize("changes", [{}, {"node_name": "b"}, {"volumes": (Volume(name="token-b"),)}])
+def test_specs_of_one_template_are_alike(changes: dict[str, Any], memo: SpecMemo) -> None:
+    assert memo.get(replace(SPEC, **changes)) == "known"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"containers": (Container(name="d"),)},
+        {"tolerations": (Toleration(key="k"),)},
+        {"priority": 1},
+        {"volumes": ()},
+        {"volumes": (Volume(name="token-a", persistent_volume_claim=CLAIM),)},
+        {"volumes": (Volume(name="token-a", image=ImageVolumeSource(reference="r")),)},
+        {"volumes": (Volume(name="token-a"), Volume(name="b"))},
+    ],
+)
+def test_other_specs_are_not(changes: dict[str, Any], memo: SpecMemo) -> None:
+    assert memo.get(replace(SPEC, **changes)) is None
+
+
+def test_the_last_value_of_equal_containers_is_kept(memo: SpecMemo) -> None:
+    other = replace(SPEC, priority=5)
+    memo.put(other, "other")
+    assert (memo.get(other), memo.get(SPEC)) == ("other", None)
+
+
+def test_the_memo_is_limited(memo: SpecMemo) -> None:
+    specs = [PodSpec(containers=(Container(name=str(at)),)) for at in range(1 << 12)]
+    for spec in specs:
+        memo.put(spec, spec)
+    assert memo.get(SPEC) is None
+    assert memo.get(specs[-1]) is specs[-1]
+
+
+def test_each_spec_is_validated_that_differs_in_more() -> None:
+    good = Pod(metadata=ObjectMeta(name="p"), spec=SPEC)
+    bad = replace(SPEC, volumes=(Volume(persistent_volume_claim=PersistentVolumeClaimVolumeSource()),))
+    validate(good)
+    for _ in range(2):
+        with pytest.raises(InputError, match=r"volumes\[0\].persistentVolumeClaim.claimName: required"):
+            validate(replace(good, spec=bad))
+
+
+def test_defaults_follow_node_classes_and_labels() -> None:
+    """Each cluster has priority classes of its own, and pods without a node get more tolerations."""
+    constraint = TopologySpreadConstraint(
+        max_skew=1,
+        topology_key="zone",
+        when_unsatisfiable="DoNotSchedule",
+        label_selector=LabelSelector(),
+        match_label_keys=("v",),
+    )
+    spec = replace(SPEC, topology_spread_constraints=(constraint,))
+    for value in (5, 7):
+        default = PriorityClass(metadata=ObjectMeta(name="d"), value=value, global_default=True)
+        pods = [
+            Pod(metadata=ObjectMeta(name=f"p{at}", labels={"v": str(at)}), spec=replace(spec, node_name=node))
+            for at, node in enumerate(("a", "", "b", ""))
+        ]
+        cluster = build_cluster([default, *pods])
+        assert [pod.spec.priority for pod in cluster.pods] == [value] * 4
+        assert [len(pod.spec.tolerations) for pod in cluster.pods] == [0, 2, 0, 2]
+        selectors = [pod.spec.topology_spread_constraints[0].label_selector for pod in cluster.pods]
+        assert [one and one.match_expressions[0].values for one in selectors] == [
+            ("0",),
+            ("1",),
+            ("2",),
+            ("3",),
+        ]

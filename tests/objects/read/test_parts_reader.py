@@ -1,0 +1,221 @@
+"""Pods read by their parts: they are what decoding gives, and what they have in common is shared."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench import kubectl_dump
+from hypothesis import example, given
+from hypothesis import strategies as st
+from msgspec import Raw
+from tests.objects.refusal import refusal
+
+from moorage.errors import InputError
+from moorage.objects import load
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
+from moorage.objects.read import load as load_module
+from moorage.objects.read.decode import decode_kind
+from moorage.objects.read.parts_reader import PartsReader
+
+TOKEN = "kube-api-access-x7k2p"
+OTHER_TOKEN = "kube-api-access-b4b4b"
+
+
+def pod(spec: dict[str, Any], **parts: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec, **parts}
+
+
+def plain(text: str) -> Pod | Node | None:
+    """The object as it is decoded as a whole; None if it is refused."""
+    try:
+        obj = decode_kind(Raw(text.encode()), json.loads(text)["kind"])
+    except InputError:
+        return None
+    assert isinstance(obj, Pod | Node)
+    return obj
+
+
+def read(reader: PartsReader, text: str) -> Pod | Node | None:
+    """The object as it is read by parts, or else as a whole."""
+    parts = reader.split(text.encode())
+    obj = None if parts is None else reader.read(parts, "")
+    return plain(text) if obj is None else obj
+
+
+strings = st.sampled_from(
+    ["", "a", "n1", TOKEN, OTHER_TOKEN, "kube-api-access-", "nodeName", '"nodeName": "x"', "é", "\\", "\1"]
+)
+scalars = st.one_of(strings, st.none(), st.integers(-2, 2), st.booleans())
+names = st.one_of(strings, st.just(7), st.none())
+volumes = st.fixed_dictionaries(
+    {"name": strings},
+    optional={
+        "persistentVolumeClaim": st.fixed_dictionaries({"claimName": strings}),
+        "projected": scalars,
+        "image": st.fixed_dictionaries({"reference": strings}),
+    },
+)
+containers = st.fixed_dictionaries(
+    {"name": strings},
+    optional={"image": strings, "nodeName": names, "volumeMounts": st.lists(volumes, max_size=2)},
+)
+specs = st.fixed_dictionaries(
+    {"containers": st.lists(containers, max_size=2)},
+    optional={
+        "nodeName": names,
+        "hostname": names,
+        "kube-api-access-abcde": scalars,
+        "priorityClassName": strings,
+        "volumes": st.lists(volumes, max_size=3),
+        "nodeSelector": st.dictionaries(strings, strings, max_size=2),
+        "nodeInfo": st.fixed_dictionaries({"nodeName": names}),
+        "unknown": scalars,
+    },
+)
+labels = st.one_of(st.none(), st.dictionaries(strings, names, max_size=2))
+statuses = st.fixed_dictionaries(
+    {}, optional={"phase": st.sampled_from(["Pending", "Running", None]), "startTime": names, "hostIP": names}
+)
+metadata = st.fixed_dictionaries(
+    {"name": strings}, optional={"labels": labels, "annotations": labels, "namespace": strings}
+)
+pods = st.builds(
+    lambda spec, meta, status: pod(spec, metadata=meta, status=status), specs, metadata, statuses
+)
+
+
+@given(st.lists(pods, max_size=6), st.sampled_from([None, 2]), st.booleans())
+@example([pod({"nodeName": name, "containers": [{"nodeName": "a"}]}) for name in "ab"], None, True)
+@example([pod({"volumes": [{"name": TOKEN}] * 2, "hostname": TOKEN}, status={})] * 2, None, True)
+@example([pod({"containers": [], "nodeName": name, "nodeSelector": {"x": name}}) for name in "ab"], 2, True)
+def test_pods_are_what_decoding_gives(
+    pods: list[dict[str, Any]], indent: int | None, ascii_only: bool
+) -> None:
+    reader = PartsReader()
+    for value in pods:
+        text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
+        assert read(reader, text) == plain(text)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        '{"nodeName": "%s", "nodeName": "last"}',
+        '{"nodeName": "first", "nodeName": "%s"}',
+        '{"node\\u004eame": "escaped", "nodeName": "%s"}',
+        '{"nodeName": "%s", "node\\u004eame": "escaped"}',
+        '{"containers": [{"nodeName": "%s"}], "nodeName": "own"}',
+        '{"x": {"nodeName": "%s"}, "node\\u004eame": "a"}',
+        '{"volumes": [{"name": "kube-api-access-%s"}, {"name": "kube-api-access-", "nodeName": 1}]}',
+        '{"containers": [{"name": "kube-api-access-%s"}], "volumes": [{"name": "kube-api-access-%s"}]}',
+        '{"volumes": [{"name": "kube-api-access-%s", "persistentVolumeClaim": {"claimName": "c"}}]}',
+        '{"schedulerName": "kube-api-access-%s"}',
+        '{"hostname": "%s", "nodeName" : "%s"}',
+        '{"nodeSelector": {"hostname": "%s"}}',
+        '{"nodeSelector": {"nodeName": "%s"}}',
+    ],
+)
+def test_strings_that_mean_something_else(spec: str) -> None:
+    reader = PartsReader()
+    for name in ("a", "b", "a"):
+        whole = spec.replace("%s", name)
+        text = f'{{"kind": "Pod", "metadata": {{"name": "p"}}, "spec": {whole}}}'
+        assert plain(text) is not None
+        assert read(reader, text) == plain(text)
+
+
+def test_bytes_that_are_no_text() -> None:
+    text = b'{"kind": "Pod", "metadata": {"name": "p"}, "spec": {"nodeName": "\xff"}}'
+    reader = PartsReader()
+    parts = reader.split(text)
+    assert parts is not None
+    assert reader.read(parts, "") is None
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> Path:
+    kubectl_dump.write_list(tmp_path / "list.json", nodes=3, pods=20)
+    return tmp_path / "list.json"
+
+
+def test_a_dump_is_what_decoding_gives(dump: Path) -> None:
+    reader, cluster = PartsReader(), load(dump)
+    for value in json.loads(dump.read_bytes())["items"]:
+        text = json.dumps(value)
+        obj = read(reader, text)
+        assert obj == plain(text)
+        assert obj in (cluster.pods if value["kind"] == "Pod" else cluster.nodes)
+
+
+def test_pods_of_one_template_share_what_they_have_in_common(dump: Path) -> None:
+    first, *rest = load(dump).pods
+    assert len({pod.spec.node_name for pod in rest}) == 3
+    assert len({pod.spec.volumes[0].name for pod in rest}) == len(rest)
+    for other in rest:
+        assert other.spec.containers is first.spec.containers
+        assert other.spec.tolerations is first.spec.tolerations
+        assert other.metadata.labels is first.metadata.labels
+        assert other.metadata.annotations is first.metadata.annotations
+        assert other.metadata.owner_references is first.metadata.owner_references
+
+
+def test_shared_texts_are_limited(dump: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = load(dump)
+    monkeypatch.setattr("moorage.objects.read.parts_reader._MAX_TEXT", 100)
+    assert load(dump) == expected
+
+
+@pytest.mark.parametrize("piece", [1, 5000, 1 << 20])
+def test_lines_are_read_in_pieces(piece: int, dump: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load_module, "_PIECE", piece)
+    lines = dump.with_name("lines.json")
+    kubectl_dump.write_lines(lines, nodes=3, pods=20)
+    with lines.open("a") as file:
+        file.write(f"\n{json.dumps({'kind': 'ConfigMap'})}\n  ")
+    expected = load(dump)
+    assert load(lines).pods == expected.pods
+    assert load(lines).nodes == expected.nodes
+    assert load(lines).skipped == {"ConfigMap": 1}
+
+
+GOOD = json.dumps(pod({"containers": [{"name": "c"}]}))
+BAD = {
+    "type": (GOOD.replace('"p"', '"q"').replace('"c"', "7"), "Pod q: spec.containers[0].name: expected"),
+    "validation": (GOOD.replace('"p"', '"q"').replace('"c"', '"c", "restartPolicy": "x"'), "Pod q: spec.con"),
+    "duplicate": (GOOD, "Pod p: listed twice"),
+    "no kind": ('{"metadata": {"name": "x"}}', "x: no kind"),
+    "list": ('{"kind": "PodList", "items": [{"kind": 5}]}', "items[0]: kind: expected string"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("after", ["", "\n", "\n\n" + GOOD.replace('"p"', '"r"') + "\n"])
+def test_a_bad_line(name: str, after: str, tmp_path: Path) -> None:
+    line, expected = BAD[name]
+    (tmp_path / "f.json").write_text(f"{GOOD}\n{line}{after}")
+    assert refusal(tmp_path / "f.json").startswith(f"f.json: {expected}")
+
+
+def test_a_wrong_document_is_counted(tmp_path: Path) -> None:
+    (tmp_path / "f.json").write_text(GOOD + '\n\n{"kind": "ConfigMap"}\n{}\n')
+    assert refusal(tmp_path / "f.json") == "f.json: document 3: no kind"
+
+
+def test_an_error_of_the_syntax_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load_module, "_PIECE", len(GOOD) + 1)
+    (tmp_path / "f.json").write_text(f'{GOOD}\n{{"kind": 7}}\n{GOOD}\n{{"kind": }}\n')
+    assert refusal(tmp_path / "f.json") == "f.json:4: invalid JSON: invalid character"
+
+
+def test_lines_of_json_in_a_yaml_file(tmp_path: Path) -> None:
+    (tmp_path / "f.yaml").write_text(f"{GOOD}\n---\n{GOOD}\n".replace('"p"', '"q"', 1))
+    assert [obj.name for obj in load(tmp_path / "f.yaml").pods] == ["q", "p"]
+
+
+def test_an_item_is_named_by_its_place_in_the_list(tmp_path: Path) -> None:
+    (tmp_path / "f.json").write_text(f'{{"kind": "List", "items": [{GOOD}, {{"kind": "Node"}}]}}')
+    assert refusal(tmp_path / "f.json") == "f.json: Node (items[1]): metadata.name: required"

@@ -14,6 +14,21 @@ _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 _ORDINARY = ("not-ready", "unreachable")
 
+_SOURCES = [
+    {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+    {"configMap": {"items": [{"key": "ca.crt", "path": "ca.crt"}], "name": "kube-root-ca.crt"}},
+    {
+        "downwardAPI": {
+            "items": [
+                {
+                    "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"},
+                    "path": "namespace",
+                }
+            ]
+        }
+    },
+]
+
 
 def _hash(text: str, length: int = 32) -> str:
     return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()[:length]
@@ -36,9 +51,6 @@ def _time(at: int) -> str:
 def node(at: int) -> dict[str, Any]:
     """The node with a number, in one of three zones."""
     name, zone = f"node-{at}", f"eu-west-1{'abc'[at % 3]}"
-    sizes = {"cpu": "16", "ephemeral-storage": "103079844Ki", "memory": "65230Mi", "pods": "110"}
-    sizes |= {"hugepages-1Gi": "0", "hugepages-2Mi": "0"}
-    pressures = ("MemoryPressure", "DiskPressure", "PIDPressure")
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -64,39 +76,46 @@ def node(at: int) -> dict[str, Any]:
             "uid": _uid(name),
         },
         "spec": {"podCIDR": f"10.{at // 256}.{at % 256}.0/24", "providerID": f"aws:///{zone}/i-{name}"},
-        "status": {
-            "addresses": [{"address": f"10.0.{at // 256}.{at % 256}", "type": "InternalIP"}],
-            "allocatable": sizes | {"cpu": "15890m", "memory": "60Gi"},
-            "capacity": sizes,
-            "conditions": [
-                {
-                    "lastHeartbeatTime": _time(at),
-                    "lastTransitionTime": CREATED,
-                    "message": f"kubelet has no {kind.lower()}",
-                    "reason": f"KubeletHasNo{kind}",
-                    "status": "False",
-                    "type": kind,
-                }
-                for kind in pressures
-            ],
-            "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
-            "images": [
-                {
-                    "names": [f"registry.example/app-{app}@sha256:{_hash(str(app)) * 2}"],
-                    "sizeBytes": 10_000_000 + app,
-                }
-                for app in range(at % 4, 40, 4)
-            ],
-            "nodeInfo": {
-                "architecture": "amd64",
-                "bootID": _uid(f"boot {at}"),
-                "containerRuntimeVersion": "containerd://2.1.4",
-                "kernelVersion": "6.12.40",
-                "kubeletVersion": "v1.36.2",
-                "machineID": _hash(f"machine {at}"),
-                "operatingSystem": "linux",
-                "osImage": "Amazon Linux 2023",
-            },
+        "status": _node_status(at),
+    }
+
+
+def _node_status(at: int) -> dict[str, Any]:
+    sizes = {"cpu": "16", "ephemeral-storage": "103079844Ki", "memory": "65230Mi", "pods": "110"}
+    sizes |= {"hugepages-1Gi": "0", "hugepages-2Mi": "0"}
+    pressures = ("MemoryPressure", "DiskPressure", "PIDPressure")
+    return {
+        "addresses": [{"address": f"10.0.{at // 256}.{at % 256}", "type": "InternalIP"}],
+        "allocatable": sizes | {"cpu": "15890m", "memory": "60Gi"},
+        "capacity": sizes,
+        "conditions": [
+            {
+                "lastHeartbeatTime": _time(at),
+                "lastTransitionTime": CREATED,
+                "message": f"kubelet has no {kind.lower()}",
+                "reason": f"KubeletHasNo{kind}",
+                "status": "False",
+                "type": kind,
+            }
+            for kind in pressures
+        ],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+        "images": [
+            {
+                "names": [f"registry.example/app-{app}@sha256:{_hash(str(app)) * 2}"],
+                "sizeBytes": 10_000_000 + app,
+            }
+            for app in range(at % 4, 40, 4)
+        ],
+        "nodeInfo": {
+            "architecture": "amd64",
+            "bootID": _uid(f"boot {at}"),
+            "containerRuntimeVersion": "containerd://2.1.4",
+            "kernelVersion": "6.12.40",
+            "kubeletVersion": "v1.36.2",
+            "machineID": _hash(f"machine {at}"),
+            "operatingSystem": "linux",
+            "osImage": "Amazon Linux 2023",
         },
     }
 
@@ -142,23 +161,8 @@ def pod(at: int, nodes: int) -> dict[str, Any]:
     }
 
 
-def _spec(at: int, node_name: str, app: str, hostname: str) -> dict[str, Any]:
-    token = f"kube-api-access-{_suffix(f'token {at}')}"
-    projected = [
-        {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
-        {"configMap": {"items": [{"key": "ca.crt", "path": "ca.crt"}], "name": "kube-root-ca.crt"}},
-        {
-            "downwardAPI": {
-                "items": [
-                    {
-                        "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"},
-                        "path": "namespace",
-                    }
-                ]
-            }
-        },
-    ]
-    container = {
+def _container(app: str, token: str) -> dict[str, Any]:
+    return {
         "env": [{"name": "MODE", "value": "production"}, {"name": "APP", "value": app}],
         "image": f"registry.example/{app}:v1",
         "imagePullPolicy": "IfNotPresent",
@@ -173,8 +177,12 @@ def _spec(at: int, node_name: str, app: str, hostname: str) -> dict[str, Any]:
         "terminationMessagePolicy": "File",
         "volumeMounts": [{"mountPath": _ACCOUNT, "name": token, "readOnly": True}],
     }
+
+
+def _spec(at: int, node_name: str, app: str, hostname: str) -> dict[str, Any]:
+    token = f"kube-api-access-{_suffix(f'token {at}')}"
     spec: dict[str, Any] = {
-        "containers": [container],
+        "containers": [_container(app, token)],
         "dnsPolicy": "ClusterFirst",
         "enableServiceLinks": True,
         "nodeName": node_name,
@@ -195,7 +203,7 @@ def _spec(at: int, node_name: str, app: str, hostname: str) -> dict[str, Any]:
             }
             for kind in _ORDINARY
         ],
-        "volumes": [{"name": token, "projected": {"defaultMode": 420, "sources": projected}}],
+        "volumes": [{"name": token, "projected": {"defaultMode": 420, "sources": _SOURCES}}],
     }
     return dict(sorted((spec | {"hostname": hostname} if hostname else spec).items()))
 

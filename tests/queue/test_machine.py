@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -17,18 +18,20 @@ from moorage.framework.plugin.events import (
     POD,
     ActionType,
     ClusterEvent,
+    QueueingHint,
     on,
     queue_if,
 )
 from moorage.objects.model.pod import Pod, PodSchedulingGate, PodSchedulingGroup
 from moorage.objects.model.pod_group import GROUP_ANNOTATION, group_of
 from moorage.plugins.scheduling_gates import SchedulingGates
+from moorage.queue import unschedulable_pods
 from tests.core.make import node, pod
 from tests.queue.make import Clock, make_queue, rejecting
 from tests.queue.twin import GATE, Registered, Twin, assert_same_places
 
 NAMES = st.sampled_from([f"p{number}" for number in range(6)])
-REJECTORS = ("Nodes", "Pods", "Labels", "Never")
+REJECTORS = ("Nodes", "Pods", "Labels", "Alike", "Wanted", "Never")
 SETS = st.frozensets(st.sampled_from([*REJECTORS, "Unknown"]), max_size=2)
 ADD, DELETE, LABEL = ActionType.ADD, ActionType.DELETE, ActionType.UPDATE_POD_LABEL
 
@@ -36,6 +39,22 @@ ADD, DELETE, LABEL = ActionType.ADD, ActionType.DELETE, ActionType.UPDATE_POD_LA
 def said_of_a_pod(one: Pod, old: Any, new: Any) -> bool:
     """What a hint may look at: the two pods."""
     return bool(one.name[-1] in new.name)
+
+
+def said_of_labels(one: Pod, old: Any, new: Any) -> bool:
+    """What a hint may look at that answers for all pods of a class; one pod knows that the event is about
+    it."""
+    other = (new or old).metadata
+    return bool(one.metadata.labels == other.labels or one.metadata.uid == other.uid)
+
+
+def wanted(one: Pod) -> frozenset[Any] | None:
+    """The keys of a pod; those without labels may be moved by any event, as far as the index knows."""
+    return frozenset(one.metadata.labels.items()) or None
+
+
+def event_keys(old: Any, new: Any) -> set[Any] | None:
+    return None if new.metadata.labels.get("n") == "2" else set(new.metadata.labels.items())
 
 
 # Who has registered what, and what the hints say.
@@ -49,6 +68,8 @@ REGISTERED: Registered = {
         (ClusterEvent(POD, LABEL), lambda one, old, new: bool(one.metadata.uid == new.metadata.uid)),
         (ClusterEvent(NODE, ADD), lambda one, old, new: one.name > "p2"),
     ],
+    "Alike": [(ClusterEvent(POD, ADD), said_of_labels), (ClusterEvent(NODE, ADD), said_of_labels)],
+    "Wanted": [(ClusterEvent(POD, ADD), said_of_labels)],
     "Never": [],
     GATE: [
         (
@@ -60,11 +81,24 @@ REGISTERED: Registered = {
 
 
 def plugins() -> list[Any]:
-    def hint(said: Any) -> Any:
-        return lambda one, old, new: queue_if(said(one, old, new))
+    class Said:
+        """The hint of one registration."""
+
+        def __init__(self, name: str, said: Any) -> None:
+            self.said = said
+            if name in ("Alike", "Wanted"):
+                self.of_class = True
+            if name == "Wanted":
+                self.index = (lambda said, one: wanted(one)), (lambda said, old, new: event_keys(old, new))
+                self.__self__ = self
+
+        def __call__(self, one: Pod, old: Any, new: Any) -> QueueingHint:
+            return queue_if(self.said(one, old, new))
 
     made = [
-        rejecting(name, *(on(event.resource, event.action, hint(said)) for event, said in REGISTERED[name]))
+        rejecting(
+            name, *(on(event.resource, event.action, Said(name, said)) for event, said in REGISTERED[name])
+        )
         for name in REJECTORS
     ]
     # Extra rule: who waits for new nodes hears of taints. Here nothing is tainted.
@@ -82,6 +116,8 @@ class QueueMachine(RuleBasedStateMachine):
     def begin(
         self, gate: bool, start: int, there: int, rejectors: list[frozenset[str]], groups: bool
     ) -> None:
+        self.few = patch.object(unschedulable_pods, "FEW", 1)  # so that so few pods are indexed
+        self.few.start()
         self.clock = Clock(start)
         self.queue = make_queue(*plugins(), clock=self.clock, pop_from_backoff=gate, groups_pods=groups)
         self.twin = Twin(REGISTERED, gate, start, start, groups)
@@ -92,6 +128,9 @@ class QueueMachine(RuleBasedStateMachine):
             self.add(f"p{number}", number // 4, False)
         if rejectors:
             self.fail_all(rejectors)
+
+    def teardown(self) -> None:
+        self.few.stop()
 
     @rule(rejectors=st.lists(SETS, min_size=1, max_size=3))
     def fail_all(self, rejectors: list[frozenset[str]]) -> None:
@@ -192,9 +231,15 @@ class QueueMachine(RuleBasedStateMachine):
         self.queue.add_unschedulable_if_not_present(info)
         self.twin.fail(entry, self.known[name], rejectors, pending)
 
-    @rule(name=NAMES, limit=st.one_of(st.none(), st.integers(0, 2)))
-    def pod_came(self, name: str, limit: int | None) -> None:
-        self.move(ASSIGNED_POD_ADD, None, pod(f"q{name}", on="n"), limit)
+    @rule(
+        name=NAMES,
+        limit=st.one_of(st.none(), st.integers(0, 2)),
+        label=st.sampled_from(["", "1", "2"]),
+        is_waiting=st.booleans(),
+    )
+    def pod_came(self, name: str, limit: int | None, label: str, is_waiting: bool) -> None:
+        labels = {"n": label} if label else {}
+        self.move(ASSIGNED_POD_ADD, None, pod("q" * (not is_waiting) + name, on="n", labels=labels), limit)
 
     @rule(event=st.sampled_from([NODE_ADD, NODE_DELETE]))
     def node_changed(self, event: ClusterEvent) -> None:
@@ -263,14 +308,19 @@ class QueueMachine(RuleBasedStateMachine):
         assert {unit: set(found) for unit, found in self.queue._places.units.members.items()} == expected
 
     @invariant()
-    def groups_are_those_of_their_pods(self) -> None:
-        places = self.queue._places
-        seen = [info for members in places.unschedulable.by_rejection.values() for info in members.values()]
-        assert len(seen) == len(places.unschedulable)
-        for group, members in places.unschedulable.by_rejection.items():
-            assert members
-            for info in members.values():
-                assert group[1:] == (info.unschedulable_plugins, info.pending_plugins, info.gating_plugin)
+    def rejected_pods_are_grouped_by_rejection_and_class(self) -> None:
+        unschedulable = self.queue._places.unschedulable
+        intern = self.queue.hints.classes.intern
+        seen = [info for rejected in unschedulable.by_rejection.values() for info in rejected.pods.values()]
+        assert len(seen) == len(unschedulable)
+        for rejection, rejected in unschedulable.by_rejection.items():
+            assert rejected.pods
+            assert all(rejected.by_class.values())
+            for info in rejected.pods.values():
+                assert rejection[1:] == (info.unschedulable_plugins, info.pending_plugins, info.gating_plugin)
+            alike = {uid: key for key, infos in rejected.by_class.items() for uid in infos}
+            expected = {uid: (intern(info.pod), 0) for uid, info in rejected.pods.items()}
+            assert alike == expected
 
 
 TestQueueMachine = QueueMachine.TestCase

@@ -8,10 +8,23 @@ from typing import Any
 from moorage import framework as fwk
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_terms import PodTerm
-from moorage.framework.plugin.events import NODE, POD, ActionType, is_live, is_same_pod, on, queue_if
+from moorage.framework.plugin.events import (
+    NODE,
+    POD,
+    ActionType,
+    Key,
+    indexed,
+    is_live,
+    is_same_pod,
+    needed_labels,
+    of_class,
+    on,
+    pod_labels,
+    queue_if,
+)
 from moorage.framework.plugin.signing import UNSIGNED
 from moorage.framework.profiles.in_core import InTreePlugin
-from moorage.objects import Node, Pod
+from moorage.objects import LabelSelectorMatcher, Node, Pod
 
 
 class InterPodAffinity(
@@ -78,6 +91,25 @@ class InterPodAffinity(
             on(NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL, self.after_node_change),
         ]
 
+    def _keys(self, pod: Pod) -> frozenset[Key] | None:
+        """Labels of which a pod has one whose change may help a rejected pod."""
+        needed = list[LabelSelectorMatcher]()
+        for terms in self._required(pod):
+            # All terms of a list have to match.
+            needed += [term.selector for term in terms if term.selector.asked_values()][:1] or [
+                term.selector for term in terms[:1]
+            ]
+        return needed_labels(needed)
+
+    def _event_keys(self, old: Pod | None, new: Pod | None) -> set[Key] | None:
+        """The labels of a pod that changes; None for a deleted one that may have kept any pod away."""
+        if old is not None and new is None:
+            shape = self.shape_of(old)
+            if shape.terms[1] or shape.terms_error:
+                return None
+        return pod_labels(self, old, new)
+
+    @indexed(_keys, _event_keys)
     def after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> fwk.QueueingHint:
         """Queue if a changed pod now matches the affinity terms, or no longer the anti-affinity terms.
 
@@ -111,6 +143,7 @@ class InterPodAffinity(
         attracted = _all_match(affinity, new) and not _all_match(affinity, old)
         return queue_if(attracted or (_all_match(anti_affinity, old) and not _all_match(anti_affinity, new)))
 
+    @of_class
     def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> fwk.QueueingHint:
         """Queue if a node has another value of a topology key, or lacks the key of an anti-affinity term.
 

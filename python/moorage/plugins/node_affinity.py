@@ -13,7 +13,7 @@ from moorage._core.base.selectors import field_requirement_error, pod_matches_no
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_spec import pinned_node
 from moorage.framework.plugin import signing
-from moorage.framework.plugin.events import NODE, ActionType, on, queue_if
+from moorage.framework.plugin.events import NODE, ActionType, of_class, on, queue_if
 from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import Node, NodeSelector, NodeSelectorMatcher, Pod, PodSpec
 from moorage.objects.model import pod as pod_objects
@@ -78,6 +78,7 @@ class NodeAffinity(InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.PreS
     def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         return [on(NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL, self.after_node_change)]
 
+    @of_class
     def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> fwk.QueueingHint:
         """Queue if a node matches the pod and did not match before.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from moorage import framework as fwk
-from moorage.framework.plugin.events import NODE, POD, ActionType, is_same_pod, on, queue_if
+from moorage.framework.plugin.events import NODE, POD, ActionType, is_same_pod, of_class, on, queue_if
 from moorage.framework.profiles.in_core import UnbuiltPlugin
 from moorage.objects import Node, Pod
 
@@ -31,6 +31,7 @@ class NodeDeclaredFeatures(UnbuiltPlugin):
         nodes = ActionType.ADD | ActionType.UPDATE_NODE_DECLARED_FEATURE
         return [on(NODE, nodes, self.after_node_change), on(POD, ActionType.UPDATE, self.after_pod_change)]
 
+    @of_class
     def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> fwk.QueueingHint:
         """Queue if a node was added or declares other features.
 
@@ -49,6 +50,7 @@ class NodeDeclaredFeatures(UnbuiltPlugin):
         """
         return queue_if(old is None or old.status.declared_features != new.status.declared_features)
 
+    @of_class
     def after_pod_change(self, pod: Pod, old: Pod, new: Pod) -> fwk.QueueingHint:
         """Queue if the pod needs other features.
 

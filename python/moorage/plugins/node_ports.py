@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moorage import framework as fwk
-from moorage.framework.plugin.events import NODE, POD, ActionType, is_live, on, queue_if
+from moorage.framework.plugin.events import NODE, POD, ActionType, is_live, of_class, on, queue_if
 from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import Pod
 
@@ -38,6 +38,7 @@ class NodePorts(InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin):
     def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         return [on(POD, ActionType.DELETE, self.after_pod_deleted), on(NODE, ActionType.ADD)]
 
+    @of_class
     def after_pod_deleted(self, pod: Pod, old: Pod, new: None) -> fwk.QueueingHint:
         """Queue if the deleted pod used a port that the pod needs.
 

@@ -12,7 +12,7 @@ from moorage._core.base.resources import ZERO, is_counted, pod_requests
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_class import Shape
 from moorage.framework.plugin import events, signing
-from moorage.framework.plugin.events import ActionType, is_live, is_same_pod, on, queue_if
+from moorage.framework.plugin.events import ActionType, is_live, is_same_pod, of_class, on, queue_if
 from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import Node, Pod, PodGroup
 from moorage.objects.model.resource_claims import DeviceClass
@@ -119,6 +119,7 @@ class NodeResourcesFit(
             on(events.DEVICE_CLASS, classes, self.after_device_class_change),
         ]
 
+    @of_class
     def after_pod_change(self, pod: Pod, old: Pod, new: Pod | None) -> fwk.QueueingHint:
         """Queue if a pod was deleted, or requests less of a resource that the pod requests.
 
@@ -141,12 +142,9 @@ class NodeResourcesFit(
 
     def _frees(self, pod: Pod, old: Pod, new: Pod) -> bool:
         was, now = pod_requests(old), pod_requests(new)
-        return any(
-            now.get(name, ZERO) < was.get(name, ZERO)
-            for name, amount in pod_requests(pod).items()
-            if amount.sign() and (name in ("cpu", "memory") or is_counted(name))
-        )
+        return any(now.get(name, ZERO) < was.get(name, ZERO) for name in _wanted(self.shape_of(pod)))
 
+    @of_class
     def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> fwk.QueueingHint:
         """Queue if the pod fits the empty node and the node has more of some resource than before.
 
@@ -182,6 +180,7 @@ class NodeResourcesFit(
             return False
         return any(name in _names(device_class) for device_class in informers.lister(DeviceClass).list())
 
+    @of_class
     def after_device_class_change(
         self, pod: Pod, old: DeviceClass | None, new: DeviceClass
     ) -> fwk.QueueingHint:

@@ -8,7 +8,7 @@ from typing import Any
 from moorage import framework as fwk
 from moorage._core.base.selectors import tolerates
 from moorage.framework.plugin import signing
-from moorage.framework.plugin.events import NODE, POD, ActionType, is_same_pod, on, queue_if
+from moorage.framework.plugin.events import NODE, POD, ActionType, is_same_pod, of_class, on, queue_if
 from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import Node, Pod, Taint
 
@@ -33,6 +33,7 @@ class NodeUnschedulable(InTreePlugin, fwk.FilterPlugin):
             on(POD, ActionType.UPDATE_POD_TOLERATION, self.after_toleration_change),
         ]
 
+    @of_class
     def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> fwk.QueueingHint:
         """Queue if a node was added or uncordoned and is schedulable; tolerations do not count.
 
@@ -51,6 +52,7 @@ class NodeUnschedulable(InTreePlugin, fwk.FilterPlugin):
         """
         return queue_if(not new.spec.unschedulable and (old is None or old.spec.unschedulable))
 
+    @of_class
     def after_toleration_change(self, pod: Pod, old: Pod, new: Pod) -> fwk.QueueingHint:
         """Queue if the pod tolerates the taint now.
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from moorage import framework as fwk
 from moorage.framework.plugin import events
-from moorage.framework.plugin.events import ActionType, is_live, on, queue_if
+from moorage.framework.plugin.events import ActionType, is_live, of_class, on, queue_if
 from moorage.framework.profiles.in_core import BoundClaims, VolumePlugin
 from moorage.objects import CSINode, PersistentVolumeClaim, Pod
 from moorage.objects.model.storage import CSIDriver, VolumeAttachment
@@ -107,6 +107,7 @@ class NodeVolumeLimits(VolumePlugin):
             on(events.VOLUME_ATTACHMENT, ActionType.DELETE, self.after_detached),
         ]
 
+    @of_class
     def after_csi_node_change(self, pod: Pod, old: CSINode | None, new: CSINode) -> fwk.QueueingHint:
         """Queue if a CSINode was added, or the limit of a driver on it is higher.
 
@@ -128,6 +129,7 @@ class NodeVolumeLimits(VolumePlugin):
         was = _limits(old)
         return queue_if(any(limit > was.get(driver, 0) for driver, limit in _limits(new).items()))
 
+    @of_class
     def after_pod_deleted(self, pod: Pod, old: Pod, new: None) -> fwk.QueueingHint:
         """Queue if a pod with attachable volumes was deleted.
 

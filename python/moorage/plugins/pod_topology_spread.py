@@ -9,7 +9,20 @@ from typing import Any, NamedTuple
 from moorage import framework as fwk
 from moorage._core.base.selectors import with_labels
 from moorage._core.state.cluster_state import ClusterState
-from moorage.framework.plugin.events import NODE, POD, ActionType, is_live, is_same_pod, on, queue_if
+from moorage.framework.plugin.events import (
+    NODE,
+    POD,
+    ActionType,
+    Key,
+    indexed,
+    is_live,
+    is_same_pod,
+    needed_labels,
+    of_class,
+    on,
+    pod_labels,
+    queue_if,
+)
 from moorage.framework.plugin.signing import UNSIGNED
 from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import LabelSelectorMatcher, Node, Pod
@@ -108,6 +121,13 @@ class PodTopologySpread(
         nodes |= ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
         return [on(POD, pods, self.after_pod_change), on(NODE, nodes, self.after_node_change)]
 
+    def _keys(self, pod: Pod) -> frozenset[Key] | None:
+        """Labels of which a pod has one whose change may help a rejected pod."""
+        if not pod.spec.topology_spread_constraints and self.default_constraints:
+            return None  # services may be added
+        return needed_labels(rule.selector for rule in self._hard(pod))
+
+    @indexed(_keys, pod_labels)
     def after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> fwk.QueueingHint:
         """Queue if the number of matching pods changed, or the pod tolerates other taints.
 
@@ -139,6 +159,7 @@ class PodTopologySpread(
             was != now and any(rule.selector.matches(was) != rule.selector.matches(now) for rule in hard)
         )
 
+    @of_class
     def after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> fwk.QueueingHint:
         """Queue if a node with all topology keys was added or deleted, or its domains or taints changed.
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from moorage import framework as fwk
 from moorage.compat.adapted_binder import AdaptedVolumeBinder, BinderOfHandle, MakeBinder
 from moorage.framework.plugin import events
-from moorage.framework.plugin.events import ActionType, on, queue_if
+from moorage.framework.plugin.events import ActionType, of_class, on, queue_if
 from moorage.framework.profiles.in_core import BoundClaims, VolumePlugin
 from moorage.framework.runtime.steps import StatusSteps
 from moorage.objects import CSINode, PersistentVolumeClaim, Pod, StorageClass, parse_value
@@ -286,6 +286,7 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
             on(events.CSI_STORAGE_CAPACITY, changes, self.after_capacity_change),
         ]
 
+    @of_class
     def after_class_change(self, pod: Pod, old: StorageClass | None, new: StorageClass) -> fwk.QueueingHint:
         """Queue if a StorageClass was added, or its allowed topologies changed.
 
@@ -324,6 +325,7 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
         """
         return queue_if(is_claim_of(pod, new))
 
+    @of_class
     def after_csi_node_change(self, pod: Pod, old: CSINode | None, new: CSINode) -> fwk.QueueingHint:
         """Queue if a CSINode was added, or its migrated plugins changed.
 
@@ -362,6 +364,7 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
         is_used = any(volume.csi is not None and volume.csi.driver == new.name for volume in pod.spec.volumes)
         return queue_if(is_used and old.spec.storage_capacity and not new.spec.storage_capacity)
 
+    @of_class
     def after_capacity_change(
         self, pod: Pod, old: CSIStorageCapacity | None, new: CSIStorageCapacity
     ) -> fwk.QueueingHint:

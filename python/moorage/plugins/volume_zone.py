@@ -12,7 +12,7 @@ import numpy.typing as npt
 from moorage import framework as fwk
 from moorage._core.state.cluster_state import ClusterState
 from moorage.framework.plugin import events
-from moorage.framework.plugin.events import ActionType, on, queue_if
+from moorage.framework.plugin.events import ActionType, of_class, on, queue_if
 from moorage.framework.profiles.in_core import BoundClaims, VolumePlugin
 from moorage.objects import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.store.errors import NotFoundError as ObjectNotFoundError
@@ -162,6 +162,7 @@ class VolumeZone(VolumePlugin):
             on(events.PERSISTENT_VOLUME, changes, self.after_volume_change),
         ]
 
+    @of_class
     def after_class_added(self, pod: Pod, old: None, new: StorageClass) -> fwk.QueueingHint:
         """Queue if a StorageClass was added whose volumes are bound with the first consumer.
 
@@ -200,6 +201,7 @@ class VolumeZone(VolumePlugin):
         """
         return queue_if(new.namespace == pod.namespace and new.name in claim_names(pod))
 
+    @of_class
     def after_volume_change(
         self, pod: Pod, old: PersistentVolume | None, new: PersistentVolume
     ) -> fwk.QueueingHint:

@@ -8,7 +8,7 @@ from functools import cached_property
 from moorage import framework as fwk
 from moorage._core.decide.bulk_operations import has_pods_below
 from moorage._core.state.pod_class import Shape
-from moorage.framework.plugin.events import POD, on
+from moorage.framework.plugin.events import POD, of_class, on
 from moorage.framework.profiles.in_core import CorePostFilter
 from moorage.objects import Pod
 
@@ -70,6 +70,7 @@ class DefaultPreemption(fwk.PreEnqueuePlugin, CorePostFilter, fwk.EnqueueExtensi
         """Register the deletion of pods."""
         return [on(POD, fwk.ActionType.DELETE, self.after_pod_deleted)]
 
+    @of_class
     def after_pod_deleted(self, pod: Pod, old: Pod, new: None) -> fwk.QueueingHint:
         """Return Skip: the hints of the pod's other rejectors decide.
 

@@ -19,7 +19,7 @@ from moorage.framework import (
     Framework,
 )
 from moorage.framework.plugin import interface
-from moorage.framework.plugin.events import ANY_EVENT, NODE, Hint, on
+from moorage.framework.plugin.events import ANY_EVENT, NODE, Hint, HintIndex, index_of, on
 from moorage.objects import Pod
 
 from .in_flight import Observed
@@ -54,12 +54,43 @@ class Question(NamedTuple):
         Whether the pod's last status from this plugin was Pending. Queue then moves the pod without backoff.
     of_unit : bool
         Whether Queue applies only to pods of the pod group that the event concerns.
+    of_class : bool
+        Whether the answer holds for all pods of a class (see `moorage.framework.plugin.events.of_class`).
+    key_index : HintIndex or None
+        Of the hint.
     """
 
     plugin: str
     hint: Hint | None
     is_pending: bool
     of_unit: bool
+    of_class: bool
+    key_index: HintIndex | None
+
+
+class Meaning(NamedTuple):
+    """What an event means for the pods of a rejection.
+
+    Attributes
+    ----------
+    may_move : bool
+        Whether the event can move them. A gated pod moves only if its gating plugin registered the event.
+    is_about_group : bool
+        Whether the event moves only those that belong to the pod group of the event.
+    of_class : bool
+        Whether it moves all pods of a class or none, the pod that the event is about aside.
+    questions : tuple of Question or None
+        The hints to call. None for an event with a wildcard, and for pods of unknown profiles, which every
+        event moves.
+    indexes : tuple of HintIndex
+        The indexes of all these hints; empty if one of them has none.
+    """
+
+    may_move: bool
+    is_about_group: bool
+    of_class: bool
+    questions: tuple[Question, ...] | None
+    indexes: tuple[HintIndex, ...] = ()
 
 
 def registrations(framework: Framework) -> dict[str, list[ClusterEventWithHint]]:
@@ -111,12 +142,19 @@ class Hints:
         Plugin name to its registered events.
     by_profile : dict of str to dict
         Scheduler name to the `registrations` of its profile.
-    is_registered, questions, may_move, is_about_group : callable
+    classes : PodClasses
+        The classes of the pods.
+    failures : int
+        The number of calls of hints that have raised an exception.
+    is_registered, meaning : callable
         Cached versions of the private methods of the same names.
     """
 
     def __init__(self, frameworks: Mapping[str, Framework]) -> None:
-        self._errors = next(iter(frameworks.values())).handle.plugin_errors
+        handle = next(iter(frameworks.values())).handle
+        self.classes = handle.cache.state.classes
+        self.failures = 0
+        self._errors = handle.plugin_errors
         of_profile = {framework: registrations(framework) for framework in dict.fromkeys(frameworks.values())}
         self.by_plugin: dict[str, list[ClusterEvent]] = {}
         for registered in of_profile.values():
@@ -126,9 +164,7 @@ class Hints:
                     known.append(registration.event)
         self.by_profile = {name: of_profile[framework] for name, framework in frameworks.items()}
         self.is_registered = lru_cache(CACHED)(self._is_registered)
-        self.questions = lru_cache(CACHED)(self._questions)
-        self.may_move = lru_cache(CACHED)(self._may_move)
-        self.is_about_group = lru_cache(CACHED)(self._is_about_group)
+        self.meaning = lru_cache(CACHED)(self._meaning)
 
     def resources(self) -> dict[str, ActionType]:
         """Return the registered actions of each resource.
@@ -153,35 +189,41 @@ class Hints:
         return any(registered.matches(event) for registered in self.by_plugin.get(plugin, ()))
 
     def _questions(self, rejection: Rejection, event: ClusterEvent) -> tuple[Question, ...] | None:
-        """Return the hints to call for an event, which has no wildcard, for the pods of a rejection. None for
-        pods of unknown profiles: every event moves them."""
+        """Return the hints to call for an event for the pods of a rejection, or None (see `Meaning`)."""
         plugins = self.by_profile.get(rejection.scheduler_name)
-        if plugins is None:
+        if plugins is None or event.is_wildcard:
             return None
         rejectors = rejection.unschedulable_plugins | rejection.pending_plugins
         return tuple(
-            Question(name, registration.hint, name in rejection.pending_plugins, registration.of_unit)
+            Question(
+                name,
+                registration.hint,
+                name in rejection.pending_plugins,
+                registration.of_unit,
+                registration.hint is None or getattr(registration.hint, "of_class", False),
+                registration.hint and index_of(registration.hint),
+            )
             for name, events in plugins.items()
             if name in rejectors
             for registration in events
             if registration.event.matches(event)
         )
 
-    def _may_move(self, rejection: Rejection, event: ClusterEvent) -> bool:
-        """Whether an event can move pods of a rejection. A gated pod moves only if its gating plugin
-        registered the event."""
-        if rejection.gating_plugin and not self._registers(rejection.gating_plugin, event):
-            return False
-        if event.is_wildcard or not (rejection.unschedulable_plugins or rejection.pending_plugins):
-            return True
-        return self._questions(rejection, event) != ()
-
-    def _is_about_group(self, rejection: Rejection, event: ClusterEvent) -> bool:
-        """Whether an event moves pods of a rejection only if they belong to the event's pod group."""
-        if event.is_wildcard or not (rejection.unschedulable_plugins or rejection.pending_plugins):
-            return False
+    def _meaning(self, rejection: Rejection, event: ClusterEvent) -> Meaning:
+        """Return what an event means for the pods of a rejection."""
+        gate = rejection.gating_plugin
+        is_gated = bool(gate) and not self._registers(gate, event)
         questions = self._questions(rejection, event)
-        return bool(questions) and all(question.of_unit for question in questions or ())
+        if questions is None or not (rejection.unschedulable_plugins or rejection.pending_plugins):
+            return Meaning(not is_gated, False, not event.is_wildcard, questions)
+        indexes = [question.key_index for question in questions if question.key_index is not None]
+        return Meaning(
+            may_move=bool(questions) and not is_gated,
+            is_about_group=bool(questions) and all(question.of_unit for question in questions),
+            of_class=all(question.of_class for question in questions),
+            questions=questions,
+            indexes=tuple(indexes) if len(indexes) == len(questions) else (),
+        )
 
     # ---- one pod and its events ----------------------------------------------------------------------------
 
@@ -204,7 +246,7 @@ class Hints:
         if event.is_wildcard:
             is_other = new is not None and new.metadata.uid != info.pod.metadata.uid
             return Strategy.SKIP if is_other else Strategy.AFTER_BACKOFF
-        questions = self.questions(rejection_of(info), event)
+        questions = self.meaning(rejection_of(info), event).questions
         if questions is None:
             return Strategy.AFTER_BACKOFF
         strategy = Strategy.SKIP
@@ -252,6 +294,7 @@ class Hints:
         try:
             return question.hint(pod, old, new) is not QUEUE_SKIP
         except Exception as error:  # no exception of a plugin ends the process
+            self.failures += 1
             text = f"queueing hint of {question.plugin}: {type(error).__name__}: {error}"
             self._errors.note(question.plugin, f"pod {pod.key}", text, error)
             return True

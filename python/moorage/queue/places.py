@@ -12,6 +12,7 @@ from enum import Enum
 from itertools import count
 from typing import Any, NamedTuple, cast
 
+from moorage._core.state.pod_class import PodClasses
 from moorage.framework import PodNominator, PreEnqueuePlugin
 from moorage.framework.plugin.events import UNSCHEDULABLE_POD_ADD, UNSCHEDULABLE_POD_UPDATE
 from moorage.framework.plugin.interface import Code
@@ -143,6 +144,8 @@ class Places:
         Receives the nominations of pods that enter the queue.
     now : callable
         Returns seconds.
+    classes : PodClasses
+        The classes of the pods.
     initial_backoff, max_backoff : float
         See `BackoffQueue`.
     pop_from_backoff : bool
@@ -166,6 +169,7 @@ class Places:
         pre_enqueues: Mapping[str, Sequence[PreEnqueuePlugin]],
         nominator: PodNominator,
         now: Callable[[], float],
+        classes: PodClasses,
         initial_backoff: float,
         max_backoff: float,
         pop_from_backoff: bool,
@@ -179,6 +183,7 @@ class Places:
         self._pre_enqueues = pre_enqueues
         self._numbers = count(1)
         self._less = less
+        self._classes = classes
         self._backoff_setting = initial_backoff, max_backoff, pop_from_backoff
         self._clear()
 
@@ -189,7 +194,7 @@ class Places:
         is_by_priority = getattr(self._less, "__func__", None) is by_priority
         self.active = PriorityLanes() if is_by_priority else SortedHeap(self._less)
         self.backoff = BackoffQueue(*self._backoff_setting, self.active.rank)
-        self.unschedulable = UnschedulablePods()
+        self.unschedulable = UnschedulablePods(self._classes)
         self._by_place: dict[Place, Any] = {
             Place.ACTIVE: self.active,
             Place.BACKOFF: self.backoff,
@@ -262,7 +267,7 @@ class Places:
         if place is Place.UNSCHEDULABLE:  # ordered by entry, not by rank
             if info.unit is not None:
                 self.units.leave(info)
-            info.pod = pod
+            self.unschedulable.replace(info, pod)
             if self.units.is_on:
                 self.units.enter(info)
             return

@@ -35,6 +35,9 @@ from .queued_pod_info import MICROSECONDS, QUEUES, Place, QueuedPodInfo, microse
 from .timers import MAX_UNSCHEDULABLE, NEVER, Timers
 from .unschedulable_pods import rejection_of
 
+PossibleMove = tuple[QueuedPodInfo, Strategy | None]
+"""An unschedulable pod, and how an event moves it; None where its hints are still to be called."""
+
 logger = logging.getLogger("moorage.queue")
 
 
@@ -93,6 +96,7 @@ class SchedulingQueue:
             {name: framework.pre_enqueues for name, framework in by_name.items()},
             self.nominator,
             clock,
+            self.hints.classes,
             initial_backoff,
             max_backoff,
             pop_from_backoff,
@@ -513,34 +517,61 @@ class SchedulingQueue:
         with self._lock:
             if not self.is_listening() or not self.hints.is_registered(event):
                 return
-            infos = self._affected_pods(event, new)
+            moves = self._possible_moves(event, old, new)
             if check is not None:
-                infos = [info for info in infos if check(info.pod)]
-            self._sweep(infos, event, old, new)
+                moves = [move for move in moves if check(move[0].pod)]
+            self._sweep(moves, event, old, new)
 
-    def _affected_pods(self, event: ClusterEvent, new: Any) -> list[QueuedPodInfo]:
-        """Return the unschedulable pods whose hints are to be called for an event, in the order in which they
-        entered.
+    def _possible_moves(self, event: ClusterEvent, old: Any, new: Any) -> list[PossibleMove]:
+        """Return the unschedulable pods that an event may move, in the order in which they entered.
 
         Pods that only events about their own group can move are found by the group, as each such event
         concerns only a few of many such pods.
         """
-        hints, places = self.hints, self._places
-        infos = places.unschedulable.select(
-            lambda one: hints.may_move(one, event) and not hints.is_about_group(one, event)
-        )
-        if not places.units.members:
-            return infos
+        meaning, places, moves = self.hints.meaning, self._places, list[PossibleMove]()
+        for rejection, rejected in places.unschedulable.by_rejection.items():
+            means = meaning(rejection, event)
+            if not means.may_move or means.is_about_group:
+                continue
+            if means.of_class:
+                for alike in places.unschedulable.by_class(rejected, means.indexes, old, new):
+                    moves += self._moves_of_class(alike, event, old, new)
+            else:
+                moves += [(info, None) for info in rejected.pods.values()]
+        if places.units.members:
+            moves += [(info, None) for info in self._affected_of_group(event, new)]
+        return sorted(moves, key=lambda move: move[0].order)
+
+    def _moves_of_class(
+        self, alike: dict[str, QueuedPodInfo], event: ClusterEvent, old: Any, new: Any
+    ) -> list[PossibleMove]:
+        """Return the pods of one class and one rejection that an event may move. The hints are called for one
+        of them, and for the pod that the event is about; for each if they fail."""
+        hints, failures = self.hints, self.hints.failures
+        about = {one.metadata.uid for one in (old, new) if one is not None and one.metadata.uid in alike}
+        others = [info for uid, info in alike.items() if uid not in about] if about else alike.values()
+        first, strategy = next(iter(others), None), Strategy.SKIP
+        if first is not None:
+            strategy = hints.strategy(first, event, old, new)
+        moves: list[PossibleMove] = [(alike[uid], None) for uid in about]
+        if strategy is not Strategy.SKIP:
+            has_failed = hints.failures != failures
+            moves += [(info, None if has_failed and info is not first else strategy) for info in others]
+        return moves
+
+    def _affected_of_group(self, event: ClusterEvent, new: Any) -> list[QueuedPodInfo]:
+        """Return the unschedulable pods of the group of an event's new object that only such events move."""
+        infos, places = list[QueuedPodInfo](), self._places
         # If the new pod is gated, the same plugin would also gate the others of its group again.
         added = None if new is None else places.infos.get(new.metadata.uid)
         gate = added.gating_plugin if added is not None else ""
         for info in places.units.waiting(unit_of(new)):
             if info.place is not Place.UNSCHEDULABLE or (gate and info.gating_plugin == gate):
                 continue
-            rejection = rejection_of(info)
-            if hints.may_move(rejection, event) and hints.is_about_group(rejection, event):
+            means = self.hints.meaning(rejection_of(info), event)
+            if means.may_move and means.is_about_group:
                 infos.append(info)
-        return sorted(infos, key=lambda info: info.order)
+        return infos
 
     def move_all_for_each(self, event: ClusterEvent, news: Iterable[Any]) -> None:
         """Call `move_all_to_active_or_backoff_queue` for the same event of several new objects.
@@ -552,16 +583,17 @@ class SchedulingQueue:
             In the order of their events.
         """
         with self._lock:
-            may_move, rejections = self.hints.may_move, self._places.unschedulable.by_rejection
-            if self._in_flight or [rejection for rejection in rejections if may_move(rejection, event)]:
+            meaning, rejections = self.hints.meaning, self._places.unschedulable.by_rejection
+            if self._in_flight or [one for one in rejections if meaning(one, event).may_move]:
                 for new in news:
                     self.move_all_to_active_or_backoff_queue(event, None, new)
 
-    def _sweep(self, infos: Iterable[QueuedPodInfo], event: ClusterEvent, old: Any, new: Any) -> None:
+    def _sweep(self, moves: Iterable[PossibleMove], event: ClusterEvent, old: Any, new: Any) -> None:
         """Move the pods for which a hint returns Queue, and record the event for the pods in flight."""
         moved = False
-        for info in infos:
-            strategy = self.hints.strategy(info, event, old, new)
+        for info, strategy in moves:
+            if strategy is None:
+                strategy = self.hints.strategy(info, event, old, new)
             if strategy is not Strategy.SKIP:
                 moved |= self._places.requeue(info, strategy, event.label)
         if self._in_flight:
@@ -588,8 +620,8 @@ class SchedulingQueue:
             for info in infos:
                 info.was_flushed = True
             if infos:
-                event, may_move = UNSCHEDULABLE_TIMEOUT, self.hints.may_move
-                moving = [info for info in infos if may_move(rejection_of(info), event)]
+                event, meaning = UNSCHEDULABLE_TIMEOUT, self.hints.meaning
+                moving = [(info, None) for info in infos if meaning(rejection_of(info), event).may_move]
                 self._sweep(moving, event, None, None)
 
     def next_event(self) -> float | None:

@@ -5,9 +5,13 @@ kube-scheduler v1.36, backend/queue/unschedulable_pods.go.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Hashable, Iterable
 from itertools import chain, takewhile
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from moorage._core.state.pod_class import PodClasses
+from moorage.framework.plugin.events import HintIndex
+from moorage.objects import Pod
 
 from .queued_pod_info import QueuedPodInfo, microseconds
 
@@ -49,24 +53,143 @@ def rejection_of(info: QueuedPodInfo) -> Rejection:
     )
 
 
+NONE: frozenset[Hashable] = frozenset()
+FEW = 8
+"""Fewer classes than these are not indexed."""
+
 Members = dict[str, QueuedPodInfo]
+"""Pods by UID."""
 
 
-class UnschedulablePods:
-    """Unschedulable pods by UID and by rejection.
+class RejectedPods:
+    """The unschedulable pods of one rejection.
 
     Attributes
     ----------
-    by_rejection : dict of Rejection to dict
-        The pods of each rejection by UID, in the order in which they entered; none of the dicts is empty.
+    pods : dict of str to QueuedPodInfo
+        By UID, in the order in which they entered.
+    by_class : dict
+        The same pods by UID, for each class. None of the dicts is empty.
+    indexes : dict
+        The classes by the keys of hints, for the hints of each event that has happened.
     """
 
+    __slots__ = ("by_class", "indexes", "pods")
+
     def __init__(self) -> None:
-        self.by_rejection: dict[Rejection, Members] = {}
-        self._members: dict[str, tuple[Rejection, Members]] = {}
+        self.pods: Members = {}
+        self.by_class: dict[Hashable, Members] = {}
+        self.indexes: dict[tuple[HintIndex, ...], ClassIndex] = {}
+
+
+class ClassIndex:
+    """The classes of some pods by the keys of the hints that are called for an event.
+
+    Parameters
+    ----------
+    indexes : tuple of HintIndex
+        Of the hints.
+    """
+
+    __slots__ = ("_by_key", "_indexes", "_keys", "_others")
+
+    def __init__(self, indexes: tuple[HintIndex, ...]) -> None:
+        self._indexes = indexes
+        self._by_key: dict[Hashable, set[Hashable]] = {}
+        self._keys: dict[Hashable, set[Hashable]] = {}
+        self._others: set[Hashable] = set()  # the classes that any event may move
+
+    def add(self, one: Hashable, pod: Pod) -> None:
+        """Add a class.
+
+        Parameters
+        ----------
+        one : hashable
+            The class.
+        pod : Pod
+            A pod of it.
+        """
+        keys: set[Hashable] = set()
+        for index in self._indexes:
+            try:
+                found = index.keys(pod)
+            except ValueError:  # a malformed pod; the hint will tell
+                found = None
+            if found is None:
+                self._others.add(one)
+                return
+            keys |= found
+        self._keys[one] = keys
+        for key in keys:
+            self._by_key.setdefault(key, set()).add(one)
+
+    def remove(self, one: Hashable) -> None:
+        """Remove a class.
+
+        Parameters
+        ----------
+        one : hashable
+            The class.
+        """
+        self._others.discard(one)
+        for key in self._keys.pop(one, ()):
+            classes = self._by_key[key]
+            classes.discard(one)
+            if not classes:
+                del self._by_key[key]
+
+    def find(self, old: Any, new: Any) -> set[Hashable] | None:
+        """Return the classes of the pods that an event may move, without the pod that it is about.
+
+        Parameters
+        ----------
+        old, new : object or None
+            The object of the event before and after it.
+
+        Returns
+        -------
+        set or None
+            None for all classes.
+        """
+        classes = set(self._others)
+        for index in self._indexes:
+            keys = index.event_keys(old, new)
+            if keys is None:
+                return None
+            for key in keys:
+                classes |= self._by_key.get(key, NONE)
+        return classes
+
+
+class UnschedulablePods:
+    """Unschedulable pods by rejection and class.
+
+    Parameters
+    ----------
+    classes : PodClasses
+        The classes of the pods.
+
+    Attributes
+    ----------
+    by_rejection : dict of Rejection to RejectedPods
+        Without rejections that have no pods.
+    """
+
+    def __init__(self, classes: PodClasses) -> None:
+        self._classes = classes
+        self.by_rejection: dict[Rejection, RejectedPods] = {}
+        self._places: dict[str, tuple[Rejection, RejectedPods, Hashable]] = {}
 
     def __len__(self) -> int:
-        return len(self._members)
+        return len(self._places)
+
+    def _class_of(self, pod: Pod) -> Hashable:
+        """Return a key that is equal for the pods for which hints `of_class` have one answer."""
+        try:
+            number = self._classes.intern(pod)
+        except ValueError:  # the pod has no class, because it requests too many resources
+            return pod.metadata.uid
+        return number, self._classes.pinned_symbol(number, pod)
 
     def add(self, info: QueuedPodInfo) -> None:
         """Add a pod. Its rejection must not change while it is here.
@@ -76,10 +199,79 @@ class UnschedulablePods:
         info : QueuedPodInfo
         """
         rejection = rejection_of(info)
-        members = self.by_rejection.setdefault(rejection, {})
-        uid = info.pod.metadata.uid
-        members[uid] = info
-        self._members[uid] = rejection, members
+        rejected = self.by_rejection.get(rejection)
+        if rejected is None:
+            rejected = self.by_rejection[rejection] = RejectedPods()
+        rejected.pods[info.pod.metadata.uid] = info
+        self._classify(info, rejection, rejected)
+
+    def _classify(self, info: QueuedPodInfo, rejection: Rejection, rejected: RejectedPods) -> None:
+        """Add a pod of a rejection to the others of its class."""
+        uid, key = info.pod.metadata.uid, self._class_of(info.pod)
+        alike = rejected.by_class.get(key)
+        if alike is None:
+            alike = rejected.by_class[key] = {}
+            for index in rejected.indexes.values():
+                index.add(key, info.pod)
+        alike[uid] = info
+        self._places[uid] = rejection, rejected, key
+
+    def _declassify(self, uid: str) -> tuple[Rejection, RejectedPods]:
+        """Remove a pod from the others of its class; return its rejection and the pods of that."""
+        rejection, rejected, key = self._places.pop(uid)
+        alike = rejected.by_class[key]
+        del alike[uid]
+        if not alike:
+            del rejected.by_class[key]
+            for index in rejected.indexes.values():
+                index.remove(key)
+        return rejection, rejected
+
+    def by_class(
+        self, rejected: RejectedPods, indexes: tuple[HintIndex, ...], old: Any, new: Any
+    ) -> Iterable[Members]:
+        """Return the pods of a rejection that an event may move, for each class.
+
+        Parameters
+        ----------
+        rejected : RejectedPods
+        indexes : tuple of HintIndex
+            The indexes of the hints that are to be called for the event.
+        old, new : object or None
+            The object of the event before and after it.
+
+        Returns
+        -------
+        iterable of dict of str to QueuedPodInfo
+        """
+        if not indexes or len(rejected.by_class) < FEW:
+            return rejected.by_class.values()
+        index = rejected.indexes.get(indexes)
+        if index is None:
+            index = rejected.indexes[indexes] = ClassIndex(indexes)
+            for one, alike in rejected.by_class.items():
+                index.add(one, next(iter(alike.values())).pod)
+        classes = index.find(old, new)
+        if classes is None:
+            return rejected.by_class.values()
+        for about in (old, new):
+            if about is not None and about.metadata.uid in rejected.pods:
+                classes.add(self._places[about.metadata.uid][2])
+        return [rejected.by_class[one] for one in classes]
+
+    def replace(self, info: QueuedPodInfo, pod: Pod) -> None:
+        """Replace the state of a pod, which keeps its position.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+            The pod.
+        pod : Pod
+            Its new state.
+        """
+        rejection, rejected = self._declassify(pod.metadata.uid)
+        info.pod = pod
+        self._classify(info, rejection, rejected)
 
     def remove(self, info: QueuedPodInfo) -> None:
         """Remove a pod.
@@ -89,27 +281,15 @@ class UnschedulablePods:
         info : QueuedPodInfo
         """
         uid = info.pod.metadata.uid
-        rejection, members = self._members.pop(uid)
-        del members[uid]
-        if not members:
+        rejection, rejected = self._declassify(uid)
+        del rejected.pods[uid]
+        if not rejected.pods:
             del self.by_rejection[rejection]
 
-    def select(self, wanted: Callable[[Rejection], bool] = lambda rejection: True) -> list[QueuedPodInfo]:
-        """Return the pods of some rejections, in the order in which they entered.
-
-        Parameters
-        ----------
-        wanted : callable
-            True for the rejections to select; by default all.
-
-        Returns
-        -------
-        list of QueuedPodInfo
-        """
-        selected = [members.values() for rejection, members in self.by_rejection.items() if wanted(rejection)]
-        if len(selected) == 1:
-            return list(selected[0])
-        return sorted(chain.from_iterable(selected), key=lambda info: info.order)
+    def select(self) -> list[QueuedPodInfo]:
+        """Return the pods in the order in which they entered."""
+        pods = chain.from_iterable(rejected.pods.values() for rejected in self.by_rejection.values())
+        return sorted(pods, key=lambda info: info.order)
 
     def older_than(self, end: int) -> list[QueuedPodInfo]:
         """Return the pods, gated ones too, that returned to the queue before a time.
@@ -125,8 +305,8 @@ class UnschedulablePods:
             In the order in which they entered.
         """
         older: list[QueuedPodInfo] = []
-        for rejection, members in self.by_rejection.items():
-            pods = members.values()
+        for rejection, rejected in self.by_rejection.items():
+            pods = rejected.pods.values()
             if rejection.gating_plugin:
                 older += (info for info in pods if microseconds(info.timestamp) < end)
             else:  # pods enter on their return to the queue, so in order of timestamp
@@ -146,10 +326,10 @@ class UnschedulablePods:
         float or None
         """
         times = [
-            min(info.timestamp for info in members.values())
+            min(info.timestamp for info in rejected.pods.values())
             if rejection.gating_plugin
-            else next(iter(members.values())).timestamp
-            for rejection, members in self.by_rejection.items()
+            else next(iter(rejected.pods.values())).timestamp
+            for rejection, rejected in self.by_rejection.items()
             if gated or not rejection.gating_plugin
         ]
         return min(times, default=None)

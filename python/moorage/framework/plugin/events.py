@@ -7,17 +7,18 @@ kube-scheduler v1.36, kube-scheduler/framework/types.go, framework/types.go and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from enum import Enum, IntFlag
 from functools import cache
 from operator import attrgetter
-from typing import Any
+from types import MethodType
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import pod_requests
-from moorage.objects import Node, Object, Pod, Resources
+from moorage.objects import LabelSelectorMatcher, Node, Object, Pod, Resources
 
 
 class ActionType(IntFlag):
@@ -137,6 +138,7 @@ class QueueingHint(Enum):
 
 QUEUE, QUEUE_SKIP = QueueingHint.QUEUE, QueueingHint.QUEUE_SKIP
 
+H = TypeVar("H", bound=Callable[..., QueueingHint])
 Hint = Callable[[Pod, Any, Any], QueueingHint]
 """Called with the rejected pod, the old and the new object; one of these is None where the event adds or
 deletes. An exception counts as Queue."""
@@ -181,6 +183,126 @@ def on(
 
 
 _event = cache(ClusterEvent)
+
+
+def of_class(hint: H) -> H:
+    """Mark a queueing hint that gives the same answer for all pods of a class, so that one is asked for all.
+
+    Pods of a class are equal in namespace, labels, owner and the fields of spec that kernels read (volumes
+    and claims are not among them; see `moorage._core.state.pod_class`). The answer may be another one for the
+    pod that the event is about. A method that overrides a marked one is not marked.
+
+    Parameters
+    ----------
+    hint : Hint or method
+
+    Returns
+    -------
+    Hint or method
+        The same function.
+    """
+    hint.of_class = True  # type: ignore[attr-defined]
+    return hint
+
+
+Key = Hashable
+
+
+class HintIndex(NamedTuple):
+    """An index of the pods for which a queueing hint may return Queue.
+
+    It does so only for events that have a key of the pod, and for the pod that the event is about.
+
+    Attributes
+    ----------
+    keys : callable
+        Returns the keys of a rejected pod, which are the same for all pods of its class as long as they wait;
+        None for a pod that any event may move.
+    event_keys : callable
+        Returns the keys of an event by its old and its new object; None for an event that may move any pod.
+    """
+
+    keys: Callable[[Pod], frozenset[Key] | None]
+    event_keys: Callable[[Any, Any], Iterable[Key] | None]
+
+
+def indexed(
+    keys: Callable[[Any, Pod], frozenset[Key] | None],
+    event_keys: Callable[[Any, Any, Any], Iterable[Key] | None],
+) -> Callable[[H], H]:
+    """Return a decorator of a plugin's method that is a queueing hint `of_class`, which gives it an index.
+
+    Parameters
+    ----------
+    keys, event_keys : method
+        Of the same plugin; see `HintIndex`.
+
+    Returns
+    -------
+    callable
+    """
+
+    def decorate(hint: H) -> H:
+        hint.index = keys, event_keys  # type: ignore[attr-defined]
+        return of_class(hint)
+
+    return decorate
+
+
+def index_of(hint: Hint) -> HintIndex | None:
+    """Return the index of a hint, or None.
+
+    Parameters
+    ----------
+    hint : Hint
+
+    Returns
+    -------
+    HintIndex or None
+        Equal for the hints of a plugin that have the same index.
+    """
+    methods = getattr(hint, "index", None)
+    return methods and HintIndex(*(MethodType(method, hint.__self__) for method in methods))  # type: ignore[attr-defined]
+
+
+def pod_labels(plugin: object, old: Pod | None, new: Pod | None) -> set[Key]:
+    """Return the labels of the pod of an event, before and after it.
+
+    Parameters
+    ----------
+    plugin : Plugin
+        Unused, so that this is the `event_keys` of any plugin.
+    old, new : Pod or None
+
+    Returns
+    -------
+    set of (str, str)
+    """
+    return {label for pod in (old, new) if pod is not None for label in pod.metadata.labels.items()}
+
+
+def needed_labels(selectors: Iterable[LabelSelectorMatcher]) -> frozenset[Key] | None:
+    """Return labels of which a pod has at least one if one of some selectors matches it.
+
+    Parameters
+    ----------
+    selectors : iterable of LabelSelectorMatcher
+
+    Returns
+    -------
+    frozenset of (str, str), or None
+        None where there are no such labels.
+    """
+    labels: set[Key] = set()
+    for selector in selectors:
+        if selector.identity is None:  # matches nothing
+            continue
+        asked = selector.asked_values()
+        if not asked:
+            return None
+        key, values = asked[0]
+        labels.update((key, value) for value in values)
+    return frozenset(labels)
 
 
 def queue_if(worth: object) -> QueueingHint:

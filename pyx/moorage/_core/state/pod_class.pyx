@@ -108,7 +108,7 @@ cdef class Shape:
             self.namespace, requests, self.tolerations, self.ports, images, self.c.image_containers,
             self.node_affinity, self.has_node_affinity, preferred, self.has_preferred, self.preferred_error,
             self.is_pinned, self.node_names, tuple([tuple([term.key for term in of]) for of in self.terms]),
-            self.terms_error, self.declares_affinity, _uncompiled(spec), self.ledger,
+            self.terms_error, self.declares_affinity, _required_errors(spec), _uncompiled(spec), self.ledger,
         )
 
     def _read_requests(self, pod, PodClasses classes):
@@ -292,6 +292,12 @@ cdef tuple _parts(pod):
             or ALLOCATED_RESOURCES.of(status) or RESOURCES.of(status)):
         status = None
     return SPEC.of(pod), status, LABELS.of(meta), ANNOTATIONS.of(meta), OWNER_REFERENCES.of(meta)
+
+
+def _required_errors(spec):
+    """Return upstream's parse errors of terms of required node affinity, on which queueing hints depend."""
+    required = spec.affinity and spec.affinity.node_affinity and spec.affinity.node_affinity.required
+    return tuple(filter(None, map(_term_error, required.node_selector_terms))) if required else ()
 
 
 def _declares_affinity(spec):

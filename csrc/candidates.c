@@ -95,6 +95,7 @@ size_t mr_candidates_layout(mr_candidates *c, char *memory, int32_t stride)
     ARRAY(blocks, blocks * buckets);
     ARRAY(supers, supers * buckets);
     ARRAY(fits, blocks * buckets);
+    ARRAY(tops, blocks * buckets);
     ARRAY(counts, blocks / MR_COUNTED * buckets);
     ARRAY(keys, buckets * MR_KEY);
     ARRAY(hashes, buckets);
@@ -218,6 +219,25 @@ static void set_block(mr_candidates *c, int32_t block, int32_t g, int16_t now)
     else if (before == *of_super) *of_super = largest_in(c->blocks + super * MR_LANES * stride + g, stride, before);
 }
 
+/* Raises the largest total of a bucket in a block to that of a position, `bit`, if it is not less. */
+static inline void offer_to_block(mr_candidates *c, int32_t block, int32_t g, uint64_t bit, int16_t total)
+{
+    const int32_t at = block * c->stride + g;
+    if (total < c->blocks[at]) return;
+    c->tops[at] = bit | (total == c->blocks[at] ? c->tops[at] : 0);
+    if (total > c->blocks[at]) set_block(c, block, g, total);
+}
+
+/* Finds the largest total of a bucket in a block, which has become less, and the positions that have it. */
+static void find_tops(mr_candidates *c, int32_t block, int32_t g)
+{
+    const int32_t first = block * MR_LANES, at = block * c->stride + g;
+    const int16_t max = c->stride == 1 ? mr_largest(c->totals + first, MR_LANES, 0)
+                                       : largest_of(c->totals + first, c->bucket + first, (int16_t)g);
+    c->tops[at] = mr_equal_lanes(c->totals + first, max) & c->fits[at];
+    set_block(c, block, g, max);
+}
+
 static void count_position(mr_candidates *c, int32_t position, int32_t g, int32_t sign)
 {
     const int32_t block = position / MR_LANES;
@@ -230,21 +250,21 @@ static void count_position(mr_candidates *c, int32_t position, int32_t g, int32_
 
 static void set_position(mr_candidates *c, int32_t position, int16_t total, int32_t g)
 {
-    const int32_t block = position / MR_LANES, first = block * MR_LANES, stride = c->stride;
+    const int32_t block = position / MR_LANES, stride = c->stride;
     MR_DEBUG_BELOW(g, stride, "bucket of candidates");
     const int16_t old = c->totals[position];
     const int32_t was = c->bucket[position];
+    const uint64_t bit = 1ull << position % MR_LANES;
     if (old == total && was == g) return;
     c->totals[position] = total;
     c->bucket[position] = (int16_t)g;
     if (old && (!total || was != g)) count_position(c, position, was, -1);
     if (total && (!old || was != g)) count_position(c, position, g, 1);
-    if (total && total >= c->blocks[block * stride + g]) set_block(c, block, g, total);
-    else if (old && was == g && old == c->blocks[block * stride + g])
-        set_block(c, block, g, stride == 1 ? mr_largest(c->totals + first, MR_LANES, 0)
-                                           : largest_of(c->totals + first, c->bucket + first, (int16_t)g));
-    if (old && was != g && old == c->blocks[block * stride + was])
-        set_block(c, block, was, largest_of(c->totals + first, c->bucket + first, (int16_t)was));
+    if (total) offer_to_block(c, block, g, bit, total);
+    uint64_t *tops = &c->tops[block * stride + was];
+    if (!(*tops & bit) || (was == g && total == c->blocks[block * stride + g])) return;
+    *tops &= ~bit;
+    if (!*tops) find_tops(c, block, was);
 }
 
 /* 1 if some row shares its domain with another row. */
@@ -288,7 +308,6 @@ static int too_many(const mr_candidates *c)
 
 static int fill(mr_candidates *c, const int32_t *lanes, uint8_t *seen)
 {
-    const int32_t stride = c->stride;
     c->n = c->search.n;
     c->used = 0;
     if (c->key.size >= TOO_LONG || !are_alone(c, seen)) return MR_UNSUITED;
@@ -296,19 +315,13 @@ static int fill(mr_candidates *c, const int32_t *lanes, uint8_t *seen)
         if (!lanes[at]) continue;
         if (lanes[at] < 0 || lanes[at] > MR_CANDIDATE_LIMIT) return MR_UNSUITED;
         int32_t g = bucket_of_row(c, c->search.order[at]);
-        if (g == stride) return too_many(c);
-        int16_t *max = &c->blocks[at / MR_LANES * stride + g];
+        if (g == c->stride) return too_many(c);
         c->totals[at] = (int16_t)lanes[at];
         c->bucket[at] = (int16_t)g;
-        *max = c->totals[at] > *max ? c->totals[at] : *max;
         count_position(c, at, g, 1);
+        offer_to_block(c, at / MR_LANES, g, 1ull << at % MR_LANES, c->totals[at]);
         c->used = g < c->used ? c->used : g + 1;
     }
-    for (int32_t b = 0; b < mr_blocks_of(c); b++)
-        for (int32_t g = 0; g < c->used; g++) {
-            int16_t *max = &c->supers[b / MR_LANES * stride + g], of_block = c->blocks[b * stride + g];
-            *max = of_block > *max ? of_block : *max;
-        }
     return MR_VALID;
 }
 
@@ -327,6 +340,7 @@ static void fill_one_block(mr_candidates *c, int32_t block, const int32_t *restr
         min = lanes[i] < min ? lanes[i] : min;
     }
     c->fits[block] = mr_bits_of(fits);
+    c->tops[block] = mr_equal_lanes(totals, (int16_t)max) & c->fits[block];
     c->blocks[block] = (int16_t)(min < 0 || max > MR_CANDIDATE_LIMIT ? OUT_OF_RANGE : max);
 }
 

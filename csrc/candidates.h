@@ -9,6 +9,9 @@
 #define MOORAGE_CANDIDATES_H
 
 #include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #include "scan.h"
 
@@ -41,6 +44,7 @@ typedef struct {
     int16_t *blocks;   /* [block][stride] largest total of a bucket */
     int16_t *supers;   /* [superblock][stride] largest total */
     uint64_t *fits;    /* [block][stride] a bit per feasible position */
+    uint64_t *tops;    /* [block][stride] a bit per position with the largest total of the bucket in the block */
     uint16_t *counts;  /* [block / MR_COUNTED][stride] feasible positions */
     int32_t *keys;     /* [bucket][MR_KEY] */
     uint32_t *hashes;  /* [bucket] of its key */
@@ -69,7 +73,7 @@ MR_INLINED int16_t mr_largest(const int16_t *restrict values, int32_t n, int16_t
 }
 
 /* Place of the k-th bit that is set, counted from 0. */
-MR_INLINED int32_t mr_nth_bit(uint64_t w, int32_t k)
+MR_INLINED int32_t mr_nth_bit_portable(uint64_t w, int32_t k)
 {
     int32_t place = 0;
     for (int32_t half = 32; half; half >>= 1) {
@@ -82,6 +86,39 @@ MR_INLINED int32_t mr_nth_bit(uint64_t w, int32_t k)
     return place;
 }
 
+MR_INLINED int32_t mr_nth_bit(uint64_t w, int32_t k)
+{
+#ifdef MR_HAS_BMI2
+    if (MR_HAS_BMI2) {
+        uint64_t bit = 1ull << k;
+        __asm__("pdep %2, %1, %0" : "=r"(bit) : "r"(bit), "r"(w));
+        return __builtin_ctzll(bit);
+    }
+#endif
+    return mr_nth_bit_portable(w, k);
+}
+
+/* The bits of `w` at the places where `mask` has bits, side by side; `w` is part of `mask`, which is not 0. */
+MR_INLINED uint64_t mr_extract_portable(uint64_t w, uint64_t mask)
+{
+    uint64_t out = 0;
+    for (; w; w &= w - 1) out |= 1ull << mr_bits(mask & ((w & -w) - 1));
+    return out;
+}
+
+MR_INLINED uint64_t mr_extract(uint64_t w, uint64_t mask)
+{
+    const uint64_t run = mask >> __builtin_ctzll(mask);
+    if (!(run & (run + 1))) return w >> __builtin_ctzll(mask); /* the bits of the mask are side by side */
+#ifdef MR_HAS_BMI2
+    if (MR_HAS_BMI2) {
+        __asm__("pext %2, %1, %0" : "=r"(w) : "r"(w), "r"(mask));
+        return w;
+    }
+#endif
+    return mr_extract_portable(w, mask);
+}
+
 /* 64 bytes of 0 or 1, as bits. A multiplication collects eight of them. */
 MR_INLINED uint64_t mr_bits_of(const uint8_t *bytes)
 {
@@ -91,6 +128,25 @@ MR_INLINED uint64_t mr_bits_of(const uint8_t *bytes)
         word |= eight * 0x0102040810204080ull >> 56 << i;
     }
     return word;
+}
+
+/* The lanes of a block that hold a value, as bits. */
+MR_INLINED uint64_t mr_equal_lanes(const int16_t *restrict lanes, int16_t value)
+{
+#ifdef __SSE2__
+    const __m128i wanted = _mm_set1_epi16(value);
+    uint64_t word = 0;
+    for (int32_t i = 0; i < MR_LANES; i += 16) {
+        const __m128i low = _mm_cmpeq_epi16(_mm_loadu_si128((const __m128i *)(lanes + i)), wanted);
+        const __m128i high = _mm_cmpeq_epi16(_mm_loadu_si128((const __m128i *)(lanes + i + 8)), wanted);
+        word |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_packs_epi16(low, high)) << i;
+    }
+    return word;
+#else
+    uint8_t equal[MR_LANES];
+    for (int32_t lane = 0; lane < MR_LANES; lane++) equal[lane] = lanes[lane] == value;
+    return mr_bits_of(equal);
+#endif
 }
 
 /* Number of blocks. */

@@ -119,26 +119,22 @@ MR_INLINED void find_best(const mr_candidates *c, int32_t stride, mr_range range
     if (whole < blocks && (whole != first || range.from % MR_LANES == 0)) raise_by_lanes(c, stride, range, whole, best);
 }
 
-/* The lanes that hold a value, as bits. */
-MR_INLINED uint64_t equal_lanes(const int16_t *restrict lanes, int16_t value)
+/* The lanes of a block whose total equals the goal of a bucket. Larger totals are outside of the window. */
+MR_INLINED uint64_t ties_of(const mr_candidates *c, int32_t stride, int32_t block, int32_t g, int16_t goal)
 {
-    uint8_t equal[MR_LANES];
-    for (int32_t lane = 0; lane < MR_LANES; lane++) equal[lane] = lanes[lane] == value;
-    return mr_bits_of(equal);
+    const int32_t at = block * stride + g;
+    if (c->blocks[at] <= goal) return c->tops[at] & -(uint64_t)(c->blocks[at] == goal);
+    return mr_equal_lanes(c->totals + block * MR_LANES, goal) & c->fits[at];
 }
 
 /* The lanes of a block whose total equals the goal of their bucket; a goal of 0 means that the bucket cannot win. */
 MR_INLINED uint64_t ties_in(const mr_candidates *c, const mr_live *live, int32_t stride, const int16_t *goal,
                             int32_t block)
 {
-    const int16_t *totals = c->totals + block * MR_LANES;
+    if (stride == 1) return ties_of(c, 1, block, 0, *goal);
     uint64_t ties = 0;
-    if (stride == 1) return c->blocks[block] < *goal ? 0 : equal_lanes(totals, *goal);
-    for (int32_t i = 0; i < live->n; i++) {
-        const int32_t g = live->ids[i];
-        if (!goal[g] || c->blocks[block * stride + g] < goal[g]) continue;
-        ties |= equal_lanes(totals, goal[g]) & c->fits[block * stride + g];
-    }
+    for (int32_t i = 0; i < live->n; i++)
+        if (goal[live->ids[i]]) ties |= ties_of(c, stride, block, live->ids[i], goal[live->ids[i]]);
     return ties;
 }
 
@@ -167,19 +163,116 @@ MR_INLINED int32_t first_tie(const mr_candidates *c, const mr_live *live, int32_
     return -1;
 }
 
-/* Offers the ties of a range to the heap; `seen` feasible positions precede it. Returns `seen` after the range. */
-MR_INLINED int32_t heap_tie(const mr_candidates *c, const mr_live *live, int32_t stride, const int16_t *goal,
-                            mr_range range, int32_t seen, mr_top *top)
+/* The ties of a window, of which the one on top of the heap is sought that Go's heap.Init makes of the feasible
+ * positions. The nodes of the heap count from 1. An order compares ties by their keys, and then by their places, which
+ * grow with the nodes; below HEAD a place is the node, and from there on it counts 64 places a block. */
+#define HEAD 64
+typedef struct {
+    uint64_t head;  /* a bit per tie among the nodes below HEAD, which are the first levels */
+    uint64_t least; /* the least order of all ties, once the nodes have reached HEAD */
+    uint32_t node;  /* the node of the next feasible position */
+    int32_t before; /* number of blocks before block 0 */
+} mr_heap;
+
+MR_INLINED uint64_t order_of(uint32_t node, uint32_t place)
 {
-    for (int32_t block = range.from / MR_LANES; block * MR_LANES < range.to; block++) {
-        const uint64_t inside = lanes_in(range, block * MR_LANES), fits = fits_in(c, live, stride, block) & inside;
-        const int32_t count = mr_bits(fits);
-        uint64_t ties = seen + count > top->until ? ties_in(c, live, stride, goal, block) & inside : 0;
-        for (; ties; ties &= ties - 1)
-            mr_top_offer(top, seen + mr_bits(fits & ((ties & -ties) - 1)), block * MR_LANES + __builtin_ctzll(ties));
-        seen += count;
+    return (uint64_t)mr_heap_key(node) << 32 | place;
+}
+
+MR_INLINED uint64_t lesser(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The least order among the nodes below HEAD. */
+MR_INLINED uint64_t least_of_head(uint64_t head)
+{
+    uint64_t least = UINT64_MAX;
+    for (uint32_t first = 1; first < HEAD; first *= 2) {
+        const uint64_t level = head >> first & ((1ull << first) - 1);
+        const uint32_t node = first + (uint32_t)__builtin_ctzll(level | 1ull << 63);
+        least = lesser(least, order_of(node, node) | -(uint64_t)(level == 0));
     }
-    return seen;
+    return least;
+}
+
+MR_INLINED uint32_t next_level(uint32_t node)
+{
+    return 2u << (31 - __builtin_clz(node));
+}
+
+/* The first node from `node` on that can be on top. Keys grow within a level. */
+MR_INLINED uint32_t next_node(uint64_t least, uint32_t node)
+{
+    return mr_heap_key(node) < least >> 32 ? node : next_level(node);
+}
+
+/* Adds the ties of a block, of which bit i is node `node` + i, up to node `end`. Returns the next node to look at. */
+MR_INLINED uint32_t add_ties(mr_heap *heap, uint64_t ties, uint32_t node, uint32_t end, uint32_t next, uint32_t place)
+{
+    while (next < end) {
+        const uint64_t rest = ties >> (next - node);
+        if (!rest) return next_node(heap->least, end);
+        next += (uint32_t)__builtin_ctzll(rest);
+        heap->least = lesser(heap->least, order_of(next, place + next - node));
+        next = next_level(next); /* of each level only the first tie can be on top */
+    }
+    return next;
+}
+
+/* Adds the ties of a range. */
+MR_INLINED void add_range(const mr_candidates *c, const mr_live *live, int32_t stride, const int16_t *goal,
+                          mr_range range, mr_heap *heap)
+{
+    uint32_t node = heap->node, next = node < HEAD ? node : next_node(heap->least, node), end;
+    for (int32_t block = range.from / MR_LANES; block * MR_LANES < range.to; block++, node = end) {
+        const int32_t first = block * MR_LANES;
+        if (block % MR_COUNTED == 0 && first >= range.from && first + MR_COUNTED * MR_LANES <= range.to) {
+            end = node + (uint32_t)count_in(c, live, stride, block / MR_COUNTED);
+            if (end <= next) {
+                block += MR_COUNTED - 1;
+                continue;
+            }
+        }
+        const uint64_t inside = lanes_in(range, first), fits = fits_in(c, live, stride, block) & inside;
+        end = node + (uint32_t)mr_bits(fits);
+        if (end <= next) continue;
+        const uint64_t ties = mr_extract(ties_in(c, live, stride, goal, block) & inside, fits);
+        if (node < HEAD) {
+            heap->head |= ties << node;
+            if (end < HEAD) continue;
+            heap->least = least_of_head(heap->head);
+            next = next_node(heap->least, HEAD);
+        }
+        next = add_ties(heap, ties, node, end, next, (uint32_t)(heap->before + block) * MR_LANES + HEAD);
+    }
+    heap->node = node;
+}
+
+/* The position of a place. */
+MR_INLINED int32_t position_of(const mr_candidates *c, const mr_live *live, int32_t stride, const mr_range *ranges,
+                               const mr_heap *heap, uint32_t place)
+{
+    int32_t index = (int32_t)place - 1, position;
+    if (place < HEAD) {
+        position = nth_feasible(c, live, stride, ranges[0].from, &index);
+        return position >= 0 ? position : nth_feasible(c, live, stride, 0, &index);
+    }
+    const int32_t block = ((int32_t)place - HEAD) / MR_LANES, wrapped = block >= heap->before;
+    const int32_t at = wrapped ? block - heap->before : block + ranges[0].from / MR_LANES;
+    const uint64_t fits = fits_in(c, live, stride, at) & lanes_in(ranges[wrapped], at * MR_LANES);
+    return at * MR_LANES + mr_nth_bit(fits, (int32_t)place % MR_LANES);
+}
+
+MR_INLINED int32_t heap_tie(const mr_candidates *c, const mr_live *live, int32_t stride, const int16_t *goal,
+                            const mr_range *ranges)
+{
+    mr_heap heap = {.node = 1, .before = -(ranges[0].from / MR_LANES)};
+    add_range(c, live, stride, goal, ranges[0], &heap);
+    heap.before += (ranges[0].to + MR_LANES - 1) / MR_LANES;
+    if (ranges[1].to) add_range(c, live, stride, goal, ranges[1], &heap);
+    const uint64_t least = heap.node < HEAD ? least_of_head(heap.head) : heap.least;
+    return position_of(c, live, stride, ranges, &heap, (uint32_t)least);
 }
 
 /* A feasible row of a bucket that has one. */
@@ -308,10 +401,7 @@ MR_INLINED void decide(mr_candidates *c, int32_t stride, int32_t start, int32_t 
         find_goals(&live, goal);
     }
     if (heap) {
-        mr_top top = {.position = -1};
-        const int32_t seen = heap_tie(c, &live, stride, goal, ranges[0], 0, &top);
-        heap_tie(c, &live, stride, goal, ranges[1], seen, &top);
-        decision->position = top.position;
+        decision->position = heap_tie(c, &live, stride, goal, ranges);
         return;
     }
     decision->position = first_tie(c, &live, stride, goal, ranges[0]);

@@ -259,6 +259,20 @@ int mr_scan_suits(const mr_search *search)
         && !reads_rows(search, 1);
 }
 
+/* The tie, among those offered so far, that would be on top of the heap. */
+typedef struct {
+    int32_t position; /* -1: none */
+    uint32_t key;
+} mr_top;
+#define NO_TOP ((mr_top){-1, UINT32_MAX})
+
+/* Offers a tie at a position, by its index among the feasible ones; indices must be increasing. */
+static inline void offer(mr_top *top, int32_t index, int32_t position)
+{
+    const uint32_t key = mr_heap_key((uint32_t)index + 1);
+    if (key < top->key) *top = (mr_top){position, key};
+}
+
 /* The best position of a scan so far. */
 typedef struct {
     int32_t best;
@@ -288,9 +302,9 @@ static void choose_top(mr_choice *choice, const int32_t *lanes, int32_t first, i
 {
     const int32_t max = mr_largest_lane(lanes, n);
     if (max < choice->best || !max) return;
-    if (max > choice->best) *choice = (mr_choice){max, {.position = -1}};
+    if (max > choice->best) *choice = (mr_choice){max, NO_TOP};
     for (int32_t i = 0; i < n; i++) {
-        if (lanes[i] == max) mr_top_offer(&choice->top, index, first + i);
+        if (lanes[i] == max) offer(&choice->top, index, first + i);
         index += lanes[i] != 0;
     }
 }
@@ -298,7 +312,7 @@ static void choose_top(mr_choice *choice, const int32_t *lanes, int32_t first, i
 void mr_scan_decide(const mr_search *search, int32_t start, int32_t wanted, int heap, mr_decision *decision)
 {
     int32_t lanes[MR_BLOCK], n = search->n, seen = 0, feasible = 0, is_last = 0, invalid = 0;
-    mr_choice choice = {.top.position = -1};
+    mr_choice choice = {0, NO_TOP};
     mr_local local;
     mr_local_read(&local, search);
     while (seen < n && !is_last) {
@@ -333,9 +347,9 @@ int32_t mr_pick_first(const int64_t *totals, int32_t n)
 int32_t mr_pick_heap(const int64_t *totals, int32_t n)
 {
     const int64_t max = totals[mr_pick_first(totals, n)];
-    mr_top top = {.position = -1};
+    mr_top top = NO_TOP;
     for (int32_t i = 0; i < n; i++)
-        if (totals[i] == max) mr_top_offer(&top, i, i);
+        if (totals[i] == max) offer(&top, i, i);
     return top.position;
 }
 

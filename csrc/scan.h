@@ -61,37 +61,11 @@ int mr_scan_suits(const mr_search *search);
 /* Decides as mr_search_run and mr_pick_first (with `heap`: mr_pick_heap) do, without a list of feasible positions. */
 void mr_scan_decide(const mr_search *search, int32_t start, int32_t wanted, int heap, mr_decision *decision);
 
-/* A key that orders the indices of a binary heap by preorder. With x = index + 1, preorder within a level of the heap
- * follows x, and across levels x shifted left until its top bit is set; of equal keys the first index precedes. */
-static inline uint32_t mr_heap_key(int32_t index)
+/* A key that orders the nodes of a binary heap, counted from 1, by preorder. Within a level of the heap preorder follows
+ * the number, and across levels the number shifted left until its top bit is set; of equal keys the first precedes. */
+static inline uint32_t mr_heap_key(uint32_t node)
 {
-    uint32_t x = (uint32_t)index + 1;
-    return x << __builtin_clz(x);
-}
-
-/* The first index of the next level of the heap. */
-static inline int32_t mr_next_level(int32_t index)
-{
-    return (int32_t)((2u << (31 - __builtin_clz((uint32_t)index + 1))) - 1);
-}
-
-/* The tie, among those offered so far, that would be on top of the heap. */
-typedef struct {
-    int32_t position; /* -1: none */
-    int32_t until;    /* indices below cannot win: keys grow within a level of the heap, so its first tie is its best */
-    uint32_t key;
-} mr_top;
-
-/* Offers a tie at a position; indices must be increasing. */
-static inline void mr_top_offer(mr_top *top, int32_t index, int32_t position)
-{
-    if (index < top->until) return;
-    const uint32_t key = mr_heap_key(index);
-    if (top->position < 0 || key < top->key) {
-        top->key = key;
-        top->position = position;
-    }
-    top->until = mr_next_level(index);
+    return node << __builtin_clz(node);
 }
 
 /* Index of the winner among n totals. */

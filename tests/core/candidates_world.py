@@ -150,6 +150,7 @@ class Kept:
             c.blocks = self.world.new(f"int16_t[{blocks * c.stride}]")
             c.supers = self.world.new(f"int16_t[{supers * c.stride}]")
             c.fits = self.world.new(f"uint64_t[{blocks * c.stride}]")
+            c.tops = self.world.new(f"uint64_t[{blocks * c.stride}]")
             c.counts = self.world.new(f"uint16_t[{blocks // lib.MR_COUNTED * c.stride}]")
             c.keys = self.world.new(f"int32_t[{c.stride * lib.MR_KEY}]")
             c.hashes = self.world.new(f"uint32_t[{c.stride}]")
@@ -201,7 +202,11 @@ class Kept:
             for g in range(stride):
                 mine = [at for at in lanes if totals[at] and bucket[at] == g]
                 assert c.fits[block * stride + g] == sum(1 << at % lib.MR_LANES for at in mine)
-                assert c.blocks[block * stride + g] == max((totals[at] for at in mine), default=0)
+                largest = max((totals[at] for at in mine), default=0)
+                assert c.blocks[block * stride + g] == largest
+                assert c.tops[block * stride + g] == sum(
+                    1 << at % lib.MR_LANES for at in mine if totals[at] == largest
+                )
         for g in range(stride):
             column = [c.blocks[block * stride + g] for block in range(size // lib.MR_LANES)]
             for at in range(size // WHOLE):

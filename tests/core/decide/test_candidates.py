@@ -83,6 +83,40 @@ def test_large_lists(seed: int, n: int, terms: dict[str, list[str]]) -> None:
         kept.check()
 
 
+@settings(deadline=None, max_examples=20)
+@given(seeds, st.sampled_from([200, 513, 700, 2 * WHOLE + 700]), st.booleans())
+def test_ties(seed: int, n: int, feasible: bool) -> None:
+    """Nodes with few different totals, which Go's heap orders by its levels."""
+    kept = Kept(Random(seed), n, {}, plain=True)
+    for _ in range(0 if feasible else n // 3):
+        at = kept.random.randrange(n)
+        lib.mr_row_set(ffi.addressof(kept.search.cluster.ledger), at, [1, 1, 9, 9, 9, 9])
+        lib.mr_columns_set(
+            kept.search.columns,
+            at,
+            ffi.addressof(kept.search.cluster.ledger),
+            kept.search.cluster.taint_set,
+            at,
+        )
+        lib.mr_candidates_refresh(kept.candidates, at)
+    check_decisions(kept, 30)
+
+
+@given(st.integers(0, 2**64 - 1), st.integers(1, 2**64 - 1))
+def test_bits(w: int, mask: int) -> None:
+    places = [place for place in range(64) if mask >> place & 1]
+    assert [lib.mr_nth_bit(mask, k) for k in range(len(places))] == places
+    assert [lib.mr_nth_bit_portable(mask, k) for k in range(len(places))] == places
+    extracted = sum((w >> place & 1) << k for k, place in enumerate(places))
+    assert lib.mr_extract(w & mask, mask) == lib.mr_extract_portable(w & mask, mask) == extracted
+
+
+@given(st.lists(st.integers(0, 3), min_size=64, max_size=64), st.integers(0, 3))
+def test_equal_lanes(lanes: list[int], value: int) -> None:
+    equal = sum(1 << at for at, lane in enumerate(lanes) if lane == value)
+    assert lib.mr_equal_lanes(lanes, value) == equal
+
+
 def made_of(terms: dict[str, list[str]], n: int = 300) -> int:
     """What becomes of candidates whose rows all have all labels."""
     kept = Kept(Random(1), n, terms, lacking=0.0)

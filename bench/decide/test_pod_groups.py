@@ -19,6 +19,7 @@ from moorage.objects.model.pod_group import (
     PodGroupSpec,
     TopologyConstraint,
 )
+from moorage.scheduler.groups.group_batch import GroupBatch
 from moorage.scheduler.groups.place_group import place_group
 
 HALF = 0.5  # of the cluster is in use before
@@ -50,6 +51,17 @@ class Gangs:
             place_group(self.scheduler.context, self.engine, self.group, pods)
 
 
+class GangsByOneCall(Gangs):
+    """Gangs that a run tries together."""
+
+    def place(self) -> None:
+        count = len(self.gangs)
+        batch = GroupBatch(self.scheduler.context, [self.group] * count, self.gangs, [()] * count)
+        at = 0
+        while at < count:
+            at = batch.place(at)
+
+
 def measure(benchmark: Any, gangs: Gangs, fits: bool = True) -> None:
     gangs.place()  # pods and nodes have been met before
     benchmark.pedantic(gangs.place, setup=gangs.clear, rounds=5)
@@ -61,6 +73,13 @@ def measure(benchmark: Any, gangs: Gangs, fits: bool = True) -> None:
 def test_gangs(benchmark: Any, report: Any, size: tuple[int, int]) -> None:
     gangs = Gangs(fill(synthetic(nodes=NODES, seed=1), HALF), *size)
     report(f"{SIZES[size]}, {NODES:,} nodes, each pod", size[0] * size[1])
+    measure(benchmark, gangs)
+
+
+@pytest.mark.parametrize("kind", [GangsByOneCall, Gangs])
+def test_many_gangs_by_one_call(benchmark: Any, report: Any, kind: type[Gangs]) -> None:
+    gangs = kind(fill(synthetic(nodes=NODES, seed=1), HALF), 1000, 3)
+    report(f"1,000 gangs of 3 in a run, {NODES:,} nodes, each pod", 3000, twin=kind is Gangs)
     measure(benchmark, gangs)
 
 

@@ -10,6 +10,8 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
@@ -24,6 +26,7 @@ from moorage.store import ApiError, ObjectStore
 from .cycle.engine import Engine
 from .cycle.results import Eviction, Failure, ScheduleResult
 from .groups.group_attempt import GroupResult
+from .groups.group_batch import GroupBatch
 from .groups.group_status import patch_group
 from .groups.place_group import place_group, rejected, several_schedulers
 from .placing.binding_cycle import Outcome
@@ -192,14 +195,14 @@ class Run:
         Returns
         -------
         list of QueuedPodInfo
-            Pods without a group, or all pods of one group.
+            Pods without a group, or all pods of groups of one priority, group by group.
         """
-        infos = list[QueuedPodInfo]()
-        if self.queue.next_priority() in (None, self._preemptor_priority):
+        infos, priority = list[QueuedPodInfo](), self.queue.next_priority()
+        if priority in (None, self._preemptor_priority):
             limit = min(limit, self._limit)
         while len(infos) < limit and (popped := self.queue.pop_batch(limit - len(infos))):
             unit = popped[0].unit
-            if unit is not None and infos:
+            if infos and (unit is None) != (infos[0].unit is None):
                 self.queue.put_back(*popped)
                 break
             popped = [info for info in popped if self._is_to_be_tried(info.pod)]
@@ -207,8 +210,10 @@ class Run:
                 self._deferred += popped
                 continue
             infos += popped
-            if infos and (unit is not None or not self.queue.groups_pods):
-                break  # if these evict pods, pods of lower priority would return to the queue
+            # If these evict pods, pods of lower priority would return to the queue.
+            is_last = unit is not None and (priority is None or self.queue.next_priority() != priority)
+            if infos and (is_last or not self.queue.groups_pods):
+                break
         return infos
 
     def _is_to_be_tried(self, pod: Pod) -> bool:
@@ -253,20 +258,31 @@ class Run:
         Parameters
         ----------
         infos : sequence of QueuedPodInfo
-            Pods in flight: without a group, or all of one.
+            Pods in flight: without a group, or all of several groups.
 
         Returns
         -------
         int
             The number of pods that were tried.
         """
-        unit = infos[0].unit
         self._evicts = False
-        if unit is not None:
-            self._attempt_unit(unit, infos)
-            return len(infos)
-        tried = 0
-        context = self.scheduler.context
+        tried = self._attempt_pods(infos) if infos[0].unit is None else self._attempt_units(infos)
+        if tried < len(infos):
+            self.queue.put_back(*infos[tried:])
+        if self._evicts:
+            self.scheduler.sync()
+            self._retry_groups()
+            if infos[0].unit is not None:
+                self.resume(self.scheduler.cache.clock())
+        if self._evicts:
+            self._limit, self._preemptor_priority = 1, infos[tried - 1].pod.spec.priority or 0
+        else:
+            self._limit = min(self._limit * GROWTH, ALL)
+        return tried
+
+    def _attempt_pods(self, infos: Sequence[QueuedPodInfo]) -> int:
+        """Try pods without a group until others are evicted for one of them; return how many were tried."""
+        tried, context = 0, self.scheduler.context
         batch = context.batch_of([info.pod for info in infos])
         result = ScheduleResult(context.cache.state, len(batch), batch)
         for first, end, route in batch.cut(SEGMENTS):
@@ -274,15 +290,6 @@ class Run:
             tried += place(context.deciding(route), result, infos, range(first, end))
             if self._evicts:
                 break
-        if tried < len(infos):
-            self.queue.put_back(*infos[tried:])
-        if self._evicts:
-            self.scheduler.sync()
-            self._retry_groups()
-        if self._evicts:
-            self._limit, self._preemptor_priority = 1, infos[tried - 1].pod.spec.priority or 0
-        else:
-            self._limit = min(self._limit * GROWTH, ALL)
         return tried
 
     def place(
@@ -339,10 +346,67 @@ class Run:
                 return at + 1 - pods.start
         return len(pods)
 
-    def _attempt_unit(self, unit: UnitKey, infos: Sequence[QueuedPodInfo]) -> None:
-        """Place the pods of a group, as many as it needs or none."""
+    def _attempt_units(self, infos: Sequence[QueuedPodInfo]) -> int:
+        """Try the pods of groups until others are evicted for one group; return how many were tried."""
         scheduler, groups = self.scheduler, self.scheduler.groups
-        group, scheduled = groups.get(unit), groups.scheduled(unit)
+        units = [(cast(UnitKey, unit), list(pods)) for unit, pods in groupby(infos, attrgetter("unit"))]
+        batch = GroupBatch(
+            scheduler.context,
+            [groups.get(unit) for unit, _ in units],
+            [[info.pod for info in pods] for _, pods in units],
+            [groups.scheduled(unit) for unit, _ in units],
+        )
+        at = 0
+        while at < len(units) and not self._evicts:
+            placed = self.place_units(batch, at)
+            if placed > at:
+                self._units_placed(infos, batch, at, placed)
+                at = placed
+            else:
+                self._attempt_unit(*units[at], batch.groups[at], batch.scheduled[at])
+                at += 1
+            if not self._evicts:
+                self.resume(scheduler.cache.clock())
+        return batch.begin(at)
+
+    def place_units(self, batch: GroupBatch, first: int) -> int:
+        """Place the groups that fit as a whole; see `GroupBatch.place`.
+
+        Parameters
+        ----------
+        batch : GroupBatch
+        first : int
+            Index of the first group.
+
+        Returns
+        -------
+        int
+            Index of the first group that was not placed.
+        """
+        began = time.perf_counter()
+        placed = batch.place(first)
+        self.result.seconds += time.perf_counter() - began
+        return placed
+
+    def _units_placed(self, infos: Sequence[QueuedPodInfo], batch: GroupBatch, first: int, end: int) -> None:
+        """Record groups whose pods were all placed."""
+        scheduler, pods = self.scheduler, range(batch.begin(first), batch.begin(end))
+        self._assumed(infos[pods.start : pods.stop], batch.result.nodes_of(pods))
+        for at in range(first, end):
+            group = batch.groups[at]
+            if group is not None:
+                patch_group(scheduler.client, group, "")
+            self._allow(batch.scheduled[at])
+
+    def _attempt_unit(
+        self,
+        unit: UnitKey,
+        infos: Sequence[QueuedPodInfo],
+        group: PodGroup | None,
+        scheduled: Sequence[Pod],
+    ) -> None:
+        """Place the pods of a group, as many as it needs or none."""
+        scheduler = self.scheduler
         done = self.place_unit(group, [info.pod for info in infos], scheduled)
         failures = done.failures if done.succeeded or done.is_error else failures_with_group(done)
         for at, row in enumerate(done.rows.tolist()):
@@ -358,12 +422,8 @@ class Run:
             patch_group(scheduler.client, group, done.message, done.is_error)
         if done.succeeded:
             self._allow(scheduled)
-        elif self._evicts:
-            scheduler.sync()
-            self._retry_groups()
-        elif self.defers_failed_groups:
+        elif self.defers_failed_groups and not self._evicts:
             self._failed_groups.add(unit)
-        self.resume(scheduler.cache.clock())
 
     def _allow(self, pods: Sequence[Pod]) -> None:
         """Allow pods of a group that were placed before the others and wait for them on Permit."""

@@ -30,6 +30,7 @@ from .placing.single_cycle import schedule_one
 from .records import Records
 
 VOLUMES, PROFILE = int(Route.VOLUMES), int(Route.PROFILE)
+EXTENDERS, WAITS, SIGNED = int(Route.EXTENDERS), int(Route.WAITS), int(Route.SIGNED)
 SEGMENTS = APART | VOLUMES | ~(PROFILE - 1)
 """Route bits that select the engine and the kind of cycle; a batch is cut where one of them changes."""
 
@@ -162,11 +163,11 @@ class SchedulingContext:
         """Return the route bits that depend on the single pod."""
         engine, route = self.engine_of(pod), 0
         if not engine.decides_alone(pod):
-            route |= Route.EXTENDERS
+            route |= EXTENDERS
         if engine.profile.has_units and group_of(pod) is not None:
-            route |= Route.WAITS
-        if engine.for_pod(pod).sign(pod) is not None:
-            route |= Route.SIGNED
+            route |= WAITS
+        if engine.signs and engine.for_pod(pod).sign(pod) is not None:
+            route |= SIGNED
         return route
 
     def deciding(self, route: int) -> Engine:

@@ -27,7 +27,7 @@ from moorage.objects.model.meta import ObjectMeta
 from moorage.objects.model.pod import Pod, PodSchedulingGate
 from moorage.objects.model.pod_group import GODEL, GROUP_ANNOTATION, PodGroup, PodGroupSpec
 from moorage.plugins.gang_scheduling import GangScheduling
-from moorage.scheduler import Scheduler
+from moorage.scheduler import Scheduler, explain_in_turn
 from moorage.scheduler.groups.group_attempt import WAITS_FOR_MEMBERS
 
 PYTHON = make(mo.ReservePlugin, "R", reserve=None, unreserve=None)
@@ -120,6 +120,25 @@ def test_failing_groups_do_not_keep_others_from_their_turn() -> None:
     assert len(result.unschedulable) == 6
     attempts = {info.pod.name: info.attempts for info in one.queue.pending_pods().backoff}
     assert attempts == dict.fromkeys([f"{name}-{number}" for name in "gh" for number in range(3)], 2)
+
+
+@pytest.mark.parametrize("late", ["h-0", "h-1"])
+def test_a_pod_is_explained_after_the_groups_before_its_own(late: str) -> None:
+    def make() -> Scheduler:
+        first, second = members("g", 2), members("h", 2)
+        return world(nodes(2, 3), gang("g", 2), gang("h", 2), first, second)
+
+    seen = explain_in_turn(make, f"default/{late}")
+    assert (seen.situation.placed, seen.situation.node) == (2, make().run().placements[f"default/{late}"])
+
+
+def test_groups_after_one_that_evicts_are_tried_again() -> None:
+    low = member("low", "", 4, priority=-1)
+    one = world(nodes(4, 2), replace(low, spec=replace(low.spec, node_name="a")), gang("g", 2), gang("h", 2))
+    store_of(one).create_many([*members("g", 2, 2), *members("h", 2)])
+    result = one.run()
+    assert result.evicted.keys() == {"default/low"}
+    assert sorted(placed(result)) == ["g-0", "g-1", "h-0", "h-1"]
 
 
 def test_members_are_tried_together_by_priority() -> None:

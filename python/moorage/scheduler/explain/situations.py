@@ -62,7 +62,10 @@ class CountingRun(Run):
         at = next((at for at, info in enumerate(infos) if info.pod.key == self._key), None)
         if at is None:
             return super().attempt(infos)
-        if at and infos[0].unit is None:
+        unit = infos[at].unit
+        if unit is not None:
+            at = next(at for at, info in enumerate(infos) if info.unit == unit)
+        if at:
             self.queue.put_back(*infos[at:])
             return super().attempt(infos[:at])
         self.turns += 1

@@ -21,6 +21,7 @@ from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Failure, Scheduler, ScheduleResult
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.groups.group_attempt import GroupResult
+from moorage.scheduler.groups.group_batch import GroupBatch
 from moorage.scheduler.runs import Run as SchedulerRun
 
 from .measure import Meter, Timer
@@ -407,6 +408,16 @@ class Attempts(SchedulerRun):
         placed = int(np.count_nonzero(done.rows >= 0))
         self.run.meter.scheduled(pod_run, placed, began, self.run.timer())
         return done
+
+    def place_units(self, batch: GroupBatch, first: int) -> int:
+        began = self.run.timer()
+        end = super().place_units(batch, first)
+        spent, pods = self.run.timer() - began, batch.begin(end) - batch.begin(first)
+        for at in range(first, end):
+            begin, n = batch.begin(at), batch.begin(at + 1) - batch.begin(at)
+            pod_run, _ = self.run.known[batch.batch.pod(begin).key]
+            self.run.meter.scheduled(pod_run, n, 0, spent * n // pods)
+        return end
 
     def _note_placements(self, keys: Sequence[str], nodes: Sequence[str]) -> None:
         known_pods, find_row = self.run.known, self.scheduler.table.find_row

@@ -143,11 +143,26 @@ cdef class View:
         """
         cdef int32_t at
         for at in range(rows.shape[0]):
-            if not 0 <= rows[at] < min(self.table.used, self.seen_epoch.capacity):
-                continue
-            if (<int64_t*>self.seen_epoch.data)[rows[at]] != self.images.epoch \
-                    and self.seen.size(rows[at]):
+            if _is_stale(self, rows[at]):
                 self.table.changed(LOG_ROW, rows[at])
+
+    def first_stale(self, const int32_t[::1] rows not None):
+        """Find a row whose image counts are out of date.
+
+        Parameters
+        ----------
+        rows : (n,) int32 array
+
+        Returns
+        -------
+        int
+            Index in `rows` of the first such row, -1 if there is none.
+        """
+        cdef int32_t at
+        for at in range(rows.shape[0]):
+            if _is_stale(self, rows[at]):
+                return at
+        return -1
 
     cdef Py_ssize_t begin_run(self, Py_ssize_t pods) except -1:
         """Prepare for `pods` calls of `follow` in a transaction; return the journal bytes that they need."""
@@ -358,6 +373,12 @@ cdef int _has_shown(View view, int32_t row) except -1:
     if row < view.table.used and (<int32_t*>view.position.data)[row]:
         view.shown.touch(row)
         (<int64_t*>view.shown.data)[row] = (<int64_t*>view.table.generation.data)[row]
+
+
+cdef bint _is_stale(View view, int32_t row) noexcept:
+    """Whether a row of a node with images has other counts than a refresh would copy to it."""
+    return 0 <= row < min(view.table.used, view.seen_epoch.capacity) and view.seen.size(row) \
+        and (<int64_t*>view.seen_epoch.data)[row] != view.images.epoch
 
 
 cdef int _copy_images(View view, int32_t row) except -1:

@@ -1,0 +1,181 @@
+"""Several pod groups, placed one after the other by one call of the core.
+
+The result is that of one cycle for each group (`place_group`). A group that needs more than the core, or of which
+a pod fits nowhere, is left to its own cycle.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+
+from moorage._core.decide.pod_batch import Route, Sink
+from moorage.framework import PlacementGeneratePlugin
+from moorage.objects import Pod, PodGroup
+from moorage.plugins.topology_placement_generator import TopologyPlacementGenerator
+from moorage.scheduler.cycle.engine import Engine
+from moorage.scheduler.cycle.results import ScheduleResult
+from moorage.scheduler.placing.place import LEDGER, WHOLE_CYCLE
+from moorage.scheduler.scheduling_context import SEGMENTS, SchedulingContext
+
+from .group_attempt import counts_members
+
+GROWTH = 16
+MOST_PODS = 4096
+"""Pods of one call, at least those of one group: a transaction takes memory for each."""
+NOWHERE = Sink()
+PROFILE = int(Route.PROFILE)
+NONE = -1
+
+
+class GroupBatch:
+    """Pods of several groups, with the rows where they are placed.
+
+    Parameters
+    ----------
+    context : SchedulingContext
+    groups : sequence of PodGroup or None
+        None is a group without a minimum.
+    members : sequence of sequence of Pod
+        The pending pods of each group, at least one.
+    scheduled : sequence of sequence of Pod
+        The pods of each group that have a node.
+
+    Attributes
+    ----------
+    ends : list of int
+        By group, the index after its last pod.
+    result : ScheduleResult
+        Of the pods of all groups.
+    """
+
+    def __init__(
+        self,
+        context: SchedulingContext,
+        groups: Sequence[PodGroup | None],
+        members: Sequence[Sequence[Pod]],
+        scheduled: Sequence[Sequence[Pod]],
+    ) -> None:
+        self.context = context
+        self.groups, self.scheduled = groups, scheduled
+        self.ends = list(accumulate(map(len, members)))
+        self.batch = context.batch_of([pod for pods in members for pod in pods])
+        self.result = ScheduleResult(context.cache.state, len(self.batch), self.batch)
+        self._routes: list[int] = []  # by group, its route; NONE where the group needs a cycle of its own
+        self._read_routes()
+        self._limit = len(groups)  # groups to try at once: few after one that does not fit
+
+    def begin(self, group: int) -> int:
+        """Return the index of the first pod of a group.
+
+        Parameters
+        ----------
+        group : int
+            Its index.
+
+        Returns
+        -------
+        int
+        """
+        return self.ends[group - 1] if group else 0
+
+    def place(self, first: int) -> int:
+        """Place and assume the pods of groups, in order, up to the first group that needs a cycle of its own.
+
+        Parameters
+        ----------
+        first : int
+            Index of the first group.
+
+        Returns
+        -------
+        int
+            Index of the first group that was not placed.
+        """
+        route, begin = self._routes[first], self.begin(first)
+        if route == NONE or self.context.nominator:
+            return first
+        stop, latest = first + 1, min(len(self.groups), first + self._limit)
+        while stop < latest and self._routes[stop] == route and self.ends[stop] - begin <= MOST_PODS:
+            stop += 1
+        done = self._place_until(self.context.deciding(route), first, stop)
+        self._limit = self._limit * GROWTH if done == stop else 1
+        return done
+
+    def _place_until(self, engine: Engine, first: int, stop: int) -> int:
+        """Place groups on one snapshot each; return the index of the first that was not placed."""
+        state, states = self.context.cache.state, engine.search.states
+        view, begin = state.view, self.begin(first)
+        with self.context.cache.lock:
+            view.refresh()
+            scope, view.freezes_counts = states.open_scope(), True
+            try:
+                done = self._try(engine, first, stop)
+                while first < done < stop:  # the groups after it, and what they have changed, were undone
+                    done, stop = self._try(engine, first, done), done
+            finally:
+                view.freezes_counts, states.scope = False, scope
+            if done > first:
+                engine.batching.scored = None
+                LEDGER.enter(self.batch, self.result, begin, self.ends[done - 1])
+                view.log_stale_counts(self.result.rows[begin : self.ends[done - 1]])
+        return done
+
+    def _try(self, engine: Engine, first: int, stop: int) -> int:
+        """Place groups in a transaction that is undone if not all of them are placed.
+
+        Returns the index of the first group that does not fit, or has to be placed on a later snapshot.
+        """
+        begin, end = self.begin(first), self.ends[stop - 1]
+        with self.context.cache.transaction() as transaction:
+            at = engine.placer.place(self.batch, self.result, begin, end, NOWHERE, _stop)
+            done = stop if at == end else bisect_right(self.ends, at)
+            if done > first:
+                view = self.context.cache.state.view
+                stale = view.first_stale(self.result.rows[begin : self.ends[done - 1]])
+                if stale >= 0:  # this row has other image counts on the snapshot of the next group
+                    done = bisect_right(self.ends, begin + stale) + 1
+            if done == stop:
+                transaction.commit()
+        return done
+
+    # ---- routes --------------------------------------------------------------------------------------------
+
+    def _read_routes(self) -> None:
+        """Read the routes of the groups."""
+        shape_of, classes = self.context.cache.state.classes.shape_of, self.batch.classes
+        carry_terms = any(shape_of(pod_class).carried for pod_class in classes())
+        pieces = iter(self.batch.cut(SEGMENTS))
+        first, last, route = 0, 0, NONE
+        for group, end in enumerate(self.ends):
+            while last <= first:
+                _, last, route = next(pieces)
+            is_whole = end <= last and not route & WHOLE_CYCLE and self._suits(group, route, end - first)
+            if (
+                is_whole and carry_terms and end > first + 1
+            ):  # a pod of the group may see only some of its terms
+                is_whole = not any(shape_of(pod_class).carried for pod_class in classes(first, end))
+            self._routes.append(route if is_whole else NONE)
+            first = end
+
+    def _suits(self, at: int, route: int, pods: int) -> bool:
+        """Whether a group that is placed as a whole reaches its minimum, wherever its pods are."""
+        group = self.groups[at]
+        if group is None:
+            return True
+        engine = self.context.rotation.engines[route // PROFILE]
+        if group.topology_keys or not _places_by_topology_alone(engine):
+            return False
+        return not counts_members(engine) or pods + len(self.scheduled[at]) >= group.min_count
+
+
+def _places_by_topology_alone(engine: Engine) -> bool:
+    """Whether a group without a topology constraint may use all nodes."""
+    plugins = engine.profile.at(PlacementGeneratePlugin)
+    return all(type(plugin) is TopologyPlacementGenerator for plugin in plugins)
+
+
+def _stop(at: int) -> bool:
+    """Stop before the unschedulable pod."""
+    return True

@@ -29,7 +29,7 @@ USES_STORE = {"volume", "preemption", "controllers", "compat", "plugins", "sched
 
 def allowed() -> dict[str, set[str]]:
     """Dotted prefixes under ``moorage`` that each room may import."""
-    rooms = {"errors": set[str](), "store": {"objects"}, "objects": {"_core.base"}}
+    rooms = {"errors": set[str](), "store": {"objects", "_core.base"}, "objects": {"_core.base"}}
     for level, layer in enumerate(LAYERS):
         for room in layer:
             rooms[room] = set().union(*LAYERS[level + 1 :])

@@ -10,6 +10,7 @@ from tests.core.make import node, pod
 from tests.queue.ask import thing
 from tests.queue.make import Clock
 
+from moorage._core.base.watch_events import Notice
 from moorage.framework.plugin.interface import NominatingInfo
 from moorage.objects.model.meta import Condition
 from moorage.objects.model.node import Node
@@ -137,8 +138,8 @@ def test_only_a_change_on_a_node_and_the_deletion_of_that_pod_are_one_step(one: 
     if how == "moved":
         new = replace(new, spec=replace(new.spec, node_name="m"))
     last = pod("q", on="n") if how == "other pod" else new
-    after = (last, new, False) if how == "only changed" else (last, None, False)
-    assert one.pods.on_run([(old, new, False), after]) == 0
+    after = Notice(last, new if how == "only changed" else None)
+    assert one.pods.on_run([Notice(old, new), after]) == 0
 
 
 def test_a_pod_that_somebody_binds_leaves_the_queue(one: Scheduler) -> None:

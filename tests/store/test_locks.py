@@ -8,7 +8,7 @@ from tests.store.informers.handlers import Recorder
 
 from moorage.objects.model.meta import Condition
 from moorage.objects.model.pod import Pod
-from moorage.store import Informer, ObjectStore
+from moorage.store import DeletedFinalStateUnknown, Informer, ObjectStore, WatchEvent
 from moorage.store.informers.indexer import Indexer
 
 
@@ -73,6 +73,7 @@ def test_the_copy_of_an_informer() -> None:
     p = pod("p")
     calls = {
         "put": lambda: one.put(p.key, p),
+        "apply": lambda: one.apply([WatchEvent("ADDED", p, "1")], DeletedFinalStateUnknown, []),
         "follow": one.follow,
         "add_index": lambda: one.add_index("name", lambda obj: (obj.metadata.name,)),
         "get": lambda: one.get(p.key),

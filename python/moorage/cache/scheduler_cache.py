@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from moorage._core.base.resources import PodGates
+from moorage._core.base.watch_events import WatchEvent
 from moorage._core.decide import bulk_operations as batches
 from moorage._core.state.cluster_state import ClusterState
 from moorage.objects import Node, Pod
@@ -252,7 +253,7 @@ class SchedulerCache(ClusterCache):
         with self.lock:
             batches.add_bound(self.state, pods, nodes)
 
-    def confirm_pods(self, pods: Sequence[Pod]) -> None:
+    def confirm_pods(self, pods: Sequence[Pod | WatchEvent[Pod]]) -> None:
         """Add pods that events report as bound by the scheduler of this cache.
 
         Like `add_pods`, but the spec of a pod that differs from the assumed one only in its node is not read
@@ -260,8 +261,8 @@ class SchedulerCache(ClusterCache):
 
         Parameters
         ----------
-        pods : sequence of Pod
-            With ``spec.node_name``.
+        pods : sequence of (Pod or WatchEvent)
+            With ``spec.node_name``. The pod of an event is made when it is read.
         """
         with self.lock:
             batches.confirm_pods(self.state, pods)

@@ -10,8 +10,10 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from itertools import chain
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
+from moorage._core.base.watch_events import Notice
+from moorage._core.decide.bulk_operations import reported_as_bound
 from moorage.cache import ClusterCache, SchedulerCache
 from moorage.errors import CacheError
 from moorage.framework import ActionType, ClusterEvent, FrameworkHandle
@@ -48,7 +50,6 @@ from moorage.objects.model.workload import (
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.queue import QueuedPodInfo, SchedulingQueue
 from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory
-from moorage.store.informers.informer import Notice
 
 from .queueing import CreationClock
 
@@ -297,8 +298,9 @@ class PodHandler:
         ages, pods = self.ages, list[Pod]()
         if ages is None or self.queue.groups_pods:
             return 0
-        for old, new, _ in notices:
-            if old is not None or new is None or new.status.phase in FINISHED:
+        for notice in notices:
+            new = notice.new
+            if notice.old is not None or new is None or new.status.phase in FINISHED:
                 break
             if new.spec.node_name or not self.is_ours(new):
                 break
@@ -309,28 +311,22 @@ class PodHandler:
 
     def _on_bound_pods(self, notices: Iterable[Notice[Pod]]) -> int:
         """Confirm the leading assumed pods that are reported as bound; return their number."""
-        is_assumed, pods = self.cache.state.is_assumed_pod, list[Pod]()
-        for old, new, _ in notices:
-            if old is None or new is None or new.status.phase in FINISHED:
-                break
-            if old.spec.node_name or not new.spec.node_name or not is_assumed(new):
-                break
-            if old.metadata.uid != new.metadata.uid:
-                break
-            pods.append(new)
-        if pods:
-            self._leave(*pods)
-            self.cache.confirm_pods(pods)
-            self.queue.move_all_for_each(ASSIGNED_POD_ADD, pods)
-        return len(pods)
+        with self.cache.lock:
+            bound = reported_as_bound(self.cache.state, notices)
+        if bound:
+            self._leave(*[notice.old for notice in bound])
+            self.cache.confirm_pods([cast("Pod", notice.held) for notice in bound])
+            self.queue.move_all_for_each(ASSIGNED_POD_ADD, (notice.new for notice in bound))
+        return len(bound)
 
     def _on_evicted_pods(self, notices: Iterable[Notice[Pod]]) -> int:
         """Remove the leading pods that are each changed and then deleted; return the number of notices. The
         change itself is not applied to the cache."""
         evicted, changes, queue = list[Pod](), list[tuple[Pod, Pod]](), self.queue
         pairs = iter(notices)
-        for (old, new, _), (deleted, no_object, _) in zip(pairs, pairs, strict=False):
-            if new is None or no_object is not None or not is_update_on_node(old, new):
+        for change, deletion in zip(pairs, pairs, strict=False):
+            old, new, deleted = change.old, change.new, deletion.old
+            if new is None or not deletion.is_deletion or not is_update_on_node(old, new):
                 break
             if isinstance(deleted, DeletedFinalStateUnknown) or deleted.metadata.uid != new.metadata.uid:
                 break

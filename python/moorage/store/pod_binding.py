@@ -1,57 +1,86 @@
-"""The subresource ``pods/binding``: its checks, and the fields that it sets (kube-apiserver v1.36)."""
+"""The subresource ``pods/binding``: the fields that it sets, and why it refuses (kube-apiserver v1.36)."""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from moorage.objects import Pod
 from moorage.objects.model.meta import Condition
 
-from .errors import conflict, other_uid
+from .errors import ApiError, InvalidObjectError, conflict, not_found, other_uid
 
 
-def bound_parts(pod: Pod, current: Pod, node: str, now: str) -> dict[str, Any]:
-    """Return the fields of a pod that a binding sets.
+class Binding:
+    """Makes bound pods.
+
+    Parameters
+    ----------
+    now : str
+        The transition time of the condition PodScheduled.
+    """
+
+    __slots__ = ("_now",)
+
+    def __init__(self, now: str) -> None:
+        self._now = now
+
+    def __call__(self, pod: Pod, version: str, node: str) -> Pod:
+        """Return a pod as a binding leaves it: with a node, the condition PodScheduled and no nomination.
+
+        Parameters
+        ----------
+        pod : Pod
+        version : str
+            The resource version of the binding.
+        node : str
+
+        Returns
+        -------
+        Pod
+        """
+        conditions = _with_pod_scheduled(pod.status.conditions, self._now)
+        bound = replace(
+            pod,
+            metadata=replace(pod.metadata, resource_version=version),
+            spec=replace(pod.spec, node_name=node),
+            status=replace(pod.status, nominated_node_name="", conditions=conditions),
+        )
+        if pod.interned is not None:  # the class does not depend on what a binding sets
+            force_setattr(bound, "interned", pod.interned)
+        return bound
+
+
+def refusal(pod: Pod, current: Pod | None, node: str) -> ApiError:
+    """Return the error of a binding that `ObjectMap.bind` has refused.
 
     Parameters
     ----------
     pod : Pod
         The pod of the request; its UID counts, where it has one.
-    current : Pod
+    current : Pod or None
         The stored pod.
     node : str
         The node's name.
-    now : str
-        The transition time of the condition PodScheduled.
 
     Returns
     -------
-    dict of str to object
-        The new values of `spec` and `status`.
-
-    Raises
-    ------
-    ConflictError
-        The pod has another UID, is bound, gated or being deleted.
+    InvalidObjectError, NotFoundError or ConflictError
     """
-    uid, meta, spec, status = pod.metadata.uid, current.metadata, current.spec, current.status
-    if uid and uid != meta.uid:
-        raise other_uid(pod, meta.uid)
-    wrong = ""
+    if not node:
+        return InvalidObjectError("target.name: Required value")
+    if current is None:
+        return not_found(Pod, pod.name)
+    meta, spec = current.metadata, current.spec
+    if pod.metadata.uid not in ("", meta.uid):
+        return other_uid(pod, meta.uid)
+    wrong = f"pod {meta.name} has non-empty .spec.schedulingGates"
     if meta.deletion_timestamp is not None:
         wrong = f"pod {meta.name} is being deleted, cannot be assigned to a host"
     elif spec.node_name:
         wrong = f'pod {meta.name} is already assigned to node "{spec.node_name}"'
-    elif spec.scheduling_gates:
-        wrong = f"pod {meta.name} has non-empty .spec.schedulingGates"
-    if wrong:
-        raise conflict("pods/binding", meta.name, wrong)
-    conditions = _with_pod_scheduled(status.conditions, now)
-    status = replace(status, nominated_node_name="", conditions=conditions)
-    return {"spec": replace(spec, node_name=node), "status": status}
+    return conflict("pods/binding", meta.name, wrong)
 
 
 def _with_pod_scheduled(conditions: tuple[Condition, ...], now: str) -> tuple[Condition, ...]:

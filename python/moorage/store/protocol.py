@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
-import msgspec
-
+from moorage._core.base.watch_events import WatchEvent as WatchEvent
 from moorage.objects import LabelSelectorMatcher, Object, Pod
 
 T = TypeVar("T", bound=Object)
@@ -18,27 +17,6 @@ Selector: TypeAlias = str | LabelSelectorMatcher
 """A label selector, in kubectl's string form or ready to match; the empty string selects everything."""
 ListResult: TypeAlias = tuple[list[T], str]
 """The objects in the order of their keys, and the resource version at which they were read."""
-
-
-class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
-    """One change of one object.
-
-    Attributes
-    ----------
-    type : str
-        ADDED, MODIFIED or DELETED.
-    object : Object
-        The object after the change; for DELETED its last state, with the resource version of the deletion.
-    resource_version : str
-        The version that the change made.
-    previous : Object or None
-        The object before the change, where the server knows it.
-    """
-
-    type: EventType
-    object: T
-    resource_version: str
-    previous: T | None = None
 
 
 class Watcher(Protocol[T]):

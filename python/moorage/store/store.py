@@ -17,11 +17,9 @@ from moorage.objects.model.meta import with_condition
 from moorage.objects.workloads.naming import generated_names
 
 from . import deletion
-from . import pod_binding as binding
 from .clock import epoch, timestamp
 from .errors import (
     BadRequestError,
-    InvalidObjectError,
     ResourceExpiredError,
     already_exists,
     invalid,
@@ -467,16 +465,16 @@ class ObjectStore:
             `node` is empty.
         """
         with self._lock:
-            self._bind(pod, node, self._now())
+            self._tables.bind([pod], [node], self._now())
             self._changed.notify_all()
 
-    def bind_many(self, pods: Iterable[Pod], nodes: Iterable[str]) -> None:
+    def bind_many(self, pods: Sequence[Pod], nodes: Sequence[str]) -> None:
         """Bind each pod to its node; if one binding fails, no pod is bound.
 
         Parameters
         ----------
-        pods : iterable of Pod
-        nodes : iterable of str
+        pods : sequence of Pod
+        nodes : sequence of str
             The name of each pod's node.
 
         Raises
@@ -485,9 +483,7 @@ class ObjectStore:
             As for `bind`.
         """
         with self._all_or_nothing():
-            now = self._now()
-            for pod, node in zip(pods, nodes, strict=True):
-                self._bind(pod, node, now)
+            self._tables.bind(pods, nodes, self._now())
 
     def _now(self) -> str:
         """Return the time of the clock in the format of object fields."""
@@ -548,14 +544,6 @@ class ObjectStore:
     def _replace(self, current: T, obj: T) -> T:
         """Replace `current` by `obj`, if that changes something."""
         return current if obj == current else self._tables.record("MODIFIED", obj, current, {})
-
-    def _bind(self, pod: Pod, node: str, now: str) -> None:
-        """Bind a pod to a node; see `bind`."""
-        if not node:
-            raise InvalidObjectError("target.name: Required value")
-        current = self._tables.find(Pod, pod.key)
-        parts = binding.bound_parts(pod, current, node, now)
-        self._tables.record("MODIFIED", current, current, {}, **parts)
 
     # ---- saving and restoring ----
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
 from msgspec.structs import replace
 
-from moorage.objects import Object
+from moorage._core.base.watch_events import ObjectMap
+from moorage.objects import Object, Pod
 
 from .errors import ResourceExpiredError, not_found
 from .field_selectors import Predicate
 from .kinds import is_namespaced, struct_named
+from .pod_binding import Binding, refusal
 from .protocol import EventType, WatchEvent
 from .watch import Watch
 
@@ -57,7 +60,7 @@ class Table(Generic[T]):
 
     Attributes
     ----------
-    objects : dict of str to Object
+    objects : ObjectMap
         By ``namespace/name``.
     end : int
         The position after the last event.
@@ -70,7 +73,7 @@ class Table(Generic[T]):
     def __init__(self, struct: type[T], capacity: int, saves: list[object]) -> None:
         self.struct = struct
         self.namespaced = is_namespaced(struct)
-        self.objects: dict[str, T] = {}
+        self.objects: ObjectMap[T] = ObjectMap({})
         self.end = self.changes = 0
         self.watches: WeakSet[Watch[T]] = WeakSet()
         self._capacity = capacity
@@ -110,7 +113,33 @@ class Table(Generic[T]):
             if events and events[-1] is event:
                 self._write(key, event)
             raise
-        if self.end - self._freed > 2 * self._capacity and not self._saves:
+        self._appended()
+
+    def bind(self: Table[Pod], pods: Sequence[Pod], nodes: Sequence[str], make: Binding, version: int) -> int:
+        """Bind pods, up to the first that cannot be bound; see `ObjectMap.bind`.
+
+        Parameters
+        ----------
+        pods : sequence of Pod
+        nodes : sequence of str
+        make : Binding
+        version : int
+            The resource version of the first binding.
+
+        Returns
+        -------
+        int
+            The number of pods that were bound.
+        """
+        bound = self.objects.bind(pods, nodes, make, version, self._events)
+        self._appended()
+        return bound
+
+    def _appended(self) -> None:
+        """Follow events that were appended to the history, and free old ones."""
+        events = self._events
+        self.end = self._freed + len(events)
+        if len(events) > 2 * self._capacity and not self._saves:
             self._freed += len(events) - self._capacity
             del events[: -self._capacity]
 
@@ -118,9 +147,9 @@ class Table(Generic[T]):
         """Apply the last event of the history."""
         self.end = self._freed + len(self._events)
         if event.type == "DELETED":
-            self.objects.pop(key, None)
+            self.objects.discard(key)
         else:
-            self.objects[key] = event.object
+            self.objects[key] = event.held
 
     @property
     def _oldest(self) -> int:
@@ -198,10 +227,11 @@ class Table(Generic[T]):
             for watch in self.watches:
                 watch.rewind(self.end, undone, str(version))
         for event in reversed(undone):
-            if event.previous is None:
-                self.objects.pop(event.object.key, None)
+            before = event.held_before
+            if before is None:
+                self.objects.discard(event.key)
             else:
-                self.objects[event.object.key] = event.previous
+                self.objects[event.key] = before
 
     def copy(self, saves: list[object]) -> Table[T]:
         """Return an independent copy without watches.
@@ -304,6 +334,30 @@ class Tables:
         table.changes = self.changes
         table.record(obj.key, WatchEvent(event, obj, version, previous))
         return obj
+
+    def bind(self, pods: Sequence[Pod], nodes: Sequence[str], now: str) -> None:
+        """Bind each pod to its node. The objects of the bound pods are made when they are read.
+
+        Parameters
+        ----------
+        pods : sequence of Pod
+        nodes : sequence of str
+        now : str
+            The transition time of the condition PodScheduled.
+
+        Raises
+        ------
+        NotFoundError, ConflictError, InvalidObjectError
+            A pod cannot be bound; those before it have been.
+        """
+        table = self[Pod]
+        bound = table.bind(pods, nodes, Binding(now), self.version + 1)
+        self.version += bound
+        self.changes += bound
+        table.changes = self.changes
+        if bound < len(pods):
+            pod = pods[bound]
+            raise refusal(pod, table.objects.get(pod.key), nodes[bound])
 
     def changed_since(self, changes: int) -> list[type[Object]]:
         """Return the kinds that were written after `changes` had a value.

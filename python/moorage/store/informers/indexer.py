@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from fastrlock.rlock import FastRLock
 
+from moorage._core.base.watch_events import Notice, ObjectMap, WatchEvent
 from moorage.objects import Object
 
 T = TypeVar("T", bound=Object)
@@ -117,7 +118,7 @@ class Indexer(Generic[T]):
     def __init__(self, indexers: Mapping[str, IndexFunction[T]]) -> None:
         self._functions: dict[str, IndexFunction[T]] = {NAMESPACE_INDEX: by_namespace, **indexers}
         self._indexes: dict[str, dict[str, dict[str, T]]] = {}
-        self._objects: dict[str, T] = {}
+        self._objects: ObjectMap[T] = ObjectMap({})
         self._log: KeyLog | None = None
         self._is_saved = False  # whether a saved state shares the dicts; the next change then copies them
         self.lock = FastRLock()
@@ -139,7 +140,7 @@ class Indexer(Generic[T]):
             The result of `save`.
         """
         with self.lock:
-            objects, indexes, self._functions, head = cast(tuple[dict[str, T], Any, Any, int], saved)
+            objects, indexes, self._functions, head = cast(tuple[ObjectMap[T], Any, Any, int], saved)
             self._indexes = {name: index for name, index in indexes.items() if name in self._functions}
             if objects is self._objects:
                 return
@@ -220,12 +221,12 @@ class Indexer(Generic[T]):
     def items(self) -> dict[str, T]:
         """Return a new dict of key to object."""
         with self.lock:
-            return self._objects.copy()
+            return self._objects.to_dict()
 
     def values(self) -> list[T]:
         """Return all objects, in the order in which they were added."""
         with self.lock:
-            return list(self._objects.values())
+            return list(self._objects.to_dict().values())
 
     def by_index(self, name: str, value: str) -> list[T]:
         """Return the objects that have a value in an index.
@@ -291,7 +292,7 @@ class Indexer(Generic[T]):
             raise KeyError(f"Index with name {name} does not exist")
         if name not in self._indexes:
             self._indexes[name] = {}
-            for key, obj in self._objects.items():
+            for key, obj in self._objects.to_dict().items():
                 self._enter(name, key, None, obj)
         return self._indexes[name]
 
@@ -315,6 +316,41 @@ class Indexer(Generic[T]):
         """
         with self.lock:
             return len(self._index(name).get(value, ()))
+
+    def apply(
+        self, events: Sequence[WatchEvent[T]], tombstone: Callable[[str, T], Any], notices: list[Notice[T]]
+    ) -> None:
+        """Apply events in their order; see `ObjectMap.apply`.
+
+        Parameters
+        ----------
+        events : sequence of WatchEvent
+        tombstone : callable
+            Returns what stands for an object whose deletion was not observed, from its key and last state.
+        notices : list of Notice
+            Takes what handlers are to be told.
+        """
+        with self.lock:
+            if self._is_saved:
+                self._copy()
+            try:
+                replaced = self._objects.apply(events, tombstone, notices)
+                if self._log is not None or self._indexes:
+                    self._applied(events, replaced)
+            except BaseException:
+                self._indexes = {}  # built again when they are read
+                if self._log is not None:
+                    self._log.forget()
+                raise
+
+    def _applied(self, events: Iterable[WatchEvent[T]], replaced: Iterable[T | WatchEvent[T] | None]) -> None:
+        """Log the keys of applied events, and bring the indexes up to date."""
+        for event, held in zip(events, replaced, strict=True):
+            if self._log is not None:
+                self._log.append(event.key)
+            for name in self._indexes:
+                old = held.object if isinstance(held, WatchEvent) else held
+                self._enter(name, event.key, old, None if event.type == "DELETED" else event.object)
 
     def put(self, key: str, obj: T) -> T | None:
         """Store an object.
@@ -356,7 +392,8 @@ class Indexer(Generic[T]):
         with self.lock:
             if self._is_saved:
                 self._copy()
-            old = self._objects.pop(key, None)
+            old = self._objects.get(key)
+            self._objects.discard(key)
             if self._log is not None:
                 self._log.append(key)
             for name in self._indexes:
@@ -372,7 +409,7 @@ class Indexer(Generic[T]):
             By key. The indexer takes ownership of the dict.
         """
         with self.lock:
-            self._objects, self._indexes, self._is_saved = objects, {}, False
+            self._objects, self._indexes, self._is_saved = ObjectMap(objects), {}, False
             if self._log is not None:
                 self._log.forget()
 

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from threading import Event, Thread
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 import msgspec
 from fastrlock.rlock import FastRLock
 
+from moorage._core.base.watch_events import Notice
 from moorage.objects import Object
 from moorage.store.clock import epoch
 from moorage.store.errors import ResourceExpiredError
@@ -95,10 +96,6 @@ class RunHandler(ResourceEventHandler[T_contra], Protocol[T_contra]):
         """
 
 
-Notice: TypeAlias = tuple[Any, T | None, bool]
-"""(None, new, whether in the initial list), (old, new, False) or (deleted or its tombstone, None, False)."""
-
-
 class Registration(Generic[T]):
     """A handler of an informer, and its pending notices.
 
@@ -132,18 +129,19 @@ class Registration(Generic[T]):
         """
         pending, handler = self.pending, self.handler
         while pending:
-            if self._has_on_run and len(pending) > 1 and pending[0][1] is not None:
+            if self._has_on_run and len(pending) > 1 and not pending[0].is_deletion:
                 for _ in range(cast("RunHandler[T]", handler).on_run(pending)):
                     pending.popleft()
                 if not pending:
                     break
-            old, new, initial = notice = pending[0]
+            notice = pending[0]
+            old, new = notice.old, notice.new
             try:
                 pending.popleft()
                 if new is None:
                     handler.on_delete(old)
                 elif old is None:
-                    handler.on_add(new, initial)
+                    handler.on_add(new, notice.is_initial)
                 else:
                     handler.on_update(old, new)
             except Exception:
@@ -238,7 +236,7 @@ class Informer(Generic[T]):
         with self._lock:
             self._registrations = (*self._registrations, registration)
             if self._synced:
-                registration.pending.extend([(None, obj, True) for obj in self.indexer.values()])
+                registration.pending.extend([Notice(None, obj, True) for obj in self.indexer.values()])
                 registration.deliver()
         return registration
 
@@ -279,7 +277,7 @@ class Informer(Generic[T]):
                 if self._watch is None:
                     self._list()
                 elif events:
-                    self._apply(events)
+                    self.indexer.apply(events, DeletedFinalStateUnknown, self._notices)
                 if self._resync_period:
                     self._resync()
                 notices = self._notices
@@ -393,52 +391,20 @@ class Informer(Generic[T]):
             self._next_resync = self._clock() + self._resync_period if self._resync_period else 0.0
             self._synced = True
 
-    def _apply(self, events: list[WatchEvent[T]]) -> None:
-        """Apply events to the copy, and note them for the handlers."""
-        notices, event = self._notices, None
-        with self.indexer.lock:
-            put, remove = self.indexer.put, self.indexer.remove
-            try:
-                for event in events:
-                    obj = event.object
-                    meta = obj.metadata
-                    key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
-                    if event.type == "DELETED":
-                        was = remove(key)
-                        # An event was lost: handlers receive the deletion of the object that they know.
-                        other = was is not None and was.metadata.uid != meta.uid
-                        notices.append((DeletedFinalStateUnknown(key, was) if other else obj, None, False))
-                    else:
-                        notices.append((put(key, obj), obj, False))
-            except BaseException:
-                if event is not None:
-                    self._finish(event)
-                raise
-
-    def _finish(self, event: WatchEvent[T]) -> None:
-        """Apply again an event whose application an exception may have interrupted."""
-        obj = event.object
-        if event.type == "DELETED":
-            self.indexer.remove(obj.key)
-            self._notices.append((obj, None, False))
-        else:
-            self.indexer.put(obj.key, obj)
-            self._notices.append((event.previous, obj, False))
-
     def _replace(self, objects: list[T]) -> None:
         """Replace the copy and note the difference, deletions first, as client-go v0.36 (RealFIFO) does."""
         old, new = self.indexer.items(), {obj.key: obj for obj in objects} if objects else {}
         for key, obj in old.items():
             if key not in new:
-                self._notices.append((DeletedFinalStateUnknown(key, obj), None, False))
+                self._notices.append(Notice(DeletedFinalStateUnknown(key, obj), None))
         for key, obj in new.items():
             was = old.get(key)
             if was is not obj and was != obj:
-                self._notices.append((was, obj, not self._synced))
+                self._notices.append(Notice(was, obj, not self._synced))
         self.indexer.replace(new)
 
     def _resync(self) -> None:
         """Note every object for the handlers, if a resync is due."""
         if (now := self._clock()) >= self._next_resync:
             self._next_resync = now + self._resync_period
-            self._notices += ((obj, obj, False) for obj in self.indexer.values())
+            self._notices += (Notice(obj, obj) for obj in self.indexer.values())

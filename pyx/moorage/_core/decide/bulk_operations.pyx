@@ -5,12 +5,16 @@ from libc.stdint cimport int32_t, int64_t
 
 from moorage.errors import CacheError
 
-from moorage._core.base cimport LOG_ROW, METADATA, NODE_NAME, SPEC, UID
+from moorage._core.base cimport (
+    LOG_ROW, METADATA, NODE_NAME, SPEC, STATUS, UID, Field, Notice, WatchEvent, read,
+)
 from moorage._core.state cimport (
     ADDED, AHEAD, ASSUMED, INFINITY, MARKED, ClusterState, Ledger, PodRecord, Replicas, prefetch, replicas_of,
 )
 from moorage._core.state.pod_spec import bound, is_only_bound
 
+cdef Field PHASE = Field("phase")
+cdef frozenset FINISHED = frozenset(("Succeeded", "Failed"))
 PENDING = -1  # in the index of the ledger: a pod that is being assumed
 KNOWN = "pod {} is in the cache, so can't be assumed"
 NOT_ASSUMED = "pod {} wasn't assumed so cannot be {}"
@@ -224,17 +228,64 @@ def finish_bindings(ClusterState state not None, pods, double deadline):
     _finish(state, numbers, deadline)
 
 
-def confirm_pods(ClusterState state not None, pods):
-    """Add pods that the scheduler of this cache has bound, as the informer reports them.
-
-    A pod that has only been bound since it was assumed keeps its class, so that its spec is not read again. A
-    pod that is in the cache and not assumed is ignored.
+def reported_as_bound(ClusterState state not None, notices):
+    """Return the leading notices that report assumed pods as bound.
 
     Parameters
     ----------
     state : ClusterState
-    pods : iterable of Pod
-        As they are reported, with spec.nodeName set.
+    notices : iterable of Notice
+        Of pods.
+
+    Returns
+    -------
+    list of Notice
+    """
+    cdef list out = []
+    cdef Notice notice
+    cdef int32_t number
+    for notice in notices:
+        if not _reports_binding(notice):
+            break
+        number = state._known(_subject(notice._new))
+        if number < 0 or state.ledger.state_of(number) != ASSUMED:
+            break
+        out.append(notice)
+    return out
+
+
+cdef bint _reports_binding(Notice notice) except -1:
+    """Whether a notice says that a pod got a node, and the pod has not finished."""
+    cdef object old, new
+    if notice._new is None or notice._old is None:
+        return False
+    if type(notice._new) is WatchEvent and (<WatchEvent>notice._new).is_binding \
+            and (<WatchEvent>notice._new)._previous is notice._old:
+        return PHASE.of(STATUS.of(notice._old)) not in FINISHED
+    old, new = read(notice._old), read(notice._new)
+    return (
+        PHASE.of(STATUS.of(new)) not in FINISHED and not NODE_NAME.of(SPEC.of(old))
+        and bool(NODE_NAME.of(SPEC.of(new))) and UID.of(METADATA.of(old)) == UID.of(METADATA.of(new))
+    )
+
+
+cdef object _subject(object held):
+    """Return an object with the name, namespace and UID of what is held by itself or by an event."""
+    return (<WatchEvent>held).subject() if type(held) is WatchEvent else held
+
+
+def confirm_pods(ClusterState state not None, pods):
+    """Add pods that the scheduler of this cache has bound, as the informer reports them.
+
+    A pod that has only been bound since it was assumed keeps its class, so that its spec is not read again;
+    if an event of the store says so, its object is made when it is read. A pod that is in the cache and not
+    assumed is ignored.
+
+    Parameters
+    ----------
+    state : ClusterState
+    pods : iterable of (Pod or WatchEvent)
+        As they are reported, with spec.nodeName set; or the event that makes the reported pod.
 
     Raises
     ------
@@ -242,12 +293,26 @@ def confirm_pods(ClusterState state not None, pods):
         A pod has no UID. The pods before it have been added.
     """
     cdef int32_t number
-    for pod in pods:
-        number = state._known(pod)
+    for held in pods:
+        number = state._known(_subject(held))
+        if number >= 0 and state.ledger.state_of(number) != ASSUMED:
+            continue
+        if number >= 0 and type(held) is WatchEvent and _only_binds(state, number, <WatchEvent>held):
+            state._confirm(number, held)
+            continue
+        pod = read(held)
         if number >= 0 and is_only_bound(state.ledger.model_of(number), pod):
             state.classes.remember(pod, state.ledger.class_of(number))
-        if number < 0 or state.ledger.state_of(number) == ASSUMED:
-            state.add_pod(pod)
+        state.add_pod(pod)
+
+
+cdef bint _only_binds(ClusterState state, int32_t number, WatchEvent event) except -1:
+    """Whether an event only binds the assumed pod with a number to the node where it is, and the pod can be
+    confirmed in place (see `ClusterState._is_confirmed_by`)."""
+    cdef Ledger ledger = state.ledger
+    if not event.is_binding or ledger.objects[number] is not event._previous or state.journal.depth:
+        return False
+    return event._argument == state._node_of(number) and not state.classes.shape(ledger.class_of(number)).ports
 
 
 # ---- pods of a template by their ordinals

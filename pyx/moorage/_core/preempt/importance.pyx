@@ -188,8 +188,6 @@ cdef int _make_room(Importance importance, int32_t row, int32_t pods) except -1:
 cdef int64_t _start_of(Importance importance, int32_t number) except? -1:
     """When a pod was started, in microseconds since 1970; the pod's record caches it."""
     cdef PodRecord* record = importance.ledger.record(number)
-    pod = importance.ledger.templates.entry(record.origin - 1).template if record.origin \
-        else importance.ledger.objects[number]
     importance.ledger.pods.touch(number)  # a rollback restores records to the byte
-    record.start = start_time(pod)
+    record.start = start_time(importance.ledger.model_of(number))
     return record.start

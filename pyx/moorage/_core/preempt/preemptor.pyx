@@ -100,7 +100,7 @@ cdef class Evictions:
         if record.origin:  # a replica, which is made when `victims` returns it
             self.pods.append((self.state.ledger.templates.entry(record.origin - 1), record.ordinal))
         else:
-            self.pods.append(self.state.ledger.objects[number])
+            self.pods.append(self.state.ledger.object_of(number))
         return 0
 
     cdef int note_row(self, int32_t row) except -1:

@@ -8,7 +8,7 @@ from functools import partial
 
 cimport cython
 
-from moorage._core.base cimport DELETION_TIMESTAMP, METADATA, UID, Deadline
+from moorage._core.base cimport DELETION_TIMESTAMP, METADATA, UID, Deadline, WatchEvent, read
 from moorage._core.state.pod_spec cimport uses_volumes
 
 cdef enum:
@@ -23,7 +23,7 @@ cdef class RowPods:
     """The pods of a row at one moment, shared with copies of the row.
 
     The ledger fills it in before the first change of the row; `Ledger.read` returns its pods. Replicas are
-    stored as (Replicas, ordinal) until they are read.
+    stored as (Replicas, ordinal) until they are read, and pods as the event that makes them.
     """
 
     cdef list read(self):
@@ -31,7 +31,7 @@ cdef class RowPods:
         cdef list ordinals = self.ordinals
         if ordinals is not None:
             self.pods = [
-                (<Replicas>pod).make(ordinal) if isinstance(pod, Replicas) else pod
+                (<Replicas>pod).make(ordinal) if isinstance(pod, Replicas) else read(pod)
                 for pod, ordinal in zip(self.pods, ordinals, strict=True)
             ]
             self.ordinals = None
@@ -90,19 +90,27 @@ cdef class Ledger:
         cdef PodRecord* pod = self.record(number)
         if pod.origin:
             return self.templates.entry(pod.origin - 1).uid(pod.ordinal)
-        return UID.of(METADATA.of(self.objects[number]))
+        held = self.objects[number]
+        return UID.of(METADATA.of((<WatchEvent>held).subject() if type(held) is WatchEvent else held))
 
     cdef object object_of(self, int32_t number):
         """Return the pod object as it was added; that of a replica is created."""
         cdef PodRecord* pod = self.record(number)
         if pod.origin:
             return self.templates.entry(pod.origin - 1).make(pod.ordinal)
-        return self.objects[number]
+        held = self.objects[number]
+        if type(held) is WatchEvent:
+            held = self.objects[number] = (<WatchEvent>held).read()
+        return held
 
     cdef object model_of(self, int32_t number):
-        """Return the pod object as it was added; for a replica, its template."""
+        """Return an object that differs from the pod at most in what a binding sets; for a replica also in name
+        and UID."""
         cdef PodRecord* pod = self.record(number)
-        return self.templates.entry(pod.origin - 1).template if pod.origin else self.objects[number]
+        if pod.origin:
+            return self.templates.entry(pod.origin - 1).template
+        held = self.objects[number]
+        return (<WatchEvent>held).subject() if type(held) is WatchEvent else held
 
     # ---- memory --------------------------------------------------------------------------------------------
 
@@ -257,8 +265,7 @@ cdef class Ledger:
         totals.alive -= 1
         if pod.origin:
             return self.templates.leave(pod.origin - 1, pod.ordinal)
-        held = self.objects[number]
-        uid = UID.of(METADATA.of(held))
+        held, uid = self.objects[number], self.uid_of(number)
         self.objects[number] = None
         del self.index[uid]
         if self.journal.depth:
@@ -268,7 +275,8 @@ cdef class Ledger:
     cdef int confirm(self, int32_t number, object pod=None) except -1:
         """Make an assumed pod an added one on the same row, moving it to the end of the row.
 
-        With `pod`, allowed outside of transactions only, it gets a new object, also if it was a replica.
+        With `pod`, allowed outside of transactions only, it gets a new object, also if it was a replica: the
+        pod, or the event that makes it.
         """
         cdef PodRecord* record = self.record(number)
         cdef int32_t row = record.row
@@ -284,7 +292,7 @@ cdef class Ledger:
             self.objects[number] = pod
             record.start = INT64_MIN
             if record.origin:
-                uid = UID.of(METADATA.of(pod))
+                uid = UID.of(METADATA.of(read(pod)))
                 self.templates.leave(record.origin - 1, record.ordinal)
                 self.templates.note_stray(uid)
                 self.index[uid], record.origin = number, 0
@@ -387,6 +395,8 @@ cdef int _list(Ledger ledger, RowPods out, int32_t row) except -1:
             ordinals[at] = pod.ordinal
         else:
             pods[at] = ledger.objects[number]
+            if type(pods[at]) is WatchEvent and ordinals is None:
+                ordinals = [0] * n
         number = pod.after
     out.ordinals = ordinals
     out.pods = pods

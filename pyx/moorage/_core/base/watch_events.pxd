@@ -1,0 +1,33 @@
+cimport cython
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(256)
+cdef class WatchEvent:
+    cdef readonly str type
+    cdef bint is_binding
+    cdef object _object, _previous, _version, _make, _argument
+
+    cdef object read(self)
+    cdef object before(self)
+    cdef object subject(self)
+    cdef object kept(self)
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(256)
+cdef class Notice:
+    cdef object _old, _new
+    cdef readonly bint is_initial
+
+
+@cython.final
+cdef class ObjectMap:
+    cdef dict held
+
+    cdef object find(self, key)
+
+
+cdef object read(object held)

@@ -1,0 +1,385 @@
+"""Watch events, the notices that informers make of them, and maps of objects by key.
+
+A scheduler writes many objects that nobody reads: a pod that is bound gets a new specification, status and
+resource version. Such a write is an event that has the previous object and a function that makes the new one,
+which is called when the object is first read. Maps and notices hold the event in place of the object.
+"""
+
+from libc.stdint cimport int64_t
+
+from moorage._core.base.fields cimport DELETION_TIMESTAMP, METADATA, NAMESPACE, NODE_NAME, SPEC, UID, Field
+
+cdef Field NAME = Field("name"), SCHEDULING_GATES = Field("scheduling_gates")
+
+
+cdef str _key(object obj):
+    """Return the key of an object: ``namespace/name``, or the name alone without a namespace."""
+    meta = METADATA.of(obj)
+    namespace = NAMESPACE.of(meta)
+    return f"{namespace}/{NAME.of(meta)}" if namespace else NAME.of(meta)
+
+
+cdef object read(object held):
+    """Return an object that is held by itself or by the event that makes it."""
+    return (<WatchEvent>held).read() if type(held) is WatchEvent else held
+
+
+cdef class WatchEvent:
+    """One change of one object.
+
+    Parameters
+    ----------
+    type : {"ADDED", "MODIFIED", "DELETED"}
+    object : Object
+        The object after the change; for DELETED its last state, with the resource version of the deletion.
+    resource_version : str
+        The version that the change made.
+    previous : Object, optional
+        The object before the change, where the server knows it.
+
+    Attributes
+    ----------
+    type : str
+    """
+
+    def __init__(self, str type not None, object object not None, resource_version, previous=None):
+        self.type = type
+        self._object = object
+        self._version = resource_version
+        self._previous = previous
+
+    @staticmethod
+    def deferred(str type not None, previous not None, object version, make not None, argument=None):
+        """Return an event whose object is made when it is first read.
+
+        Parameters
+        ----------
+        type : {"MODIFIED", "DELETED"}
+        previous : Object or WatchEvent
+            The object before the change, or the event that makes it.
+        version : int
+            The resource version of the change.
+        make : callable
+            Returns the object from the previous one, the resource version and `argument`. Name, namespace and
+            UID stay the same.
+        argument : object, optional
+
+        Returns
+        -------
+        WatchEvent
+        """
+        return _deferred(type, previous, version, make, argument)
+
+    def __class_getitem__(cls, item):
+        return cls
+
+    cdef object read(self):
+        """Return the object after the change."""
+        if self._object is None:
+            made = self._make(self.before(), self.resource_version, self._argument)
+            if self._object is None:  # another thread may have made it meanwhile
+                self._object = made
+        return self._object
+
+    cdef object before(self):
+        """Return the object before the change, or None."""
+        if type(self._previous) is WatchEvent:
+            self._previous = (<WatchEvent>self._previous).read()
+        return self._previous
+
+    cdef object subject(self):
+        """Return a state of the object that exists already; its name, namespace and UID are the event's."""
+        cdef WatchEvent event = self
+        while event._object is None:
+            if type(event._previous) is not WatchEvent:
+                return event._previous
+            event = <WatchEvent>event._previous
+        return event._object
+
+    cdef object kept(self):
+        """Return the object, or the event itself while the object has not been made."""
+        return self if self._object is None else self._object
+
+    @property
+    def object(self):
+        """The object after the change; for DELETED its last state, with the deletion's resource version."""
+        return self.read()
+
+    @property
+    def previous(self):
+        """The object before the change, where the server knows it; else None."""
+        return self.before()
+
+    @property
+    def held(self):
+        """The object, or the event itself while the object has not been made: for an `ObjectMap`."""
+        return self.kept()
+
+    @property
+    def held_before(self):
+        """The previous object or the event that makes it; None where the server knows none."""
+        return self._previous
+
+    @property
+    def resource_version(self):
+        """The version that the change made."""
+        return str(self._version) if type(self._version) is int else self._version
+
+    @property
+    def key(self):
+        """``namespace/name`` of the object, or its name alone without a namespace."""
+        return _key(self.subject())
+
+    def __eq__(self, other):
+        if type(other) is not WatchEvent:
+            return NotImplemented
+        return (
+            self.type == other.type and self.resource_version == other.resource_version
+            and self.object == other.object and self.previous == other.previous
+        )
+
+    __hash__ = None
+
+    def __repr__(self):
+        return (
+            f"WatchEvent(type={self.type!r}, object={self.object!r}, "
+            f"resource_version={self.resource_version!r}, previous={self.previous!r})"
+        )
+
+
+cdef class Notice:
+    """What an informer tells a handler: an object was added, changed or deleted.
+
+    Parameters
+    ----------
+    old : Object or DeletedFinalStateUnknown or None
+        The object before a change; a deleted object, or its tombstone; None for an object that was added.
+    new : Object or None
+        The object after the change; None for a deletion.
+    is_initial : bool
+        Whether the object existed when the handler was registered.
+
+    Attributes
+    ----------
+    is_initial : bool
+    """
+
+    def __init__(self, old, new, bint is_initial=False):
+        self._old = old
+        self._new = new
+        self.is_initial = is_initial
+
+    def __class_getitem__(cls, item):
+        return cls
+
+    @property
+    def old(self):
+        """The object before a change; a deleted object, or its tombstone; None for an added object."""
+        if type(self._old) is WatchEvent:
+            self._old = (<WatchEvent>self._old).read()
+        return self._old
+
+    @property
+    def new(self):
+        """The object after a change; None for a deletion."""
+        if type(self._new) is WatchEvent:
+            self._new = (<WatchEvent>self._new).read()
+        return self._new
+
+    @property
+    def held(self):
+        """The object after the change, or the event that makes it; None for a deletion."""
+        return (<WatchEvent>self._new).kept() if type(self._new) is WatchEvent else self._new
+
+    @property
+    def is_deletion(self):
+        """Whether the object was deleted."""
+        return self._new is None
+
+
+cdef class ObjectMap:
+    """Objects by key, some of them held by the event that makes the object. Iterates over keys.
+
+    Parameters
+    ----------
+    objects : dict of str to Object
+        The contents; the map takes ownership.
+    """
+
+    def __init__(self, dict objects not None):
+        self.held = objects
+
+    def __class_getitem__(cls, item):
+        return cls
+
+    def __len__(self):
+        return len(self.held)
+
+    def __iter__(self):
+        return iter(self.held)
+
+    def __contains__(self, key):
+        return key in self.held
+
+    def __setitem__(self, str key not None, held not None):
+        """Set the object of a key, or the event that makes it."""
+        self.held[key] = held
+
+    def __getitem__(self, key):
+        """Return the object of a key; KeyError where there is none."""
+        obj = self.find(key)
+        if obj is None:
+            raise KeyError(key)
+        return obj
+
+    cdef object find(self, key):
+        """Return the object of a key, or None."""
+        held = self.held.get(key)
+        if type(held) is WatchEvent:
+            held = self.held[key] = (<WatchEvent>held).read()
+        return held
+
+    def get(self, key):
+        """Return the object of a key, or None.
+
+        Parameters
+        ----------
+        key : str
+
+        Returns
+        -------
+        Object or None
+        """
+        return self.find(key)
+
+    def discard(self, key):
+        """Remove a key, if it is there.
+
+        Parameters
+        ----------
+        key : str
+        """
+        self.held.pop(key, None)
+
+    def copy(self):
+        """Return a copy of the map; objects that have not been made are shared."""
+        return ObjectMap(self.held.copy())
+
+    def to_dict(self):
+        """Return a new dict of key to object.
+
+        Returns
+        -------
+        dict of str to Object
+        """
+        return {key: self.find(key) for key in list(self.held)}
+
+    def apply(self, events, tombstone, list notices not None):
+        """Apply events in their order.
+
+        Parameters
+        ----------
+        events : iterable of WatchEvent
+        tombstone : callable
+            Returns what stands for an object whose deletion was not observed, from its key and last known
+            state. It is called where an event deletes an object of the same name and another UID.
+        notices : list of Notice
+            Takes what handlers are to be told: a notice for each event.
+
+        Returns
+        -------
+        list
+            For each event what held the object before: the object, a WatchEvent, or None.
+        """
+        cdef WatchEvent event
+        cdef list replaced = []
+        cdef str key
+        for event in events:
+            key = _key(event.subject())
+            held = self.held.get(key)
+            if event.type != "DELETED":
+                notices.append(_notice(held, event.kept()))
+                self.held[key] = event.kept()
+            elif held is None or _uid(held) == UID.of(METADATA.of(event.subject())):
+                notices.append(_notice(event.kept(), None))
+                self.held.pop(key, None)
+            else:  # an event was lost: handlers are told of the object that they know
+                notices.append(_notice(tombstone(key, read(held)), None))
+                del self.held[key]
+            replaced.append(held)
+        return replaced
+
+    def bind(self, pods, nodes, make, int64_t version, list events not None):
+        """Bind pods to nodes, up to the first that cannot be bound.
+
+        A pod can be bound if it is in the map with the same UID, has no node and no scheduling gates, and is
+        not being deleted (kube-apiserver v1.36, subresource ``pods/binding``).
+
+        Parameters
+        ----------
+        pods : sequence of Pod
+        nodes : sequence of str
+            The node of each pod; not empty.
+        make : callable
+            Makes the bound pod from the stored one, the resource version and the node.
+        version : int
+            The resource version of the first binding; it grows by 1 with each.
+        events : list of WatchEvent
+            Takes an event for each bound pod.
+
+        Returns
+        -------
+        int
+            The number of pods that were bound.
+
+        Raises
+        ------
+        ValueError
+            There are more pods than nodes, or fewer; some pods have been bound.
+        """
+        cdef WatchEvent event
+        cdef str key
+        cdef Py_ssize_t done = 0
+        for pod, node in zip(pods, nodes, strict=True):
+            key = _key(pod)
+            current = self.find(key)
+            if not node or current is None or not _can_be_bound(pod, current):
+                break
+            event = _deferred("MODIFIED", current, version + done, make, node)
+            event.is_binding = True
+            events.append(event)
+            self.held[key] = event
+            done += 1
+        return done
+
+
+cdef object _uid(object held):
+    """Return the UID of an object that is held by itself or by an event."""
+    return UID.of(METADATA.of((<WatchEvent>held).subject() if type(held) is WatchEvent else held))
+
+
+cdef WatchEvent _deferred(str type, object previous, object version, object make, object argument):
+    """Return an event whose object is made when it is first read."""
+    cdef WatchEvent event = WatchEvent.__new__(WatchEvent)
+    event.type = type
+    event._previous = previous
+    event._version = version
+    event._make = make
+    event._argument = argument
+    return event
+
+
+cdef Notice _notice(object old, object new):
+    """Return a notice about an object that was not in the initial list."""
+    cdef Notice notice = Notice.__new__(Notice)
+    notice._old = old
+    notice._new = new
+    return notice
+
+
+cdef bint _can_be_bound(object pod, object current) except -1:
+    """Whether a request to bind `pod` is valid for the stored pod."""
+    meta, spec, uid = METADATA.of(current), SPEC.of(current), UID.of(METADATA.of(pod))
+    if uid and uid != UID.of(meta) or DELETION_TIMESTAMP.of(meta) is not None:
+        return False
+    return not NODE_NAME.of(spec) and not SCHEDULING_GATES.of(spec)

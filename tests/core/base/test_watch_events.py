@@ -1,0 +1,162 @@
+"""Events whose objects are made when they are read, and maps that hold them, against plain dicts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.core.make import pod
+
+from moorage._core.base.watch_events import Notice, ObjectMap, WatchEvent
+from moorage.objects import Pod
+
+NAMES = ["a", "b", "c"]
+
+
+class Maker:
+    """Makes pods with another version, and counts how often."""
+
+    def __init__(self) -> None:
+        self.made = 0
+
+    def __call__(self, before: Pod, version: str, node: str) -> Pod:
+        self.made += 1
+        meta = replace(before.metadata, resource_version=version)
+        return replace(before, metadata=meta, spec=replace(before.spec, node_name=node))
+
+
+def stored(name: str, uid: str = "u", **fields: Any) -> Pod:
+    one = pod(name, **fields)
+    return replace(one, metadata=replace(one.metadata, uid=uid))
+
+
+def test_an_object_is_made_once_when_it_is_read() -> None:
+    make, before = Maker(), stored("a")
+    event = WatchEvent.deferred("MODIFIED", before, 7, make, "n")
+    assert (event.type, event.key, event.resource_version, event.previous) == (
+        "MODIFIED",
+        "default/a",
+        "7",
+        before,
+    )
+    assert (make.made, event.held) == (0, event)
+    assert event.object.spec.node_name == "n"
+    assert event.object is event.held
+    assert (make.made, event.object.metadata.resource_version) == (1, "7")
+
+
+def test_an_object_is_made_from_one_that_is_made() -> None:
+    make = Maker()
+    first = WatchEvent.deferred("MODIFIED", stored("a"), 1, make, "n")
+    second = WatchEvent.deferred("DELETED", first, 2, make, "m")
+    assert (second.key, second.held_before, make.made) == ("default/a", first, 0)
+    assert second.object == replace(
+        first.object,
+        metadata=replace(first.object.metadata, resource_version="2"),
+        spec=replace(first.object.spec, node_name="m"),
+    )
+    assert second.previous is first.object
+    assert make.made == 2
+
+
+def test_events_are_compared_and_shown_by_their_fields() -> None:
+    one = stored("a")
+    late = WatchEvent.deferred("MODIFIED", one, 7, Maker(), "n")
+    made = Maker()(one, "7", "n")
+    assert late == WatchEvent("MODIFIED", made, "7", one)
+    assert late != WatchEvent("MODIFIED", made, "8", one)
+    assert late != "event"
+    assert (
+        repr(late) == f"WatchEvent(type='MODIFIED', object={made!r}, resource_version='7', previous={one!r})"
+    )
+
+
+def test_a_notice_makes_its_objects() -> None:
+    make = Maker()
+    objects = ObjectMap({"default/a": WatchEvent.deferred("MODIFIED", stored("a"), 1, make, "n")})  # type: ignore[dict-item]
+    notices: list[Notice[Pod]] = []
+    events = [WatchEvent.deferred("MODIFIED", stored("a"), 2, make, "m")]
+    (held,) = objects.apply(events, tuple, notices)
+    (notice,) = notices
+    assert (make.made, notice.is_deletion, notice.is_initial) == (0, False, False)
+    assert (notice.old.spec.node_name, notice.new and notice.new.spec.node_name) == ("n", "m")
+    assert held is not None
+    assert make.made == 2
+
+
+@pytest.mark.parametrize(
+    ("wrong", "node"),
+    [
+        (stored("x"), "n"),
+        (stored("b", uid="other"), "n"),
+        (stored("bound"), "n"),
+        (stored("gated"), "n"),
+        (stored("deleting"), "n"),
+        (stored("b"), ""),
+    ],
+)
+def test_pods_are_bound_up_to_one_that_cannot_be(wrong: Pod, node: str) -> None:
+    gated, deleting = stored("gated"), stored("deleting")
+    held = [
+        stored("a"),
+        stored("b"),
+        stored("bound", on="n"),
+        replace(gated, spec=replace(gated.spec, scheduling_gates=("g",))),  # type: ignore[arg-type]
+        replace(deleting, metadata=replace(deleting.metadata, deletion_timestamp="t")),
+    ]
+    objects, make = ObjectMap({one.key: one for one in held}), Maker()
+    events: list[WatchEvent[Pod]] = []
+    assert objects.bind([held[0], wrong, held[1]], ["n", node, "m"], make, 5, events) == 1
+    assert (len(events), make.made) == (1, 0)
+    assert objects["default/a"] is events[0].object
+    assert events[0] == WatchEvent("MODIFIED", make(held[0], "5", "n"), "5", held[0])
+
+
+def test_a_pod_is_bound_once() -> None:
+    objects = ObjectMap({"default/a": stored("a")})
+    assert objects.bind([stored("a"), stored("a", uid="")], ["n", "m"], Maker(), 1, []) == 1
+
+
+def test_as_many_nodes_as_pods() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        ObjectMap({"default/a": stored("a")}).bind([stored("a")], [], Maker(), 1, [])
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["put", "late", "delete", "read", "copy"]), st.sampled_from(NAMES), st.integers(0, 1)
+    )
+)
+
+
+@given(STEPS)
+def test_a_map_is_like_a_dict_of_objects(steps: list[tuple[str, str, int]]) -> None:
+    make = Maker()
+    objects, plain = ObjectMap[Pod]({}), dict[str, Pod]()
+    for version, (step, name, uid) in enumerate(steps):
+        one = stored(name, uid=str(uid))
+        key, notices, known = one.key, list[Notice[Pod]](), plain.get(one.key)
+        if step == "put":
+            objects.apply([WatchEvent("ADDED", one, str(version))], tuple, notices)
+            plain[key] = one
+            assert (notices[0].old, notices[0].new) == (known, one)
+        elif step == "late" and known is not None:
+            event = WatchEvent.deferred("MODIFIED", known, version, make, str(version))
+            objects.apply([event], tuple, notices)
+            plain[key] = make(known, str(version), str(version))
+            assert (notices[0].old, notices[0].new) == (known, plain[key])
+        elif step == "delete":
+            objects.apply([WatchEvent("DELETED", one, str(version))], lambda *last: last, notices)
+            plain.pop(key, None)
+            unobserved = known is not None and known.metadata.uid != str(uid)
+            assert notices[0].old == ((key, known) if unobserved else one)
+            assert notices[0].is_deletion
+        elif step == "read":
+            assert objects.get(key) == known
+        else:
+            objects = objects.copy()
+        assert (len(objects), list(objects), key in objects) == (len(plain), list(plain), key in plain)
+    assert objects.to_dict() == plain

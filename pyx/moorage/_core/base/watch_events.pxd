@@ -30,4 +30,4 @@ cdef class ObjectMap:
     cdef object find(self, key)
 
 
-cdef object read(object held)
+cdef object made(object held)

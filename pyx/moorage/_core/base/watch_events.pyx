@@ -19,7 +19,7 @@ cdef str _key(object obj):
     return f"{namespace}/{NAME.of(meta)}" if namespace else NAME.of(meta)
 
 
-cdef object read(object held):
+cdef object made(object held):
     """Return an object that is held by itself or by the event that makes it."""
     return (<WatchEvent>held).read() if type(held) is WatchEvent else held
 
@@ -304,7 +304,7 @@ cdef class ObjectMap:
                 notices.append(_notice(event.kept(), None))
                 self.held.pop(key, None)
             else:  # an event was lost: handlers are told of the object that they know
-                notices.append(_notice(tombstone(key, read(held)), None))
+                notices.append(_notice(tombstone(key, made(held)), None))
                 del self.held[key]
             replaced.append(held)
         return replaced

@@ -6,7 +6,7 @@ from libc.stdint cimport int32_t, int64_t
 from moorage.errors import CacheError
 
 from moorage._core.base cimport (
-    LOG_ROW, METADATA, NODE_NAME, SPEC, STATUS, UID, Field, Notice, WatchEvent, read,
+    LOG_ROW, METADATA, NODE_NAME, SPEC, STATUS, UID, Field, Notice, WatchEvent, made,
 )
 from moorage._core.state cimport (
     ADDED, AHEAD, ASSUMED, INFINITY, MARKED, ClusterState, Ledger, PodRecord, Replicas, prefetch, replicas_of,
@@ -262,7 +262,7 @@ cdef bint _reports_binding(Notice notice) except -1:
     if type(notice._new) is WatchEvent and (<WatchEvent>notice._new).is_binding \
             and (<WatchEvent>notice._new)._previous is notice._old:
         return PHASE.of(STATUS.of(notice._old)) not in FINISHED
-    old, new = read(notice._old), read(notice._new)
+    old, new = made(notice._old), made(notice._new)
     return (
         PHASE.of(STATUS.of(new)) not in FINISHED and not NODE_NAME.of(SPEC.of(old))
         and bool(NODE_NAME.of(SPEC.of(new))) and UID.of(METADATA.of(old)) == UID.of(METADATA.of(new))
@@ -300,7 +300,7 @@ def confirm_pods(ClusterState state not None, pods):
         if number >= 0 and type(held) is WatchEvent and _only_binds(state, number, <WatchEvent>held):
             state._confirm(number, held)
             continue
-        pod = read(held)
+        pod = made(held)
         if number >= 0 and is_only_bound(state.ledger.model_of(number), pod):
             state.classes.remember(pod, state.ledger.class_of(number))
         state.add_pod(pod)
@@ -312,7 +312,9 @@ cdef bint _only_binds(ClusterState state, int32_t number, WatchEvent event) exce
     cdef Ledger ledger = state.ledger
     if not event.is_binding or ledger.objects[number] is not event._previous or state.journal.depth:
         return False
-    return event._argument == state._node_of(number) and not state.classes.shape(ledger.class_of(number)).ports
+    if state.classes.shape(ledger.class_of(number)).ports:
+        return False
+    return event._argument == state._node_of(number)
 
 
 # ---- pods of a template by their ordinals

@@ -8,7 +8,7 @@ from functools import partial
 
 cimport cython
 
-from moorage._core.base cimport DELETION_TIMESTAMP, METADATA, UID, Deadline, WatchEvent, read
+from moorage._core.base cimport DELETION_TIMESTAMP, METADATA, UID, Deadline, WatchEvent, made
 from moorage._core.state.pod_spec cimport uses_volumes
 
 cdef enum:
@@ -31,7 +31,7 @@ cdef class RowPods:
         cdef list ordinals = self.ordinals
         if ordinals is not None:
             self.pods = [
-                (<Replicas>pod).make(ordinal) if isinstance(pod, Replicas) else read(pod)
+                (<Replicas>pod).make(ordinal) if isinstance(pod, Replicas) else made(pod)
                 for pod, ordinal in zip(self.pods, ordinals, strict=True)
             ]
             self.ordinals = None
@@ -104,8 +104,7 @@ cdef class Ledger:
         return held
 
     cdef object model_of(self, int32_t number):
-        """Return an object that differs from the pod at most in what a binding sets; for a replica also in name
-        and UID."""
+        """Return an object that differs from the pod at most in what a binding sets; a replica's template."""
         cdef PodRecord* pod = self.record(number)
         if pod.origin:
             return self.templates.entry(pod.origin - 1).template
@@ -292,7 +291,7 @@ cdef class Ledger:
             self.objects[number] = pod
             record.start = INT64_MIN
             if record.origin:
-                uid = UID.of(METADATA.of(read(pod)))
+                uid = UID.of(METADATA.of(made(pod)))
                 self.templates.leave(record.origin - 1, record.ordinal)
                 self.templates.note_stray(uid)
                 self.index[uid], record.origin = number, 0

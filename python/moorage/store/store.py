@@ -28,7 +28,7 @@ from .errors import (
 )
 from .field_selectors import predicate
 from .patches.patch import apply_patch
-from .protocol import ListResult, Patch, PatchType, Selector
+from .protocol import ListResult, Patch, PatchType, Selector, WatchEvent
 from .tables import Save, Tables
 from .watch import Watch, with_version
 
@@ -434,11 +434,14 @@ class ObjectStore:
                 if current is None or current.metadata.uid != pod.metadata.uid:
                     found.append(False)
                     continue
-                conditions = with_condition(current.status.conditions, condition)
-                if conditions != current.status.conditions:
-                    status = replace(current.status, conditions=conditions)
-                    current = self._tables.record("MODIFIED", current, current, {}, status=status)
-                self._delete(current, 0)
+                old = current.status.conditions
+                last: Pod | WatchEvent[Pod] = current
+                if not old or with_condition(old, condition) != old:
+                    last = self._tables.defer("MODIFIED", current, _with_condition, condition)
+                if current.metadata.finalizers:
+                    self._delete(last.object if isinstance(last, WatchEvent) else last, 0)
+                else:
+                    self._tables.defer("DELETED", last, _last_state)
                 found.append(True)
             self._changed.notify_all()
         return found
@@ -601,6 +604,17 @@ class ObjectStore:
                     self.undo(mark)
                 raise
             self._changed.notify_all()
+
+
+def _with_condition(pod: Pod, version: str, condition: PodCondition) -> Pod:
+    """Return a pod with a condition and a resource version."""
+    status = replace(pod.status, conditions=with_condition(pod.status.conditions, condition))
+    return replace(pod, metadata=replace(pod.metadata, resource_version=version), status=status)
+
+
+def _last_state(pod: Pod, version: str, _: object) -> Pod:
+    """Return the last state of a pod, with the resource version of its deletion."""
+    return with_version(pod, version)
 
 
 def _key(name: str, namespace: str) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Literal, TypeVar
 from weakref import WeakSet
 
 from msgspec.structs import replace
@@ -62,8 +62,6 @@ class Table(Generic[T]):
     ----------
     objects : ObjectMap
         By ``namespace/name``.
-    end : int
-        The position after the last event.
     changes : int
         The value of `Tables.changes` after the last write or `undo`.
     watches : set of Watch
@@ -74,7 +72,7 @@ class Table(Generic[T]):
         self.struct = struct
         self.namespaced = is_namespaced(struct)
         self.objects: ObjectMap[T] = ObjectMap({})
-        self.end = self.changes = 0
+        self.changes = 0
         self.watches: WeakSet[Watch[T]] = WeakSet()
         self._capacity = capacity
         self._saves = saves
@@ -96,24 +94,15 @@ class Table(Generic[T]):
         objects = list(map(self.objects.__getitem__, sorted(self.objects)))
         return list(filter(match, objects)) if match else objects
 
-    def record(self, key: str, event: WatchEvent[T]) -> None:
-        """Apply an event to the objects and append it to the history: both or neither.
+    def record(self, event: WatchEvent[T]) -> None:
+        """Apply an event to the objects and append it to the history.
 
         Parameters
         ----------
-        key : str
-            Of the object: ``namespace/name``, or the name where the kind has no namespaces.
         event : WatchEvent
         """
-        events = self._events
-        try:
-            events.append(event)
-            self._write(key, event)
-        except BaseException:  # after an interrupt the objects must agree with the history
-            if events and events[-1] is event:
-                self._write(key, event)
-            raise
-        self._appended()
+        self.objects.record(event, self._events)
+        self._free()
 
     def bind(self: Table[Pod], pods: Sequence[Pod], nodes: Sequence[str], make: Binding, version: int) -> int:
         """Bind pods, up to the first that cannot be bound; see `ObjectMap.bind`.
@@ -132,24 +121,20 @@ class Table(Generic[T]):
             The number of pods that were bound.
         """
         bound = self.objects.bind(pods, nodes, make, version, self._events)
-        self._appended()
+        self._free()
         return bound
 
-    def _appended(self) -> None:
-        """Follow events that were appended to the history, and free old ones."""
+    def _free(self) -> None:
+        """Free old events, if there are enough of them."""
         events = self._events
-        self.end = self._freed + len(events)
         if len(events) > 2 * self._capacity and not self._saves:
             self._freed += len(events) - self._capacity
             del events[: -self._capacity]
 
-    def _write(self, key: str, event: WatchEvent[T]) -> None:
-        """Apply the last event of the history."""
-        self.end = self._freed + len(self._events)
-        if event.type == "DELETED":
-            self.objects.discard(key)
-        else:
-            self.objects[key] = event.held
+    @property
+    def end(self) -> int:
+        """The position after the last event."""
+        return self._freed + len(self._events)
 
     @property
     def _oldest(self) -> int:
@@ -223,7 +208,6 @@ class Table(Generic[T]):
         undone = self._events[index:]
         if undone:
             del self._events[index:]
-            self.end = self._freed + index
             for watch in self.watches:
                 watch.rewind(self.end, undone, str(version))
         for event in reversed(undone):
@@ -247,7 +231,7 @@ class Table(Generic[T]):
         """
         copy = Table(self.struct, self._capacity, saves)
         copy.objects, copy._events = self.objects.copy(), self._events.copy()
-        copy._freed, copy.end = self._freed, self.end
+        copy._freed = self._freed
         return copy
 
 
@@ -332,8 +316,36 @@ class Tables:
         obj = replace(obj, metadata=replace(obj.metadata, resource_version=version, **meta), **parts)
         table = self._tables[type(obj)]
         table.changes = self.changes
-        table.record(obj.key, WatchEvent(event, obj, version, previous))
+        table.record(WatchEvent(event, obj, version, previous))
         return obj
+
+    def defer(
+        self,
+        event: Literal["MODIFIED", "DELETED"],
+        previous: Pod | WatchEvent[Pod],
+        make: Callable[[Pod, str, Any], Pod],
+        argument: object = None,
+    ) -> WatchEvent[Pod]:
+        """Write one pod, whose object is made when it is first read; see `WatchEvent.deferred`.
+
+        Parameters
+        ----------
+        event : {"MODIFIED", "DELETED"}
+        previous : Pod or WatchEvent
+            The state before the write, or the event that makes it.
+        make : callable
+        argument : object, optional
+
+        Returns
+        -------
+        WatchEvent
+        """
+        table = self[Pod]
+        self.version += 1
+        self.changes = table.changes = self.changes + 1
+        written = WatchEvent.deferred(event, previous, self.version, make, argument)
+        table.record(written)
+        return written
 
     def bind(self, pods: Sequence[Pod], nodes: Sequence[str], now: str) -> None:
         """Bind each pod to its node. The objects of the bound pods are made when they are read.

@@ -274,6 +274,22 @@ cdef class ObjectMap:
         """
         return {key: self.find(key) for key in list(self.held)}
 
+    def record(self, WatchEvent event not None, list events not None):
+        """Apply an event to the map and append it to a history. No interrupt comes between the two.
+
+        Parameters
+        ----------
+        event : WatchEvent
+        events : list of WatchEvent
+            The history.
+        """
+        cdef str key = _key(event.subject())
+        events.append(event)
+        if event.type == "DELETED":
+            self.held.pop(key, None)
+        else:
+            self.held[key] = event.kept()
+
     def apply(self, events, tombstone, list notices not None):
         """Apply events in their order.
 

@@ -322,25 +322,24 @@ class PodHandler:
     def _on_evicted_pods(self, notices: Iterable[Notice[Pod]]) -> int:
         """Remove the leading pods that are each changed and then deleted; return the number of notices. The
         change itself is not applied to the cache."""
-        evicted, changes, queue = list[Pod](), list[tuple[Pod, Pod]](), self.queue
+        evicted, events, queue = list[Pod](), list[tuple[Notice[Pod], Notice[Pod]]](), self.queue
         pairs = iter(notices)
         for change, deletion in zip(pairs, pairs, strict=False):
-            old, new, deleted = change.old, change.new, deletion.old
-            if new is None or not deletion.is_deletion or not is_update_on_node(old, new):
+            new, deleted = change.known, deletion.known
+            if change.is_deletion or not deletion.is_deletion or not is_update_on_node(change.old, new):
                 break
             if isinstance(deleted, DeletedFinalStateUnknown) or deleted.metadata.uid != new.metadata.uid:
                 break
-            changes.append((old, new))
+            events.append((change, deletion))
             evicted.append(deleted)
         if evicted:
             self._leave(*evicted)
             with self.cache.lock:
                 assumed = {pod.metadata.uid: self._discard(pod) for pod in self.cache.remove_added(evicted)}
-            for (old, new), pod in zip(changes, evicted, strict=True):
+            for change, deletion in events:
+                self._note_change(change)
                 if queue.is_listening():
-                    for event in pod_update_events(old, new):
-                        queue.move_all_to_active_or_backoff_queue(event, old, new)
-                    deleted = assumed.get(pod.metadata.uid) or pod
+                    deleted = assumed.get(deletion.known.metadata.uid) or deletion.old
                     queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, deleted, None)
         return 2 * len(evicted)
 
@@ -400,9 +399,14 @@ class PodHandler:
             self.cache.update_pod(old, new)
         except CacheError as error:
             logger.error("%s", error)
+        self._note_change(Notice(old, new))
+
+    def _note_change(self, notice: Notice[Pod]) -> None:
+        """Move the pods in the queue that may profit from a change of a pod on a node."""
         if self.queue.is_listening():
-            for event in pod_update_events(old, new):
-                self.queue.move_all_to_active_or_backoff_queue(event, old, new)
+            for event in pod_update_events(notice.old, notice.known):
+                if self.queue.hints.is_registered(event):
+                    self.queue.move_all_to_active_or_backoff_queue(event, notice.old, notice.new)
 
     def _update_waiting(self, old: Pod, new: Pod) -> None:
         """Update a pod without a node in the queue."""

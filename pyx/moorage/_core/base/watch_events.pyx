@@ -60,8 +60,8 @@ cdef class WatchEvent:
         version : int
             The resource version of the change.
         make : callable
-            Returns the object from the previous one, the resource version and `argument`. Name, namespace and
-            UID stay the same.
+            Returns the object from the previous one, the resource version and `argument`. It may change the
+            resource version and the conditions alone.
         argument : object, optional
 
         Returns
@@ -88,7 +88,8 @@ cdef class WatchEvent:
         return self._previous
 
     cdef object subject(self):
-        """Return a state of the object that exists already; its name, namespace and UID are the event's."""
+        """Return an object that exists already. It differs from the event's at most in what bindings set, in
+        conditions and in the resource version."""
         cdef WatchEvent event = self
         while event._object is None:
             if type(event._previous) is not WatchEvent:
@@ -190,6 +191,17 @@ cdef class Notice:
     def held(self):
         """The object after the change, or the event that makes it; None for a deletion."""
         return (<WatchEvent>self._new).kept() if type(self._new) is WatchEvent else self._new
+
+    @property
+    def known(self):
+        """The object after the change or before its deletion, or its tombstone, in the last state that exists.
+
+        It differs from the present state at most in conditions and the resource version.
+        """
+        held = self._old if self._new is None else self._new
+        if type(held) is not WatchEvent:
+            return held
+        return (<WatchEvent>held).read() if (<WatchEvent>held).is_binding else (<WatchEvent>held).subject()
 
     @property
     def is_deletion(self):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
+from moorage._core.decide.bulk_operations import terminating_or_known
 from moorage._core.decide.pod_batch import PodBatch
 from moorage.framework import NominatingInfo
 from moorage.objects import Pod, PodGroup, UnitKey
@@ -66,6 +67,7 @@ class Run:
         self.queue = scheduler.queue
         self.result = ScheduleResult(scheduler.cache.state, 0)
         self._placed: dict[str, QueuedPodInfo] = {}  # assumed pods that are not yet bound, by namespace/name
+        self._seen = 0  # `changes` of the informers' copy of the pods when the first of these was placed
         # Largest number of pods to pop of the priority of the last preemptor: few after an eviction, as the
         # next one puts the rest back.
         self._limit, self._preemptor_priority = ALL, 0
@@ -205,7 +207,11 @@ class Run:
             if infos and (unit is None) != (infos[0].unit is None):
                 self.queue.put_back(*popped)
                 break
-            popped = [info for info in popped if self._is_to_be_tried(info.pod)]
+            odd = terminating_or_known(self.scheduler.cache.state, [info.pod for info in popped])
+            if odd:
+                for at in sorted(odd):
+                    self._skip(popped[at].pod)
+                popped = [info for at, info in enumerate(popped) if at not in odd]
             if unit in self._failed_groups:
                 self._deferred += popped
                 continue
@@ -216,18 +222,15 @@ class Run:
                 break
         return infos
 
-    def _is_to_be_tried(self, pod: Pod) -> bool:
-        """Whether to place a popped pod; if not, its attempt ends here, or with its binding cycle."""
-        if pod.metadata.deletion_timestamp:
+    def _skip(self, pod: Pod) -> None:
+        """End the attempt of a pod that is being deleted or in the cache, here or with its binding cycle."""
+        if pod.metadata.deletion_timestamp is not None:
             note = f"skip schedule deleting pod: {pod.key}"
             self.scheduler.handle.recorder.event(pod, "Warning", "FailedScheduling", "Scheduling", note)
             self.result.skipped[pod.key] = TERMINATING
-        elif not self.scheduler.cache.state.has_pod(pod):
-            return True
         elif self.scheduler.bindings.has(pod):
-            return False
+            return
         self.queue.done(pod.metadata.uid)
-        return False
 
     def _retry_groups(self) -> None:
         """Return the pods of failed groups to the queue, after an event that may help them."""
@@ -494,6 +497,8 @@ class Run:
         """Record pods that were placed, and are to be bound together."""
         keys = [info.pod.key for info in infos]
         self._note_placements(keys, nodes)
+        if not self._placed:
+            self._seen = self.scheduler.pods.indexer.changes
         self._placed.update(zip(keys, infos, strict=True))
 
     def _bound(self, pod: Pod, node: str) -> None:
@@ -528,10 +533,11 @@ class Run:
             return
         self._has_bound = False
         scheduler, placed, self._placed = self.scheduler, self._placed, {}
-        for key, info in scheduler.pods.deleted_or_bound(placed).items():
-            self.result.placements.pop(key, None)
-            self.queue.done(info.pod.metadata.uid)
-        placed = {key: info for key, info in placed.items() if key in self.result.placements}
+        if self._seen != scheduler.pods.indexer.changes:
+            for key, info in scheduler.pods.deleted_or_bound(placed).items():
+                self.result.placements.pop(key, None)
+                self.queue.done(info.pod.metadata.uid)
+            placed = {key: info for key, info in placed.items() if key in self.result.placements}
         pods = [info.pod for info in placed.values()]
         nodes = list(map(self.result.placements.__getitem__, placed))
         if isinstance(scheduler.client, ObjectStore):

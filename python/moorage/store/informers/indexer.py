@@ -113,6 +113,11 @@ class Indexer(Generic[T]):
     indexers : mapping of str to callable
         By index name the function that returns the values of an object in that index. The index "namespace"
         is always there.
+
+    Attributes
+    ----------
+    changes : int
+        The number of changes so far; equal numbers mean equal contents.
     """
 
     def __init__(self, indexers: Mapping[str, IndexFunction[T]]) -> None:
@@ -120,6 +125,7 @@ class Indexer(Generic[T]):
         self._indexes: dict[str, dict[str, dict[str, T]]] = {}
         self._objects: ObjectMap[T] = ObjectMap({})
         self._log: KeyLog | None = None
+        self.changes = 0
         self._is_saved = False  # whether a saved state shares the dicts; the next change then copies them
         self.lock = FastRLock()
 
@@ -146,6 +152,7 @@ class Indexer(Generic[T]):
                 return
             self._is_saved = True  # an earlier `save` may share these dicts
             self._objects = objects
+            self.changes += 1
             if self._log is not None:
                 self._log.repeat(head)
 
@@ -333,6 +340,7 @@ class Indexer(Generic[T]):
         with self.lock:
             if self._is_saved:
                 self._copy()
+            self.changes += 1
             try:
                 replaced = self._objects.apply(events, tombstone, notices)
                 if self._log is not None or self._indexes:
@@ -369,6 +377,7 @@ class Indexer(Generic[T]):
         with self.lock:
             if self._is_saved:
                 self._copy()
+            self.changes += 1
             old = self._objects.get(key)
             self._objects[key] = obj
             if self._log is not None:
@@ -392,6 +401,7 @@ class Indexer(Generic[T]):
         with self.lock:
             if self._is_saved:
                 self._copy()
+            self.changes += 1
             old = self._objects.get(key)
             self._objects.discard(key)
             if self._log is not None:
@@ -410,6 +420,7 @@ class Indexer(Generic[T]):
         """
         with self.lock:
             self._objects, self._indexes, self._is_saved = ObjectMap(objects), {}, False
+            self.changes += 1
             if self._log is not None:
                 self._log.forget()
 

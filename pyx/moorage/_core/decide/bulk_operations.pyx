@@ -6,7 +6,7 @@ from libc.stdint cimport int32_t, int64_t
 from moorage.errors import CacheError
 
 from moorage._core.base cimport (
-    LOG_ROW, METADATA, NODE_NAME, SPEC, STATUS, UID, Field, Notice, WatchEvent, made,
+    DELETION_TIMESTAMP, LOG_ROW, METADATA, NODE_NAME, SPEC, STATUS, UID, Field, Notice, WatchEvent, made,
 )
 from moorage._core.state cimport (
     ADDED, AHEAD, ASSUMED, INFINITY, MARKED, ClusterState, Ledger, PodRecord, Replicas, prefetch, replicas_of,
@@ -43,6 +43,31 @@ def check_new(ClusterState state not None, pods):
             raise CacheError(KNOWN.format(uid))
         if seen is not None:
             seen.add(uid)
+
+
+def terminating_or_known(ClusterState state not None, pods):
+    """Return the indexes of the pods that are being deleted or are in the cache.
+
+    Parameters
+    ----------
+    state : ClusterState
+    pods : iterable of Pod
+
+    Returns
+    -------
+    set of int
+
+    Raises
+    ------
+    CacheError
+        A pod has no UID.
+    """
+    cdef set out = set()
+    cdef Py_ssize_t at
+    for at, pod in enumerate(pods):
+        if DELETION_TIMESTAMP.of(METADATA.of(pod)) is not None or state._known(pod) >= 0:
+            out.add(at)
+    return out
 
 
 def assume_pods(ClusterState state not None, pods):
@@ -310,7 +335,8 @@ cdef bint _only_binds(ClusterState state, int32_t number, WatchEvent event) exce
     """Whether an event only binds the assumed pod with a number to the node where it is, and the pod can be
     confirmed in place (see `ClusterState._is_confirmed_by`)."""
     cdef Ledger ledger = state.ledger
-    if not event.is_binding or ledger.objects[number] is not event._previous or state.journal.depth:
+    if not event.is_binding or state.journal.depth or event.before() is not ledger.objects[number] \
+            and not is_only_bound(ledger.model_of(number), event.before()):
         return False
     if state.classes.shape(ledger.class_of(number)).ports:
         return False

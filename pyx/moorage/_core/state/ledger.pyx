@@ -90,8 +90,7 @@ cdef class Ledger:
         cdef PodRecord* pod = self.record(number)
         if pod.origin:
             return self.templates.entry(pod.origin - 1).uid(pod.ordinal)
-        held = self.objects[number]
-        return UID.of(METADATA.of((<WatchEvent>held).subject() if type(held) is WatchEvent else held))
+        return _uid(self.objects[number])
 
     cdef object object_of(self, int32_t number):
         """Return the pod object as it was added; that of a replica is created."""
@@ -291,7 +290,7 @@ cdef class Ledger:
             self.objects[number] = pod
             record.start = INT64_MIN
             if record.origin:
-                uid = UID.of(METADATA.of(made(pod)))
+                uid = _uid(pod)
                 self.templates.leave(record.origin - 1, record.ordinal)
                 self.templates.note_stray(uid)
                 self.index[uid], record.origin = number, 0
@@ -477,3 +476,8 @@ cdef int _unlink(Ledger ledger, int32_t number) except -1:
         pods_of.first = last
     else:
         pods[gone.before].after = last
+
+
+cdef str _uid(object held):
+    """Return the UID of a pod that is held by itself or by the event that makes it."""
+    return UID.of(METADATA.of((<WatchEvent>held).subject() if type(held) is WatchEvent else held))

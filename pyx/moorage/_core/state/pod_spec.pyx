@@ -110,7 +110,7 @@ def is_only_bound(pod, reported):
     for field in CLASS_METADATA:
         if field.of(meta) is not field.of(now) and field.of(meta) != field.of(now):
             return False
-    if replace(SPEC.of(pod), node_name=NODE_NAME.of(spec)) != spec:
+    if SPEC.of(pod) is not spec and replace(SPEC.of(pod), node_name=NODE_NAME.of(spec)) != spec:
         return False
     return resized(pod) == resized(reported)
 

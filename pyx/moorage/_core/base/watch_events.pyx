@@ -194,7 +194,7 @@ cdef class Notice:
 
     @property
     def known(self):
-        """The object after the change or before its deletion, or its tombstone, in the last state that exists.
+        """The object after the change or before its deletion, or its tombstone, in the last existing state.
 
         It differs from the present state at most in conditions and the resource version.
         """

@@ -13,7 +13,8 @@ cdef class Terms:
     cdef mr_terms c
     cdef ClusterState state
     cdef Shape shape
-    cdef int32_t pinned
+    cdef int32_t pod_class, pinned
+    cdef Py_ssize_t possible  # number of all terms that may select the pod
     cdef dict labels
     # memory: of the arrays of `c`; held: the Counter objects that `c` points to; of_hosts: tuples (index,
     # Matched) of soft constraints over the label of the host name
@@ -26,6 +27,6 @@ cdef class Terms:
     cdef readonly dict answers
 
     cdef bint is_empty(self) noexcept
-    cdef bint is_current(self) noexcept
+    cdef bint is_current(self) except -1
     cdef int fill(self) except -1
     cdef int32_t domains(self) noexcept

@@ -56,7 +56,7 @@ cdef class Terms:
         self.state = state
         self.shape = state.classes.shape(pod_class)
         self.labels = state.classes.labels(pod_class)
-        self.pinned = pinned
+        self.pod_class, self.pinned = pod_class, pinned
         self.memory, self.held, self.of_hosts, self.of_hard, self.predicates = [], [], [], {}, []
         self.answers = {}
         self.versions = _read_versions(self)
@@ -73,9 +73,12 @@ cdef class Terms:
         self._read_terms(plan, pod_class)
         self.versions = _read_versions(self)
 
-    cdef bint is_current(self) noexcept:
+    cdef bint is_current(self) except -1:
         """Whether the inputs have not changed since the terms were read."""
         cdef Versions now = _read_versions(self)
+        if now.terms != self.versions.terms:
+            if len(self.state.classes.terms_that_may_match(self.pod_class)) == self.possible:
+                self.versions.terms = now.terms
         return memcmp(&now, &self.versions, sizeof(Versions)) == 0
 
     # ---- topology spread -----------------------------------------------------------------------------------
@@ -131,7 +134,10 @@ cdef class Terms:
             sign = 1 if term.kind == TermKind.PREFERRED_AFFINITY else -1
             preferred.append((_of_terms(self, (term,), term.topology_key), sign * term.weight))
         namespace_labels = self.state.namespaces.labels_of(self.shape.namespace)
-        for number, term in enumerate(self.state.classes.terms):
+        possible = self.state.classes.terms_that_may_match(pod_class)
+        self.possible = len(possible)
+        for number in possible:
+            term = self.state.classes.terms[number]
             weight = _weight(term, plan.hard_pod_affinity_weight)
             applies = term.kind == TermKind.ANTI_AFFINITY or (weight and not ignore)
             if applies and term.matches(self.shape.namespace, namespace_labels, self.labels):

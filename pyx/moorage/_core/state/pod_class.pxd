@@ -27,6 +27,7 @@ cdef class PodClasses:
     cdef int64_t number  # differs between all objects of a process
     cdef readonly Symbols symbols, resources, label_keys, images
     cdef dict shape_ids, class_ids, memo, term_ids, label_sets
+    cdef dict terms_by_label  # label: the numbers of the terms of whose labels it is one, ascending
     cdef list recent  # [slot of the spec's address] parts, namespace and class of a pod; or an empty tuple
     cdef readonly list shapes, keys, interned, terms
     cdef readonly object gates, ledger_of
@@ -39,3 +40,4 @@ cdef class PodClasses:
     cdef int check(self, int32_t pod_class) except -1
     cdef Shape shape(self, int32_t pod_class)
     cdef dict labels(self, int32_t pod_class)
+    cdef list terms_that_may_match(self, int32_t pod_class)

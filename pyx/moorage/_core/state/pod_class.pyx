@@ -34,6 +34,7 @@ cdef enum:
 
 cdef object NUMBERS = count()
 cdef frozenset NOTHING = frozenset()
+cdef object ANY_LABEL = None  # stands for the label that a term asks for, if it asks for none
 cdef int64_t EXACT = <int64_t>1 << 53
 cdef object UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 cdef dict OPERATORS = {
@@ -426,6 +427,7 @@ cdef class PodClasses:
         self.number = next(NUMBERS)
         self.recent = [()] * RECENT
         self.term_ids = {}
+        self.terms_by_label = {}
         self.label_sets = {}
         self.shapes = []
         self.lowest_priority = INT32_MAX
@@ -489,8 +491,23 @@ cdef class PodClasses:
         key = term.key, repeats
         if key not in self.term_ids:
             self.terms.append(term)
-            self.term_ids[key] = len(self.terms) - 1
+            number = self.term_ids[key] = len(self.terms) - 1
+            asked = term.selector.asked_values()
+            for label in [(asked[0][0], value) for value in set(asked[0][1])] if asked else (ANY_LABEL,):
+                self.terms_by_label.setdefault(label, []).append(number)
         return self.term_ids[key]
+
+    cdef list terms_that_may_match(self, int32_t pod_class):
+        """Return the numbers of the terms that may select pods of a class, in ascending order.
+
+        They are those that ask for no value of a label, and those that ask for a label of the class. Terms
+        are only ever added, so the list is the same as long as its length is.
+        """
+        cdef list found = list(self.terms_by_label.get(ANY_LABEL, ()))
+        for label in self.labels(pod_class).items():
+            found += self.terms_by_label.get(label, ())
+        found.sort()
+        return found
 
     cdef dict labels(self, int32_t pod_class):
         """Return the labels of a class, which the caller must not change."""

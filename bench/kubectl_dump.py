@@ -219,12 +219,17 @@ def _status(at: int, app: str, nodes: int) -> dict[str, Any]:
         ],
         "containerStatuses": [
             {
+                "allocatedResources": {"cpu": f"{50 + len(app)}m", "memory": "256Mi"},
                 "containerID": f"containerd://{_hash(f'container {at}') * 2}",
                 "image": f"registry.example/{app}:v1",
                 "imageID": f"registry.example/{app}@sha256:{_hash(app) * 2}",
                 "lastState": {},
                 "name": "main",
                 "ready": True,
+                "resources": {
+                    "limits": {"memory": "512Mi"},
+                    "requests": {"cpu": f"{50 + len(app)}m", "memory": "256Mi"},
+                },
                 "restartCount": 0,
                 "started": True,
                 "state": {"running": {"startedAt": _time(at + 1)}},

@@ -90,6 +90,13 @@ def test_load_of_a_dump_twin(benchmark: Any, report: Any, bound: tuple[str, Path
     )
 
 
+def test_scheduler_of_a_dump(benchmark: Any, report: Any, tmp_path: Path) -> None:
+    kubectl_dump.write_lines(tmp_path / "cluster.json", 500, 5000)
+    objects = 5500
+    report("Scheduler over 500 nodes, 5,000 bound pods, per object", objects)
+    benchmark.pedantic(Scheduler, setup=lambda: ((load(tmp_path / "cluster.json"),), {}), rounds=5)
+
+
 def test_load_with_classes(benchmark: Any, report: Any, dump: Path) -> None:
     def load_all() -> None:
         scheduler = Scheduler()

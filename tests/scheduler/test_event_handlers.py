@@ -131,6 +131,37 @@ def test_evicted_pods_are_removed_in_one_step(one: Scheduler) -> None:
     assert not one.queue.nominator
 
 
+def test_new_pods_on_nodes_are_added_in_one_step(one: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("p", "q", "r")
+    notices = [Notice(None, each, True) for each in (*(pod(name, on="n") for name in names), pod("waits"))]
+    assert one.pods.on_run(notices) == 3
+    assert seen() == [("AssignedPodAdd", "", name, False) for name in names]
+    assert [one.cache.state.get_pod(pod(name)).spec.node_name for name in names] == ["n"] * 3
+    finished = with_status(pod("s", on="n"), phase="Failed")
+    assert one.pods.on_run([Notice(None, pod("t", on="n")), Notice(None, finished)]) == 1
+    assert not one.cache.state.has_pod(finished)
+
+
+def test_a_new_pod_that_the_cache_has_does_not_keep_the_others_out(
+    one: Scheduler, caplog: pytest.LogCaptureFixture
+) -> None:
+    one.cache.add_pod(pod("q", on="n"))
+    assert one.pods.on_run([Notice(None, pod(name, on="n")) for name in ("p", "q", "r")]) == 3
+    assert [one.cache.state.has_pod(pod(name)) for name in ("p", "q", "r")] == [True] * 3
+    assert caplog.messages == ["pod q was already in added state"]
+    assert labels() == ["AssignedPodAdd"] * 3
+
+
+def test_a_new_pod_that_cannot_be_read_is_left_to_be_reported(one: Scheduler) -> None:
+    bad = pod("bad", on="n", requests={f"example.com/{at}": 1 for at in range(200)})
+    notices = [Notice(None, each) for each in (pod("p", on="n"), bad, pod("q", on="n"))]
+    assert one.pods.on_run(notices) == 1
+    assert one.pods.on_run(notices[1:]) == 0
+    with pytest.raises(ValueError, match="at most"):
+        one.pods.on_add(bad, True)
+    assert one.pods.on_run(notices[2:]) == 1
+
+
 @pytest.mark.parametrize("how", ["other pod", "finished", "moved", "only changed"])
 def test_only_a_change_on_a_node_and_the_deletion_of_that_pod_are_one_step(one: Scheduler, how: str) -> None:
     old = pod("p", on="n")

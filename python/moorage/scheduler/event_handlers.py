@@ -279,8 +279,8 @@ class PodHandler:
     def on_run(self, notices: Iterable[Notice[Pod]]) -> int:
         """Process the leading notices of one kind in one step (see `RunHandler`).
 
-        The kinds are: new pods without a node; assumed pods whose binding is reported; pods on nodes that are
-        changed and then deleted, as victims of preemption are.
+        The kinds are: new pods without a node; new pods on nodes; assumed pods whose binding is reported;
+        pods on nodes that are changed and then deleted, as victims of preemption are.
 
         Parameters
         ----------
@@ -291,7 +291,12 @@ class PodHandler:
         int
             Number of processed notices; 0 leaves the first one to the other methods.
         """
-        return self._on_new_pods(notices) or self._on_bound_pods(notices) or self._on_evicted_pods(notices)
+        return (
+            self._on_new_pods(notices)
+            or self._on_new_bound_pods(notices)
+            or self._on_bound_pods(notices)
+            or self._on_evicted_pods(notices)
+        )
 
     def _on_new_pods(self, notices: Iterable[Notice[Pod]]) -> int:
         """Add the leading new pods without a node to the queue; return their number."""
@@ -307,6 +312,28 @@ class PodHandler:
             pods.append(new)
         if pods:
             self.queue.add_infos(map(ages.entry, pods))  # lazily: each pod may advance the clock
+        return len(pods)
+
+    def _on_new_bound_pods(self, notices: Iterable[Notice[Pod]]) -> int:
+        """Add the leading new pods on nodes to the cache; return their number."""
+        pods = list[Pod]()
+        for notice in notices:
+            new = notice.new
+            if notice.old is not None or new is None or new.status.phase in FINISHED:
+                break
+            if not new.spec.node_name:
+                break
+            pods.append(new)
+        try:
+            self.cache.add_pods(pods)
+        except (CacheError, ValueError):  # the cache refuses one of them
+            for at, pod in enumerate(pods):
+                try:
+                    self.on_add(pod, False)
+                except ValueError:
+                    return at
+        else:
+            self.queue.move_all_for_each(ASSIGNED_POD_ADD, pods)
         return len(pods)
 
     def _on_bound_pods(self, notices: Iterable[Notice[Pod]]) -> int:

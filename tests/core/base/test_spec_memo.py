@@ -56,10 +56,10 @@ def test_other_specs_are_not(changes: dict[str, Any], memo: SpecMemo) -> None:
     assert memo.get(replace(SPEC, **changes)) is None
 
 
-def test_the_last_value_of_equal_containers_is_kept(memo: SpecMemo) -> None:
+def test_specs_with_the_same_containers_have_values_of_their_own(memo: SpecMemo) -> None:
     other = replace(SPEC, priority=5)
     memo.put(other, "other")
-    assert (memo.get(other), memo.get(SPEC)) == ("other", None)
+    assert (memo.get(other), memo.get(SPEC)) == ("other", "known")
 
 
 def test_the_memo_is_limited(memo: SpecMemo) -> None:

@@ -327,6 +327,43 @@ def test_only_sidecars_among_init_containers_resize() -> None:
     assert on_node(replace(plain, status=PodStatus(init_container_statuses=statuses)))[1] == (2000, 0)
 
 
+def test_pods_of_one_template_are_read_once_though_their_statuses_differ(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As in a dump: each has times and addresses of its own, and what its containers were given."""
+    one, read = ClusterState(), []
+
+    def like(name: str, **changes: Any) -> Pod:
+        time = Condition(type="Ready", status="True", last_transition_time=name)
+        status = ContainerStatus(
+            name="c", resources=ResourceRequirements(requests={"cpu": "1"}), allocated_resources={"cpu": "1"}
+        )
+        return replace(
+            template,
+            metadata=replace(template.metadata, name=name, uid=name, **changes),
+            spec=replace(template.spec, node_name=name),
+            status=PodStatus(container_statuses=(status,), conditions=(time,)),
+        )
+
+    template = replace(pod("t", requests={"cpu": 1}), spec=pod("t", requests={"cpu": 1}).spec)
+    for name in ("n1", "n2", "n3"):
+        read.append(one.classes.intern(like(name)))
+    read += [one.classes.intern(like(name, labels={"index": name})) for name in ("n1", "n2")]
+    assert read == [0, 0, 0, 1, 2]
+    assert len(one.classes.shapes) == 1
+    monkeypatch.setattr("moorage._core.state.pod_class.spec_key", None)  # a spec that is read again raises
+    again = like("n4", labels={"index": "n1"})
+    assert one.classes.intern(again) == 1
+
+
+@pytest.mark.parametrize(("reason", "shapes"), [("Deferred", 1), ("Infeasible", 2)])
+def test_of_conditions_an_infeasible_resize_counts(reason: str, shapes: int) -> None:
+    one = ClusterState()
+    for held in (resizing("4", "3", "2"), resizing("4", "3", "2", reason)):
+        one.classes.intern(held)
+    assert len(one.classes.shapes) == shapes
+
+
 def of_pod(own: str, actuated: str = "", allocated: str = "", overhead: str = "", reason: str = "") -> Pod:
     """A pod with a request of its own whose status says otherwise."""
     conditions = (Condition(type="PodResizePending", reason=reason),) if reason else ()

@@ -14,6 +14,7 @@ class PodGates(NamedTuple):
     comparison_operators: bool = False
 
 def is_counted(name: str) -> bool: ...
+def is_infeasible(pod: Pod) -> bool: ...
 def pod_requests(
     pod: Pod,
     missing: dict[str, Quantity] | None = None,

@@ -30,12 +30,14 @@ cdef class Fields:
     cdef object kind
     cdef tuple excluded
 
+    cdef int _read_type(self, object holder) except -1
+    cdef size_t hash(self, object holder) except? 0
     cdef bint are_same(self, object holder, object other) except -1
 
 
 @cython.final
 cdef class SpecMemo:
-    cdef dict entries  # id of the containers of a spec: the spec and its value
+    cdef dict entries  # hash of the fields of a spec: the spec and its value
     cdef Fields spec_fields, volume_fields
 
     cpdef object get(self, object spec)

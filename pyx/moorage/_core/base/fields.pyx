@@ -17,6 +17,7 @@ cdef extern from "Python.h":
 
 cdef enum:
     MAX_SPECS = 1 << 12
+    MULTIPLIER = 1000003
 
 
 cdef class Field:
@@ -55,6 +56,23 @@ cdef class Fields:
     def __cinit__(self, *excluded):
         self.excluded = excluded
 
+    cdef int _read_type(self, object holder) except -1:
+        """Find the fields of the type of `holder`."""
+        if type(holder) is not self.kind:
+            names = [name for name in type(holder).__struct_fields__ if name not in self.excluded]
+            self.fields, self.kind = [Field(name) for name in names], type(holder)
+
+    cdef size_t hash(self, object holder) except? 0:
+        """Return a hash of the addresses of the objects in these fields."""
+        cdef Field field
+        cdef object value
+        cdef size_t out = 1
+        self._read_type(holder)
+        for field in self.fields:
+            value = field.of(holder)
+            out = out * MULTIPLIER + <size_t><PyObject*>value
+        return out
+
     cdef bint are_same(self, object holder, object other) except -1:
         """Whether two structs of one type have the same objects in these fields."""
         cdef Field field
@@ -62,9 +80,7 @@ cdef class Fields:
             return True
         if type(holder) is not type(other):
             return False
-        if type(holder) is not self.kind:
-            names = [name for name in type(holder).__struct_fields__ if name not in self.excluded]
-            self.fields, self.kind = [Field(name) for name in names], type(holder)
+        self._read_type(holder)
         for field in self.fields:
             if field.of(holder) is not field.of(other):
                 return False
@@ -95,8 +111,7 @@ cdef class SpecMemo:
         object
             None if there is none.
         """
-        cdef object containers = CONTAINERS.of(spec)
-        cdef tuple entry = self.entries.get(<size_t><PyObject*>containers)
+        cdef tuple entry = self.entries.get(self.spec_fields.hash(spec))
         if entry is None:
             return None
         known = entry[0]
@@ -123,9 +138,8 @@ cdef class SpecMemo:
         """
         if len(self.entries) >= MAX_SPECS:
             self.entries.clear()
-        cdef object containers = CONTAINERS.of(spec)
-        # The entry keeps the containers alive, so that their address stays theirs.
-        self.entries[<size_t><PyObject*>containers] = (spec, value)
+        # The entry keeps the objects of the fields alive, so that their addresses stay theirs.
+        self.entries[self.spec_fields.hash(spec)] = spec, value
 
 
 METADATA, UID, DELETION_TIMESTAMP = Field("metadata"), Field("uid"), Field("deletion_timestamp")
@@ -134,4 +148,3 @@ NAMESPACE, ANNOTATIONS, STATUS = Field("namespace"), Field("annotations"), Field
 RESOURCES, ALLOCATED_RESOURCES = Field("resources"), Field("allocated_resources")
 CONTAINER_STATUSES, INIT_CONTAINER_STATUSES = Field("container_statuses"), Field("init_container_statuses")
 VOLUMES = Field("volumes")
-cdef Field CONTAINERS = Field("containers")

@@ -59,8 +59,17 @@ def _maximum(dict total, dict other):
             total[name] = quantity
 
 
-def _is_infeasible(pod):
-    """Whether the kubelet has rejected the pending resize of a pod as infeasible."""
+def is_infeasible(pod):
+    """Whether the kubelet has rejected the pending resize of a pod as infeasible.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    bool
+    """
     for condition in pod.status.conditions:
         if condition.type == "PodResizePending":
             return condition.reason == "Infeasible"
@@ -71,7 +80,7 @@ def _resized(pod, dict requests, dict actuated, dict allocated):
     """Return the maximum of actuated, allocated and, unless the resize is infeasible, desired requests."""
     held = _parsed(actuated)
     _maximum(held, _parsed(allocated))
-    if not _is_infeasible(pod):
+    if not is_infeasible(pod):
         _maximum(held, requests)
     return held
 

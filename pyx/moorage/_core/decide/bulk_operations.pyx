@@ -9,7 +9,8 @@ from moorage._core.base cimport (
     DELETION_TIMESTAMP, LOG_ROW, METADATA, NODE_NAME, SPEC, STATUS, UID, Field, Notice, WatchEvent, made,
 )
 from moorage._core.state cimport (
-    ADDED, AHEAD, ASSUMED, INFINITY, MARKED, ClusterState, Ledger, PodRecord, Replicas, prefetch, replicas_of,
+    ADDED, AHEAD, ASSUMED, INFINITY, MARKED, ClusterState, Ledger, PodRecord, PodState, Replicas,
+    prefetch, replicas_of,
 )
 from moorage._core.state.pod_spec import bound, is_only_bound
 
@@ -84,13 +85,18 @@ def assume_pods(ClusterState state not None, pods):
     CacheError
         A pod has no UID, is in the cache, or is listed twice.
     """
+    _place_new(state, pods, ASSUMED)
+
+
+cdef int _place_new(ClusterState state, pods, PodState pod_state) except -1:
+    """Enter pods that are not in the cache, all or none."""
     cdef int32_t[::1] classes = np.empty(len(pods), dtype=np.int32)
     cdef int32_t[::1] rows = np.empty(len(pods), dtype=np.int32)
     try:
         if _prepare(state, pods, classes, rows):
-            state.atomically(_assume, state, pods, classes, rows)
+            state.atomically(_place, state, pods, classes, rows, pod_state)
         else:
-            _assume(state, pods, classes, rows)
+            _place(state, pods, classes, rows, pod_state)
     except BaseException:
         for pod in pods:
             if state.ledger.index.get(pod.metadata.uid) == PENDING:
@@ -126,15 +132,15 @@ cdef bint _prepare(ClusterState state, pods, int32_t[::1] classes, int32_t[::1] 
     return can_run_out
 
 
-def _assume(ClusterState state, pods, const int32_t[::1] classes, const int32_t[::1] rows):
-    """Enter checked pods as assumed."""
+def _place(ClusterState state, pods, const int32_t[::1] classes, const int32_t[::1] rows, PodState pod_state):
+    """Enter checked pods."""
     cdef Py_ssize_t at
     cdef int32_t row
     for at, pod in enumerate(pods):
         row = rows[at]
         if row < 0:
             row = state.table.row_for(state.symbols.intern(NODE_NAME.of(SPEC.of(pod))))
-        state._place(pod, classes[at], row, ASSUMED)
+        state._place(pod, classes[at], row, pod_state)
 
 
 cdef int _make_room(ClusterState state, Py_ssize_t pods) except -1:
@@ -197,11 +203,16 @@ def add_pods(ClusterState state not None, pods):
         for at, pod in enumerate(pods):
             state._confirm(numbers[at], pod)
         return
-    seen = set()
+    cdef set seen = set()
+    cdef bint are_new = True
     for at, pod in enumerate(pods):
+        are_new = are_new and numbers[at] < 0
         if numbers[at] >= 0 and state.ledger.state_of(numbers[at]) != ASSUMED or pod.metadata.uid in seen:
             raise CacheError(f"pod {pod.metadata.uid} was already in added state")
         seen.add(pod.metadata.uid)
+    if are_new:
+        _place_new(state, pods, ADDED)
+        return
     _make_room(state, len(pods))
     state.atomically(_add, state, pods)
 

@@ -1,7 +1,7 @@
 from libc.stdint cimport int32_t, int64_t
 
 from moorage._core.csrc cimport mr_shape
-from moorage._core.base cimport Symbols
+from moorage._core.base cimport SpecMemo, Symbols
 
 
 cdef class Shape:
@@ -28,7 +28,7 @@ cdef class PodClasses:
     cdef readonly Symbols symbols, resources, label_keys, images
     cdef dict shape_ids, class_ids, memo, term_ids, label_sets
     cdef dict terms_by_label  # label: the numbers of the terms of whose labels it is one, ascending
-    cdef list recent  # [slot of the spec's address] parts, namespace and class of a pod; or an empty tuple
+    cdef SpecMemo recent  # namespace, resizes, parts, class and shape of the last pod of a template
     cdef readonly list shapes, keys, interned, terms
     cdef readonly object gates, ledger_of
     cdef readonly int32_t lowest_priority

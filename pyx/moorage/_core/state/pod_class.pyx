@@ -10,12 +10,10 @@ import threading
 from collections import namedtuple
 from itertools import count
 
-from cpython.object cimport PyObject
 from libc.stdint cimport INT32_MAX, int64_t
 
 from moorage._core.base cimport (
-    ALLOCATED_RESOURCES, ANNOTATIONS, CONTAINER_STATUSES, INIT_CONTAINER_STATUSES, METADATA, MR_DEBUG_BUILD,
-    NAMESPACE, RESOURCES, SPEC, STATUS, Field, allocate, debug_below,
+    ANNOTATIONS, METADATA, MR_DEBUG_BUILD, NAMESPACE, SPEC, Field, SpecMemo, allocate, debug_below,
 )
 from moorage._core.csrc cimport *
 from moorage._core.base.resources import NON_ZERO, ZERO, PodGates, is_counted, nonzero_requests, pod_requests
@@ -30,7 +28,6 @@ cdef extern from "Python.h":
 
 cdef enum:
     MEMO_LIMIT = 1 << 16
-    RECENT = 256  # specs whose class is found by identity
 
 cdef object NUMBERS = count()
 cdef frozenset NOTHING = frozenset()
@@ -284,15 +281,9 @@ cdef class Shape:
 
 
 cdef tuple _parts(pod):
-    """Return the fields that determine the class of a pod, besides its namespace.
-
-    The status is one of them only if it has resources of containers or of the pod.
-    """
-    meta, status = METADATA.of(pod), STATUS.of(pod)
-    if not (CONTAINER_STATUSES.of(status) or INIT_CONTAINER_STATUSES.of(status)
-            or ALLOCATED_RESOURCES.of(status) or RESOURCES.of(status)):
-        status = None
-    return SPEC.of(pod), status, LABELS.of(meta), ANNOTATIONS.of(meta), OWNER_REFERENCES.of(meta)
+    """Return the fields that determine the class of a pod, besides its spec, its namespace and resizes."""
+    meta = METADATA.of(pod)
+    return LABELS.of(meta), ANNOTATIONS.of(meta), OWNER_REFERENCES.of(meta)
 
 
 def _required_errors(spec):
@@ -425,7 +416,7 @@ cdef class PodClasses:
         self.class_ids = {}
         self.memo = {}
         self.number = next(NUMBERS)
-        self.recent = [()] * RECENT
+        self.recent = SpecMemo()
         self.term_ids = {}
         self.terms_by_label = {}
         self.label_sets = {}
@@ -444,7 +435,7 @@ cdef class PodClasses:
         """Return the number of the class of a pod, adding the class if it is new.
 
         The pod object stores the class. Most pods are of a few templates and share the objects that determine
-        their class, so a recent pod with the same spec is compared by identity first.
+        their class, so a pod is compared by identity first with the last one of its template.
 
         Parameters
         ----------
@@ -463,21 +454,24 @@ cdef class PodClasses:
         known = getattr(pod, "interned", None)
         if known is not None and (<InternedClass>known).owner == self.number:
             return (<InternedClass>known).pod_class
-        cdef tuple parts = _parts(pod)
-        cdef Py_ssize_t slot = (<size_t><PyObject*>parts[0] >> 5) % RECENT
-        cdef tuple recent = self.recent[slot]
+        cdef tuple held = resized(pod), parts = _parts(pod), last = self.recent.get(SPEC.of(pod))
         namespace = NAMESPACE.of(METADATA.of(pod))
-        if recent and _are_same(parts, recent[0]) and namespace == recent[1]:
-            pod_class = recent[2]
+        if last is None or namespace != last[0] or held != last[1]:
+            last = None
+        if last is not None and _are_same(parts, last[2]):
+            pod_class = last[3]
         else:
-            pod_class = _find(self, pod)
-            self.recent[slot] = parts, namespace, pod_class
+            # The ledger may depend on all fields of a pod.
+            shape = last[4] if last is not None and self.ledger_of is None else _intern_shape(self, pod)
+            pod_class = _find(self, pod, shape)
+            self.recent.put(SPEC.of(pod), (namespace, held, parts, pod_class, shape))
         self.remember(pod, pod_class)
         return pod_class
 
     cdef int32_t intern_after(self, pod, before) except -1:
         """Return the class of a pod, comparing it with an earlier state of the pod first."""
-        if not self.knows(pod) and self.knows(before) and _are_same(_parts(pod), _parts(before)) \
+        if not self.knows(pod) and self.knows(before) and SPEC.of(pod) is SPEC.of(before) \
+                and _are_same(_parts(pod), _parts(before)) and resized(pod) == resized(before) \
                 and NAMESPACE.of(METADATA.of(pod)) == NAMESPACE.of(METADATA.of(before)):
             self.remember(pod, self.intern(before))
         return self.intern(pod)
@@ -591,14 +585,14 @@ cdef class PodClasses:
         return self.symbols.intern(pinned_node(pod.spec))
 
 
-cdef object _find(PodClasses classes, pod):
-    """Return the number of the class of a pod by its fields, adding the class if it is new."""
+cdef object _find(PodClasses classes, pod, shape):
+    """Return the number of the class of a pod by its shape, labels and owner, adding it if it is new."""
     cdef InternedClass interned
     meta = METADATA.of(pod)
     labels, owned = LABELS.of(meta), None
     if OWNER_REFERENCES.of(meta) and (owner := meta.controller()) is not None:
         owned = owner.api_version, owner.kind, owner.name, owner.uid
-    key = _intern_shape(classes, pod), frozenset(labels.items()) if labels else NOTHING, owned
+    key = shape, frozenset(labels.items()) if labels else NOTHING, owned
     pod_class = classes.class_ids.get(key)
     if pod_class is None:
         with classes.lock:

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from moorage._core.base.resources import is_infeasible
+
 from moorage._core.base cimport (
     ALLOCATED_RESOURCES, ANNOTATIONS, CONTAINER_STATUSES, INIT_CONTAINER_STATUSES, METADATA, NAMESPACE,
     NODE_NAME, RESOURCES, SPEC, STATUS, VOLUMES, Field,
@@ -33,7 +35,7 @@ cpdef tuple resized(pod):
     -------
     tuple
         Empty for a pod that has never been resized; else (statuses of containers with resources,
-        status.resources, status.allocatedResources, conditions).
+        status.resources, status.allocatedResources, whether a pending resize is infeasible).
     """
     status = STATUS.of(pod)
     whole = RESOURCES.of(status) is not None or bool(ALLOCATED_RESOURCES.of(status))
@@ -44,7 +46,7 @@ cpdef tuple resized(pod):
     held = [s for s in statuses if s.resources is not None]
     if not held and not whole:
         return ()
-    return held, status.resources, status.allocated_resources, status.conditions
+    return held, status.resources, status.allocated_resources, is_infeasible(pod)
 
 
 def spec_key(pod):

@@ -91,8 +91,9 @@ def test_a_gang_that_fails_at_its_last_member(benchmark: Any, report: Any) -> No
     measure(benchmark, gangs, False)
 
 
+@pytest.mark.parametrize("kind", [GangsByOneCall, Gangs])
 @pytest.mark.parametrize("size", BOUND, ids=BOUND.values())
-def test_gangs_bound_to_a_rack(benchmark: Any, report: Any, size: tuple[int, int]) -> None:
+def test_gangs_bound_to_a_rack(benchmark: Any, report: Any, size: tuple[int, int], kind: type[Gangs]) -> None:
     """The workloads podgroup/tas of scheduler_perf."""
     allocatable = {"cpu": "4", "memory": "32Gi", "pods": "110"}
     nodes = [
@@ -103,5 +104,6 @@ def test_gangs_bound_to_a_rack(benchmark: Any, report: Any, size: tuple[int, int
         for at in range(NODES)
     ]
     scheduler = Scheduler(Cluster(nodes=nodes), feature_gates={"TopologyAwareWorkloadScheduling": True})
-    report(f"{BOUND[size]} bound to a rack, {NODES:,} nodes, {RACKS} racks, each pod", size[0] * size[1])
-    measure(benchmark, Gangs(scheduler, *size, RACK))
+    what = f"{BOUND[size]} bound to a rack, {NODES:,} nodes, {RACKS} racks, each pod"
+    report(what, size[0] * size[1], twin=kind is Gangs)
+    measure(benchmark, kind(scheduler, *size, RACK))

@@ -9,6 +9,7 @@ from typing import Any
 from moorage import framework as fwk
 from moorage._core.base.quantity import parse_milli, parse_value
 from moorage._core.base.resources import ZERO, is_counted, pod_requests
+from moorage._core.decide.bulk_operations import sum_resource
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_class import Shape
 from moorage.framework.plugin import events, signing
@@ -81,16 +82,15 @@ class NodeResourcesFit(
         int
             0 to 100.
         """
-        nodes = self._framework().nodes(assignments.placement.rows)
+        state, rows = self.required_handle().cache.state, assignments.placement.rows
         requests = self._requests(assignments)
         points = total = 0
         for name, weight in weighted_resources(self.args["scoringStrategy"]["resources"]):
-            capacity = int(nodes.allocatable[name].sum())
+            capacity, used = sum_resource(state, rows, name)
             if capacity == 0:
                 continue
-            is_basic = name in ("cpu", "memory")
-            used = int((nodes.nonzero if is_basic else nodes.requested)[name].sum()) + requests[name]
-            points += weight * (min(used, capacity) * fwk.MAX_NODE_SCORE // capacity)
+            used = min(used + requests[name], capacity)
+            points += weight * (used * fwk.MAX_NODE_SCORE // capacity)
             total += weight
         return points // total if total else 0
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pod
-from tests.scheduler.groups.group_world import RACK, gang, made_up, members, over, place, racks
+from tests.scheduler.groups.group_world import gang, made_up, members, over, place
 
 from moorage import Cluster, Scheduler
 from moorage.objects.model.meta import LabelSelector
@@ -110,13 +110,6 @@ def test_groups_after_one_that_does_not_fit() -> None:
     rows, alone = place_in_batch(scheduler, groups_of(3, 6, 2, 2, 1, 1))
     assert [sum(row >= 0 for row in some) for some in rows] == [3, 0, 2, 2, 1, 0]
     assert alone == 2
-
-
-@pytest.mark.parametrize("key", [RACK, ""])
-def test_a_group_with_a_topology_has_a_cycle_of_its_own(key: str) -> None:
-    gates = {"TopologyAwareWorkloadScheduling": True, "GenericWorkload": True}
-    scheduler = Scheduler(Cluster(nodes=racks("4", "8")), feature_gates=gates)
-    assert place_in_batch(scheduler, [(gang(2, key), members(2))])[1] == bool(key)
 
 
 def test_a_group_whose_pods_have_terms_has_a_cycle_of_its_own() -> None:

@@ -10,21 +10,19 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 
-from moorage._core.decide.pod_batch import Route, Sink
-from moorage.framework import PlacementGeneratePlugin
+from moorage._core.decide.pod_batch import Route
 from moorage.objects import Pod, PodGroup
-from moorage.plugins.topology_placement_generator import TopologyPlacementGenerator
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import ScheduleResult
 from moorage.scheduler.placing.place import LEDGER, WHOLE_CYCLE
 from moorage.scheduler.scheduling_context import SEGMENTS, SchedulingContext
 
 from .group_attempt import counts_members
+from .group_placement import NOWHERE, GroupPlacement, places_by_topology
 
 GROWTH = 16
 MOST_PODS = 4096
 """Pods of one call, at least those of one group: a transaction takes memory for each."""
-NOWHERE = Sink()
 PROFILE = int(Route.PROFILE)
 NONE = -1
 
@@ -63,6 +61,8 @@ class GroupBatch:
         self.batch = context.batch_of([pod for pods in members for pod in pods])
         self.result = ScheduleResult(context.cache.state, len(self.batch), self.batch)
         self._routes: list[int] = []  # by group, its route; NONE where the group needs a cycle of its own
+        self._places_by_topology = [places_by_topology(one) for one in context.rotation.engines]
+        self._counts_members = [counts_members(one) for one in context.rotation.engines]
         self._read_routes()
         self._limit = len(groups)  # groups to try at once: few after one that does not fit
 
@@ -96,12 +96,38 @@ class GroupBatch:
         route, begin = self._routes[first], self.begin(first)
         if route == NONE or self.context.nominator:
             return first
+        if self._is_bound(first):
+            return first + self._place_bound(self.context.deciding(route), first)
         stop, latest = first + 1, min(len(self.groups), first + self._limit)
-        while stop < latest and self._routes[stop] == route and self.ends[stop] - begin <= MOST_PODS:
+        while stop < latest and self._routes[stop] == route and not self._is_bound(stop):
+            if self.ends[stop] - begin > MOST_PODS:
+                break
             stop += 1
         done = self._place_until(self.context.deciding(route), first, stop)
         self._limit = self._limit * GROWTH if done == stop else 1
         return done
+
+    def _is_bound(self, at: int) -> bool:
+        """Whether a group is bound to a topology."""
+        group = self.groups[at]
+        return group is not None and bool(group.topology_keys)
+
+    def _place_bound(self, engine: Engine, at: int) -> bool:
+        """Place a group that is bound to a topology; return whether this was done."""
+        group, view, pods = (
+            self.groups[at],
+            self.context.cache.state.view,
+            range(self.begin(at), self.ends[at]),
+        )
+        assert group is not None
+        needs_all = self._minimum(at, engine.number) == len(pods)
+        with self.context.cache.lock:
+            view.refresh()
+            view.freezes_counts = True
+            try:
+                return GroupPlacement(self.context, engine, self.result, pods, group, needs_all).place()
+            finally:
+                view.freezes_counts = False
 
     def _place_until(self, engine: Engine, first: int, stop: int) -> int:
         """Place groups on one snapshot each; return the index of the first that was not placed."""
@@ -160,20 +186,18 @@ class GroupBatch:
             first = end
 
     def _suits(self, at: int, route: int, pods: int) -> bool:
-        """Whether a group that is placed as a whole reaches its minimum, wherever its pods are."""
-        group = self.groups[at]
-        if group is None:
+        """Whether a group that is placed as a whole reaches its minimum, and may be placed by the core."""
+        profile, scheduled = route // PROFILE, len(self.scheduled[at])
+        if self.groups[at] is None:
             return True
-        engine = self.context.rotation.engines[route // PROFILE]
-        if group.topology_keys or not _places_by_topology_alone(engine):
+        if not self._places_by_topology[profile] or (scheduled and self._is_bound(at)):
             return False
-        return not counts_members(engine) or pods + len(self.scheduled[at]) >= group.min_count
+        return pods + scheduled >= self._minimum(at, profile)
 
-
-def _places_by_topology_alone(engine: Engine) -> bool:
-    """Whether a group without a topology constraint may use all nodes."""
-    plugins = engine.profile.at(PlacementGeneratePlugin)
-    return all(type(plugin) is TopologyPlacementGenerator for plugin in plugins)
+    def _minimum(self, at: int, profile: int) -> int:
+        """Return the number of pods that a group needs."""
+        group = self.groups[at]
+        return group.min_count if group is not None and self._counts_members[profile] else 0
 
 
 def _stop(at: int) -> bool:

@@ -12,7 +12,9 @@ from moorage._core.csrc cimport *
 from moorage._core.decide.class_state cimport ClassSearch, ClassState, ClassStates
 from moorage._core.decide.decider cimport Decider
 from moorage._core.decide.plan cimport Plan
-from moorage._core.decide.pod_batch cimport ALONE, NAMED, PORTS, Placements, PodBatch, PodSpan, Sink
+from moorage._core.decide.pod_batch cimport (
+    ALONE, NAMED, PORTS, PROFILE, WAITS, Placements, PodBatch, PodSpan, Sink,
+)
 from moorage._core.decide.search cimport Search
 from moorage._core.decide.terms cimport Terms
 from moorage._core.state cimport ClusterState, Shape
@@ -149,6 +151,62 @@ cdef class Placer:
             if at < stop:
                 return at
         return end
+
+    def reads_rows_alone(self, PodBatch batch not None, int32_t first, int32_t end):
+        """Return whether the decisions about pods depend on the searched rows and the rotation alone.
+
+        They do not with constraints or terms, which count pods of other rows, with host ports or volumes, or
+        with plugins outside the core.
+
+        Parameters
+        ----------
+        batch : PodBatch
+        first, end : int
+            The index of the first pod, and the index after the last.
+
+        Returns
+        -------
+        bool
+        """
+        cdef int32_t each
+        if self.search.plan.externals or self.search.plan.needs_python or first >= end:
+            return False
+        for each in range(batch.span_at(first), min(batch.span_at(end - 1) + 1, batch.n_spans)):
+            if batch.spans[each].route & ~(WAITS | -PROFILE):
+                return False
+            if not self.search._terms_of(batch.spans[each].pod_class, 0).is_empty():
+                return False
+        return True
+
+    def account(self, PodBatch batch not None, Placements out not None, int32_t first, int32_t end):
+        """Count pods on rows that are chosen already, as `place` counts those that it places.
+
+        Parameters
+        ----------
+        batch : PodBatch
+        out : Placements
+            The row of each pod.
+        first, end : int
+            The index of the first pod, and the index after the last.
+
+        Raises
+        ------
+        IndexError
+            There are no such pods, or a row is not in the node table.
+        """
+        cdef int32_t at, each
+        cdef Shape shape
+        if not 0 <= first <= end <= min(len(batch), out.n):
+            raise IndexError(f"there are no pods {first} to {end} with a row")
+        self.state.table.check_rows(out.rows[first:end])
+        each = batch.span_at(first)
+        for at in range(first, end):
+            while batch.spans[each].end <= at:
+                each += 1
+            shape = self.state.classes.shape(batch.spans[each].pod_class)
+            self.state.table.add_pod(0, out.data[at], &shape.c, shape.ports, 1)
+            self.state.domains.pod_moved(batch.spans[each].pod_class, False, out.data[at], 1)
+            self.state.table.changed(LOG_ROW, out.data[at])
 
     def tries(self, int32_t pods):
         """Return how many of a number of equal pods must be tried to know the result of all.

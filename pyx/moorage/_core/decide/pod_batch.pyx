@@ -212,6 +212,28 @@ cdef class PodBatch:
                 end = <int32_t>(ordinal - self.replicas.first)
         return end
 
+    def key(self, int32_t first, int32_t end):
+        """Return what tells the pods from `first` to `end` from others in a search.
+
+        Parameters
+        ----------
+        first, end : int
+            The index of the first pod, and the index after the last.
+
+        Returns
+        -------
+        tuple of int
+            Equal for as many pods with equal targets and routes in the same order.
+        """
+        cdef int32_t each = self.span_at(first), stop
+        cdef const PodSpan* span
+        out = []
+        while first < end and each < self.n_spans:
+            span, stop = &self.spans[each], min(self.spans[each].end, end)
+            out += (stop - first, span.pod_class, span.node_name, span.pinned, span.route)
+            first, each = stop, each + 1
+        return tuple(out)
+
     def cut(self, int32_t mask, int32_t first=0):
         """Cut the batch into pieces of consecutive pods whose routes have equal bits.
 

@@ -1,0 +1,169 @@
+"""Where groups of pods were placed in the placements of a topology, until a row of a placement changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage.framework import FrameworkHandle, Placement
+
+Ints = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.int32]
+NO_ROWS: Rows = np.empty(0, dtype=np.int32)
+MOST_KINDS = 64
+
+
+class PlacementMemory:
+    """Remembers, for each kind of group, the nodes of its pods in each placement.
+
+    Groups are of one kind if their pods get the same nodes wherever the rows of a placement are the same. At
+    most 64 kinds are remembered. The plugins of a scheduler share one instance (`FrameworkHandle.shared`).
+
+    Parameters
+    ----------
+    handle : FrameworkHandle
+        Of the scheduler.
+
+    Attributes
+    ----------
+    changed : (placements,) int64 array
+        By placement, the head of the change log when a change of one of its rows was last noticed.
+    """
+
+    def __init__(self, handle: FrameworkHandle) -> None:
+        self._cluster = handle.cache.state
+        self._placements: Sequence[Placement] = ()
+        self._kinds: dict[object, KindOfGroup] = {}
+        self._placement_of: list[int] = []  # by row, the index of its placement; -1 for none
+        self.changed: Ints = np.zeros(0, dtype=np.int64)
+        self._cursor = 0
+
+    def kind(self, placements: Sequence[Placement], key: object) -> KindOfGroup:
+        """Return what is known about a kind of group.
+
+        Parameters
+        ----------
+        placements : sequence of Placement
+            Without common rows. Another sequence than that of the last call voids all results.
+        key : hashable
+            Equal for groups of one kind.
+
+        Returns
+        -------
+        KindOfGroup
+        """
+        if placements is not self._placements or self.now() < 0:
+            self._begin(placements)
+        kind = self._kinds.get(key)
+        if kind is None:
+            if len(self._kinds) >= MOST_KINDS:
+                self._kinds.clear()
+            kind = self._kinds[key] = KindOfGroup(self, len(placements))
+        return kind
+
+    def _begin(self, placements: Sequence[Placement]) -> None:
+        """Forget all results, and follow the rows of other placements."""
+        self._placements = placements
+        self._kinds.clear()
+        self._placement_of = [-1] * self._cluster.table.used
+        for at, placement in enumerate(placements):
+            for row in placement.rows.tolist():
+                self._placement_of[row] = at
+        self.changed = np.zeros(len(placements), dtype=np.int64)
+        self._cursor = self._cluster.log.head
+
+    def now(self) -> int:
+        """Follow the change log, and return its head; -1 if changes are lost or concern unknown rows."""
+        rows, self._cursor = self._cluster.log.rows_since(self._cursor), self._cluster.log.head
+        if rows is None or max(rows, default=-1) >= len(self._placement_of):
+            return -1
+        for row in rows:
+            if self._placement_of[row] >= 0:
+                self.changed[self._placement_of[row]] = self._cursor
+        return self._cursor
+
+
+class KindOfGroup:
+    """The results for one kind of group, by placement.
+
+    Parameters
+    ----------
+    memory : PlacementMemory
+    placements : int
+        Number of placements.
+
+    Attributes
+    ----------
+    next_starts : (placements,) int64 array
+        Position in the node list at which the search after the group begins.
+    fits : (placements,) bool array
+        Whether the placement takes all pods of the group.
+    rows : list of array
+        By placement that fits, the row of each pod.
+    """
+
+    def __init__(self, memory: PlacementMemory, placements: int) -> None:
+        self._memory = memory
+        self._heads: Ints = np.full(placements, -1, dtype=np.int64)  # as of which the results hold
+        self._starts: Ints = np.zeros(placements, dtype=np.int64)
+        self.next_starts: Ints = np.zeros(placements, dtype=np.int64)
+        self.fits = np.zeros(placements, dtype=np.bool_)
+        self.rows = [NO_ROWS] * placements
+        self._scores: dict[str, Ints] = {}  # by plugin; -1 where it has not been asked
+
+    def known_until(self, first: int, start: int) -> int:
+        """Return the end of the placements from `first` on whose results are known.
+
+        Parameters
+        ----------
+        first : int
+            Index of a placement.
+        start : int
+            Position in the node list at which the search in that placement begins.
+
+        Returns
+        -------
+        int
+            `first` where its result is not known.
+        """
+        if self._starts[first] != start:
+            return first
+        is_known = self._heads[first:] >= self._memory.changed[first:]
+        is_known[1:] &= self._starts[first + 1 :] == self.next_starts[first:-1]
+        return len(self._heads) if is_known.all() else first + int(is_known.argmin())
+
+    def note(self, placement: int, start: int, next_start: int, rows: Rows) -> None:
+        """Remember the result of a search that has been undone.
+
+        Parameters
+        ----------
+        placement : int
+        start, next_start : int
+            Positions in the node list before and after the search.
+        rows : (pods,) int32 array
+            The row of each pod, not to be changed any more; empty where some pods fit nowhere.
+        """
+        self._heads[placement] = self._memory.now()
+        self._starts[placement], self.next_starts[placement] = start, next_start
+        self.rows[placement], self.fits[placement] = rows, len(rows) > 0
+        for scores in self._scores.values():
+            scores[placement] = -1
+
+    def scores(self, plugin: str) -> Ints:
+        """Return the scores of a plugin.
+
+        Parameters
+        ----------
+        plugin : str
+
+        Returns
+        -------
+        (placements,) int64 array
+            -1 where the plugin has not scored the present result. The caller fills it in.
+        """
+        scores = self._scores.get(plugin)
+        if scores is None:
+            scores = self._scores[plugin] = np.full(len(self._heads), -1, dtype=np.int64)
+        return scores

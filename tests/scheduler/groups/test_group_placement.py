@@ -1,0 +1,234 @@
+"""Groups bound to a topology, placed with the memory of earlier groups: each as in a cycle of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.core.make import ZONE, node
+from tests.scheduler.groups.group_world import RACK, TOPOLOGY, gang, made_up, members, racks
+from tests.scheduler.groups.test_group_batch import Groups, leftovers, place_each, place_in_batch
+
+from moorage import Cluster, Scheduler
+from moorage._core.decide.bulk_operations import sum_resource
+from moorage.framework import Placement
+from moorage.objects.model.pod import Pod
+from moorage.scheduler.cycle.results import ScheduleResult
+from moorage.scheduler.groups import placement_memory
+from moorage.scheduler.groups.group_placement import GroupPlacement
+from moorage.scheduler.groups.placement_memory import PlacementMemory
+
+SETTINGS: dict[str, Any] = {"feature_gates": TOPOLOGY}
+GROUP = st.tuples(st.just("group"), st.sampled_from([2, 2, 2, 1, 3]), st.sampled_from([3, 3, 3, 1, 0]))
+STEPS = st.lists(
+    st.one_of(
+        GROUP,
+        GROUP,
+        GROUP,
+        st.tuples(st.just("forget"), st.integers(0, 20), st.just(0)),
+        st.tuples(st.just("node"), st.integers(0, 20), st.integers(1, 9)),
+        st.tuples(st.just("turn"), st.integers(0, 1), st.just(0)),
+    ),
+    min_size=6,
+    max_size=20,
+)
+
+
+class Steps:
+    """Groups, and changes of the cluster between them."""
+
+    def __init__(self, scheduler: Scheduler, pods: list[Pod], key: str, place: Any) -> None:
+        self.scheduler, self.pods, self.key, self.place = scheduler, pods, key, place
+
+    def take(self, kind: str, number: int, more: int) -> Any:
+        scheduler, state = self.scheduler, self.scheduler.cache.state
+        if kind == "group":
+            pods, self.pods = self.pods[:number], self.pods[number:]
+            return self.place(scheduler, [(gang(min(more, number), self.key), pods)])
+        if kind == "turn":
+            scheduler.context.rotation.start = number
+        elif kind == "forget":
+            there = sorted((pod for row in range(state.table.used) for pod in state.pods_of(row)), key=_name)
+            if there:
+                scheduler.cache.forget_pod(there[number % len(there)])
+        else:
+            one = state.table.objects[number % state.table.used]
+            assert one is not None
+            allocatable = {**one.status.allocatable, "cpu": str(more)}
+            state.set_node(replace(one, status=replace(one.status, allocatable=allocatable)))
+        return None
+
+
+def _name(pod: Pod) -> str:
+    return pod.name
+
+
+def in_batch(scheduler: Scheduler, groups: Groups) -> list[list[int]]:
+    return place_in_batch(scheduler, groups)[0]
+
+
+@given(
+    world=st.integers(0, 2000),
+    nodes=st.integers(2, 12),
+    is_made_up=st.sampled_from([False, False, True]),
+    steps=STEPS,
+    tie_break=st.sampled_from(["first", "go-heap", "random"]),
+    percentage=st.sampled_from([None, 0, 40]),
+)
+def test_like_the_cycle_of_each_group(
+    world: int, nodes: int, is_made_up: bool, steps: Any, tie_break: str, percentage: int | None
+) -> None:
+    outcomes = []
+    count = sum(number for kind, number, _ in steps if kind == "group")
+    for way in (place_each, in_batch):
+        if is_made_up:
+            scheduler, pods = made_up(world, nodes, count, tie_break=tie_break, **SETTINGS)
+        else:
+            there = racks(*(str(2 + (world >> at) % 4) for at in range(2 + nodes % 5)))
+            if nodes % 2:
+                there.append(node("last", labels={RACK: "r0"}))  # racks of different sizes
+            scheduler = Scheduler(Cluster(nodes=there), tie_break=tie_break, **SETTINGS)
+            pods = members(count, str(1 + world % 2))
+        scheduler.context.percentage_of_placements = percentage
+        for engine in scheduler.engines.values():
+            engine.runs_post_filter = False
+        one = Steps(scheduler, pods, ZONE if is_made_up else RACK, way)
+        outcomes.append([*(one.take(*step) for step in steps), leftovers(scheduler)])
+    assert outcomes[0] == outcomes[1]
+
+
+def over_racks(*cpus: str, **settings: Any) -> Scheduler:
+    return Scheduler(Cluster(nodes=racks(*cpus)), **SETTINGS, **settings)
+
+
+def bound_groups(*sizes: int, minimum: int | None = None) -> Groups:
+    out: Groups = []
+    for size in sizes:
+        pods = members(size, "1", sum(len(pods) for _, pods in out))
+        out.append((gang(size if minimum is None else minimum, RACK), pods))
+    return out
+
+
+@pytest.fixture
+def searched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The placements that are searched."""
+    found: list[int] = []
+    search = GroupPlacement._search
+
+    def note(self: GroupPlacement, kind: Any, at: int) -> None:
+        found.append(at)
+        search(self, kind, at)
+
+    monkeypatch.setattr(GroupPlacement, "_search", note)
+    return found
+
+
+def test_only_placements_that_have_changed_are_searched_again(searched: list[int]) -> None:
+    scheduler, groups = over_racks("4", "4", "4"), bound_groups(2, 2, 2, 3)
+    rows, alone = place_in_batch(scheduler, groups)
+    assert (alone, searched) == (0, [0, 1, 2, 0, 0, 0, 1, 2])
+    assert rows == place_each(over_racks("4", "4", "4"), groups)
+
+
+def test_full_placements_are_remembered_too(searched: list[int]) -> None:
+    scheduler, groups = over_racks("1", "4"), bound_groups(2, 2, 2, 2, 2, 2)
+    rows, alone = place_in_batch(scheduler, groups)
+    assert (alone, searched) == (1, [0, 1, 0, 1, 1, 1, 1])
+    assert rows == place_each(over_racks("1", "4"), groups)
+
+
+def test_where_some_pods_are_enough_a_group_has_a_cycle_of_its_own() -> None:
+    groups = bound_groups(3, minimum=1)
+    rows, alone = place_in_batch(over_racks("1", "4"), groups)
+    assert alone == 1
+    assert rows == place_each(over_racks("1", "4"), groups)
+
+
+def test_where_pods_may_be_evicted_a_group_has_a_cycle_of_its_own() -> None:
+    scheduler = over_racks("1", "4")
+    assert place_in_batch(scheduler, bound_groups(3))[1] == 0
+    low = replace(members(1, "1", 20)[0], spec=replace(members(1)[0].spec, priority=-1))
+    scheduler.schedule_pods([low])
+    assert place_in_batch(scheduler, [(gang(3, RACK), members(3, "1", 30))])[1] == 1
+
+
+def test_changes_that_are_not_known_void_the_memory() -> None:
+    scheduler = over_racks("4", "4")
+    state = scheduler.cache.state
+    rows = np.arange(4, dtype=np.int32)
+    placements = [Placement("a", rows[:2]), Placement("b", rows[2:])]
+    memory = scheduler.handle.shared(PlacementMemory)
+    kind = memory.kind(placements, "kind")
+    kind.note(0, 0, 3, rows[:1])
+    assert (kind.known_until(0, 0), kind.known_until(0, 1), kind.known_until(1, 3)) == (1, 0, 1)
+    assert memory.kind(placements, "kind") is kind
+    memory._cursor -= state.log.capacity + 1  # as after so many changes
+    again = memory.kind(placements, "kind")
+    assert again is not kind
+    state.set_node(node("new"))
+    assert memory.kind(placements, "kind") is not again
+    assert memory.kind(placements[:], "kind") is not memory.kind(placements, "kind")
+
+
+def test_a_result_holds_for_one_start_and_its_scores_for_one_result() -> None:
+    scheduler = over_racks("4", "4")
+    rows = np.arange(4, dtype=np.int32)
+    memory = scheduler.handle.shared(PlacementMemory)
+    kind = memory.kind([Placement("a", rows[:2]), Placement("b", rows[2:])], "kind")
+    kind.note(0, 0, 3, rows[:1])
+    kind.note(1, 2, 3, rows[:0])
+    assert (kind.known_until(0, 0), kind.known_until(1, 2)) == (1, 2)
+    kind.scores("plugin")[:] = 7
+    kind.note(1, 3, 3, rows[2:3])
+    assert kind.known_until(0, 0) == 2
+    assert kind.fits.tolist() == [True, True]
+    assert kind.scores("plugin").tolist() == [7, -1]
+
+
+def test_few_kinds_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placement_memory, "MOST_KINDS", 2)
+    scheduler = over_racks("4", "4")
+    placements = [Placement("a", np.arange(2, dtype=np.int32))]
+    memory = scheduler.handle.shared(PlacementMemory)
+    first = memory.kind(placements, 1)
+    assert memory.kind(placements, 2) is not first
+    assert memory.kind(placements, 1) is first
+    memory.kind(placements, 3)
+    assert memory.kind(placements, 1) is not first
+
+
+@given(
+    world=st.integers(0, 500),
+    nodes=st.integers(1, 6),
+    pods=st.integers(0, 6),
+    rows=st.lists(st.integers(0, 5)),
+)
+def test_sums_are_those_of_the_columns(world: int, nodes: int, pods: int, rows: list[int]) -> None:
+    scheduler, wanted = made_up(world, nodes, pods)
+    scheduler.schedule_pods(wanted)
+    table = scheduler.table
+    some = np.array([row % nodes for row in rows], dtype=np.int32)
+    for resource in ("cpu", "memory", "pods", "ephemeral-storage", "example.com/gpu", "unknown"):
+        used = table.column("nonzero" if resource in ("cpu", "memory") else "requested", resource)
+        sums = int(table.column("allocatable", resource)[some].sum()), int(used[some].sum())
+        assert sum_resource(scheduler.cache.state, some, resource) == sums
+    with pytest.raises(IndexError):
+        sum_resource(scheduler.cache.state, np.array([table.used], dtype=np.int32), "cpu")
+
+
+def test_only_pods_that_are_there_are_accounted_for() -> None:
+    scheduler, pods = over_racks("4"), members(2)
+    batch = scheduler.context.batch_of(pods)
+    result, placer = (
+        ScheduleResult(scheduler.cache.state, 2, batch),
+        scheduler.context.rotation.engines[0].placer,
+    )
+    for first, end in ((0, 3), (-1, 1), (2, 1), (0, 1)):  # the last has no row
+        with pytest.raises(IndexError):
+            placer.account(batch, result, first, end)
+    assert not placer.reads_rows_alone(batch, 1, 1)
+    assert batch.key(0, 1) == batch.key(1, 2) != batch.key(0, 2)

@@ -577,7 +577,7 @@ def sum_resource(ClusterState state not None, const int32_t[::1] rows not None, 
     Returns
     -------
     allocatable, used : int
-        In millicores, bytes or units. Of cpu and memory, `used` counts at least the default request of each pod
+        In millicores, bytes or units. Of cpu and memory, `used` counts at least the default of each pod
         (NonZeroRequested).
 
     Raises

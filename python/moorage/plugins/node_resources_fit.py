@@ -9,7 +9,7 @@ from typing import Any
 from moorage import framework as fwk
 from moorage._core.base.quantity import parse_milli, parse_value
 from moorage._core.base.resources import ZERO, is_counted, pod_requests
-from moorage._core.decide.bulk_operations import sum_resource
+from moorage._core.decide.decider import sum_resource
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_class import Shape
 from moorage.framework.plugin import events, signing

@@ -14,7 +14,7 @@ from tests.scheduler.groups.group_world import RACK, TOPOLOGY, gang, made_up, me
 from tests.scheduler.groups.test_group_batch import Groups, leftovers, place_each, place_in_batch
 
 from moorage import Cluster, Scheduler
-from moorage._core.decide.bulk_operations import sum_resource
+from moorage._core.decide.decider import sum_resource
 from moorage.framework import Placement
 from moorage.objects.model.pod import Pod
 from moorage.scheduler.cycle.results import ScheduleResult

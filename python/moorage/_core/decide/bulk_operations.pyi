@@ -1,8 +1,5 @@
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-import numpy.typing as npt
-
 from moorage._core.base.watch_events import Notice, WatchEvent
 from moorage._core.state.cluster_state import ClusterState
 from moorage.objects.model.pod import Pod
@@ -25,4 +22,3 @@ def forget_template(state: ClusterState, template: Pod, first: int, pods: int) -
 def finish_template(state: ClusterState, template: Pod, first: int, pods: int, deadline: float) -> None: ...
 def confirm_template(state: ClusterState, template: Pod, first: int, pods: int) -> None: ...
 def has_pods_below(state: ClusterState, priority: int) -> bool: ...
-def sum_resource(state: ClusterState, rows: npt.NDArray[np.int32], resource: str) -> tuple[int, int]: ...

@@ -8,7 +8,6 @@ from moorage.errors import CacheError
 from moorage._core.base cimport (
     DELETION_TIMESTAMP, LOG_ROW, METADATA, NODE_NAME, SPEC, STATUS, UID, Field, Notice, WatchEvent, made,
 )
-from moorage._core.csrc cimport mr_ledger, mr_row_value
 from moorage._core.state cimport (
     ADDED, AHEAD, ASSUMED, INFINITY, MARKED, ClusterState, Ledger, PodRecord, PodState, Replicas,
     prefetch, replicas_of,
@@ -561,44 +560,3 @@ def has_pods_below(ClusterState state not None, int32_t priority):
     for each in range(classes):
         lower[each] = state.classes.shape(each).priority < priority
     return state.ledger.has_any(lower)
-
-
-def sum_resource(ClusterState state not None, const int32_t[::1] rows not None, str resource not None):
-    """Add up one resource of some nodes.
-
-    Parameters
-    ----------
-    state : ClusterState
-    rows : (n,) int32 array
-        The rows of the nodes.
-    resource : str
-        The name of the resource.
-
-    Returns
-    -------
-    allocatable, used : int
-        In millicores, bytes or units. Of cpu and memory, `used` counts at least the default of each pod
-        (NonZeroRequested).
-
-    Raises
-    ------
-    IndexError
-        A row is not in the node table.
-    """
-    cdef mr_ledger ledger
-    cdef int64_t allocatable = 0, used = 0
-    cdef int32_t at, other = state.table.resource_names.find(resource) - 1
-    cdef bint is_memory = resource == "memory"
-    state.table.check_rows(rows)
-    state.table.fill_ledger(0, &ledger)
-    for at in range(rows.shape[0]):
-        if is_memory or resource == "cpu":
-            allocatable += mr_row_value(&ledger, rows[at], is_memory)
-            used += mr_row_value(&ledger, rows[at], 4 + is_memory)
-        elif resource == "pods":
-            allocatable += ledger.rows[rows[at]].pods_max
-            used += ledger.rows[rows[at]].pods
-        elif 0 <= other < state.table.other_columns():
-            allocatable += ledger.others[other][2 * rows[at]]
-            used += ledger.others[other][2 * rows[at] + 1]
-    return allocatable, used

@@ -13,7 +13,7 @@ from libc.string cimport memcpy
 
 from moorage._core.base cimport Journal
 from moorage._core.csrc cimport *
-from moorage._core.state cimport Shape
+from moorage._core.state cimport ClusterState, Shape
 from moorage._core.decide.class_state cimport candidates_pay_off
 from moorage._core.decide.nominations cimport MANY
 from moorage._core.settings cimport within
@@ -57,6 +57,47 @@ def count_verdicts(verdicts):
     """
     values, counts = np.unique(verdicts[verdicts != 0], return_counts=True)
     return dict(zip(values.tolist(), counts.tolist(), strict=True))
+
+
+def sum_resource(ClusterState state not None, const int32_t[::1] rows not None, str resource not None):
+    """Add up one resource of some nodes.
+
+    Parameters
+    ----------
+    state : ClusterState
+    rows : (n,) int32 array
+        The rows of the nodes.
+    resource : str
+        The name of the resource.
+
+    Returns
+    -------
+    allocatable, used : int
+        In millicores, bytes or units. Of cpu and memory, `used` counts at least the default of each pod
+        (NonZeroRequested).
+
+    Raises
+    ------
+    IndexError
+        A row is not in the node table.
+    """
+    cdef mr_ledger ledger
+    cdef int64_t allocatable = 0, used = 0
+    cdef int32_t at, other = state.table.resource_names.find(resource) - 1
+    cdef bint is_memory = resource == "memory"
+    state.table.check_rows(rows)
+    state.table.fill_ledger(0, &ledger)
+    for at in range(rows.shape[0]):
+        if is_memory or resource == "cpu":
+            allocatable += mr_row_value(&ledger, rows[at], is_memory)
+            used += mr_row_value(&ledger, rows[at], 4 + is_memory)
+        elif resource == "pods":
+            allocatable += ledger.rows[rows[at]].pods_max
+            used += ledger.rows[rows[at]].pods
+        elif 0 <= other < state.table.other_columns():
+            allocatable += ledger.others[other][2 * rows[at]]
+            used += ledger.others[other][2 * rows[at] + 1]
+    return allocatable, used
 
 
 cdef class BareRows:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from threading import Condition
 from typing import TypeVar
 
@@ -246,8 +247,11 @@ class ObjectStore:
         """
         with self._all_or_nothing():
             now = self._now()
-            for obj in objects:
-                self._create(obj, now)
+            for (_, has_name), group in groupby(objects, lambda obj: (type(obj), bool(obj.metadata.name))):
+                new = list(group)
+                stored = self._tables.create(new, self._uid_prefix, now) if has_name else 0
+                for obj in new[stored:]:
+                    self._create(obj, now)
 
     def update(self, obj: T) -> T:
         """Replace an object.
@@ -508,10 +512,10 @@ class ObjectStore:
         key = _key(name, namespace)
         if key in table.objects:
             raise already_exists(table.objects[key])
-        uid = meta.uid or f"{self._uid_prefix}{self._tables.version + 1:012x}"
-        created = meta.creation_timestamp or now
-        set_meta = {"name": name, "uid": uid, "creation_timestamp": created}
-        return self._tables.record("ADDED", obj, None, set_meta)
+        if name != meta.name:
+            obj = replace(obj, metadata=replace(meta, name=name))
+        self._tables.create([obj], self._uid_prefix, now)
+        return table.objects[key]
 
     def _update(self, obj: T) -> T:
         """Replace an object; see `update`."""

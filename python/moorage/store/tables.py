@@ -104,6 +104,25 @@ class Table(Generic[T]):
         self.objects.record(event, self._events)
         self._free()
 
+    def create(self, objects: Sequence[T], uid_prefix: str, now: str, version: int) -> int:
+        """Add new objects; see `ObjectMap.create`.
+
+        Parameters
+        ----------
+        objects : sequence of Object
+        uid_prefix, now : str
+        version : int
+            The resource version of the first object.
+
+        Returns
+        -------
+        int
+            The number of objects that were added.
+        """
+        added = self.objects.create(objects, self.namespaced, uid_prefix, now, version, self._events)
+        self._free()
+        return added
+
     def bind(self: Table[Pod], pods: Sequence[Pod], nodes: Sequence[str], make: Binding, version: int) -> int:
         """Bind pods, up to the first that cannot be bound; see `ObjectMap.bind`.
 
@@ -347,6 +366,29 @@ class Tables:
         table.record(written)
         return written
 
+    def create(self, objects: Sequence[T], uid_prefix: str, now: str) -> int:
+        """Store new objects of one kind, up to the first that cannot be stored as it is; see `ObjectMap.create`.
+
+        Parameters
+        ----------
+        objects : sequence of Object
+            Not empty.
+        uid_prefix : str
+            The UID of an object without one is this and the resource version.
+        now : str
+            The creation time of an object without one.
+
+        Returns
+        -------
+        int
+            The number of objects that were stored.
+        """
+        table = self[type(objects[0])]
+        added = table.create(objects, uid_prefix, now, self.version + 1)
+        self.version += added
+        self.changes = table.changes = self.changes + added
+        return added
+
     def bind(self, pods: Sequence[Pod], nodes: Sequence[str], now: str) -> None:
         """Bind each pod to its node. The objects of the bound pods are made when they are read.
 
@@ -365,8 +407,7 @@ class Tables:
         table = self[Pod]
         bound = table.bind(pods, nodes, Binding(now), self.version + 1)
         self.version += bound
-        self.changes += bound
-        table.changes = self.changes
+        self.changes = table.changes = self.changes + bound
         if bound < len(pods):
             pod = pods[bound]
             raise refusal(pod, table.objects.get(pod.key), nodes[bound])

@@ -125,6 +125,22 @@ def test_as_many_nodes_as_pods() -> None:
         ObjectMap({"default/a": stored("a")}).bind([stored("a")], [], Maker(), 1, [])
 
 
+@pytest.mark.parametrize("wrong", [stored("a"), stored("")])
+def test_objects_are_added_up_to_one_that_cannot_be(wrong: Pod) -> None:
+    objects, events = ObjectMap[Pod]({}), list[WatchEvent[Pod]]()
+    given = [stored("a", uid=""), stored("b"), wrong, stored("c")]
+    assert objects.create(given, True, "u-", "now", 10, events) == 2
+    first = replace(given[0].metadata, uid="u-00000000000a", creation_timestamp="now", resource_version="10")
+    assert objects.get("default/a") == replace(given[0], metadata=first)
+    assert [event.resource_version for event in events] == ["10", "11"]
+    assert events[1] == WatchEvent("ADDED", objects["default/b"], "11")
+    assert objects["default/b"].metadata.uid == "u"
+
+
+def test_a_kind_without_namespaces_takes_no_object_with_one() -> None:
+    assert ObjectMap[Pod]({}).create([stored("a")], False, "u-", "now", 1, []) == 0
+
+
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(["put", "late", "delete", "read", "copy"]), st.sampled_from(NAMES), st.integers(0, 1)

@@ -75,6 +75,15 @@ class ObjectMap(Generic[_T]):
         tombstone: Callable[[str, _T], Any],
         notices: list[Notice[_T]],
     ) -> list[_T | WatchEvent[_T] | None]: ...
+    def create(
+        self,
+        objects: Sequence[_T],
+        namespaced: bool,
+        uid_prefix: str,
+        now: str,
+        version: int,
+        events: list[WatchEvent[_T]],
+    ) -> int: ...
     def bind(
         self,
         pods: Sequence[_T],

@@ -129,7 +129,7 @@ class Registration(Generic[T]):
         """
         pending, handler = self.pending, self.handler
         while pending:
-            if self._has_on_run and len(pending) > 1 and not pending[0].is_deletion:
+            if self._has_on_run and not pending[0].is_deletion:
                 for _ in range(cast("RunHandler[T]", handler).on_run(pending)):
                     pending.popleft()
                 if not pending:

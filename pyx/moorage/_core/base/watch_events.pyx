@@ -5,11 +5,15 @@ resource version. Such a write is an event that has the previous object and a fu
 which is called when the object is first read. Maps and notices hold the event in place of the object.
 """
 
+import msgspec
 from libc.stdint cimport int64_t
 
 from moorage._core.base.fields cimport DELETION_TIMESTAMP, METADATA, NAMESPACE, NODE_NAME, SPEC, UID, Field
 
 cdef Field NAME = Field("name"), SCHEDULING_GATES = Field("scheduling_gates")
+cdef Field CREATION_TIMESTAMP = Field("creation_timestamp")
+
+replace = msgspec.structs.replace
 
 
 cdef str _key(object obj):
@@ -336,6 +340,54 @@ cdef class ObjectMap:
                 del self.held[key]
             replaced.append(held)
         return replaced
+
+    def create(self, objects, bint namespaced, str uid_prefix not None, str now, int64_t version,
+               list events not None):
+        """Add new objects, up to the first that has no name, has a namespace where its kind has none, or whose
+        key is taken.
+
+        Parameters
+        ----------
+        objects : sequence of Object
+            Of one kind.
+        namespaced : bool
+            Whether the kind has namespaces.
+        uid_prefix : str
+            The UID of an object without one is this and the resource version.
+        now : str
+            The creation time of an object without one.
+        version : int
+            The resource version of the first object; it grows by 1 with each.
+        events : list of WatchEvent
+            Takes an event for each object.
+
+        Returns
+        -------
+        int
+            The number of objects that were added.
+        """
+        cdef WatchEvent event
+        cdef str key, resource_version
+        cdef Py_ssize_t done = 0
+        for obj in objects:
+            meta = METADATA.of(obj)
+            key = _key(obj)
+            if not NAME.of(meta) or NAMESPACE.of(meta) and not namespaced or key in self.held:
+                break
+            resource_version = str(version + done)
+            meta = replace(
+                meta,
+                uid=UID.of(meta) or f"{uid_prefix}{version + done:012x}",
+                creation_timestamp=CREATION_TIMESTAMP.of(meta) or now,
+                resource_version=resource_version,
+            )
+            obj = replace(obj, metadata=meta)
+            event = WatchEvent.__new__(WatchEvent)
+            event.type, event._object, event._version = "ADDED", obj, resource_version
+            events.append(event)
+            self.held[key] = obj
+            done += 1
+        return done
 
     def bind(self, pods, nodes, make, int64_t version, list events not None):
         """Bind pods to nodes, up to the first that cannot be bound.

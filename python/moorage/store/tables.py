@@ -367,7 +367,7 @@ class Tables:
         return written
 
     def create(self, objects: Sequence[T], uid_prefix: str, now: str) -> int:
-        """Store new objects of one kind, up to the first that cannot be stored as it is; see `ObjectMap.create`.
+        """Store new objects of one kind, up to one that needs a name or is refused; see `ObjectMap.create`.
 
         Parameters
         ----------

@@ -343,8 +343,9 @@ cdef class ObjectMap:
 
     def create(self, objects, bint namespaced, str uid_prefix not None, str now, int64_t version,
                list events not None):
-        """Add new objects, up to the first that has no name, has a namespace where its kind has none, or whose
-        key is taken.
+        """Add new objects, up to the first that cannot be added.
+
+        That is one without a name, one with a namespace where its kind has none, or one whose key is taken.
 
         Parameters
         ----------

@@ -283,7 +283,8 @@ cdef class Shape:
 cdef tuple _parts(pod):
     """Return the fields that determine the class of a pod, besides its spec, its namespace and resizes."""
     meta = METADATA.of(pod)
-    return LABELS.of(meta), ANNOTATIONS.of(meta), OWNER_REFERENCES.of(meta)
+    # Each pod without labels or annotations has an empty dict of its own.
+    return LABELS.of(meta) or None, ANNOTATIONS.of(meta) or None, OWNER_REFERENCES.of(meta)
 
 
 def _required_errors(spec):
@@ -434,8 +435,8 @@ cdef class PodClasses:
     cpdef int32_t intern(self, pod) except -1:
         """Return the number of the class of a pod, adding the class if it is new.
 
-        The pod object stores the class. Most pods are of a few templates and share the objects that determine
-        their class, so a pod is compared by identity first with the last one of its template.
+        Most pods are of a few templates and share the objects that determine their class, so a pod is compared
+        by identity first with the last one of its template. Any other pod object stores its class.
 
         Parameters
         ----------
@@ -459,12 +460,11 @@ cdef class PodClasses:
         if last is None or namespace != last[0] or held != last[1]:
             last = None
         if last is not None and _are_same(parts, last[2]):
-            pod_class = last[3]
-        else:
-            # The ledger may depend on all fields of a pod.
-            shape = last[4] if last is not None and self.ledger_of is None else _intern_shape(self, pod)
-            pod_class = _find(self, pod, shape)
-            self.recent.put(SPEC.of(pod), (namespace, held, parts, pod_class, shape))
+            return last[3]
+        # The ledger may depend on all fields of a pod.
+        shape = last[4] if last is not None and self.ledger_of is None else _intern_shape(self, pod)
+        pod_class = _find(self, pod, shape)
+        self.recent.put(SPEC.of(pod), (namespace, held, parts, pod_class, shape))
         self.remember(pod, pod_class)
         return pod_class
 

@@ -435,8 +435,8 @@ cdef class PodClasses:
     cpdef int32_t intern(self, pod) except -1:
         """Return the number of the class of a pod, adding the class if it is new.
 
-        Most pods are of a few templates and share the objects that determine their class, so a pod is compared
-        by identity first with the last one of its template. Any other pod object stores its class.
+        Most pods are of a few templates and share the objects that determine their class, so a pod is first
+        compared by identity with the last one of its template. Any other pod object stores its class.
 
         Parameters
         ----------

@@ -75,7 +75,7 @@ void mr_candidates_point(mr_candidates *c, const mr_search *search)
     c->terms = search->pod.terms;
     c->search = *search;
     c->search.pod.terms = NULL;
-    c->search.named_ok = NULL; /* rows are evaluated one by one */
+    c->search.static_ok = NULL; /* rows are evaluated one by one */
     mr_local_read(&c->local, &c->search);
     if (c->n != search->n || memcmp(&before, &c->key, offsetof(mr_bucket_key, domains))) c->state = MR_UNMADE;
 }
@@ -325,10 +325,7 @@ static int fill(mr_candidates *c, const int32_t *lanes, uint8_t *seen)
     return MR_VALID;
 }
 
-#define OUT_OF_RANGE (-1) /* as the largest total of a block */
-
-/* Writes a block if there is one bucket: totals, feasible bits, largest total. */
-static void fill_one_block(mr_candidates *c, int32_t block, const int32_t *restrict lanes, int32_t n)
+MR_DISPATCHED void mr_candidates_write(mr_candidates *c, int32_t block, const int32_t *restrict lanes, int32_t n)
 {
     int16_t *restrict totals = c->totals + block * MR_LANES;
     uint8_t fits[MR_LANES] = {0};
@@ -341,7 +338,12 @@ static void fill_one_block(mr_candidates *c, int32_t block, const int32_t *restr
     }
     c->fits[block] = mr_bits_of(fits);
     c->tops[block] = mr_equal_lanes(totals, (int16_t)max) & c->fits[block];
-    c->blocks[block] = (int16_t)(min < 0 || max > MR_CANDIDATE_LIMIT ? OUT_OF_RANGE : max);
+    c->blocks[block] = (int16_t)(min < 0 || max > MR_CANDIDATE_LIMIT ? MR_OUT_OF_RANGE : max);
+}
+
+void mr_candidates_lower(mr_candidates *c, int32_t position, int16_t total)
+{
+    set_position(c, position, total, 0);
 }
 
 static void fill_lanes(mr_candidates *c, int32_t first, int32_t n)
@@ -350,7 +352,7 @@ static void fill_lanes(mr_candidates *c, int32_t first, int32_t n)
     mr_local_block(&c->search, &c->local, first, n, lanes);
     if (c->search.nominated) mr_nominated_lanes(&c->search, first, n, lanes);
     for (int32_t at = 0; at < n; at += MR_LANES)
-        fill_one_block(c, (first + at) / MR_LANES, lanes + at, n - at < MR_LANES ? n - at : MR_LANES);
+        mr_candidates_write(c, (first + at) / MR_LANES, lanes + at, n - at < MR_LANES ? n - at : MR_LANES);
 }
 
 static int fill_one_bucket(mr_candidates *c)
@@ -362,7 +364,7 @@ static int fill_one_bucket(mr_candidates *c)
     for (int32_t b = 0; b < mr_blocks_of(c); b++) {
         int16_t *super = &c->supers[b / MR_LANES];
         const int32_t count = mr_bits(c->fits[b]);
-        if (c->blocks[b] == OUT_OF_RANGE) return MR_UNSUITED;
+        if (c->blocks[b] == MR_OUT_OF_RANGE) return MR_UNSUITED;
         *super = c->blocks[b] > *super ? c->blocks[b] : *super;
         c->counts[b / MR_COUNTED] = (uint16_t)(c->counts[b / MR_COUNTED] + count);
         c->feasible[0] += count;

@@ -183,6 +183,14 @@ void mr_candidates_point(mr_candidates *candidates, const mr_search *search);
  * Returns the number of bytes; with memory NULL it does nothing else. */
 size_t mr_candidates_layout(mr_candidates *candidates, char *memory, int32_t stride);
 
+/* Writes a block if there is one bucket: totals, feasible bits, largest total and the positions that have it. The largest
+ * total is MR_OUT_OF_RANGE if a lane, of which there are n, is not in 0..MR_CANDIDATE_LIMIT. */
+#define MR_OUT_OF_RANGE (-1)
+void mr_candidates_write(mr_candidates *candidates, int32_t block, const int32_t *lanes, int32_t n);
+
+/* Sets the total of a position that remains feasible, if there is one bucket. */
+void mr_candidates_lower(mr_candidates *candidates, int32_t position, int16_t total);
+
 /* Evaluates all positions; the arrays must be zeroed. `lanes` and `seen` are scratch, as in mr_found. Returns 1 if
  * several threads took part. */
 int mr_candidates_build(mr_candidates *candidates, const mr_changes *changes, int32_t *lanes, uint8_t *seen);
@@ -192,6 +200,12 @@ void mr_candidates_refresh(mr_candidates *candidates, int32_t position);
 
 /* Evaluates the positions again whose rows have changed since the last call. */
 void mr_candidates_follow(mr_candidates *candidates, const mr_changes *changes);
+
+/* Decides as mr_candidates_decide by a scan: the blocks of the window are written to `room`, candidates with one bucket
+ * for search->n positions whose cached evaluation does not matter. Their totals are upper bounds; the exact total of the
+ * choice is computed, and if it is less, another choice is made. mr_scan_suits must hold. */
+void mr_scan_decide(mr_candidates *room, const mr_search *search, int32_t start, int32_t wanted, int heap,
+                    mr_decision *decision);
 
 /* Decides from `start` as mr_search_run and mr_pick_first (with `heap`: mr_pick_heap) do. Terms must be prepared. */
 void mr_candidates_decide(mr_candidates *candidates, int32_t start, int32_t wanted, int heap, uint8_t *seen,

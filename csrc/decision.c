@@ -163,6 +163,13 @@ MR_INLINED int32_t first_tie(const mr_candidates *c, const mr_live *live, int32_
     return -1;
 }
 
+MR_INLINED int32_t first_in(const mr_candidates *c, const mr_live *live, int32_t stride, const int16_t *goal,
+                            const mr_range *ranges)
+{
+    const int32_t position = first_tie(c, live, stride, goal, ranges[0]);
+    return position >= 0 ? position : first_tie(c, live, stride, goal, ranges[1]);
+}
+
 /* The ties of a window, of which the one on top of the heap is sought that Go's heap.Init makes of the feasible
  * positions. The nodes of the heap count from 1. An order compares ties by their keys, and then by their places, which
  * grow with the nodes; below HEAD a place is the node, and from there on it counts 64 places a block. */
@@ -404,8 +411,7 @@ MR_INLINED void decide(mr_candidates *c, int32_t stride, int32_t start, int32_t 
         decision->position = heap_tie(c, &live, stride, goal, ranges);
         return;
     }
-    decision->position = first_tie(c, &live, stride, goal, ranges[0]);
-    if (decision->position < 0) decision->position = first_tie(c, &live, stride, goal, ranges[1]);
+    decision->position = first_in(c, &live, stride, goal, ranges);
 }
 
 MR_DISPATCHED void mr_candidates_decide(mr_candidates *c, int32_t start, int32_t wanted, int heap, uint8_t *seen,
@@ -413,4 +419,66 @@ MR_DISPATCHED void mr_candidates_decide(mr_candidates *c, int32_t start, int32_t
 {
     if (c->stride == 1) decide(c, 1, start, wanted, heap, seen, decision);
     else decide(c, c->stride, start, wanted, heap, seen, decision);
+}
+
+/* Writes the blocks of a window, and ends it where more than `wanted` positions are feasible. Returns 1 if a total is
+ * out of range. */
+static int write_window(mr_candidates *c, const mr_search *search, const mr_local *local, int32_t wanted,
+                        mr_range *ranges, mr_decision *decision)
+{
+    const int32_t start = ranges[0].from;
+    int32_t lanes[MR_LANES];
+    decision->looked_at = decision->feasible = 0;
+    for (int32_t k = 0; k < 2; k++) {
+        for (int32_t block = ranges[k].from / MR_LANES; block * MR_LANES < ranges[k].to; block++) {
+            const int32_t first = block * MR_LANES, n = c->n - first < MR_LANES ? c->n - first : MR_LANES;
+            uint16_t *count = &c->counts[block / MR_COUNTED];
+            if (k == 0 || block != start / MR_LANES) {
+                mr_fused_block(search, local, first, n, lanes);
+                mr_candidates_write(c, block, lanes, n);
+                if (c->blocks[block] == MR_OUT_OF_RANGE) return 1;
+                *count = (uint16_t)((block % MR_COUNTED ? *count : 0) + mr_bits(c->fits[block]));
+            }
+            const uint64_t fits = c->fits[block] & lanes_in(ranges[k], first);
+            const int32_t found = mr_bits(fits), left = wanted - decision->feasible;
+            if (found > left) {
+                ranges[k].to = first + mr_nth_bit(fits, left);
+                if (k == 0) ranges[1].to = 0;
+                decision->feasible = wanted;
+                decision->looked_at += ranges[k].to - ranges[k].from;
+                return 0;
+            }
+            decision->feasible += found;
+        }
+        decision->looked_at += ranges[k].to - ranges[k].from;
+    }
+    return 0;
+}
+
+MR_DISPATCHED int32_t mr_scan_choose(const mr_candidates *c, const mr_range *ranges, int heap, int16_t *best)
+{
+    *best = 0;
+    find_best(c, 1, ranges[0], best);
+    if (ranges[1].to) find_best(c, 1, ranges[1], best);
+    return !*best ? -1 : heap ? heap_tie(c, NULL, 1, best, ranges) : first_in(c, NULL, 1, best, ranges);
+}
+
+void mr_scan_decide(mr_candidates *c, const mr_search *search, int32_t start, int32_t wanted, int heap,
+                    mr_decision *decision)
+{
+    mr_range ranges[2] = {{start, c->n}, {0, start}};
+    mr_local local;
+    mr_local_read(&local, search);
+    local.bounds = 1;
+    decision->position = MR_UNDECIDED;
+    MR_DEBUG_BELOW(search->n, c->n + 1, "positions of a scan");
+    if (write_window(c, search, &local, wanted, ranges, decision)) return;
+    for (;;) {
+        int16_t best;
+        decision->position = mr_scan_choose(c, ranges, heap, &best);
+        if (decision->position < 0) return;
+        const int64_t exact = mr_local_lane(search, &local, search->order[decision->position]);
+        if (exact >= best) return;
+        mr_candidates_lower(c, decision->position, (int16_t)exact);
+    }
 }

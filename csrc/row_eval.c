@@ -6,6 +6,26 @@
 #define MR_ANYTHING 1e300
 #define MR_MAX_FUSED_WEIGHT 1000000
 
+static int32_t saturated(double x)
+{
+    return x > INT32_MAX ? INT32_MAX : x < INT32_MIN ? INT32_MIN : (int32_t)x;
+}
+
+/* The columns of mr_local.bounds. */
+static void set_shares(mr_columns *c, int32_t p, const mr_row *r, int slow)
+{
+    const double cpu = slow ? 0.0 : 100.0 / r->alloc_cpu, memory = slow ? 0.0 : 100.0 / r->alloc_memory;
+    const double kib = (r->alloc_memory - r->req_memory) / 1024.0;
+    c->zero_cpu_share[p] = (float)(cpu * (r->alloc_cpu - r->nonzero_cpu));
+    c->zero_memory_share[p] = (float)(memory * (r->alloc_memory - r->nonzero_memory));
+    c->used_cpu_share[p] = (float)(cpu * r->req_cpu);
+    c->used_memory_share[p] = (float)(memory * r->req_memory);
+    c->cpu_share[p] = (float)cpu;
+    c->memory_share[p] = (float)memory;
+    c->free_milli[p] = saturated(r->alloc_cpu - r->req_cpu);
+    c->free_kib[p] = saturated(kib) - (kib < 0.0 && kib > INT32_MIN && saturated(kib) != kib);
+}
+
 void mr_columns_set(mr_columns *c, int32_t p, const mr_ledger *ledger, const int32_t *taint_set, int32_t row)
 {
     const mr_row *r = &ledger->rows[row];
@@ -24,6 +44,7 @@ void mr_columns_set(mr_columns *c, int32_t p, const mr_ledger *ledger, const int
     c->per_memory[p] = slow ? 0.0 : 100.0 / r->alloc_memory;
     c->balanced[p] = r->balanced;
     c->slots[p] = r->pods < r->pods_max ? r->pods_max - r->pods : 0;
+    set_shares(c, p, r, slow);
     c->n_slow += slow - c->slow[p];
     c->slow[p] = (uint8_t)slow;
     c->n_fixed += (fixed != 0) - (c->fixed[p] != 0);
@@ -77,17 +98,27 @@ static int asks_for_names(const mr_search *search, int32_t kernel)
             && (s->selector.count || s->flags & MR_SHAPE_REQUIRED || search->plan->added));
 }
 
-int mr_asks_for_names(const mr_search *search)
+static int asks_for_any_name(const mr_search *search)
 {
     for (int32_t i = 0; i < search->plan->n_filters; i++)
         if (asks_for_names(search, search->plan->filters[i])) return 1;
     return 0;
 }
 
-void mr_named_lanes(const mr_search *search, uint8_t *ok)
+int mr_asks_for_statics(const mr_search *search)
+{
+    return asks_for_any_name(search) || (search->fixed_ok && search->columns && search->columns->n_fixed);
+}
+
+static int32_t fixed_of(const mr_cluster *cluster, int32_t row)
+{
+    return cluster->taint_set[row] * 2 + ((cluster->ledger.rows[row].flags & MR_UNSCHEDULABLE) != 0);
+}
+
+void mr_static_lanes(const mr_search *search, uint8_t *ok)
 {
     for (int32_t at = 0; at < search->n; at++) {
-        ok[at] = 1;
+        ok[at] = !search->fixed_ok || search->fixed_ok[fixed_of(search->cluster, search->order[at])];
         for (int32_t i = 0; i < search->plan->n_filters && ok[at]; i++)
             if (asks_for_names(search, search->plan->filters[i]))
                 ok[at] = !mr_filter(search->plan->filters[i], search->plan, search->cluster, search->shape,
@@ -103,7 +134,7 @@ static int32_t other_filters(const mr_search *search, int32_t *kernels)
     int32_t n = 0;
     for (int32_t i = 0; i < search->plan->n_filters; i++) {
         int32_t kernel = search->plan->filters[i];
-        int asks = (asks_for_names(search, kernel) && !search->named_ok)
+        int asks = (asks_for_names(search, kernel) && !search->static_ok)
             || (kernel == MR_NODE_PORTS && s->n_ports) || (kernel == MR_NODE_RESOURCES_FIT && s->n_others)
             || (kernel == MR_POD_TOPOLOGY_SPREAD && t && t->n_hard)
             || (kernel == MR_INTER_POD_AFFINITY && t && (t->n_affinity || t->n_anti || t->n_existing));
@@ -130,6 +161,10 @@ void mr_local_read(mr_local *local, const mr_search *search)
         ? (int32_t)weight_of(plan, MR_BALANCED_ALLOCATION) : 0;
     local->images = search->has_images ? (int32_t)weight_of(plan, MR_IMAGE_LOCALITY) : 0;
     local->n_asked = other_filters(search, local->asked);
+    local->narrow = s->need_cpu < INT32_MAX && s->need_memory % 1024 == 0 && s->need_memory / 1024 < INT32_MAX;
+    local->need_milli = s->need_cpu > 0 ? (int32_t)s->need_cpu : INT32_MIN;
+    local->need_kib = s->need_memory > 0 ? (int32_t)(s->need_memory / 1024) : INT32_MIN;
+    local->bounds = 0;
 }
 
 /* LeastAllocated of one resource: exact truncation of (capacity - requested) * 100 / capacity for capacities up to
@@ -172,20 +207,64 @@ MR_INLINED void fused_scores(const mr_columns *c, const mr_local *l, int32_t fir
     }
 }
 
+#define SLACK 1e-3f /* more than the error of the single-precision forms, of percentages that are at most 100 */
+
+MR_INLINED int32_t least_bound(float free, float request, float share)
+{
+    const float x = free - request * share;
+    return (int32_t)((x > 0.0f ? x : 0.0f) + SLACK);
+}
+
+MR_INLINED float share_of(float used, float request, float share)
+{
+    const float x = used + request * share;
+    return x < 100.0f ? x : 100.0f;
+}
+
+/* The scores of fused_scores or more, see mr_local.bounds. */
+MR_INLINED void bound_scores(const mr_columns *c, const mr_local *l, int32_t first, int32_t n, int32_t *restrict out)
+{
+    const float *restrict zero_cpu = c->zero_cpu_share + first, *restrict zero_memory = c->zero_memory_share + first;
+    const float *restrict used_cpu = c->used_cpu_share + first, *restrict used_memory = c->used_memory_share + first;
+    const float *restrict cpu = c->cpu_share + first, *restrict memory = c->memory_share + first;
+    const int32_t *restrict before = c->balanced + first;
+    const float score_cpu = (float)l->score_cpu, score_memory = (float)l->score_memory;
+    const float more_cpu = (float)l->cpu, more_memory = (float)l->memory;
+    const int32_t fit = l->fit, level = l->balanced, difference = l->difference;
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t score = (least_bound(zero_cpu[i], score_cpu, cpu[i])
+                               + least_bound(zero_memory[i], score_memory, memory[i])) >> 1;
+        out[i] = 1 + (fit == 1 ? score : fit * score);
+    }
+    if (level == 0) return;
+    for (int32_t i = 0; i < n; i++) {
+        const float apart = share_of(used_cpu[i], more_cpu, cpu[i]) - share_of(used_memory[i], more_memory, memory[i]);
+        const int32_t even = (int32_t)(100.0f - __builtin_fabsf(apart) * 0.5f + SLACK);
+        const int32_t score = difference ? 50 + ((50 + even - before[i]) >> 1) : even;
+        out[i] += level == 1 ? score : level * score;
+    }
+}
+
 /* Writes -1 for a row that fits, else 0; returns the number of rows that fit. */
 MR_INLINED int32_t fused_fit(const mr_columns *c, const mr_local *l, const int8_t *fixed_ok,
-                             const uint8_t *restrict named_ok, int32_t first, int32_t n, int32_t *restrict out)
+                             const uint8_t *restrict static_ok, int32_t first, int32_t n, int32_t *restrict out)
 {
     const double *restrict free_cpu = c->free_cpu + first, *restrict free_memory = c->free_memory + first;
     const int32_t *restrict slots = c->slots + first, *restrict fixed = c->fixed + first;
     const double cpu = l->need_cpu, memory = l->need_memory;
+    const int32_t *restrict free_milli = c->free_milli + first, *restrict free_kib = c->free_kib + first;
+    const int32_t milli = l->need_milli, kib = l->need_kib;
     int32_t sum = 0;
-    for (int32_t i = 0; i < n; i++)
-        out[i] = -((cpu <= free_cpu[i]) & (memory <= free_memory[i]) & (slots[i] > 0));
-    if (fixed_ok && c->n_fixed)
+    if (l->narrow)
+        for (int32_t i = 0; i < n; i++)
+            out[i] = -((milli <= free_milli[i]) & (kib <= free_kib[i]) & (slots[i] > 0));
+    else
+        for (int32_t i = 0; i < n; i++)
+            out[i] = -((cpu <= free_cpu[i]) & (memory <= free_memory[i]) & (slots[i] > 0));
+    if (static_ok)
+        for (int32_t i = 0; i < n; i++) out[i] &= -(int32_t)static_ok[i];
+    else if (fixed_ok && c->n_fixed)
         for (int32_t i = 0; i < n; i++) out[i] &= -(int32_t)fixed_ok[fixed[i]];
-    if (named_ok)
-        for (int32_t i = 0; i < n; i++) out[i] &= -(int32_t)named_ok[first + i];
     for (int32_t i = 0; i < n; i++) sum -= out[i];
     return sum;
 }
@@ -195,12 +274,15 @@ MR_DISPATCHED int32_t mr_fused_columns(const mr_search *search, const mr_local *
                                        int32_t *restrict out)
 {
     const mr_columns *columns = search->columns;
-    int32_t fits[MR_BLOCK], count = fused_fit(columns, local, search->fixed_ok, search->named_ok, first, n, fits);
+    /* -fwrapv: a sum that could wrap in the index would keep the compiler from using vectors. */
+    const uint8_t *static_ok = search->static_ok ? search->static_ok + first : NULL;
+    int32_t fits[MR_BLOCK], count = fused_fit(columns, local, search->fixed_ok, static_ok, first, n, fits);
     if (!count) {
         memset(out, 0, (size_t)n * sizeof *out);
         return 0;
     }
-    fused_scores(columns, local, first, n, out);
+    if (local->bounds) bound_scores(columns, local, first, n, out);
+    else fused_scores(columns, local, first, n, out);
     for (int32_t i = 0; i < n; i++) out[i] &= fits[i];
     return count;
 }
@@ -244,7 +326,7 @@ int64_t mr_local_lane(const mr_search *search, const mr_local *l, int32_t row)
     if (!l->fused || r->flags & MR_SLOW) return exact_lane(search, row);
     if (l->need_cpu > r->alloc_cpu - r->req_cpu || l->need_memory > r->alloc_memory - r->req_memory
         || r->pods >= r->pods_max) return 0;
-    if (ok && !ok[search->cluster->taint_set[row] * 2 + ((r->flags & MR_UNSCHEDULABLE) != 0)]) return 0;
+    if (ok && !ok[fixed_of(search->cluster, row)]) return 0;
     /* Quotients, not the reciprocals of the columns: as exact up to 2^46, and no memory to read. */
     double cpu = r->alloc_cpu - r->nonzero_cpu - l->score_cpu, memory = r->alloc_memory - r->nonzero_memory
         - l->score_memory;
@@ -342,16 +424,16 @@ MR_DISPATCHED void mr_status_columns(const mr_search *search, const mr_local *lo
         const int above = (cpu > alloc_cpu[i]) | (memory > alloc_memory[i]);
         codes[i] = (uint8_t)(fits ? 0 : above ? hopeless : MR_CODE_UNSCHEDULABLE);
     }
-    if (search->fixed_ok && c->n_fixed)
+    if (search->static_ok)
+        for (int32_t i = 0; i < n; i++) codes[i] = search->static_ok[first + i] ? codes[i] : MR_CODE_UNRESOLVABLE;
+    else if (search->fixed_ok && c->n_fixed)
         for (int32_t i = 0; i < n; i++) codes[i] = search->fixed_ok[fixed[i]] ? codes[i] : MR_CODE_UNRESOLVABLE;
-    if (search->named_ok)
-        for (int32_t i = 0; i < n; i++) codes[i] = search->named_ok[first + i] ? codes[i] : MR_CODE_UNRESOLVABLE;
 }
 
 void mr_status_block(const mr_search *search, const mr_local *local, int32_t first, int32_t n, uint8_t *codes)
 {
     const int by_columns = mr_status_by_columns(search, local);
-    const int asks_names = !search->named_ok && mr_asks_for_names(search);
+    const int asks_names = !search->static_ok && asks_for_any_name(search);
     if (by_columns) mr_status_columns(search, local, first, n, codes);
     if (by_columns && !asks_names && !search->columns->n_slow) {
         /* Only the filters that read counters remain, for rows that no other filter rejects. */

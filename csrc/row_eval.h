@@ -13,10 +13,14 @@ typedef struct {
     double *nonzero_free_cpu, *nonzero_free_memory, *per_cpu, *per_memory; /* per_x: 100 / allocatable */
     int32_t *balanced, *slots;  /* mr_row.balanced; slots: number of further pods */
     int32_t *fixed;             /* taint set * 2 + unschedulable */
+    float *zero_cpu_share, *zero_memory_share; /* percentages of allocatable: nonzero_free, */
+    float *used_cpu_share, *used_memory_share; /* used, */
+    float *cpu_share, *memory_share;           /* a unit, as per_x */
+    int32_t *free_milli, *free_kib;            /* free_x in millicores and KiB, rounded down and saturated */
     uint8_t *slow;              /* 1: only the general kernel is exact for this row */
     int32_t n_fixed, n_slow;    /* number of positions with fixed != 0, with slow != 0 */
 } mr_columns;
-_Static_assert(offsetof(mr_columns, n_fixed) == 14 * sizeof(void *), "the view fills in 14 pointers in a row");
+_Static_assert(offsetof(mr_columns, n_fixed) == 22 * sizeof(void *), "the view fills in 22 pointers in a row");
 
 /* The input of a decision. */
 typedef struct {
@@ -25,7 +29,7 @@ typedef struct {
     const mr_shape *shape;
     const mr_columns *columns; /* NULL: `order` is not the view's list */
     const int8_t *fixed_ok; /* [fixed] 1: NodeUnschedulable and TaintToleration pass; NULL: all pass */
-    const uint8_t *named_ok; /* [position] 1: NodeName and NodeAffinity pass; NULL: evaluated for each row */
+    const uint8_t *static_ok; /* [position] 1: NodeName, NodeAffinity and `fixed_ok` pass; NULL: evaluated for each row */
     int32_t taints_alike;   /* 1: all nodes have the same raw score of TaintToleration */
     const int32_t *order;   /* [position] row */
     int32_t n;              /* number of positions */
@@ -45,6 +49,8 @@ typedef struct {
     int32_t fused, difference;      /* mr_is_fused; mr_plan.balanced_difference */
     int32_t fit, balanced, images;  /* weights; 0 if the score is the same for all rows */
     int32_t n_asked, asked[MR_MAX_PLUGINS]; /* the filters that need more than the columns */
+    int32_t narrow, need_milli, need_kib;   /* 1: need_cpu and need_memory are whole millicores and KiB */
+    int32_t bounds;                         /* 1: mr_fused_block writes upper bounds of the totals */
 } mr_local;
 void mr_local_read(mr_local *local, const mr_search *search);
 
@@ -59,11 +65,11 @@ int64_t mr_local_total(const mr_search *search, int32_t row);
 void mr_columns_set(mr_columns *columns, int32_t position, const mr_ledger *ledger, const int32_t *taint_set,
                     int32_t row);
 
-/* 1 if NodeName or NodeAffinity can reject a node for this pod. */
-int mr_asks_for_names(const mr_search *search);
+/* 1 if NodeName, NodeAffinity, NodeUnschedulable or TaintToleration can reject a node for this pod. */
+int mr_asks_for_statics(const mr_search *search);
 
-/* Writes whether NodeName and NodeAffinity pass each position, see mr_search.named_ok. */
-void mr_named_lanes(const mr_search *search, uint8_t *ok);
+/* Writes whether these filters pass each position, see mr_search.static_ok. */
+void mr_static_lanes(const mr_search *search, uint8_t *ok);
 
 /* 1 if the fused kernel can be used: it implements the plan's strategies, and they are exact in doubles. */
 int mr_is_fused(const mr_search *search);
@@ -71,7 +77,10 @@ int mr_is_fused(const mr_search *search);
 /* Evaluates positions [first, first + n), n <= MR_BLOCK: total of the row-local scores + 1, or 0 if infeasible. Taints,
  * cpu, memory and number of pods are evaluated on the columns; the other filters on the lanes that remain. A lane with
  * a score that is not in 0..100, possible for slow rows only, becomes MR_INVALID_LANE. Returns the number of feasible
- * positions. */
+ * positions.
+ *
+ * With `bounds` the scores are computed in single precision, with reciprocals: a total is never below the exact one, and
+ * seldom above it. Feasibility is exact all the same. */
 #define MR_INVALID_LANE (INT32_MIN + 1)
 #define MR_BLOCK 256
 int32_t mr_fused_block(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out);

@@ -273,68 +273,6 @@ static inline void offer(mr_top *top, int32_t index, int32_t position)
     if (key < top->key) *top = (mr_top){position, key};
 }
 
-/* The best position of a scan so far. */
-typedef struct {
-    int32_t best;
-    mr_top top;
-} mr_choice;
-
-MR_DISPATCHED int32_t mr_largest_lane(const int32_t *restrict lanes, int32_t n)
-{
-    int32_t max = 0;
-    for (int32_t i = 0; i < n; i++) max = lanes[i] > max ? lanes[i] : max;
-    return max;
-}
-
-/* The first of the best. */
-static void choose_first(mr_choice *choice, const int32_t *lanes, int32_t first, int32_t n)
-{
-    const int32_t max = mr_largest_lane(lanes, n);
-    int32_t i = 0;
-    if (max <= choice->best) return;
-    choice->best = max;
-    while (lanes[i] != max) i++;
-    choice->top.position = first + i;
-}
-
-/* The one that Go's heap puts on top, `index` feasible ones being before: of each level of the heap the first tie. */
-static void choose_top(mr_choice *choice, const int32_t *lanes, int32_t first, int32_t n, int32_t index)
-{
-    const int32_t max = mr_largest_lane(lanes, n);
-    if (max < choice->best || !max) return;
-    if (max > choice->best) *choice = (mr_choice){max, NO_TOP};
-    for (int32_t i = 0; i < n; i++) {
-        if (lanes[i] == max) offer(&choice->top, index, first + i);
-        index += lanes[i] != 0;
-    }
-}
-
-void mr_scan_decide(const mr_search *search, int32_t start, int32_t wanted, int heap, mr_decision *decision)
-{
-    int32_t lanes[MR_BLOCK], n = search->n, seen = 0, feasible = 0, is_last = 0, invalid = 0;
-    mr_choice choice = {0, NO_TOP};
-    mr_local local;
-    mr_local_read(&local, search);
-    while (seen < n && !is_last) {
-        int32_t first = start + seen < n ? start + seen : start + seen - n;
-        int32_t room = first < start ? start - first : n - first, size = room < MR_BLOCK ? room : MR_BLOCK;
-        int32_t count = mr_fused_block(search, &local, first, size, lanes);
-        is_last = feasible + count > wanted;
-        if (is_last) { /* ends on the feasible one after the last that is wanted */
-            count = wanted - feasible;
-            size = 0;
-            for (int32_t left = count; left || !lanes[size]; size++) left -= lanes[size] != 0;
-        }
-        if (search->columns->n_slow)
-            for (int32_t i = 0; i < size; i++) invalid |= lanes[i] == MR_INVALID_LANE;
-        if (count && heap) choose_top(&choice, lanes, first, size, feasible);
-        else if (count) choose_first(&choice, lanes, first, size);
-        feasible += count;
-        seen += size;
-    }
-    *decision = (mr_decision){invalid ? MR_UNDECIDED : choice.top.position, seen, feasible};
-}
-
 int32_t mr_pick_first(const int64_t *totals, int32_t n)
 {
     int32_t best = 0;

@@ -58,9 +58,6 @@ typedef struct {
 /* 1 if the fused kernel computes the whole score of a row, independent of all other rows. */
 int mr_scan_suits(const mr_search *search);
 
-/* Decides as mr_search_run and mr_pick_first (with `heap`: mr_pick_heap) do, without a list of feasible positions. */
-void mr_scan_decide(const mr_search *search, int32_t start, int32_t wanted, int heap, mr_decision *decision);
-
 /* A key that orders the nodes of a binary heap, counted from 1, by preorder. Within a level of the heap preorder follows
  * the number, and across levels the number shifted left until its top bit is set; of equal keys the first precedes. */
 static inline uint32_t mr_heap_key(uint32_t node)

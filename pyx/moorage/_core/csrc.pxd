@@ -190,7 +190,7 @@ cdef extern from "scan.h" nogil:
         const mr_shape* shape
         const mr_columns* columns
         const int8_t* fixed_ok
-        const uint8_t* named_ok
+        const uint8_t* static_ok
         int32_t taints_alike
         const int32_t* order
         int32_t n, has_images
@@ -209,8 +209,8 @@ cdef extern from "scan.h" nogil:
                          uint8_t* codes)
     void mr_columns_set(mr_columns* columns, int32_t position, const mr_ledger* ledger,
                         const int32_t* taint_set, int32_t row)
-    int mr_asks_for_names(const mr_search* search)
-    void mr_named_lanes(const mr_search* search, uint8_t* ok)
+    int mr_asks_for_statics(const mr_search* search)
+    void mr_static_lanes(const mr_search* search, uint8_t* ok)
     int mr_is_fused(const mr_search* search)
     const int MR_CALL
     int mr_verdicts(const mr_search* search, uint64_t asked, const int32_t* rows, int32_t n,
@@ -224,8 +224,6 @@ cdef extern from "scan.h" nogil:
     int mr_has_external_filters(const mr_plan* plan)
     int mr_scan_suits(const mr_search* search)
     int mr_is_parallel(const mr_search* search, int32_t n)
-    void mr_scan_decide(const mr_search* search, int32_t start, int32_t wanted, int heap,
-                        mr_decision* decision)
     int mr_search_find(const mr_search* search, int32_t start, int32_t wanted, mr_found* found)
     int mr_search_score(const mr_search* search, mr_found* found)
     int mr_search_run(const mr_search* search, int32_t start, int32_t wanted, mr_found* found)
@@ -235,7 +233,7 @@ cdef extern from "scan.h" nogil:
 
 
 cdef extern from "candidates.h" nogil:
-    const int MR_UNMADE, MR_VALID, MR_MORE_BUCKETS
+    const int MR_UNMADE, MR_VALID, MR_MORE_BUCKETS, MR_LANES
 
     ctypedef struct mr_bucket_key:
         int32_t size
@@ -243,6 +241,7 @@ cdef extern from "candidates.h" nogil:
     ctypedef struct mr_candidates:
         mr_search search
         mr_bucket_key key
+        int16_t* supers
         int32_t stride, n, state
         int64_t cursor
 
@@ -258,6 +257,8 @@ cdef extern from "candidates.h" nogil:
     size_t mr_candidates_layout(mr_candidates* candidates, char* memory, int32_t stride)
     int mr_candidates_build(mr_candidates* candidates, const mr_changes* changes, int32_t* lanes,
                             uint8_t* seen)
+    void mr_scan_decide(mr_candidates* room, const mr_search* search, int32_t start, int32_t wanted, int heap,
+                        mr_decision* decision)
     void mr_candidates_refresh(mr_candidates* candidates, int32_t position)
     void mr_candidates_follow(mr_candidates* candidates, const mr_changes* changes)
     void mr_candidates_decide(mr_candidates* candidates, int32_t start, int32_t wanted, int heap,

@@ -27,6 +27,10 @@ COLUMNS = (
     *("alloc_cpu", "alloc_memory", "free_cpu", "free_memory", "used_cpu", "used_memory"),
     *("nonzero_free_cpu", "nonzero_free_memory", "per_cpu", "per_memory"),
 )
+SHARES = (
+    *("zero_cpu_share", "zero_memory_share", "used_cpu_share", "used_memory_share"),
+    *("cpu_share", "memory_share"),
+)
 
 
 def capacity(random: Random) -> int:
@@ -118,8 +122,10 @@ def make_search(world: World, rows: list[Row], shape: Shape, plan: Any) -> Any:
     )
     for name in COLUMNS:
         setattr(columns, name, world.new(f"double[{n}]"))
-    for name in ("balanced", "slots", "fixed"):
+    for name in ("balanced", "slots", "fixed", "free_milli", "free_kib"):
         setattr(columns, name, world.new(f"int32_t[{n}]"))
+    for name in SHARES:
+        setattr(columns, name, world.new(f"float[{n}]"))
     columns.slow = world.new(f"uint8_t[{n}]")
     for at in range(n):
         lib.mr_columns_set(columns, at, ffi.addressof(cluster.ledger), cluster.taint_set, at)
@@ -182,6 +188,78 @@ def test_fused_lanes(seed: int, difference: bool, names_node: bool) -> None:
     for lane in range(lib.MR_BLOCK - first):
         expected = row_local(search, first + lane)
         assert (out[lane], lib.mr_local_lane(search, read(search), first + lane)) == (expected,) * 2
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.integers(0, 2**64), st.booleans())
+def test_bounds(seed: int, difference: bool) -> None:
+    """Never below the exact totals; feasible where these are."""
+    random = Random(seed)
+    world, shape = World(), make_shape(random)
+    rows = [make_row(random, shape) for _ in range(lib.MR_BLOCK)]
+    plan = world.plan(scores=make_scores(random), difference=difference)
+    search = make_search(world, rows, shape, plan)
+    if random.random() < 0.5:
+        search.static_ok = world.new(f"uint8_t[{lib.MR_BLOCK}]")
+        lib.mr_static_lanes(search, search.static_ok)
+    local, exact, bounds = read(search), *(ffi.new(f"int32_t[{lib.MR_BLOCK}]") for _ in range(2))
+    first = random.randrange(200)
+    count = lib.mr_fused_block(search, local, first, lib.MR_BLOCK - first, exact)
+    local.bounds = 1
+    assert lib.mr_fused_block(search, local, first, lib.MR_BLOCK - first, bounds) == count
+    for of_row, bound in zip(exact, bounds, strict=True):
+        assert (of_row == 0) == (bound == 0)
+        assert bound >= of_row
+
+
+def room_of(world: World, n: int) -> Any:
+    """Candidates whose blocks a scan writes."""
+    room = world.new("mr_candidates *")
+    room.search.n = room.n = n
+    memory = world.new(f"char[{lib.mr_candidates_layout(room, ffi.NULL, 1) + 64}]")
+    lib.mr_candidates_layout(room, memory, 1)
+    for at in range(n // lib.MR_LANES**2 + 1):
+        room.supers[at] = 2**15 - 1
+    return room
+
+
+def found_by_search(world: World, search: Any, start: int, wanted: int, heap: bool) -> tuple[int, int, int]:
+    """Position, looked at, feasible."""
+    found, n = world.new("mr_found *"), search.n
+    found.positions, found.totals = world.new(f"int32_t[{n + 1}]"), world.new(f"int64_t[{n + 1}]")
+    found.rows, found.scores = world.new(f"int32_t[{n + 1}]"), world.new(f"int64_t[{n + 1}]")
+    assert lib.mr_search_run(search, start, wanted, found) == 0
+    pick = lib.mr_pick_heap if heap else lib.mr_pick_first
+    at = pick(found.totals, found.feasible) if found.feasible > 1 else 0
+    return found.positions[at] if found.feasible else -1, found.evaluated, found.feasible
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.integers(0, 2**64), st.sampled_from([1, 63, 64, 65, 300, 700, 1400]), st.booleans())
+def test_scan(seed: int, n: int, is_narrow: bool) -> None:
+    """One room for scans of several classes and starts."""
+    random = Random(seed)
+    world = World()
+    room, decision = room_of(world, n), world.new("mr_decision *")
+    for _ in range(4):
+        taints = 0, random.choice([-1, 0]), random.choice([-1, 0])
+        shape = replace(make_shape(random), taints=taints)
+        if is_narrow:
+            amounts = random.choice([(7, 4096), (0, 1024), (70, 0), (10**9, 2**40)])
+            shape = replace(shape, requests=amounts, score_requests=amounts, needs=None)
+        kinds = [make_row(random, shape) for _ in range(random.choice([3, 30, n]))]
+        kinds = [row for row in kinds if max(row.values[:2]) <= LIMIT] or [Row()]
+        scores = random.choice([DEFAULT_SCORES, {"MR_NODE_RESOURCES_FIT": 1}])
+        search = make_search(
+            world, [random.choice(kinds) for _ in range(n)], shape, world.plan(scores=scores)
+        )
+        assert lib.mr_scan_suits(search)
+        start, heap = random.randrange(n), random.random() < 0.5
+        few = random.randrange(1, min(n, 100) + 1)
+        wanted = random.choice([1, n, n + 1, random.randrange(1, n + 1), few])
+        lib.mr_scan_decide(room, search, start, wanted, heap, decision)
+        chosen = decision.position, decision.looked_at, decision.feasible
+        assert chosen == found_by_search(world, search, start, wanted, heap)
 
 
 @settings(deadline=None, max_examples=30)

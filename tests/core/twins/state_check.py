@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from tests.core.inside import (
     assert_labels_follow_nodes,
     chunk,
@@ -217,6 +218,17 @@ def check_view(state: ClusterState, twin: StateTwin) -> None:
         assert_equal(f"frozen counts of {name}", seen, twin.snapshot.images[name])
 
 
+def check_shares(row: Any, is_slow: bool, shares: list[Any], free: list[Any]) -> None:
+    """Percentages of allocatable in single precision; free millicores and KiB, rounded down and saturated."""
+    cpu, memory = (0.0 if is_slow else 100.0 / float(row[f"alloc_{of}"]) for of in ("cpu", "memory"))
+    expected = [cpu * (row["alloc_cpu"] - row["nonzero_cpu"])]
+    expected += [memory * (row["alloc_memory"] - row["nonzero_memory"])]
+    expected += [cpu * row["req_cpu"], memory * row["req_memory"], cpu, memory]
+    assert_equal("shares", shares, [np.float32(share) for share in expected])
+    amounts = row["alloc_cpu"] - row["req_cpu"], (row["alloc_memory"] - row["req_memory"]) // 1024
+    assert_equal("free", free, [min(max(int(amount), -(2**31)), 2**31 - 1) for amount in amounts])
+
+
 def check_columns(state: ClusterState) -> None:
     """The scan columns, right after a refresh and a scan, say what the rows say."""
     state.view.follow_usage()
@@ -224,7 +236,9 @@ def check_columns(state: ClusterState) -> None:
     memory, size = view["columns_memory"], len(order)
     doubles = [values(buffer, "f8", size) for buffer in memory[:10]]
     integers = [values(buffer, "i4", size) for buffer in memory[10:13]]
-    slow = values(memory[13], "u1", size)
+    shares = [values(buffer, "f4", size) for buffer in memory[13:19]]
+    free = [values(buffer, "i4", size) for buffer in memory[19:21]]
+    slow = values(memory[21], "u1", size)
     taints = values(inside(state.table)["taint_set"], "i4", state.table.used)
     for at, row in enumerate(order):
         r = row_array(state)[row]
@@ -240,6 +254,7 @@ def check_columns(state: ClusterState) -> None:
         slots = max(0, int(r["pods_max"]) - int(r["pods"]))
         held = [*(column[at] for column in integers), slow[at]]
         assert_equal(f"columns of row {row}", held, [int(r["balanced"]), slots, fixed, is_slow])
+        check_shares(r, is_slow, [column[at] for column in shares], [column[at] for column in free])
     places = [
         row
         for row, place in sorted(

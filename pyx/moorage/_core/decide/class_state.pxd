@@ -36,6 +36,7 @@ cdef class Candidates:
 
     cdef int point(self, const mr_search* search, object terms) except -1
     cdef int build(self, const mr_changes* changes, int32_t* lanes, uint8_t* seen) except -1
+    cdef int make_room(self, const mr_search* search) except -1
 
 
 cdef bint candidates_pay_off(ClassSearch* class_search, int64_t head, int64_t following) noexcept nogil

@@ -3,7 +3,7 @@
 Data that depend on the cluster are valid at one head of the change log, or follow the log from a cursor.
 """
 
-from libc.stdint cimport uint64_t
+from libc.stdint cimport INT16_MAX, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from moorage._core.base cimport HEADER, Journal
@@ -25,7 +25,7 @@ cdef enum:
     CANDIDATES_LIMIT = 256 << 20  # bytes of candidates
 
 
-cdef enum:  # whether the results of filters that read names and labels are cached for all rows
+cdef enum:  # whether the results of filters that read names, labels and taints are cached for all rows
     NOT_CACHED
     CACHED
     NOT_NEEDED  # the class has no such filter
@@ -91,6 +91,20 @@ cdef class Candidates:
                 parallel = mr_candidates_build(&self.c, changes, lanes, seen)
             stride *= 2
         return parallel
+
+    cdef int make_room(self, const mr_search* search) except -1:
+        """Make room for the blocks of a scan (`mr_scan_decide`) over as many nodes as a search has."""
+        cdef Py_ssize_t nbytes
+        cdef int32_t at
+        if self.c.n == search.n and self.c.stride:
+            return 0
+        self.c.search.n = self.c.n = search.n
+        nbytes = mr_candidates_layout(&self.c, NULL, 1)
+        self.memory.reserve(nbytes)
+        memset(self.memory.data, 0, nbytes)
+        mr_candidates_layout(&self.c, self.memory.data, 1)
+        for at in range(search.n // (MR_LANES * MR_LANES) + 1):
+            self.c.supers[at] = INT16_MAX  # no block is ruled out by its superblock
 
 
 cdef class ClassState:
@@ -179,16 +193,16 @@ cdef class ClassState:
             move_count(counts, before, now, same)
 
     cdef int cache_named(self, mr_search* search, int64_t version) except -1:
-        """Cache the results of filters that read names and labels, on the second use of a static version."""
+        """Cache the results of filters that read names, labels and taints, on the second use of a version."""
         if self.named_by != version:
             self.named_by, self.named_state = version, NOT_CACHED
         elif self.named_state == NOT_CACHED:
-            self.named_state = CACHED if mr_asks_for_names(search) else NOT_NEEDED
+            self.named_state = CACHED if mr_asks_for_statics(search) else NOT_NEEDED
             if self.named_state == CACHED:
                 self.named.reserve(search.n)
-                mr_named_lanes(search, <uint8_t*>self.named.data)
+                mr_static_lanes(search, <uint8_t*>self.named.data)
         if self.named_state == CACHED:
-            search.named_ok = <const uint8_t*>self.named.data
+            search.static_ok = <const uint8_t*>self.named.data
 
     cdef int copy_order(self, mr_search* search) except -1:
         """Copy the list of searched nodes, which the next search of the profile overwrites."""

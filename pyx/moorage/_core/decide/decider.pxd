@@ -2,7 +2,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from moorage._core.base cimport Buffer
 from moorage._core.csrc cimport mr_changes, mr_cluster, mr_decision, mr_search, mr_terms
-from moorage._core.decide.class_state cimport ClassSearch, ClassState, ClassStates
+from moorage._core.decide.class_state cimport Candidates, ClassSearch, ClassState, ClassStates
 from moorage._core.decide.search cimport Search
 from moorage._core.state cimport ClusterState
 
@@ -38,6 +38,7 @@ cdef class Decider:
     cdef readonly int64_t from_candidates, from_scans
     cdef Py_ssize_t undo_bytes  # of the journal, at most, for one placement
     cdef BareRows bare
+    cdef Candidates scan  # the blocks of a scan
 
     cdef int32_t _choose(self, ClassSearch* class_search, int64_t following) noexcept nogil
     cdef ClassState _prepare_class(self, int32_t pod_class, int32_t node_name, int32_t pinned)

@@ -187,6 +187,7 @@ cdef class Decider:
         self.random = seed
         self.keeps_candidates = True
         self.bare = BareRows()
+        self.scan = Candidates()
 
     # ---- one pod -------------------------------------------------------------------------------------------
 
@@ -442,6 +443,8 @@ cdef class Decider:
         cdef ClassState class_state
         cdef bint is_fixed
         self.search._prepare(pod_class, node_name, pinned)
+        if self.search.search.columns:  # these searches are over the same list
+            self.scan.make_room(&self.search.search)
         class_state = self.states.get(pod_class, node_name, pinned)
         class_state.held = self.search.held
         class_state.c.by_node = False
@@ -571,8 +574,8 @@ cdef int32_t _decide_by_totals(Decider decider, ClassSearch* class_search) noexc
     """
     cdef mr_decision decision
     decider.search.listing.scan_columns()
-    mr_scan_decide(&class_search.search, decider.rotation % class_search.search.n, class_search.wanted,
-                   decider.tie_break == GO_HEAP, &decision)
+    mr_scan_decide(&decider.scan.c, &class_search.search, decider.rotation % class_search.search.n,
+                   class_search.wanted, decider.tie_break == GO_HEAP, &decision)
     decider.from_scans += 1
     return FAILED if decision.position == MR_UNDECIDED else _note(decider, &decision, class_search.search.n)
 

@@ -18,7 +18,8 @@ from moorage._core.base cimport HEADER, LOG_ORDER, LOG_ROW, LOG_STATIC, ChangeLo
 from moorage._core.csrc cimport MR_PRESENT, mr_columns_set, mr_port
 
 cdef enum:
-    DOUBLES = 10
+    DOUBLES = 10  # columns of 8 bytes
+    WORDS = 11    # columns of 4 bytes
 
 
 cdef class View:
@@ -65,7 +66,7 @@ cdef class View:
         if is_scanned:
             journal = Journal()  # not undone: a rollback logs its rows, and the columns follow the log
             self.columns_memory += [Buffer(journal, 8) for _ in range(DOUBLES)]
-            self.columns_memory += [Buffer(journal, 4) for _ in range(3)]
+            self.columns_memory += [Buffer(journal, 4) for _ in range(WORDS)]
             self.columns_memory.append(Buffer(journal, 1))
 
     cpdef int refresh(self) except -1:

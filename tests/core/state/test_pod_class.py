@@ -10,6 +10,7 @@ from tests.core.make import container, node, pinned, pod, port
 
 from moorage._core.base.resources import PodGates
 from moorage._core.state.cluster_state import ClusterState
+from moorage._core.state.pod_spec import spec_key
 from moorage.objects.model.meta import Condition, ObjectMeta, OwnerReference
 from moorage.objects.model.pod import (
     Container,
@@ -17,6 +18,7 @@ from moorage.objects.model.pod import (
     ImageVolumeSource,
     PersistentVolumeClaimVolumeSource,
     Pod,
+    PodSchedulingGroup,
     PodStatus,
     ResourceRequirements,
     Toleration,
@@ -419,3 +421,14 @@ def test_too_many_resources_are_refused() -> None:
     with pytest.raises(ValueError, match="at most 48 resources besides cpu and memory"):
         one.add_pod(pod("p", on="a", requests=names))
     assert (len(one.ledger), one.table.names) == (0, [])
+
+
+def test_pods_of_different_groups_are_read_once() -> None:
+    """A group has a spec of its own for its pods, which differs in the name of the group alone."""
+    plain = pod("p", requests={"cpu": 1})
+    keys = {
+        spec_key(replace(plain, spec=replace(plain.spec, scheduling_group=group, node_name=name)))
+        for group in (None, PodSchedulingGroup("a"), PodSchedulingGroup("b"))
+        for name in ("", "n")
+    }
+    assert len(keys) == 1

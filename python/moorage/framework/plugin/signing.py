@@ -70,7 +70,13 @@ class Signer:
         if not self.plugins or self._signed is None:
             return self._sign(pod) if self.plugins else None
         spec = pod.spec
-        key = spec_key(pod), spec.node_name, encode(spec.volumes), tuple(pod.metadata.labels.items())
+        key = (
+            spec_key(pod),
+            spec.node_name,
+            spec.scheduling_group,
+            encode(spec.volumes),
+            tuple(pod.metadata.labels.items()),
+        )
         if key not in self._signed:
             if len(self._signed) >= LIMIT:
                 self._signed.clear()

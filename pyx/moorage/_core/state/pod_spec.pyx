@@ -18,6 +18,7 @@ cdef tuple VOLUME_SOURCES = tuple([
     )
 ])
 
+cdef Field SCHEDULING_GROUP = Field("scheduling_group")
 cdef tuple CLASS_METADATA = (NAMESPACE, Field("labels"), ANNOTATIONS, Field("owner_references"))
 
 replace = msgspec.structs.replace
@@ -52,7 +53,8 @@ cpdef tuple resized(pod):
 def spec_key(pod):
     """Return a key that is equal only for pods of one shape.
 
-    Of the volumes, a shape contains only image volumes: pods that differ in their claims share a shape.
+    Of the volumes, a shape contains only image volumes: pods that differ in their claims share a shape. So do
+    pods of different groups.
 
     Parameters
     ----------
@@ -65,9 +67,9 @@ def spec_key(pod):
     spec = SPEC.of(pod)
     if VOLUMES.of(spec):
         images = tuple([volume for volume in spec.volumes if volume.image is not None])
-        spec = replace(spec, node_name="", volumes=images)
-    elif NODE_NAME.of(spec):
-        spec = replace(spec, node_name="")
+        spec = replace(spec, node_name="", scheduling_group=None, volumes=images)
+    elif NODE_NAME.of(spec) or SCHEDULING_GROUP.of(spec) is not None:
+        spec = replace(spec, node_name="", scheduling_group=None)
     return encode((NAMESPACE.of(METADATA.of(pod)), spec, resized(pod)))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from moorage import framework as fwk
 from moorage.framework.plugin.events import POD, ActionType, is_same_pod, of_class, on, queue_if
+from moorage.framework.plugin.interface import gates_only_with
 from moorage.objects import Pod
 
 
@@ -15,6 +16,7 @@ class SchedulingGates(fwk.PreEnqueuePlugin, fwk.EnqueueExtensions):
     name = "SchedulingGates"
     in_core = True
 
+    @gates_only_with("scheduling_gates")
     def pre_enqueue(self, pod: Pod) -> fwk.Status | None:
         """Reject a pod with scheduling gates; the reason names them.
 

@@ -9,6 +9,7 @@ from moorage import framework as fwk
 from moorage._core.decide.bulk_operations import has_pods_below
 from moorage._core.state.pod_class import Shape
 from moorage.framework.plugin.events import POD, of_class, on
+from moorage.framework.plugin.interface import gates_only_with
 from moorage.framework.profiles.in_core import CorePostFilter
 from moorage.objects import Pod
 
@@ -50,6 +51,7 @@ class DefaultPreemption(fwk.PreEnqueuePlugin, CorePostFilter, fwk.EnqueueExtensi
         """UIDs of pods whose preemption is running."""
         return set()
 
+    @gates_only_with(held=["preempting"])
     def pre_enqueue(self, pod: Pod) -> fwk.Status | None:
         """Reject a pod whose preemption is running.
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .active_queue import KeyedHeap
-from .queued_pod_info import MICROSECONDS, Place, QueuedPodInfo, microseconds
+from moorage._core.services.queued_pods import KeyedHeap, Place, QueuedPodInfo
+
+from .microseconds import MICROSECONDS, microseconds
 
 
 class BackoffQueue:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from moorage._core.services.queued_pods import QueuedPodInfo
 from moorage.framework import (
     QUEUE_SKIP,
     ActionType,
@@ -22,9 +23,7 @@ from moorage.framework.plugin import interface
 from moorage.framework.plugin.events import ANY_EVENT, NODE, Hint, HintIndex, index_of, on
 from moorage.objects import Pod
 
-from .in_flight import Observed
 from .places import Strategy
-from .queued_pod_info import QueuedPodInfo
 from .unschedulable_pods import Rejection, rejection_of
 
 EXTENDER = "Extender"
@@ -38,6 +37,8 @@ REJECTING: tuple[type[interface.Plugin], ...] = (
     interface.PermitPlugin,
 )
 CACHED = 1 << 12
+Observed = tuple[ClusterEvent, Any, Any]
+"""An event with its old and its new object."""
 ADD, TAINT = int(ActionType.ADD), int(ActionType.UPDATE_NODE_TAINT)
 
 

@@ -6,12 +6,13 @@ kube-scheduler v1.36, backend/queue/scheduling_queue.go moveToActiveQ and moveTo
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from copy import copy
 from enum import Enum
 from itertools import count
 from typing import Any, NamedTuple, cast
 
+from moorage._core.services.queued_pods import Entrance, Place, PriorityLanes, QueuedPodInfo
 from moorage._core.state.pod_class import PodClasses
 from moorage.framework import PodNominator, PreEnqueuePlugin
 from moorage.framework.plugin.events import UNSCHEDULABLE_POD_ADD, UNSCHEDULABLE_POD_UPDATE
@@ -19,9 +20,8 @@ from moorage.framework.plugin.interface import Code
 from moorage.framework.runtime.call import ask_status
 from moorage.objects import Pod, UnitKey, group_of
 
-from .active_queue import Less, PriorityLanes, SortedHeap, by_priority
+from .active_queue import Less, SortedHeap, by_priority
 from .backoff_queue import BackoffQueue
-from .queued_pod_info import Place, QueuedPodInfo
 from .unschedulable_pods import UnschedulablePods
 
 logger = logging.getLogger("moorage.queue")
@@ -131,6 +131,28 @@ class Units:
         return sorted(members.values(), key=lambda info: info.order)
 
 
+def gate_rule(plugins: Iterable[PreEnqueuePlugin]) -> tuple[list[str], list[Sized]] | None:
+    """Return what PreEnqueue reads, for `Entrance`.
+
+    Parameters
+    ----------
+    plugins : iterable of PreEnqueuePlugin
+
+    Returns
+    -------
+    tuple of lists of str and of containers, or None
+        None if one of the plugins has to be called.
+    """
+    fields, held = list[str](), list[Sized]()
+    for plugin in plugins:
+        gates = getattr(plugin.pre_enqueue, "gates_only_with", None)
+        if gates is None:
+            return None
+        fields += gates[0]
+        held += [getattr(plugin, attribute) for attribute in gates[1]]
+    return fields, held
+
+
 class Places:
     """Every waiting pod, in exactly one place.
 
@@ -181,6 +203,9 @@ class Places:
         self.nominator = nominator
         self.pop_from_backoff = pop_from_backoff
         self._pre_enqueues = pre_enqueues
+        self._entrance = Entrance(
+            {name: gate_rule(plugins) for name, plugins in pre_enqueues.items()}, nominator.nodes
+        )
         self._numbers = count(1)
         self._less = less
         self._classes = classes
@@ -225,6 +250,8 @@ class Places:
     def pop_many(self, limit: int) -> tuple[list[QueuedPodInfo], Place]:
         """Remove the next pods of one place; of the active queue those of one priority, under PrioritySort.
 
+        They stay in `infos`.
+
         Parameters
         ----------
         limit : int
@@ -241,9 +268,40 @@ class Places:
         if not infos and self.pop_from_backoff:
             rejected, place = self.backoff.rejected, Place.BACKOFF
             infos = [rejected.pop() for _ in range(min(limit, len(rejected.entries)))]
-        for info in infos:
-            self._forget(info)
+        if self.units.is_on:
+            for info in infos:
+                if info.unit is not None:
+                    self.units.leave(info)
         return infos, place
+
+    def add_new(self, infos: Iterator[QueuedPodInfo], label: str) -> bool:
+        """Add new pods, one after the other.
+
+        Parameters
+        ----------
+        infos : iterator of QueuedPodInfo
+            Each replaces the entry of its UID, if there is one.
+        label : str
+            Label of the event.
+
+        Returns
+        -------
+        bool
+            Whether a pod is now in the active queue that was not.
+        """
+        moved = False
+        while True:
+            if self.units.is_on:
+                info = next(infos, None)
+            else:
+                added, info = self._entrance.admit(infos, self.infos, self.active, self._numbers, self.now)
+                moved |= added
+            if info is None:
+                return moved
+            known = self.infos.get(info.pod.metadata.uid)
+            if known is not None:
+                self.leave(known)
+            moved |= self.to_active(info, label)
 
     def pop_completed(self) -> list[QueuedPodInfo]:
         """Remove and return the pods whose backoff has ended."""

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from fastrlock.rlock import FastRLock
 
+from moorage._core.services.queued_pods import InFlight, Place, QueuedPodInfo
 from moorage.errors import MoorageError
 from moorage.framework import ClusterEvent, Framework, PodNominator
 from moorage.framework.plugin.events import (
@@ -28,10 +29,9 @@ from moorage.framework.plugin.events import (
 from moorage.objects import Pod
 from moorage.objects.model.pod_group import unit_of
 
-from .hints import Hints
-from .in_flight import InFlight, Observed
+from .hints import Hints, Observed
+from .microseconds import MICROSECONDS, QUEUES, microseconds
 from .places import PendingPods, Places, Strategy, group_order
-from .queued_pod_info import MICROSECONDS, QUEUES, Place, QueuedPodInfo, microseconds
 from .timers import MAX_UNSCHEDULABLE, NEVER, Timers
 from .unschedulable_pods import rejection_of
 
@@ -211,13 +211,7 @@ class SchedulingQueue:
             Each replaces the entry of its UID, if there is one.
         """
         with self._lock:
-            moved = False
-            for info in infos:
-                known = self._places.infos.get(info.pod.metadata.uid)
-                if known is not None:
-                    self._places.leave(known)
-                moved |= self._places.to_active(info, UNSCHEDULABLE_POD_ADD.label)
-            if moved:
+            if self._places.add_new(iter(infos), UNSCHEDULABLE_POD_ADD.label):
                 self._wake()
 
     def update(self, old: Pod, new: Pod) -> None:
@@ -336,8 +330,7 @@ class SchedulingQueue:
                     return []
             others = [info for info in self._places.units.waiting(first.unit) if not info.gating_plugin]
             for info in others:
-                self._in_flight.add(info, self._places.take(info))
-                info.attempts += 1
+                self._in_flight.take([info], self._places.take(info), self._places.infos)
             return sorted([first, *others], key=group_order)
 
     def pop_batch(self, limit: int) -> list[QueuedPodInfo]:
@@ -362,13 +355,13 @@ class SchedulingQueue:
     def _pop_many(self, limit: int) -> list[QueuedPodInfo]:
         """Remove the next pods from the queue and put them in flight."""
         infos: list[QueuedPodInfo] = []
-        while not infos and (popped := self._places.pop_many(limit))[0]:
-            for info in popped[0]:
-                info.attempts += 1
-                if self._in_flight.add(info, popped[1]):
-                    infos.append(info)
-                else:
-                    logger.error("pod %s is in flight already and is discarded", info.pod.key)
+        while not infos:
+            infos, place = self._places.pop_many(limit)
+            if not infos:
+                break
+            for info in self._in_flight.take(infos, place, self._places.infos):
+                logger.error("pod %s is in flight already and is discarded", info.pod.key)
+                infos.remove(info)
         return infos
 
     def _wait(self, timeout: float | None) -> bool:

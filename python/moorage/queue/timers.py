@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
+from .microseconds import MICROSECONDS, microseconds
 from .places import Places
-from .queued_pod_info import MICROSECONDS, microseconds
 
 NEVER = 1 << 62
 FLUSH_PERIOD = 30 * MICROSECONDS

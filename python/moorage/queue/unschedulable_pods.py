@@ -9,11 +9,12 @@ from collections.abc import Hashable, Iterable
 from itertools import chain, takewhile
 from typing import Any, NamedTuple
 
+from moorage._core.services.queued_pods import QueuedPodInfo
 from moorage._core.state.pod_class import PodClasses
 from moorage.framework.plugin.events import HintIndex
 from moorage.objects import Pod
 
-from .queued_pod_info import QueuedPodInfo, microseconds
+from .microseconds import microseconds
 
 
 class Rejection(NamedTuple):

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from moorage._core.base.watch_events import Notice
 from moorage._core.decide.bulk_operations import reported_as_bound
+from moorage._core.services.queued_pods import CreationClock
 from moorage.cache import ClusterCache, SchedulerCache
 from moorage.errors import CacheError
 from moorage.framework import ActionType, ClusterEvent, FrameworkHandle
@@ -50,8 +51,6 @@ from moorage.objects.model.workload import (
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.queue import QueuedPodInfo, SchedulingQueue
 from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory
-
-from .queueing import CreationClock
 
 STORAGE: tuple[type[Object], ...] = (
     PersistentVolumeClaim,

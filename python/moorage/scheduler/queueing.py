@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache, partial
 
+from moorage._core.services.queued_pods import CreationClock
 from moorage.errors import ClockError, MoorageError
 from moorage.framework import NominatingInfo, PodNominator
 from moorage.framework.configuration import KubeSchedulerConfiguration, groups_pods
@@ -33,39 +34,6 @@ def seconds(timestamp: str) -> float:
         Seconds since 1970.
     """
     return datetime.fromisoformat(timestamp).timestamp()
-
-
-class CreationClock:
-    """A clock that shows the newest creation timestamp of the pods so far, for a queue without a clock of its
-    own. Decisions thus never depend on when a program runs.
-
-    Attributes
-    ----------
-    now : float
-        Seconds since 1970.
-    """
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def entry(self, pod: Pod) -> QueuedPodInfo:
-        """Return the queue entry of a new pod as of its creation timestamp, and advance the clock to it.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        QueuedPodInfo
-        """
-        created = pod.metadata.creation_timestamp
-        at = seconds(created) if created else self.now
-        self.now = max(self.now, at)
-        return QueuedPodInfo(pod, at)
 
 
 def newest_clock(cluster: Cluster) -> Callable[[], float]:
@@ -116,7 +84,7 @@ def make_queue(
     ages : CreationClock or None
         The clock of the queue, if none was passed.
     """
-    ages = CreationClock()
+    ages = CreationClock(seconds)
     times = {}
     if configuration is not None:
         times["initial_backoff"] = float(configuration.pod_initial_backoff_seconds or 0)

@@ -347,6 +347,7 @@ class UnbuiltPlugin(
 
     in_core = True
 
+    @interface.gates_only_with()
     def pre_enqueue(self, pod: Pod) -> Status | None:
         return None
 

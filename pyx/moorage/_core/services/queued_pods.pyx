@@ -1,0 +1,732 @@
+"""The parts of the scheduling queue that every pod passes: its entry, the active queue in the order of
+PrioritySort, and the log of the pods in flight with the events of that time.
+
+kube-scheduler v1.36, backend/queue/active_queue.go. The classes are not thread-safe; the queue has a lock.
+"""
+
+from enum import Enum
+from heapq import heapify, heappop, heappush, merge
+
+cimport cython
+from libc.math cimport INFINITY
+from libc.stdint cimport int64_t
+
+from moorage._core.base cimport METADATA, SPEC, STATUS, UID, Field
+
+cdef enum:
+    SPARE = 32  # so many removed pods stay in a lane or a heap of any size
+
+cdef frozenset NO_PLUGINS = frozenset()
+cdef Field PRIORITY = Field("priority"), SCHEDULER_NAME = Field("scheduler_name")
+cdef Field NOMINATED_NODE_NAME = Field("nominated_node_name")
+cdef Field CREATION_TIMESTAMP = Field("creation_timestamp")
+
+
+class Place(Enum):
+    """The place of a pod in the queue."""
+
+    ACTIVE = "active"
+    BACKOFF = "backoff"
+    ERROR_BACKOFF = "error backoff"
+    UNSCHEDULABLE = "unschedulable"
+
+    __hash__ = object.__hash__  # by identity: the hash of Enum is slower
+
+
+cdef object IN_ACTIVE = Place.ACTIVE
+
+
+@cython.no_gc
+cdef class QueuedPodInfo:
+    """A pod in the queue (kube-scheduler v1.36, framework/types.go).
+
+    Parameters
+    ----------
+    pod : Pod
+    timestamp : float
+    **fields
+        Other attributes.
+
+    Attributes
+    ----------
+    pod : Pod
+    timestamp : float
+        When the pod entered the queue or last returned to it, in seconds.
+    attempts : int
+        The number of times it was popped.
+    unschedulable_count, consecutive_errors_count : int
+        The number of rejections, and of errors since the last rejection. Backoff grows with them.
+    initial_attempt_timestamp : float or None
+        When the pod first entered the active queue, in seconds.
+    unschedulable_plugins, pending_plugins : frozenset of str
+        The plugins that rejected the last attempt or gate the pod; and those of them that answered Pending.
+    gating_plugin : str
+        The plugin whose PreEnqueue gates the pod, or "".
+    was_flushed : bool
+        The pod was moved because it had been unschedulable for too long.
+    place : Place or None
+        Set by the queue, as the attributes below. None outside the queue.
+    order : int
+        The number of its entry into that place.
+    until : int
+        The end of its backoff in microseconds; 0 where it was not computed.
+    unit : tuple of str, or None
+        Namespace and name of the pod group that it is tried with.
+    """
+
+    cdef public object pod, initial_attempt_timestamp, place, unit
+    cdef public frozenset unschedulable_plugins, pending_plugins
+    cdef public str gating_plugin
+    cdef public double timestamp
+    cdef public int64_t attempts, unschedulable_count, consecutive_errors_count, order, until
+    cdef public bint was_flushed
+    # In a lane: the index in its list plus `Lane.gone`; -1 in its heap.
+    cdef Py_ssize_t slot
+    # In flight: the number of the first event after the pop, and the place that the pod was popped from.
+    cdef int64_t cursor
+    cdef object origin
+
+    def __cinit__(self):
+        self.unschedulable_plugins = self.pending_plugins = NO_PLUGINS
+        self.gating_plugin = ""
+
+    def __init__(self, pod, double timestamp=0.0, **fields):
+        self.pod, self.timestamp = pod, timestamp
+        for name, value in fields.items():
+            setattr(self, name, value)
+
+    def __copy__(self):
+        cdef QueuedPodInfo out = QueuedPodInfo.__new__(QueuedPodInfo)
+        out.assign(self)
+        return out
+
+    def assign(self, QueuedPodInfo other not None):
+        """Copy all fields of another entry of the pod.
+
+        Parameters
+        ----------
+        other : QueuedPodInfo
+        """
+        self.pod, self.place, self.unit, self.origin = other.pod, other.place, other.unit, other.origin
+        self.unschedulable_plugins, self.pending_plugins = other.unschedulable_plugins, other.pending_plugins
+        self.gating_plugin, self.was_flushed = other.gating_plugin, other.was_flushed
+        self.timestamp, self.initial_attempt_timestamp = other.timestamp, other.initial_attempt_timestamp
+        self.attempts, self.order, self.until = other.attempts, other.order, other.until
+        self.unschedulable_count = other.unschedulable_count
+        self.consecutive_errors_count = other.consecutive_errors_count
+        self.slot, self.cursor = other.slot, other.cursor
+
+    @property
+    def rejectors(self):
+        """Unschedulable and pending plugins."""
+        if not self.pending_plugins:
+            return self.unschedulable_plugins
+        return self.unschedulable_plugins | self.pending_plugins
+
+
+cdef inline object _uid(QueuedPodInfo info):
+    """Return the UID of a pod."""
+    return UID.of(METADATA.of(info.pod))
+
+
+cdef class CreationClock:
+    """A clock that shows the newest creation timestamp of the pods so far, for a queue without a clock of its
+    own. Decisions thus never depend on when a program runs.
+
+    Parameters
+    ----------
+    seconds : callable
+        Returns the seconds since 1970 of a timestamp in RFC 3339.
+
+    Attributes
+    ----------
+    now : float
+        Seconds since 1970.
+    """
+
+    cdef public double now
+    cdef object seconds, text
+    cdef double at  # the time of `text`, which was read last
+
+    def __init__(self, seconds not None):
+        self.seconds = seconds
+
+    def __call__(self):
+        return self.now
+
+    def entry(self, pod):
+        """Return the queue entry of a new pod as of its creation timestamp, and advance the clock to it.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        QueuedPodInfo
+        """
+        cdef QueuedPodInfo info = QueuedPodInfo.__new__(QueuedPodInfo)
+        created = CREATION_TIMESTAMP.of(METADATA.of(pod))
+        info.pod, info.timestamp = pod, self.now
+        if created:
+            if created is not self.text:
+                self.at, self.text = self.seconds(created), created
+            info.timestamp = self.at
+            self.now = max(self.now, self.at)
+        return info
+
+
+cdef class KeyedHeap:
+    """A heap of pods by UID, the lowest rank first. Ranks are unique.
+
+    A removed pod stays in the heap until it reaches the top, or until removed pods outnumber the others.
+
+    Attributes
+    ----------
+    entries : dict of str to tuple
+        Rank, UID and pod of each pod in the heap, by UID.
+    """
+
+    cdef readonly dict entries
+    cdef list heap
+
+    def __cinit__(self):
+        self.entries, self.heap = {}, []
+
+    def __len__(self):
+        return len(self.entries)
+
+    def __iter__(self):
+        """Iterate in the order in which the pods would be popped."""
+        return iter([info for _, _, info in sorted(self.entries.values())])
+
+    cpdef add(self, rank, QueuedPodInfo info):
+        """Add a pod whose UID is not in the heap.
+
+        Parameters
+        ----------
+        rank : comparable
+            Unique.
+        info : QueuedPodInfo
+        """
+        uid = _uid(info)
+        entry = self.entries[uid] = (rank, uid, info)
+        heappush(self.heap, entry)
+
+    cpdef remove(self, str uid):
+        """Remove the pod of a UID.
+
+        Parameters
+        ----------
+        uid : str
+
+        Raises
+        ------
+        KeyError
+            The heap has no such pod.
+        """
+        del self.entries[uid]
+        if len(self.heap) > 2 * len(self.entries) + SPARE:
+            self.heap = list(self.entries.values())
+            heapify(self.heap)
+
+    cpdef tuple peek(self):
+        """Return rank and pod of the first entry; IndexError if the heap is empty."""
+        cdef tuple entry
+        while self.heap:
+            entry = self.heap[0]
+            if self.entries.get(entry[1]) is entry:
+                return entry[0], entry[2]
+            heappop(self.heap)
+        raise IndexError("the heap is empty")
+
+    cpdef QueuedPodInfo pop(self):
+        """Remove and return the first pod; IndexError if the heap is empty."""
+        cdef QueuedPodInfo info = self.peek()[1]
+        del self.entries[heappop(self.heap)[1]]
+        return info
+
+
+cdef class Lane:
+    """The pods of one priority: a list for timestamps that arrive in order, a heap for the others."""
+
+    cdef list pods              # in order from `first` on; None in place of a removed pod
+    cdef Py_ssize_t first, removed, size
+    cdef Py_ssize_t gone        # number of pods that have left the beginning of `pods`
+    cdef double last_timestamp  # of the last pod of `pods`, with its order
+    cdef int64_t last_order
+    cdef KeyedHeap out_of_order
+
+    def __cinit__(self):
+        self.pods, self.out_of_order, self.last_timestamp = [], KeyedHeap(), -INFINITY
+
+    cdef list listed(self):
+        """Return the pods in the order in which they would be popped."""
+        in_order = [info for info in self.pods[self.first :] if info is not None]
+        return list(merge(in_order, self.out_of_order, key=_position))
+
+    cdef int add(self, QueuedPodInfo info) except -1:
+        """Add a pod whose UID is not in the lane."""
+        self.size += 1
+        if self.first == len(self.pods):
+            self.last_timestamp = -INFINITY
+        if info.timestamp > self.last_timestamp or (
+            info.timestamp == self.last_timestamp and info.order > self.last_order
+        ):
+            info.slot = self.gone + len(self.pods)
+            self.last_timestamp, self.last_order = info.timestamp, info.order
+            self.pods.append(info)
+        else:
+            info.slot = -1
+            self.out_of_order.add(_position(info), info)
+        return 0
+
+    cdef int remove(self, QueuedPodInfo info) except -1:
+        """Remove a pod that is in the lane."""
+        cdef Py_ssize_t at
+        self.size -= 1
+        if info.slot < 0:
+            self.out_of_order.remove(_uid(info))
+            return 0
+        self.pods[info.slot - self.gone] = None
+        self.removed += 1
+        if 2 * self.removed > len(self.pods) - self.first + SPARE:
+            self.pods = [info for info in self.pods[self.first :] if info is not None]
+            self.first = self.removed = self.gone = 0
+            for at in range(len(self.pods)):
+                (<QueuedPodInfo>self.pods[at]).slot = at
+        return 0
+
+    cdef list pop_many(self, Py_ssize_t limit):
+        """Remove and return the first pods, at most `limit`."""
+        cdef Py_ssize_t n = min(limit, self.size)
+        self.size -= n
+        if self.removed or self.out_of_order.entries:
+            return [self.pop() for _ in range(n)]
+        infos = self.pods[self.first : self.first + n]
+        self.first += n
+        self.trim()
+        return infos
+
+    cdef QueuedPodInfo pop(self):
+        """Remove and return the first pod."""
+        cdef QueuedPodInfo info
+        while self.first < len(self.pods) and self.pods[self.first] is None:
+            self.first += 1
+            self.removed -= 1
+        if self.first == len(self.pods):
+            return self.out_of_order.pop()
+        info = self.pods[self.first]
+        if self.out_of_order.entries and self.out_of_order.peek()[0] < _position(info):
+            return self.out_of_order.pop()
+        self.first += 1
+        self.trim()
+        return info
+
+    cdef int trim(self) except -1:
+        """Drop the pods that have left the list, once they outnumber the others."""
+        if 2 * self.first > len(self.pods) + SPARE or self.first == len(self.pods):
+            del self.pods[: self.first]
+            self.gone += self.first
+            self.first = 0
+        return 0
+
+
+cpdef tuple _position(QueuedPodInfo info):
+    """Return the key by which the pods of one priority are ordered: timestamp, then number of the entry."""
+    return info.timestamp, info.order
+
+
+cdef inline object _priority(QueuedPodInfo info):
+    """Return the priority of a pod."""
+    return PRIORITY.of(SPEC.of(info.pod)) or 0
+
+
+cdef class PriorityLanes:
+    """A queue in the order of PrioritySort.
+
+    Timestamps mostly arrive in order, so most pods enter at the end of the lane of their priority and leave
+    at its beginning.
+
+    Attributes
+    ----------
+    size : int
+        The number of pods.
+    """
+
+    cdef dict lanes
+    cdef readonly Py_ssize_t size
+
+    def __cinit__(self):
+        self.lanes = {}
+
+    def __iter__(self):
+        """Iterate in the order in which the pods would be popped."""
+        cdef Lane lane
+        listed = []
+        for priority in sorted(self.lanes, reverse=True):
+            lane = self.lanes[priority]
+            listed += lane.listed()
+        return iter(listed)
+
+    @property
+    def priority(self):
+        """Return the priority of the next pod; None without pods."""
+        return max(self.lanes) if self.lanes else None
+
+    @property
+    def stored(self):
+        """The number of stored entries, those of removed pods included."""
+        cdef Lane lane
+        return sum([len(lane.pods) + len(lane.out_of_order.heap) for lane in self.lanes.values()])
+
+    def rank(self, QueuedPodInfo info not None):
+        """Return a unique key of the pod's position in the order; lower keys first.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+
+        Returns
+        -------
+        comparable
+        """
+        return -_priority(info), info.timestamp, info.order
+
+    cpdef add(self, QueuedPodInfo info):
+        """Add a pod whose UID is not in the queue.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        """
+        priority = _priority(info)
+        lane = self.lanes.get(priority)
+        if lane is None:
+            lane = self.lanes[priority] = Lane()
+        (<Lane>lane).add(info)
+        self.size += 1
+
+    def remove(self, QueuedPodInfo info not None):
+        """Remove a pod that is in the queue.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        """
+        priority = _priority(info)
+        cdef Lane lane = self.lanes[priority]
+        lane.remove(info)
+        self.size -= 1
+        if not lane.size:
+            del self.lanes[priority]
+
+    def pop_many(self, Py_ssize_t limit):
+        """Remove and return the first pods, at most `limit`: those of the highest priority.
+
+        Parameters
+        ----------
+        limit : int
+            Largest number of pods.
+
+        Returns
+        -------
+        list of QueuedPodInfo
+        """
+        if not self.lanes:
+            return []
+        priority = self.priority
+        cdef Lane lane = self.lanes[priority]
+        infos = lane.pop_many(limit)
+        self.size -= len(infos)
+        if not lane.size:
+            del self.lanes[priority]
+        return infos
+
+
+cdef class Entrance:
+    """Admits the new pods that certainly enter the active queue, and are not nominated.
+
+    Parameters
+    ----------
+    rules : dict
+        By scheduler name, whether PreEnqueue may reject a pod: a tuple of names of fields of spec, and a
+        tuple of containers, all of which are empty for a pod that passes; None where it is not known. A pod
+        of a name that is not here passes.
+    nominated : dict
+        The nominations of all pods, by UID.
+    """
+
+    cdef dict rules, nominated
+    cdef object name, fields, held  # the rule of the last scheduler name
+    cdef bint is_known
+
+    def __init__(self, dict rules not None, dict nominated not None):
+        self.rules = {
+            name: rule and (tuple([Field(field) for field in rule[0]]), tuple(rule[1]))
+            for name, rule in rules.items()
+        }
+        self.nominated = nominated
+
+    cdef bint passes(self, pod) except -1:
+        """Whether a new pod enters the active queue and has no nomination; False where it is not known."""
+        cdef Field field
+        spec = SPEC.of(pod)
+        name = SCHEDULER_NAME.of(spec)
+        if name is not self.name:
+            rule = self.rules.get(name, ((), ()))
+            self.name, self.is_known = name, rule is not None
+            self.fields, self.held = rule or ((), ())
+        if not self.is_known or self.nominated or NOMINATED_NODE_NAME.of(STATUS.of(pod)):
+            return False
+        for field in <tuple>self.fields:
+            if field.of(spec):
+                return False
+        for container in <tuple>self.held:
+            if container:
+                return False
+        return True
+
+    def admit(self, infos, dict waiting not None, queue not None, numbers not None, now not None):
+        """Add new pods to the active queue, up to the first that may not enter it.
+
+        Parameters
+        ----------
+        infos : iterator of QueuedPodInfo
+        waiting : dict of str to QueuedPodInfo
+            All waiting pods by UID, to which they are added.
+        queue : PriorityLanes or other queue
+            The active queue.
+        numbers : iterator of int
+            Numbers the entries.
+        now : callable
+            Returns seconds.
+
+        Returns
+        -------
+        added : bool
+            Whether a pod was added.
+        info : QueuedPodInfo or None
+            The first pod that was not added, because it waits already, or may be rejected by PreEnqueue or
+            nominated; None if all were added.
+        """
+        cdef QueuedPodInfo info
+        cdef bint added = False
+        for info in infos:
+            uid = _uid(info)
+            if uid in waiting or not self.passes(info.pod):
+                return added, info
+            if info.initial_attempt_timestamp is None:
+                info.initial_attempt_timestamp = now()
+            info.gating_plugin, info.order, info.place = "", next(numbers), IN_ACTIVE
+            waiting[uid] = info
+            if type(queue) is PriorityLanes:
+                (<PriorityLanes>queue).add(info)
+            else:
+                queue.add(info)
+            added = True
+        return added, None
+
+
+cdef class InFlight:
+    """Pods in flight by UID, in the order in which they were popped, and the events since the first pop.
+
+    Upstream has one list of pods and events; here each pod has the number of events before its pop.
+    """
+
+    cdef dict pods
+    cdef list log           # (event, old object, new object), from `first` on
+    cdef Py_ssize_t first
+    cdef int64_t dropped    # number of events before `log`: no pod in flight needs them
+    cdef dict before        # number of an event: number of pods for which it is the first after the pop
+
+    def __cinit__(self):
+        self.pods, self.log, self.before = {}, [], {}
+
+    def __len__(self):
+        return len(self.pods)
+
+    def __contains__(self, uid):
+        return uid in self.pods
+
+    def __iter__(self):
+        return iter(list(self.pods.values()))
+
+    def get(self, str uid):
+        """Return the pod in flight of a UID, or None.
+
+        Parameters
+        ----------
+        uid : str
+            UID of a pod.
+
+        Returns
+        -------
+        QueuedPodInfo or None
+        """
+        return self.pods.get(uid)
+
+    @property
+    def events(self):
+        """The events that some pod in flight may still need, in order."""
+        return self.log[self.first :]
+
+    def take(self, list infos not None, place, dict waiting not None):
+        """Add popped pods; they wait no longer.
+
+        Parameters
+        ----------
+        infos : list of QueuedPodInfo
+        place : Place
+            The place they were popped from.
+        waiting : dict of str to QueuedPodInfo
+            All waiting pods by UID, from which they are removed.
+
+        Returns
+        -------
+        list of QueuedPodInfo
+            Those of whose UID a pod is in flight already, which stays.
+        """
+        cdef QueuedPodInfo info
+        cdef int64_t cursor = self.dropped + len(self.log)
+        cdef int64_t n = 0
+        cdef list discarded = []
+        for info in infos:
+            uid = _uid(info)
+            waiting.pop(uid, None)
+            info.place = None
+            info.attempts += 1
+            if uid in self.pods:
+                discarded.append(info)
+                continue
+            info.cursor, info.origin = cursor, place
+            self.pods[uid] = info
+            n += 1
+        self._count(cursor, n)
+        return discarded
+
+    cdef int _count(self, int64_t cursor, int64_t more) except -1:
+        """Change the number of pods for which an event is the first."""
+        n = self.before.get(cursor, 0) + more
+        if n:
+            self.before[cursor] = n
+        else:
+            self.before.pop(cursor, None)
+        return 0
+
+    def save(self):
+        """Return pods and events, for `undo`."""
+        pods = [(uid, info, (<QueuedPodInfo>info).__copy__()) for uid, info in self.pods.items()]
+        return pods, self.events, self.dropped + self.first
+
+    def undo(self, saved):
+        """Restore the state of `save`.
+
+        Parameters
+        ----------
+        saved : object
+            The result of `save`.
+        """
+        pods, events, self.dropped = saved
+        self.log, self.first = list(events), 0
+        for _, info, then in pods:
+            (<QueuedPodInfo?>info).assign(then)
+        self._set({uid: info for uid, info, _ in pods})
+
+    cdef int _set(self, dict pods) except -1:
+        """Replace the pods."""
+        cdef QueuedPodInfo info
+        self.pods, self.before = pods, {}
+        for info in pods.values():
+            self._count(info.cursor, 1)
+        return 0
+
+    def rebuild(self, waiting):
+        """Remove the pods that wait in the queue. The others may receive an event a second time.
+
+        Parameters
+        ----------
+        waiting : container of str
+            The UIDs of the pods that wait.
+        """
+        cdef QueuedPodInfo info
+        pods = {uid: info for uid, info in self.pods.items() if uid not in waiting}
+        for info in pods.values():
+            info.cursor = self.dropped + self.first
+        self._set(pods)
+
+    def observe(self, event, old, new):
+        """Record an event for the pods in flight.
+
+        Parameters
+        ----------
+        event : ClusterEvent
+        old, new : object or None
+            The object of the event before and after it.
+        """
+        self.log.append((event, old, new))
+
+    def since_pop(self, str uid not None):
+        """Return the events since the pop of a pod that is in flight, by its UID.
+
+        Parameters
+        ----------
+        uid : str
+            UID of a pod.
+
+        Returns
+        -------
+        list of Observed
+        """
+        cdef QueuedPodInfo info = self.pods[uid]
+        return self.log[<Py_ssize_t>(info.cursor - self.dropped) :]
+
+    def place(self, str uid not None):
+        """Return the place that the pod of a UID was popped from; None if it is not in flight.
+
+        Parameters
+        ----------
+        uid : str
+            UID of a pod.
+
+        Returns
+        -------
+        Place or None
+        """
+        info = self.pods.get(uid)
+        return None if info is None else (<QueuedPodInfo>info).origin
+
+    def done(self, *uids):
+        """End the attempts of pods by their UIDs, and drop the events that no other pod needs.
+
+        UIDs that are not in flight are ignored.
+        """
+        cdef int64_t cursor = -1, n = 0
+        for uid in uids:
+            info = self.pods.pop(uid, None)
+            if info is None:
+                continue
+            if (<QueuedPodInfo>info).cursor != cursor:
+                if n:
+                    self._count(cursor, -n)
+                cursor, n = (<QueuedPodInfo>info).cursor, 0
+            n += 1
+        if n:
+            self._count(cursor, -n)
+        if len(self.log) > self.first:
+            self._drop()
+
+    cdef int _drop(self) except -1:
+        """Drop the events before the first that a pod in flight needs."""
+        cdef int64_t needed = self.dropped + len(self.log)
+        for number in self.before:  # ascending
+            needed = number
+            break
+        while self.dropped + self.first < needed:
+            self.log[self.first] = None
+            self.first += 1
+        if 2 * self.first > len(self.log):
+            del self.log[: self.first]
+            self.dropped += self.first
+            self.first = 0
+        return 0

@@ -1,0 +1,271 @@
+"""The compiled parts of the scheduling queue against lists that are searched from end to end."""
+
+from __future__ import annotations
+
+from copy import copy
+from itertools import count
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from msgspec.structs import replace
+from tests.core.make import pod
+
+from moorage._core.services.queued_pods import (
+    CreationClock,
+    Entrance,
+    InFlight,
+    KeyedHeap,
+    Place,
+    PriorityLanes,
+    QueuedPodInfo,
+)
+from moorage.framework.plugin.events import NODE_ADD
+from moorage.objects.model.pod import PodSchedulingGate, PodStatus
+from moorage.scheduler.queueing import seconds
+
+
+def entry(name: str, timestamp: float = 0.0, priority: int = 0, order: int = 0) -> QueuedPodInfo:
+    return QueuedPodInfo(pod(name, priority=priority), timestamp, order=order)
+
+
+def names(infos: Any) -> list[str]:
+    return [info.pod.name for info in infos]
+
+
+# ---- an entry ----------------------------------------------------------------------------------------------
+
+
+def test_an_entry_and_its_copy() -> None:
+    one = QueuedPodInfo(pod("a"), 1.5, attempts=2, place=Place.BACKOFF, unit=("n", "g"), until=7)
+    assert (one.initial_attempt_timestamp, one.gating_plugin, one.rejectors) == (None, "", frozenset())
+    one.pending_plugins = one.unschedulable_plugins = frozenset({"P"})
+    one.unschedulable_plugins |= {"Q"}
+    one.initial_attempt_timestamp, one.was_flushed = 3.0, True
+    other = copy(one)
+    fields = (
+        "pod timestamp attempts unschedulable_count consecutive_errors_count initial_attempt_timestamp "
+        "unschedulable_plugins pending_plugins gating_plugin was_flushed place order until unit rejectors"
+    )
+    assert [getattr(one, name) for name in fields.split()] == [
+        getattr(other, name) for name in fields.split()
+    ]
+    assert one.rejectors == {"P", "Q"}
+    assert one != other
+    with pytest.raises(AttributeError):
+        QueuedPodInfo(pod("a"), 1.0, colour="blue")
+
+
+def test_the_clock_shows_the_newest_creation() -> None:
+    def created(text: str | None) -> Any:
+        one = pod("a")
+        return replace(one, metadata=replace(one.metadata, creation_timestamp=text))
+
+    clock = CreationClock(seconds)
+    found = []
+    for text in (None, "1970-01-01T00:00:05Z", "1970-01-01T00:00:03Z", None, "1970-01-01T00:00:09Z"):
+        info = clock.entry(created(text))
+        found.append((info.timestamp, clock.now, clock()))
+    assert found == [(0, 0, 0), (5, 5, 5), (3, 5, 5), (5, 5, 5), (9, 9, 9)]
+
+
+# ---- lanes -------------------------------------------------------------------------------------------------
+
+
+class LanesMachine(RuleBasedStateMachine):
+    """Pods come, leave and are popped."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lanes = PriorityLanes()
+        self.infos: list[QueuedPodInfo] = []
+        self.popped: list[QueuedPodInfo] = []
+        self.numbers = count(1)
+
+    @rule(times=st.lists(st.integers(0, 3), min_size=1, max_size=8), priority=st.integers(-1, 1))
+    def add(self, times: list[int], priority: int) -> None:
+        for time in times:
+            number = next(self.numbers)
+            info = entry(f"p{number}", time, priority, number)
+            self.lanes.add(info)
+            self.infos.append(info)
+
+    @rule(back=st.booleans())
+    def put_back(self, back: bool) -> None:
+        """With the numbers that they had, or at the end."""
+        for info in self.popped:
+            info.order = info.order if back else next(self.numbers)
+            self.lanes.add(info)
+        self.infos += self.popped
+        self.popped = []
+
+    @rule(at=st.lists(st.integers(0, 100), min_size=1, max_size=40))
+    def remove(self, at: list[int]) -> None:
+        for index in at:
+            if self.infos:
+                self.lanes.remove(self.infos.pop(index % len(self.infos)))
+
+    @rule(limit=st.integers(0, 12))
+    def pop(self, limit: int) -> None:
+        expected = self.expected()
+        first = [info for info in expected if info.pod.spec.priority == expected[0].pod.spec.priority][:limit]
+        found = self.lanes.pop_many(limit)
+        assert found == first
+        self.infos = [info for info in self.infos if info not in found]
+        self.popped += found
+
+    def expected(self) -> list[QueuedPodInfo]:
+        return sorted(self.infos, key=lambda info: (-info.pod.spec.priority, info.timestamp, info.order))
+
+    @invariant()
+    def the_pods_are_in_order(self) -> None:
+        expected = self.expected()
+        assert list(self.lanes) == expected == sorted(self.infos, key=self.lanes.rank)
+        assert self.lanes.size == len(expected)
+        assert self.lanes.priority == (expected[0].pod.spec.priority if expected else None)
+        # A list or a heap is at most twice as long as it has to be, but for a few entries a lane.
+        assert self.lanes.stored <= 2 * len(expected) + 3 * 2 * 33
+
+
+TestLanesMachine = LanesMachine.TestCase
+TestLanesMachine.settings = settings(deadline=None, max_examples=150, stateful_step_count=40)
+
+
+def test_a_heap_forgets_removed_pods() -> None:
+    heap = KeyedHeap()
+    for number in range(5):
+        heap.add(-number, entry(f"p{number}"))
+    heap.remove("p4")
+    heap.remove("p1")
+    assert names(heap) == ["p3", "p2", "p0"]
+    assert (heap.peek()[0], heap.peek()[1].pod.name, len(heap)) == (-3, "p3", 3)
+    assert names([heap.pop(), heap.pop(), heap.pop()]) == ["p3", "p2", "p0"]
+    with pytest.raises(IndexError):
+        heap.pop()
+    with pytest.raises(KeyError):
+        heap.remove("p0")
+
+
+# ---- the entrance ------------------------------------------------------------------------------------------
+
+
+def admit(
+    entrance: Entrance, *infos: QueuedPodInfo, waiting: dict[str, QueuedPodInfo] | None = None
+) -> tuple[bool, str | None, list[str]]:
+    """Whether pods were added, the name of the first that was not, and the names of the pods in the queue."""
+    lanes, there = PriorityLanes(), {} if waiting is None else waiting
+    added, info = entrance.admit(iter(infos), there, lanes, count(7), lambda: 2.5)
+    for number, other in enumerate(lanes):
+        assert (other.place, other.order, other.initial_attempt_timestamp) == (Place.ACTIVE, 7 + number, 2.5)
+        assert there[other.pod.metadata.uid] is other
+    return added, None if info is None else info.pod.name, names(lanes)
+
+
+def test_pods_enter_up_to_the_first_that_may_not() -> None:
+    held: set[str] = set()
+    rules = {"": (("scheduling_gates",), (held,)), "other": None}
+    nominated: dict[str, str] = {}
+    entrance = Entrance(rules, nominated)
+    a, b = entry("a"), entry("b")
+    assert admit(entrance, a, b) == (True, None, ["a", "b"])
+    gated = QueuedPodInfo(pod("g", scheduling_gates=(PodSchedulingGate(name="x"),)))
+    other = QueuedPodInfo(pod("o", scheduler_name="other"))
+    unknown = QueuedPodInfo(pod("u", scheduler_name="unknown"))
+    wants = QueuedPodInfo(replace(pod("n"), status=PodStatus(nominated_node_name="m")))
+    for refused in (gated, other, wants):
+        assert admit(entrance, a, refused, b) == (True, refused.pod.name, ["a"])
+    assert admit(entrance, unknown, a) == (True, None, ["u", "a"])
+    assert admit(entrance, a, b, waiting={"b": b}) == (True, "b", ["a"])
+    held.add("any")
+    assert admit(entrance, a) == (False, "a", [])
+    assert admit(entrance, unknown) == (True, None, ["u"])
+    held.clear()
+    nominated["x"] = "m"
+    assert admit(entrance, a) == (False, "a", [])
+
+
+# ---- in flight ---------------------------------------------------------------------------------------------
+
+
+class InFlightMachine(RuleBasedStateMachine):
+    """Pods are popped and done while events happen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flying = InFlight()
+        self.twin: list[Any] = []  # pods and events in their order
+        self.saved: Any = None
+        self.numbers = count()
+
+    def pods(self) -> list[QueuedPodInfo]:
+        return [one for one in self.twin if isinstance(one, QueuedPodInfo)]
+
+    @rule(number=st.integers(1, 3))
+    def take(self, number: int) -> None:
+        infos = [entry(f"p{next(self.numbers)}") for _ in range(number)]
+        waiting = {info.pod.metadata.uid: info for info in infos}
+        again = [entry(info.pod.name) for info in self.pods()[:1]]
+        assert self.flying.take([*infos, *again], Place.BACKOFF, waiting) == again
+        assert not waiting
+        assert all(info.attempts == 1 and info.place is None for info in infos + again)
+        self.twin += infos
+
+    @rule()
+    def observe(self) -> None:
+        number = next(self.numbers)
+        self.flying.observe(NODE_ADD, None, number)
+        self.twin.append(number)
+
+    @rule(at=st.lists(st.integers(0, 9), max_size=3))
+    def done(self, at: list[int]) -> None:
+        pods = self.pods()
+        ended = {pods[index].pod.metadata.uid for index in at if index < len(pods)}
+        self.flying.done(*ended, "unknown")
+        self.twin = [
+            one
+            for one in self.twin
+            if not isinstance(one, QueuedPodInfo) or one.pod.metadata.uid not in ended
+        ]
+        while self.twin and isinstance(self.twin[0], int):
+            self.twin.pop(0)
+
+    @rule()
+    def save(self) -> None:
+        self.saved = self.flying.save(), list(self.twin)
+
+    @rule()
+    def undo(self) -> None:
+        if self.saved is not None:
+            for info in self.pods():
+                info.attempts = 5
+            self.flying.undo(self.saved[0])
+            self.twin = list(self.saved[1])
+            assert all(info.attempts == 1 for info in self.pods())
+
+    @rule(left=st.integers(0, 3))
+    def rebuild(self, left: int) -> None:
+        """All pods see all events again."""
+        pods = self.pods()
+        self.flying.rebuild({info.pod.metadata.uid for info in pods[:left]})
+        self.twin = pods[left:] + [one for one in self.twin if isinstance(one, int)]
+
+    @invariant()
+    def all_is_equal(self) -> None:
+        pods = self.pods()
+        assert list(self.flying) == pods
+        assert len(self.flying) == len(pods)
+        assert [new for _, _, new in self.flying.events] == [one for one in self.twin if isinstance(one, int)]
+        for info in pods:
+            uid = info.pod.metadata.uid
+            assert uid in self.flying
+            assert self.flying.get(uid) is info
+            assert self.flying.place(uid) is Place.BACKOFF
+            since = [one for one in self.twin[self.twin.index(info) :] if isinstance(one, int)]
+            assert [new for _, _, new in self.flying.since_pop(uid)] == since
+        assert self.flying.get("unknown") is self.flying.place("unknown") is None
+
+
+TestInFlightMachine = InFlightMachine.TestCase
+TestInFlightMachine.settings = settings(deadline=None, max_examples=150, stateful_step_count=40)

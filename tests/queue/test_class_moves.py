@@ -80,6 +80,14 @@ def test_the_pod_that_an_event_is_about_has_an_answer_of_its_own(about: str) -> 
     assert places(queue) == {"unschedulable": [about], "backoff": [one for one in "abc" if one != about]}
 
 
+def test_the_pod_that_an_event_is_about_is_asked_once() -> None:
+    plugin, asked = rejecting(lambda one, new: one.name == new.name)
+    queue = filled(plugin, {}, {}, {})
+    queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, queued("b"), added("b"))
+    assert asked == ["a", "b"]
+    assert places(queue) == {"backoff": ["b"], "unschedulable": ["a", "c"]}
+
+
 def test_pods_of_other_classes_than_before_are_asked_anew() -> None:
     plugin, _ = rejecting(lambda one, new: one.metadata.labels == new.metadata.labels)
     queue = filled(plugin, {}, {})

@@ -79,7 +79,7 @@ class Meaning(NamedTuple):
     is_about_group : bool
         Whether the event moves only those that belong to the pod group of the event.
     of_class : bool
-        Whether it moves all pods of a class or none, the pod that the event is about aside.
+        Whether hints decide, which move all pods of a class or none, the pod that the event is about aside.
     questions : tuple of Question or None
         The hints to call. None for an event with a wildcard, and for pods of unknown profiles, which every
         event moves.
@@ -216,7 +216,7 @@ class Hints:
         is_gated = bool(gate) and not self._registers(gate, event)
         questions = self._questions(rejection, event)
         if questions is None or not (rejection.unschedulable_plugins or rejection.pending_plugins):
-            return Meaning(not is_gated, False, not event.is_wildcard, questions)
+            return Meaning(not is_gated, False, False, questions)
         indexes = [question.key_index for question in questions if question.key_index is not None]
         return Meaning(
             may_move=bool(questions) and not is_gated,
@@ -247,7 +247,25 @@ class Hints:
         if event.is_wildcard:
             is_other = new is not None and new.metadata.uid != info.pod.metadata.uid
             return Strategy.SKIP if is_other else Strategy.AFTER_BACKOFF
-        questions = self.meaning(rejection_of(info), event).questions
+        return self.ask(self.meaning(rejection_of(info), event).questions, info, old, new)
+
+    def ask(
+        self, questions: tuple[Question, ...] | None, info: QueuedPodInfo, old: Any, new: Any
+    ) -> Strategy:
+        """Return how an event without a wildcard moves a pod with rejectors, by the answers of hints.
+
+        Parameters
+        ----------
+        questions : tuple of Question or None
+            See `Meaning`.
+        info : QueuedPodInfo
+        old, new : object or None
+            The object of the event before and after it.
+
+        Returns
+        -------
+        Strategy
+        """
         if questions is None:
             return Strategy.AFTER_BACKOFF
         strategy = Strategy.SKIP

@@ -29,7 +29,7 @@ from moorage.framework.plugin.events import (
 from moorage.objects import Pod
 from moorage.objects.model.pod_group import unit_of
 
-from .hints import Hints, Observed
+from .hints import Hints, Observed, Question
 from .microseconds import MICROSECONDS, QUEUES, microseconds
 from .places import PendingPods, Places, Strategy, group_order
 from .timers import MAX_UNSCHEDULABLE, NEVER, Timers
@@ -528,29 +528,40 @@ class SchedulingQueue:
                 continue
             if means.of_class:
                 for alike in places.unschedulable.by_class(rejected, means.indexes, old, new):
-                    moves += self._moves_of_class(alike, event, old, new)
+                    self._add_moves_of_class(moves, alike, means.questions, old, new)
             else:
                 moves += [(info, None) for info in rejected.pods.values()]
         if places.units.members:
             moves += [(info, None) for info in self._affected_of_group(event, new)]
-        return sorted(moves, key=lambda move: move[0].order)
+        return sorted(moves, key=lambda move: move[0].order) if len(moves) > 1 else moves
 
-    def _moves_of_class(
-        self, alike: dict[str, QueuedPodInfo], event: ClusterEvent, old: Any, new: Any
-    ) -> list[PossibleMove]:
-        """Return the pods of one class and one rejection that an event may move. The hints are called for one
-        of them, and for the pod that the event is about; for each if they fail."""
+    def _add_moves_of_class(
+        self,
+        moves: list[PossibleMove],
+        alike: dict[str, QueuedPodInfo],
+        questions: tuple[Question, ...] | None,
+        old: Any,
+        new: Any,
+    ) -> None:
+        """Add the pods of one class and one rejection that an event may move. The hints are called for one of
+        them, and for the pod that the event is about; for each if they fail."""
+        about = set[str]()
+        for one in (old, new):
+            if one is not None and (uid := one.metadata.uid) in alike and uid not in about:
+                about.add(uid)
+                moves.append((alike[uid], None))
         hints, failures = self.hints, self.hints.failures
-        about = {one.metadata.uid for one in (old, new) if one is not None and one.metadata.uid in alike}
-        others = [info for uid, info in alike.items() if uid not in about] if about else alike.values()
-        first, strategy = next(iter(others), None), Strategy.SKIP
-        if first is not None:
-            strategy = hints.strategy(first, event, old, new)
-        moves: list[PossibleMove] = [(alike[uid], None) for uid in about]
+        for first in alike.values():
+            if not about or first.pod.metadata.uid not in about:
+                strategy = hints.ask(questions, first, old, new)
+                break
+        else:
+            return
         if strategy is not Strategy.SKIP:
             has_failed = hints.failures != failures
-            moves += [(info, None if has_failed and info is not first else strategy) for info in others]
-        return moves
+            for uid, info in alike.items():
+                if uid not in about:
+                    moves.append((info, None if has_failed and info is not first else strategy))
 
     def _affected_of_group(self, event: ClusterEvent, new: Any) -> list[QueuedPodInfo]:
         """Return the unschedulable pods of the group of an event's new object that only such events move."""

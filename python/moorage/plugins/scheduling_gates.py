@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from moorage import framework as fwk
 from moorage.framework.plugin.events import POD, ActionType, is_same_pod, of_class, on, queue_if
-from moorage.framework.plugin.interface import gates_only_with
+from moorage.framework.profiles.in_core import gates_only_with
 from moorage.objects import Pod
 
 

@@ -9,8 +9,7 @@ from moorage import framework as fwk
 from moorage._core.decide.bulk_operations import has_pods_below
 from moorage._core.state.pod_class import Shape
 from moorage.framework.plugin.events import POD, of_class, on
-from moorage.framework.plugin.interface import gates_only_with
-from moorage.framework.profiles.in_core import CorePostFilter
+from moorage.framework.profiles.in_core import CorePostFilter, gates_only_with
 from moorage.objects import Pod
 
 from .eligibility import NEVER, NO_VICTIMS, reason_against_pod

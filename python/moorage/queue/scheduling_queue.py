@@ -14,7 +14,8 @@ from typing import Any, cast
 
 from fastrlock.rlock import FastRLock
 
-from moorage._core.services.queued_pods import InFlight, Place, QueuedPodInfo
+from moorage._core.services.in_flight import InFlight
+from moorage._core.services.queued_pods import Place, QueuedPodInfo
 from moorage.errors import MoorageError
 from moorage.framework import ClusterEvent, Framework, PodNominator
 from moorage.framework.plugin.events import (

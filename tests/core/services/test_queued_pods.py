@@ -13,10 +13,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 from tests.core.make import pod
 
+from moorage._core.services.in_flight import InFlight
 from moorage._core.services.queued_pods import (
     CreationClock,
     Entrance,
-    InFlight,
     KeyedHeap,
     Place,
     PriorityLanes,

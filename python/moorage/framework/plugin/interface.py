@@ -7,9 +7,9 @@ classes it extends. Filter and Score have a vectorised form, which is used if a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from .nodes_view import AnyNodeInfo
 
 MAX_NODE_SCORE = 100
-
-Asked = TypeVar("Asked", bound=Callable[..., "Status | None"])
 
 BASES: dict[type[Plugin], str] = {}
 """Name in a configuration by base class of an extension point."""
@@ -168,31 +166,6 @@ class SignPlugin(Plugin):
             Success refuses to sign, for example where results depend on the nodes of other pods.
         """
         raise NotImplementedError
-
-
-def gates_only_with(*fields: str, held: Sequence[str] = ()) -> Callable[[Asked], Asked]:
-    """Return a decorator that says when PreEnqueue of a plugin need not be called.
-
-    A method that overrides a decorated one is not decorated.
-
-    Parameters
-    ----------
-    *fields : str
-        Fields of spec.
-    held : sequence of str
-        Attributes of the plugin: containers that stay the same objects. A pod passes for certain if all these
-        fields and containers are empty.
-
-    Returns
-    -------
-    callable
-    """
-
-    def decorate(pre_enqueue: Asked) -> Asked:
-        pre_enqueue.gates_only_with = fields, held  # type: ignore[attr-defined]
-        return pre_enqueue
-
-    return decorate
 
 
 class PreEnqueuePlugin(Plugin, point="preEnqueue"):

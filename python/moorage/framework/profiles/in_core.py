@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
@@ -26,6 +26,32 @@ if TYPE_CHECKING:
 BoundClaims = Sequence[tuple[PersistentVolumeClaim, PersistentVolume]]
 T = TypeVar("T", bound=Object)
 T_co = TypeVar("T_co", covariant=True)
+Asked = TypeVar("Asked", bound=Callable[..., Status | None])
+
+
+def gates_only_with(*fields: str, held: Sequence[str] = ()) -> Callable[[Asked], Asked]:
+    """Return a decorator that says when PreEnqueue of a plugin need not be called.
+
+    A method that overrides a decorated one is not decorated.
+
+    Parameters
+    ----------
+    *fields : str
+        Fields of spec.
+    held : sequence of str
+        Attributes of the plugin: containers that stay the same objects. A pod passes for certain if all these
+        fields and containers are empty.
+
+    Returns
+    -------
+    callable
+    """
+
+    def decorate(pre_enqueue: Asked) -> Asked:
+        pre_enqueue.gates_only_with = fields, held  # type: ignore[attr-defined]
+        return pre_enqueue
+
+    return decorate
 
 
 class NativePlugin(Plugin):
@@ -347,7 +373,7 @@ class UnbuiltPlugin(
 
     in_core = True
 
-    @interface.gates_only_with()
+    @gates_only_with()
     def pre_enqueue(self, pod: Pod) -> Status | None:
         return None
 

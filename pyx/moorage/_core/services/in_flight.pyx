@@ -1,0 +1,213 @@
+"""The pods in flight: from their pop to the end of their attempt, with the events of that time.
+
+kube-scheduler v1.36, backend/queue/active_queue.go. Not thread-safe; the queue has a lock.
+"""
+
+from libc.stdint cimport int64_t
+
+from moorage._core.base cimport METADATA, UID
+from moorage._core.services.queued_pods cimport QueuedPodInfo
+
+
+cdef class InFlight:
+    """Pods in flight by UID, in the order in which they were popped, and the events since the first pop.
+
+    Upstream has one list of pods and events; here each pod has the number of events before its pop.
+    """
+
+    cdef dict pods
+    cdef list log           # (event, old object, new object), from `first` on
+    cdef Py_ssize_t first
+    cdef int64_t dropped    # number of events before `log`: no pod in flight needs them
+    cdef dict before        # number of an event: number of pods for which it is the first after the pop
+
+    def __cinit__(self):
+        self.pods, self.log, self.before = {}, [], {}
+
+    def __len__(self):
+        return len(self.pods)
+
+    def __contains__(self, uid):
+        return uid in self.pods
+
+    def __iter__(self):
+        return iter(list(self.pods.values()))
+
+    def get(self, str uid):
+        """Return the pod in flight of a UID, or None.
+
+        Parameters
+        ----------
+        uid : str
+            UID of a pod.
+
+        Returns
+        -------
+        QueuedPodInfo or None
+        """
+        return self.pods.get(uid)
+
+    @property
+    def events(self):
+        """The events that some pod in flight may still need, in order."""
+        return self.log[self.first :]
+
+    def take(self, list infos not None, place, dict waiting not None):
+        """Add popped pods; they wait no longer.
+
+        Parameters
+        ----------
+        infos : list of QueuedPodInfo
+        place : Place
+            The place they were popped from.
+        waiting : dict of str to QueuedPodInfo
+            All waiting pods by UID, from which they are removed.
+
+        Returns
+        -------
+        list of QueuedPodInfo
+            Those of whose UID a pod is in flight already, which stays.
+        """
+        cdef QueuedPodInfo info
+        cdef int64_t cursor = self.dropped + len(self.log)
+        cdef int64_t n = 0
+        cdef list discarded = []
+        for info in infos:
+            uid = UID.of(METADATA.of(info.pod))
+            waiting.pop(uid, None)
+            info.place = None
+            info.attempts += 1
+            if uid in self.pods:
+                discarded.append(info)
+                continue
+            info.cursor, info.origin = cursor, place
+            self.pods[uid] = info
+            n += 1
+        self._count(cursor, n)
+        return discarded
+
+    cdef int _count(self, int64_t cursor, int64_t more) except -1:
+        """Change the number of pods for which an event is the first."""
+        n = self.before.get(cursor, 0) + more
+        if n:
+            self.before[cursor] = n
+        else:
+            self.before.pop(cursor, None)
+        return 0
+
+    def save(self):
+        """Return pods and events, for `undo`."""
+        pods = [(uid, info, (<QueuedPodInfo>info).__copy__()) for uid, info in self.pods.items()]
+        return pods, self.events, self.dropped + self.first
+
+    def undo(self, saved):
+        """Restore the state of `save`.
+
+        Parameters
+        ----------
+        saved : object
+            The result of `save`.
+        """
+        pods, events, self.dropped = saved
+        self.log, self.first = list(events), 0
+        for _, info, then in pods:
+            (<QueuedPodInfo?>info).assign(then)
+        self._set({uid: info for uid, info, _ in pods})
+
+    cdef int _set(self, dict pods) except -1:
+        """Replace the pods."""
+        cdef QueuedPodInfo info
+        self.pods, self.before = pods, {}
+        for info in pods.values():
+            self._count(info.cursor, 1)
+        return 0
+
+    def rebuild(self, waiting):
+        """Remove the pods that wait in the queue. The others may receive an event a second time.
+
+        Parameters
+        ----------
+        waiting : container of str
+            The UIDs of the pods that wait.
+        """
+        cdef QueuedPodInfo info
+        pods = {uid: info for uid, info in self.pods.items() if uid not in waiting}
+        for info in pods.values():
+            info.cursor = self.dropped + self.first
+        self._set(pods)
+
+    def observe(self, event, old, new):
+        """Record an event for the pods in flight.
+
+        Parameters
+        ----------
+        event : ClusterEvent
+        old, new : object or None
+            The object of the event before and after it.
+        """
+        self.log.append((event, old, new))
+
+    def since_pop(self, str uid not None):
+        """Return the events since the pop of a pod that is in flight, by its UID.
+
+        Parameters
+        ----------
+        uid : str
+            UID of a pod.
+
+        Returns
+        -------
+        list of Observed
+        """
+        cdef QueuedPodInfo info = self.pods[uid]
+        return self.log[<Py_ssize_t>(info.cursor - self.dropped) :]
+
+    def place(self, str uid not None):
+        """Return the place that the pod of a UID was popped from; None if it is not in flight.
+
+        Parameters
+        ----------
+        uid : str
+            UID of a pod.
+
+        Returns
+        -------
+        Place or None
+        """
+        info = self.pods.get(uid)
+        return None if info is None else (<QueuedPodInfo>info).origin
+
+    def done(self, *uids):
+        """End the attempts of pods by their UIDs, and drop the events that no other pod needs.
+
+        UIDs that are not in flight are ignored.
+        """
+        cdef int64_t cursor = -1, n = 0
+        for uid in uids:
+            info = self.pods.pop(uid, None)
+            if info is None:
+                continue
+            if (<QueuedPodInfo>info).cursor != cursor:
+                if n:
+                    self._count(cursor, -n)
+                cursor, n = (<QueuedPodInfo>info).cursor, 0
+            n += 1
+        if n:
+            self._count(cursor, -n)
+        if len(self.log) > self.first:
+            self._drop()
+
+    cdef int _drop(self) except -1:
+        """Drop the events before the first that a pod in flight needs."""
+        cdef int64_t needed = self.dropped + len(self.log)
+        for number in self.before:  # ascending
+            needed = number
+            break
+        while self.dropped + self.first < needed:
+            self.log[self.first] = None
+            self.first += 1
+        if 2 * self.first > len(self.log):
+            del self.log[: self.first]
+            self.dropped += self.first
+            self.first = 0
+        return 0

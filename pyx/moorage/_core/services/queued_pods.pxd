@@ -1,0 +1,15 @@
+from libc.stdint cimport int64_t
+
+
+cdef class QueuedPodInfo:
+    cdef public object pod, initial_attempt_timestamp, place, unit
+    cdef public frozenset unschedulable_plugins, pending_plugins
+    cdef public str gating_plugin
+    cdef public double timestamp
+    cdef public int64_t attempts, unschedulable_count, consecutive_errors_count, order, until
+    cdef public bint was_flushed
+    # In a lane: the index in its list plus `Lane.gone`; -1 in its heap.
+    cdef Py_ssize_t slot
+    # In flight: the number of the first event after the pop, and the place that the pod was popped from.
+    cdef int64_t cursor
+    cdef object origin

@@ -14,6 +14,7 @@ from bench import kubectl_dump
 
 from moorage import Scheduler
 from moorage.objects import Cluster, load, write_cluster
+from moorage.objects.read.write import dump_yaml
 from moorage.sim.synthetic import synthetic
 
 LOADING = "reading 5,000 nodes, 50,000 pods from JSON"
@@ -88,6 +89,29 @@ def test_load_of_a_dump_twin(benchmark: Any, report: Any, bound: tuple[str, Path
         ],
         rounds=5,
     )
+
+
+YAML = "reading 50 nodes, 500 bound pods as YAML"
+
+
+@pytest.fixture(scope="module")
+def listed() -> dict[str, Any]:
+    objects = list(kubectl_dump.objects(50, 500))
+    value: dict[str, Any] = json.loads(json.dumps({"apiVersion": "v1", "items": objects, "kind": "List"}))
+    return value
+
+
+def test_load_of_yaml(benchmark: Any, report: Any, listed: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "cluster.yaml").write_text(dump_yaml(listed))
+    report(YAML)
+    benchmark.pedantic(load, args=(tmp_path / "cluster.yaml",), rounds=5)
+
+
+def test_load_of_yaml_twin(benchmark: Any, report: Any, listed: dict[str, Any]) -> None:
+    """The same objects as JSON."""
+    text = json.dumps(listed)
+    report(YAML, twin=True)
+    benchmark.pedantic(json.loads, args=(text,), rounds=20)
 
 
 def test_scheduler_of_a_dump(benchmark: Any, report: Any, tmp_path: Path) -> None:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import yaml
 from yaml import events
 
 from moorage.errors import InputError, shorten
+
+from .block_yaml import read_block_style
 
 MAX_DEPTH = 200
 MAX_ALIASED = 1_000_000
@@ -243,7 +245,13 @@ def read_yaml(text: str, source: str) -> Iterator[Any]:
         The text is not YAML, or has duplicate keys, tags, alias loops or bombs, or deep nesting; names
         `source` and the line.
     """
-    return (document for document in _documents(text, source) if document is not None)
+    try:
+        documents: Iterable[Any] | None = read_block_style(text, resolve_plain, MAX_DEPTH)
+    except _RefusedError:
+        documents = None
+    if documents is None:
+        documents = _documents(text, source)
+    return (document for document in documents if document is not None)
 
 
 def read_first(text: str, source: str) -> tuple[Any, list[DuplicateKey]]:

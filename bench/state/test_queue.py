@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 
 from moorage import Scheduler
-from moorage.framework.plugin.events import ASSIGNED_POD_ADD, NODE_ADD
-from moorage.objects.model.meta import ObjectMeta
+from moorage.framework.plugin.events import ASSIGNED_POD_ADD, NODE_ADD, QUEUE
+from moorage.objects.model.meta import LabelSelector, ObjectMeta
 from moorage.objects.model.node import Node, NodeStatus
 from moorage.objects.model.pod import (
+    Affinity,
     Container,
     Pod,
+    PodAffinity,
+    PodAffinityTerm,
     PodSpec,
     ResourceRequirements,
 )
@@ -122,6 +125,88 @@ def test_a_heap_of_tuples_pop(measure: Any, pods: list[Pod]) -> None:
             heapq.heappop(heap)
 
     measure("pop and done of 1,000,000, per pod", N, setup, run, twin=True)
+
+
+def in_batches(scheduler: Scheduler, pods: list[Pod]) -> None:
+    """All pods come, are popped and end their attempts, as in a run."""
+    queue, ages = scheduler.queue, scheduler.pods.ages
+    assert ages is not None
+    queue.add_infos(map(ages.entry, pods))
+    while infos := queue.pop_batch(len(pods)):
+        queue.done(*[info.pod.metadata.uid for info in infos])
+    assert not queue.in_flight()
+
+
+def test_batches(measure: Any, pods: list[Pod]) -> None:
+    what = "push, pop and done of 1,000,000 in batches, per pod"
+    measure(what, N, lambda: ((Scheduler(), pods), {}), in_batches)
+
+
+def test_a_heap_of_tuples_in_batches(measure: Any, pods: list[Pod]) -> None:
+    def run() -> None:
+        heap = [(-(pod.spec.priority or 0), number, pod) for number, pod in enumerate(pods)]
+        waiting = {entry[2].metadata.uid: entry for entry in heap}
+        heap.sort()
+        flying = dict[str, Pod]()
+        for entry in heap:
+            uid = entry[2].metadata.uid
+            del waiting[uid]
+            flying[uid] = entry[2]
+        for entry in heap:
+            del flying[entry[2].metadata.uid]
+
+    what = "push, pop and done of 1,000,000 in batches, per pod"
+    measure(what, N, lambda: ((), {}), run, twin=True)
+
+
+def attracted(number: int, colours: int) -> Pod:
+    """A pod that has to be beside a pod of one of some colours."""
+    selector = LabelSelector({"colour": str(number % colours)})
+    term = PodAffinityTerm(topology_key="zone", label_selector=selector)
+    affinity = Affinity(pod_affinity=PodAffinity(required=(term,)))
+    return Pod(
+        metadata=ObjectMeta(name=f"p{number}", namespace="default", uid=f"uid-{number}"),
+        spec=PodSpec(containers=(Container(name="c"),), affinity=affinity),
+    )
+
+
+def waiting_for_colours(colours: int) -> tuple[SchedulingQueue, Any, Pod]:
+    """A queue of 1,000 pods that InterPodAffinity rejected, its hint, and a pod of another colour."""
+    queue = filled([attracted(number, colours) for number in range(1000)])
+    while (info := queue.pop(0)) is not None:
+        info.unschedulable_plugins = frozenset({"InterPodAffinity"})
+        queue.add_unschedulable_if_not_present(info)
+    (hint,) = [
+        one.hint
+        for one in queue.hints.by_profile["default-scheduler"]["InterPodAffinity"]
+        if one.event.matches(ASSIGNED_POD_ADD)
+    ]
+    labels = {"colour": "none", "app": "a"}
+    new = Pod(
+        metadata=ObjectMeta(name="new", namespace="default", uid="new", labels=labels),
+        spec=PodSpec(node_name="n", containers=(Container(name="c"),)),
+    )
+    queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, new)  # who wants it is known
+    return queue, hint, new
+
+
+@pytest.mark.parametrize("colours", [1, 1000])
+@pytest.mark.parametrize("twin", [False, True], ids=["queue", "twin"])
+def test_event_with_waiting_pods(measure: Any, colours: int, twin: bool) -> None:
+    """The twin calls the hint for every pod."""
+    queue, hint, new = waiting_for_colours(colours)
+    pods = [info.pod for info in queue.inactive()]
+
+    def run() -> None:
+        for _ in range(100):
+            queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, new)
+
+    def run_twin() -> None:
+        assert not [pod for pod in pods if hint(pod, None, new) is QUEUE]
+
+    what = f"an added pod, 1,000 pods wait for others of {colours:,} colours"
+    measure(what, 1 if twin else 100, lambda: ((), {}), run_twin if twin else run, twin)
+    assert len(queue.pending_pods().unschedulable) == len(pods) == 1000
 
 
 def rejected(plugin: str) -> tuple[Any, dict[str, Any]]:

@@ -106,7 +106,7 @@ class BackoffQueue:
         info : QueuedPodInfo
         """
         assert info.place is not None
-        self.heaps[info.place].remove(info.pod.metadata.uid)
+        self.heaps[info.place].remove(info.uid)
 
     def pop_completed(self, now: float) -> list[QueuedPodInfo]:
         """Remove and return the pods whose backoff has ended.

@@ -100,7 +100,7 @@ class Units:
         """
         info.unit = group_of(info.pod)
         if info.unit is not None:
-            self.members.setdefault(info.unit, {})[info.pod.metadata.uid] = info
+            self.members.setdefault(info.unit, {})[info.uid] = info
 
     def leave(self, info: QueuedPodInfo) -> None:
         """Remove a pod of a group that leaves the queue; its `unit` stays set.
@@ -111,7 +111,7 @@ class Units:
         """
         assert info.unit is not None
         members = self.members[info.unit]
-        del members[info.pod.metadata.uid]
+        del members[info.uid]
         if not members:
             del self.members[info.unit]
 
@@ -298,7 +298,7 @@ class Places:
                 moved |= added
             if info is None:
                 return moved
-            known = self.infos.get(info.pod.metadata.uid)
+            known = self.infos.get(info.uid)
             if known is not None:
                 self.leave(known)
             moved |= self.to_active(info, label)
@@ -452,7 +452,7 @@ class Places:
             Its `order` is set.
         place : Place
         """
-        self.infos[info.pod.metadata.uid] = info
+        self.infos[info.uid] = info
         info.place = place
         if self.units.is_on:
             self.units.enter(info)
@@ -474,7 +474,7 @@ class Places:
         self._numbers = copy(numbers)
         for info, then in infos:
             info.assign(then)
-        self.infos = {info.pod.metadata.uid: info for info, _ in infos}
+        self.infos = {info.uid: info for info, _ in infos}
         self.rebuild()
 
     def rebuild(self) -> None:
@@ -499,5 +499,5 @@ class Places:
         """Remove a pod from `infos` and from its group; its entry has no place then."""
         if info.unit is not None:
             self.units.leave(info)
-        del self.infos[info.pod.metadata.uid]
+        del self.infos[info.uid]
         info.place = None

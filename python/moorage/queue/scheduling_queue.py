@@ -393,12 +393,12 @@ class SchedulingQueue:
         """
         with self._lock:
             for info in infos:
-                place = self._in_flight.place(info.pod.metadata.uid)
+                place = self._in_flight.place(info.uid)
                 if place is None:
                     raise MoorageError(f"Pod {info.pod.key} is not in flight")
                 info.attempts -= 1
                 self._places.put(info, place)
-                self._in_flight.done(info.pod.metadata.uid)
+                self._in_flight.done(info.uid)
             self._wake()
 
     def done(self, *uids: str) -> None:
@@ -459,7 +459,7 @@ class SchedulingQueue:
             A pod of its UID is in the queue. The attempt has ended nevertheless.
         """
         with self._lock:
-            uid = info.pod.metadata.uid
+            uid = info.uid
             known = self._places.infos.get(uid)
             if known is not None and known.place is not None:
                 self._in_flight.done(uid)
@@ -486,7 +486,7 @@ class SchedulingQueue:
         """Return the strategy for a failed pod, from the events since its pop."""
         if not info.rejectors or info.unit is not None:
             return Strategy.AFTER_BACKOFF
-        uid = info.pod.metadata.uid
+        uid = info.uid
         if uid not in self._in_flight:
             logger.error("pod %s came back but is not in flight", info.pod.key)
             return Strategy.AFTER_BACKOFF
@@ -553,7 +553,7 @@ class SchedulingQueue:
                 moves.append((alike[uid], None))
         hints, failures = self.hints, self.hints.failures
         for first in alike.values():
-            if not about or first.pod.metadata.uid not in about:
+            if not about or first.uid not in about:
                 strategy = hints.ask(questions, first, old, new)
                 break
         else:
@@ -659,5 +659,5 @@ class SchedulingQueue:
         """Close the queue: threads in `pop` return, and every attempt ends."""
         with self._lock:
             self._closed = True
-            self._in_flight.done(*[info.pod.metadata.uid for info in self._in_flight])
+            self._in_flight.done(*[info.uid for info in self._in_flight])
             self._changed.notify_all()

@@ -203,12 +203,12 @@ class UnschedulablePods:
         rejected = self.by_rejection.get(rejection)
         if rejected is None:
             rejected = self.by_rejection[rejection] = RejectedPods()
-        rejected.pods[info.pod.metadata.uid] = info
+        rejected.pods[info.uid] = info
         self._classify(info, rejection, rejected)
 
     def _classify(self, info: QueuedPodInfo, rejection: Rejection, rejected: RejectedPods) -> None:
         """Add a pod of a rejection to the others of its class."""
-        uid, key = info.pod.metadata.uid, self._class_of(info.pod)
+        uid, key = info.uid, self._class_of(info.pod)
         alike = rejected.by_class.get(key)
         if alike is None:
             alike = rejected.by_class[key] = {}
@@ -281,7 +281,7 @@ class UnschedulablePods:
         ----------
         info : QueuedPodInfo
         """
-        uid = info.pod.metadata.uid
+        uid = info.uid
         rejection, rejected = self._declassify(uid)
         del rejected.pods[uid]
         if not rejected.pods:

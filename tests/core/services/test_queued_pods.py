@@ -46,7 +46,7 @@ def test_an_entry_and_its_copy() -> None:
     one.initial_attempt_timestamp, one.was_flushed = 3.0, True
     other = copy(one)
     fields = (
-        "pod timestamp attempts unschedulable_count consecutive_errors_count initial_attempt_timestamp "
+        "pod uid timestamp attempts unschedulable_count consecutive_errors_count initial_attempt_timestamp "
         "unschedulable_plugins pending_plugins gating_plugin was_flushed place order until unit rejectors"
     )
     assert [getattr(one, name) for name in fields.split()] == [

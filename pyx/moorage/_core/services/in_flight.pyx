@@ -5,7 +5,6 @@ kube-scheduler v1.36, backend/queue/active_queue.go. Not thread-safe; the queue 
 
 from libc.stdint cimport int64_t
 
-from moorage._core.base cimport METADATA, UID
 from moorage._core.services.queued_pods cimport QueuedPodInfo
 
 
@@ -73,7 +72,7 @@ cdef class InFlight:
         cdef int64_t n = 0
         cdef list discarded = []
         for info in infos:
-            uid = UID.of(METADATA.of(info.pod))
+            uid = info.uid
             waiting.pop(uid, None)
             info.place = None
             info.attempts += 1

@@ -2,10 +2,12 @@ from libc.stdint cimport int64_t
 
 
 cdef class QueuedPodInfo:
-    cdef public object pod, initial_attempt_timestamp, place, unit
+    cdef public object pod, place, unit
+    cdef readonly object uid
     cdef public frozenset unschedulable_plugins, pending_plugins
     cdef public str gating_plugin
     cdef public double timestamp
+    cdef double first_ready  # NaN before
     cdef public int64_t attempts, unschedulable_count, consecutive_errors_count, order, until
     cdef public bint was_flushed
     # In a lane: the index in its list plus `Lane.gone`; -1 in its heap.

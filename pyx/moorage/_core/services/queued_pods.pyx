@@ -8,7 +8,7 @@ from enum import Enum
 from heapq import heapify, heappop, heappush, merge
 
 cimport cython
-from libc.math cimport INFINITY
+from libc.math cimport INFINITY, NAN, isnan
 from libc.stdint cimport int64_t
 
 from moorage._core.base cimport METADATA, SPEC, STATUS, UID, Field
@@ -50,6 +50,9 @@ cdef class QueuedPodInfo:
     Attributes
     ----------
     pod : Pod
+        Its latest state that the queue knows.
+    uid : str
+        UID of the pod, which stays the same.
     timestamp : float
         When the pod entered the queue or last returned to it, in seconds.
     attempts : int
@@ -76,10 +79,10 @@ cdef class QueuedPodInfo:
 
     def __cinit__(self):
         self.unschedulable_plugins = self.pending_plugins = NO_PLUGINS
-        self.gating_plugin = ""
+        self.gating_plugin, self.first_ready = "", NAN
 
     def __init__(self, pod, double timestamp=0.0, **fields):
-        self.pod, self.timestamp = pod, timestamp
+        self.pod, self.uid, self.timestamp = pod, UID.of(METADATA.of(pod)), timestamp
         for name, value in fields.items():
             setattr(self, name, value)
 
@@ -95,14 +98,24 @@ cdef class QueuedPodInfo:
         ----------
         other : QueuedPodInfo
         """
-        self.pod, self.place, self.unit, self.origin = other.pod, other.place, other.unit, other.origin
+        self.pod, self.uid, self.unit = other.pod, other.uid, other.unit
+        self.place, self.origin = other.place, other.origin
         self.unschedulable_plugins, self.pending_plugins = other.unschedulable_plugins, other.pending_plugins
         self.gating_plugin, self.was_flushed = other.gating_plugin, other.was_flushed
-        self.timestamp, self.initial_attempt_timestamp = other.timestamp, other.initial_attempt_timestamp
+        self.timestamp, self.first_ready = other.timestamp, other.first_ready
         self.attempts, self.order, self.until = other.attempts, other.order, other.until
         self.unschedulable_count = other.unschedulable_count
         self.consecutive_errors_count = other.consecutive_errors_count
         self.slot, self.cursor = other.slot, other.cursor
+
+    @property
+    def initial_attempt_timestamp(self):
+        """When the pod first entered the active queue, in seconds; None before."""
+        return None if isnan(self.first_ready) else self.first_ready
+
+    @initial_attempt_timestamp.setter
+    def initial_attempt_timestamp(self, value):
+        self.first_ready = NAN if value is None else value
 
     @property
     def rejectors(self):
@@ -114,7 +127,7 @@ cdef class QueuedPodInfo:
 
 cdef inline object _uid(QueuedPodInfo info):
     """Return the UID of a pod."""
-    return UID.of(METADATA.of(info.pod))
+    return info.uid
 
 
 cdef class CreationClock:
@@ -154,8 +167,9 @@ cdef class CreationClock:
         QueuedPodInfo
         """
         cdef QueuedPodInfo info = QueuedPodInfo.__new__(QueuedPodInfo)
-        created = CREATION_TIMESTAMP.of(METADATA.of(pod))
-        info.pod, info.timestamp = pod, self.now
+        meta = METADATA.of(pod)
+        created = CREATION_TIMESTAMP.of(meta)
+        info.pod, info.uid, info.timestamp = pod, UID.of(meta), self.now
         if created:
             if created is not self.text:
                 self.at, self.text = self.seconds(created), created
@@ -504,8 +518,8 @@ cdef class Entrance:
             uid = _uid(info)
             if uid in waiting or not self.passes(info.pod):
                 return added, info
-            if info.initial_attempt_timestamp is None:
-                info.initial_attempt_timestamp = now()
+            if isnan(info.first_ready):
+                info.first_ready = (<CreationClock>now).now if type(now) is CreationClock else now()
             info.gating_plugin, info.order, info.place = "", next(numbers), IN_ACTIVE
             waiting[uid] = info
             if type(queue) is PriorityLanes:

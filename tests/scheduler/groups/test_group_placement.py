@@ -180,13 +180,42 @@ def test_a_result_holds_for_one_start_and_its_scores_for_one_result() -> None:
     memory = scheduler.handle.shared(PlacementMemory)
     kind = memory.kind([Placement("a", rows[:2]), Placement("b", rows[2:])], "kind")
     kind.note(0, 0, 3, rows[:1])
+    assert kind.outdated(0) is None  # the search of the other one would begin at 3
     kind.note(1, 2, 3, rows[:0])
-    assert (kind.known_until(0, 0), kind.known_until(1, 2)) == (1, 2)
+    assert (kind.known_until(0, 0), kind.known_until(1, 2), kind.outdated(0)) == (1, 2, None)
     kind.scores("plugin")[:] = 7
     kind.note(1, 3, 3, rows[2:3])
-    assert kind.known_until(0, 0) == 2
+    assert (kind.known_until(0, 0), kind.outdated(0), kind.outdated(3)) == (2, [], None)
     assert kind.fits.tolist() == [True, True]
     assert kind.scores("plugin").tolist() == [7, -1]
+
+
+def test_where_the_rotation_moves() -> None:
+    """In placements of 100 nodes and more, a search ends before it has seen all of them."""
+    outcomes = []
+    for way in (place_each, in_batch):
+        scheduler = Scheduler(Cluster(nodes=racks("2", "4", "3", size=110)), **SETTINGS)
+        found = []
+        for turn in range(3):
+            found.append(way(scheduler, bound_groups(2, 2, 3)))
+            there = [pod for row in range(scheduler.table.used) for pod in scheduler.cache.state.pods_of(row)]
+            scheduler.cache.forget_pods(there[turn:])
+            scheduler.context.rotation.start = 5 * turn
+            for pod in there[:turn]:
+                scheduler.cache.forget_pod(pod)
+        outcomes.append([found, leftovers(scheduler)])
+    assert outcomes[0] == outcomes[1]
+
+
+def test_a_new_node_is_in_its_placement() -> None:
+    scheduler = over_racks("1", "1")
+    memory = scheduler.handle.shared(PlacementMemory)
+    assert place_in_batch(scheduler, bound_groups(1)) == ([[0]], 0)
+    scheduler.cache.state.set_node(node("new", labels={RACK: "r0"}, cpu=9))
+    scheduler.cache.state.view.refresh()
+    assert memory.all_nodes().rows.tolist() == [0, 1, 2, 3, 4]
+    assert memory.all_nodes() is memory.all_nodes()
+    assert place_in_batch(scheduler, [(gang(4, RACK), members(4, "1", 5))])[1] == 0
 
 
 def test_few_kinds_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:

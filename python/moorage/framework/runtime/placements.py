@@ -6,7 +6,7 @@ framework/runtime/framework.go, RunPlacementGeneratePlugins and RunPlacementScor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +18,6 @@ from moorage.objects import Pod, PodGroup
 
 from .call import StatusError, note_exception
 from .scoring import check_range
-
-ScoresOf = Callable[[interface.PlacementScorePlugin], npt.NDArray[np.int64]]
 
 
 def make_placements(
@@ -58,7 +56,7 @@ def make_placements(
 
 
 def score_placements(
-    profile: Profile, group: PodGroup, placements: int, scores_of: ScoresOf
+    profile: Profile, group: PodGroup, found: Sequence[interface.Assignments]
 ) -> npt.NDArray[np.int64]:
     """Run the PlacementScore plugins of a profile.
 
@@ -68,10 +66,8 @@ def score_placements(
         The scheduling profile.
     group : PodGroup
         The pod group.
-    placements : int
-        Number n of placements that the group fits.
-    scores_of : callable
-        Returns the scores of a plugin for these placements, as (n,) int64 array.
+    found : sequence of Assignments
+        One entry for each of n placements that the group fits.
 
     Returns
     -------
@@ -83,10 +79,11 @@ def score_placements(
     StatusError
         A plugin failed, or left the range of 0 to 100.
     """
-    totals = np.zeros(placements, dtype=np.int64)
+    totals = np.zeros(len(found), dtype=np.int64)
     for plugin in profile.at(interface.PlacementScorePlugin):
         try:
-            scores = np.asarray(plugin.normalize_placement_scores(scores_of(plugin)))
+            raw = [plugin.score_placement(group, assignments) for assignments in found]
+            scores = np.asarray(plugin.normalize_placement_scores(np.array(raw, dtype=np.int64)))
         except Exception as error:  # an exception of a plugin fails the group
             raise _failure(plugin, group, error) from error
         check_range({plugin.name: scores})

@@ -14,20 +14,12 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from moorage._core.decide.pod_batch import PodBatch, Sink
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_spec import bound
 from moorage.cache import Transaction
-from moorage.framework import (
-    Assignments,
-    NominatingInfo,
-    PermitPlugin,
-    Placement,
-    PlacementGeneratePlugin,
-    PlacementScorePlugin,
-)
+from moorage.framework import Assignments, NominatingInfo, PermitPlugin, Placement, PlacementGeneratePlugin
 from moorage.framework.runtime.binding_points import WAITING
 from moorage.framework.runtime.placements import make_placements, placements_to_find, score_placements
 from moorage.objects import Pod, PodGroup
@@ -575,10 +567,6 @@ def _best(members: Members, group: PodGroup, feasible: Sequence[tuple[Placement,
         Assignments(placement, members.pods, attempt.rows, len(members.scheduled))
         for placement, attempt, _ in feasible
     ]
-
-    def scores_of(plugin: PlacementScorePlugin) -> npt.NDArray[np.int64]:
-        return np.array([plugin.score_placement(group, found) for found in each], dtype=np.int64)
-
-    totals = score_placements(members.engine.profile, group, len(each), scores_of)
+    totals = score_placements(members.engine.profile, group, each)
     with members.context.cache.transaction():  # restores the random state, for placing the pods again
         return members.engine.decider.pick(totals)

@@ -97,7 +97,12 @@ class GroupBatch:
         if route == NONE or self.context.nominator:
             return first
         if self._is_bound(first):
-            return first + self._place_bound(self.context.deciding(route), first)
+            engine, stop = self.context.deciding(route), first
+            while stop < len(self.groups) and self._routes[stop] == route and self._is_bound(stop):
+                if not self._place_bound(engine, stop):
+                    break
+                stop += 1
+            return stop
         stop, latest = first + 1, min(len(self.groups), first + self._limit)
         while stop < latest and self._routes[stop] == route and not self._is_bound(stop):
             if self.ends[stop] - begin > MOST_PODS:

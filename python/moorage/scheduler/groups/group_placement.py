@@ -15,7 +15,7 @@ import numpy.typing as npt
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.pod_batch import PodBatch, Sink
 from moorage.framework import Assignments, Placement, PlacementGeneratePlugin, PlacementScorePlugin
-from moorage.framework.runtime.placements import make_placements, placements_to_find, score_placements
+from moorage.framework.runtime.placements import make_placements, placements_to_find
 from moorage.objects import PodGroup
 from moorage.plugins.topology_placement_generator import TopologyPlacementGenerator
 from moorage.scheduler.cycle.engine import Engine
@@ -80,18 +80,16 @@ class GroupPlacement:
             return False
         if not engine.placer.reads_rows_alone(self._batch, pods.start, pods.stop):
             return False
-        parent = Placement("", self._context.view_rows())
-        self._placements = make_placements(engine.profile, self._group, (), parent)
+        memory = engine.handle.shared(PlacementMemory)
+        self._placements = make_placements(engine.profile, self._group, (), memory.all_nodes())
         if len(self._placements) < 2:
             return False
-        kind = engine.handle.shared(PlacementMemory).kind(
-            self._placements, (engine, self._batch.key(pods.start, pods.stop))
-        )
+        kind = memory.kind(self._placements, (engine, self._batch.key(pods.start, pods.stop)))
         feasible = self._feasible(kind)
         if feasible is None:
             engine.decider.start = self._start
             return False
-        best = feasible[self._best(kind, feasible)]
+        best = int(feasible[self._best(kind, feasible)])
         self._result.rows[pods.start : pods.stop] = kind.rows[best]
         self._context.cache.state.atomically(self._enter)
         return True
@@ -116,7 +114,7 @@ class GroupPlacement:
         if percentage is not None:
             nodes = sum([len(placement.rows) for placement in placements])
             wanted = placements_to_find(percentage, len(placements), nodes)
-        at = 0
+        at = self._search_outdated(kind) if wanted == len(placements) else 0
         while at < len(placements) and found < wanted:
             end = kind.known_until(at, decider.start)
             if end == at:
@@ -127,10 +125,26 @@ class GroupPlacement:
                 end = at + int(fitting[wanted - found - 1]) + 1
             found += len(fitting)
             decider.start, at = int(kind.next_starts[end - 1]), end
-        feasible = np.flatnonzero(kind.fits[:at])
+        feasible = kind.fits[:at].nonzero()[0]
         if not len(feasible) or (len(feasible) < at and not (self._needs_all and self._is_futile())):
             return None
         return feasible
+
+    def _search_outdated(self, kind: KindOfGroup) -> int:
+        """Search the placements that have changed, while the searches of the others begin where they have
+        begun; return the index of the first placement whose search does not."""
+        decider = self._engine.decider
+        outdated = kind.outdated(decider.start)
+        if outdated is None:
+            return 0
+        for at in outdated:
+            decider.start, before = int(kind.starts[at]), kind.next_starts[at]
+            self._search(kind, at)
+            if kind.next_starts[at] != before:
+                decider.start = int(kind.next_starts[at])
+                return at + 1
+        decider.start = int(kind.next_starts[-1])
+        return len(self._placements)
 
     def _is_futile(self) -> bool:
         """Whether PostFilter makes room for none of the pods."""
@@ -162,16 +176,22 @@ class GroupPlacement:
         if len(feasible) == 1:
             return 0
 
-        def scores_of(plugin: PlacementScorePlugin) -> npt.NDArray[np.int64]:
+        totals = np.zeros(len(feasible), dtype=np.int64)
+        for plugin in self._engine.profile.at(PlacementScorePlugin):  # those of the core keep to 0 to 100
             scores = kind.scores(plugin.name)
-            for at in feasible[scores[feasible] < 0].tolist():
-                pods = self._batch.pods[self._pods.start : self._pods.stop]
-                found = Assignments(self._placements[at], pods, kind.rows[at], 0)
-                scores[at] = plugin.score_placement(self._group, found)
-            return scores[feasible]
-
-        totals = score_placements(self._engine.profile, self._group, len(feasible), scores_of)
+            own = scores if len(feasible) == len(scores) else scores[feasible]
+            for at in feasible[own < 0].tolist():
+                scores[at] = plugin.score_placement(self._group, self._assignments(kind, at))
+            own = scores if len(feasible) == len(scores) else scores[feasible]
+            totals += self._engine.profile.placement_weight(plugin) * np.asarray(
+                plugin.normalize_placement_scores(own)
+            )
         return self._engine.decider.pick(totals)
+
+    def _assignments(self, kind: KindOfGroup, at: int) -> Assignments:
+        """Return the nodes that the pods get in a placement."""
+        pods = self._batch.pods[self._pods.start : self._pods.stop]
+        return Assignments(self._placements[at], pods, kind.rows[at], 0)
 
 
 def _go_on(at: int) -> bool:

@@ -39,6 +39,14 @@ class PlacementMemory:
         self._placement_of: list[int] = []  # by row, the index of its placement; -1 for none
         self.changed: Ints = np.zeros(0, dtype=np.int64)
         self._cursor = 0
+        self._all_nodes: tuple[int, Placement] | None = None  # with the static version of the view
+
+    def all_nodes(self) -> Placement:
+        """Return the placement of all nodes of the view, in list order."""
+        view = self._cluster.view
+        if self._all_nodes is None or self._all_nodes[0] != view.static_version:
+            self._all_nodes = view.static_version, Placement("", view.rows())
+        return self._all_nodes[1]
 
     def kind(self, placements: Sequence[Placement], key: object) -> KindOfGroup:
         """Return what is known about a kind of group.
@@ -96,8 +104,8 @@ class KindOfGroup:
 
     Attributes
     ----------
-    next_starts : (placements,) int64 array
-        Position in the node list at which the search after the group begins.
+    starts, next_starts : (placements,) int64 array
+        Positions in the node list at which the search in the placement begins, and the one after it.
     fits : (placements,) bool array
         Whether the placement takes all pods of the group.
     rows : list of array
@@ -107,11 +115,14 @@ class KindOfGroup:
     def __init__(self, memory: PlacementMemory, placements: int) -> None:
         self._memory = memory
         self._heads: Ints = np.full(placements, -1, dtype=np.int64)  # as of which the results hold
-        self._starts: Ints = np.zeros(placements, dtype=np.int64)
+        self.starts: Ints = np.zeros(placements, dtype=np.int64)
         self.next_starts: Ints = np.zeros(placements, dtype=np.int64)
         self.fits = np.zeros(placements, dtype=np.bool_)
         self.rows = [NO_ROWS] * placements
         self._scores: dict[str, Ints] = {}  # by plugin; -1 where it has not been asked
+        self._is_chain: bool | None = (
+            True  # whether each search begins where the one before ended; None: unknown
+        )
 
     def known_until(self, first: int, start: int) -> int:
         """Return the end of the placements from `first` on whose results are known.
@@ -128,11 +139,31 @@ class KindOfGroup:
         int
             `first` where its result is not known.
         """
-        if self._starts[first] != start:
+        if self.starts[first] != start:
             return first
         is_known = self._heads[first:] >= self._memory.changed[first:]
-        is_known[1:] &= self._starts[first + 1 :] == self.next_starts[first:-1]
+        is_known[1:] &= self.starts[first + 1 :] == self.next_starts[first:-1]
         return len(self._heads) if is_known.all() else first + int(is_known.argmin())
+
+    def outdated(self, start: int) -> list[int] | None:
+        """Return the placements that have changed since they were searched, in order.
+
+        Parameters
+        ----------
+        start : int
+            Position in the node list at which the search in the first placement begins.
+
+        Returns
+        -------
+        list of int or None
+            None if the searches of other placements would begin elsewhere than they have.
+        """
+        if self._is_chain is None:
+            self._is_chain = bool((self.starts[1:] == self.next_starts[:-1]).all())
+        if not self._is_chain or self.starts[0] != start:
+            return None
+        outdated: list[int] = np.flatnonzero(self._heads < self._memory.changed).tolist()
+        return outdated
 
     def note(self, placement: int, start: int, next_start: int, rows: Rows) -> None:
         """Remember the result of a search that has been undone.
@@ -146,7 +177,9 @@ class KindOfGroup:
             The row of each pod, not to be changed any more; empty where some pods fit nowhere.
         """
         self._heads[placement] = self._memory.now()
-        self._starts[placement], self.next_starts[placement] = start, next_start
+        if self.starts[placement] != start or self.next_starts[placement] != next_start:
+            self._is_chain = None
+        self.starts[placement], self.next_starts[placement] = start, next_start
         self.rows[placement], self.fits[placement] = rows, len(rows) > 0
         for scores in self._scores.values():
             scores[placement] = -1

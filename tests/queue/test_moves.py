@@ -21,12 +21,14 @@ from moorage.framework.plugin.events import (
 )
 from moorage.framework.plugin.interface import NominatingInfo
 from moorage.framework.plugin.nominator import PodNominator
+from moorage.framework.plugin.status import Status
 from moorage.objects.model.pod import Pod, PodSchedulingGate
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.queue import Place, QueuedPodInfo
 from tests.core.make import node, pod
 from tests.framework.make import make
 from tests.queue.make import (
+    UNRESOLVABLE,
     Clock,
     fail,
     gating,
@@ -374,3 +376,17 @@ def test_nominations() -> None:
     assert nominator.nominated_node(wishes) is None
     queue.add(replace(wishes, spec=replace(wishes.spec, scheduling_gates=GATED)))
     assert nominator.nominated_node(wishes) is None
+
+
+def test_a_plugin_that_overrides_pre_enqueue_is_called() -> None:
+    """Also if it derives from one that reads only what a pod may lack."""
+
+    class Mine(SchedulingGates):
+        def pre_enqueue(self, pod: Pod) -> Status | None:
+            return Status(UNRESOLVABLE, ("mine",)) if pod.name == "b" else super().pre_enqueue(pod)
+
+    queue = make_queue(Mine())
+    queue.add_infos([QueuedPodInfo(queued(name)) for name in "abc"])
+    assert places(queue) == {"active": ["a", "c"], "gated": ["b"]}
+    queue.activate([queued("b")])
+    assert places(queue) == {"active": ["a", "c"], "gated": ["b"]}

@@ -413,6 +413,9 @@ class Places:
     def _is_gated(self, info: QueuedPodInfo) -> bool:
         """Run PreEnqueue; the first failure gates the pod. The plugin that gated it before runs first."""
         pod = info.pod
+        if self._entrance.passes(pod):
+            info.gating_plugin = ""
+            return False
         plugins = self._pre_enqueues.get(pod.spec.scheduler_name, ())
         if info.gating_plugin:
             plugins = sorted(plugins, key=lambda plugin: plugin.name != info.gating_plugin)

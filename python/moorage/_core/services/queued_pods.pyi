@@ -74,6 +74,7 @@ class Entrance:
         rules: Mapping[str, tuple[Sequence[str], Sequence[Sized]] | None],
         nominated: dict[str, str],
     ) -> None: ...
+    def passes(self, pod: Pod) -> bool: ...
     def admit(
         self,
         infos: Iterator[QueuedPodInfo],

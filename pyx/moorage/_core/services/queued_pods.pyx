@@ -470,8 +470,18 @@ cdef class Entrance:
         }
         self.nominated = nominated
 
-    cdef bint passes(self, pod) except -1:
-        """Whether a new pod enters the active queue and has no nomination; False where it is not known."""
+    cpdef bint passes(self, pod) except -1:
+        """Whether PreEnqueue certainly passes a pod.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        bool
+            False where it is not known.
+        """
         cdef Field field
         spec = SPEC.of(pod)
         name = SCHEDULER_NAME.of(spec)
@@ -479,7 +489,7 @@ cdef class Entrance:
             rule = self.rules.get(name, ((), ()))
             self.name, self.is_known = name, rule is not None
             self.fields, self.held = rule or ((), ())
-        if not self.is_known or self.nominated or NOMINATED_NODE_NAME.of(STATUS.of(pod)):
+        if not self.is_known:
             return False
         for field in <tuple>self.fields:
             if field.of(spec):
@@ -488,6 +498,10 @@ cdef class Entrance:
             if container:
                 return False
         return True
+
+    cdef bint is_nominated(self, pod) except -1:
+        """Whether a pod, or any other one, is nominated."""
+        return bool(self.nominated) or bool(NOMINATED_NODE_NAME.of(STATUS.of(pod)))
 
     def admit(self, infos, dict waiting not None, queue not None, numbers not None, now not None):
         """Add new pods to the active queue, up to the first that may not enter it.
@@ -516,7 +530,7 @@ cdef class Entrance:
         cdef bint added = False
         for info in infos:
             uid = _uid(info)
-            if uid in waiting or not self.passes(info.pod):
+            if uid in waiting or self.is_nominated(info.pod) or not self.passes(info.pod):
                 return added, info
             if isnan(info.first_ready):
                 info.first_ready = (<CreationClock>now).now if type(now) is CreationClock else now()

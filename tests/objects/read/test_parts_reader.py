@@ -163,9 +163,20 @@ def test_pods_of_one_template_share_what_they_have_in_common(dump: Path) -> None
         assert other.metadata.owner_references is first.metadata.owner_references
 
 
+def test_nodes_share_resources_images_and_the_texts_of_conditions(dump: Path) -> None:
+    kubectl_dump.write_list(dump, nodes=9, pods=0)
+    first, *others = load(dump).nodes
+    for other in others:
+        assert other.status.allocatable is first.status.allocatable
+        assert other.status.conditions[0].message is first.status.conditions[0].message
+        assert other.metadata.labels != first.metadata.labels
+    assert others[3].status.images[0] is first.status.images[0]
+
+
 def test_shared_texts_are_limited(dump: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = load(dump)
     monkeypatch.setattr("moorage.objects.read.parts_reader._MAX_TEXT", 100)
+    monkeypatch.setattr("moorage.objects.read.parts_reader._MAX_TEXTS", 3)
     assert load(dump) == expected
 
 

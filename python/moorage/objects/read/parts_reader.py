@@ -9,14 +9,15 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
-from moorage.objects.model.meta import Int64, ObjectMeta, OwnerReference
-from moorage.objects.model.node import Node, NodeSpec, NodeStatus
+from moorage.objects.model.meta import Condition, Int64, ObjectMeta, OwnerReference, QuantityLike
+from moorage.objects.model.node import AttachedVolume, ContainerImage, Node, NodeSpec, NodeStatus
 from moorage.objects.model.pod import Pod, PodSpec, PodStatus, Volume
 
 _KINDS, _VERSIONS = ("Pod", "Node"), ("v1", UNSET)
 _ERRORS = msgspec.MsgspecError, UnicodeDecodeError, RecursionError
 _MAX_TEXT = 16 << 20
 """Maximum size in bytes of the JSON texts by which decoded values of one type are found."""
+_MAX_TEXTS = 1 << 16
 _TIMES = b'Time"'
 
 # A string without escapes is the text that it stands for. The marks are no characters of JSON.
@@ -54,6 +55,17 @@ class _Metadata(msgspec.Struct, rename="camel", gc=False):
     annotations: Raw = Raw(b"{}")
     owner_references: Raw = Raw(b"[]")
     finalizers: tuple[str, ...] = ()
+
+
+class _NodeStatus(msgspec.Struct, rename="camel", gc=False):
+    """A status of a node of which the parts that nodes share are undecoded; see `NodeStatus`."""
+
+    capacity: Raw = Raw(b"{}")
+    allocatable: Raw = Raw(b"{}")
+    images: tuple[Raw, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    volumes_attached: tuple[AttachedVolume, ...] = ()
+    declared_features: tuple[str, ...] = ()
 
 
 class _Shared(dict[bytes, Any]):
@@ -109,13 +121,15 @@ class PartsReader:
 
     Pods of one template share the decoded values of equal texts: labels, annotations, owners, a status
     without times, and the spec, of which an API server changes the node name, the name of the volume
-    ``kube-api-access-…`` and the host name from pod to pod.
+    ``kube-api-access-…`` and the host name from pod to pod. Nodes share equal resources and images.
     """
 
     def __init__(self) -> None:
         decoder = msgspec.json.Decoder
         self._parts, self._metadata, self._status = decoder(Parts), decoder(_Metadata), decoder(PodStatus)
-        self._node = decoder(ObjectMeta), decoder(NodeSpec), decoder(NodeStatus)
+        self._node = decoder(ObjectMeta), decoder(NodeSpec), decoder(_NodeStatus)
+        self._resources, self._images = _Shared(dict[str, QuantityLike]), _Shared(ContainerImage)
+        self._texts: dict[str, str] = {}
         self._labels, self._annotations = _Shared(dict[str, str]), _Shared(dict[str, str])
         self._owners = _Shared(tuple[OwnerReference, ...])
         self._statuses, self._specs = _Shared(PodStatus), _Shared(PodSpec)
@@ -183,10 +197,33 @@ class PartsReader:
             return Node(
                 metadata=meta.decode(parts.metadata),
                 spec=spec.decode(parts.spec),
-                status=status.decode(parts.status),
+                status=self._node_status(status.decode(parts.status)),
             )
         except _ERRORS:
             return None
+
+    def _node_status(self, status: _NodeStatus) -> NodeStatus:
+        return NodeStatus(
+            capacity=self._resources[bytes(status.capacity)],
+            allocatable=self._resources[bytes(status.allocatable)],
+            images=tuple([self._images[bytes(image)] for image in status.images]),
+            conditions=tuple(map(self._condition, status.conditions)),
+            volumes_attached=status.volumes_attached,
+            declared_features=status.declared_features,
+        )
+
+    def _condition(self, condition: Condition) -> Condition:
+        """Return a condition that shares its texts with others of its type."""
+        texts = self._texts
+        if len(texts) > _MAX_TEXTS:
+            texts.clear()
+        return Condition(
+            type=texts.setdefault(condition.type, condition.type),
+            status=texts.setdefault(condition.status, condition.status),
+            reason=texts.setdefault(condition.reason, condition.reason),
+            message=texts.setdefault(condition.message, condition.message),
+            last_transition_time=condition.last_transition_time,
+        )
 
     def _pod(self, metadata: Raw, spec: Raw, status: Raw) -> Pod:
         meta, status_text = self._metadata.decode(metadata), bytes(status)

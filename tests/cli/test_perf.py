@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from moorage.cli import main
+from moorage.sim.perf import WorkloadReport, run_workload
 from tests.sim.perf.make import DATA, nodes, pods, write
 
 FIELDS = {
@@ -65,6 +67,24 @@ def test_the_table_has_a_row_per_workload(capsys: pytest.CaptureFixture[str]) ->
     cells = row.split()
     assert cells[:4] == ["SchedulingBasic/5Nodes", "5", "5", "10"]
     assert cells[-1] == "done"
+
+
+def test_a_row_is_printed_as_its_workload_ends(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = json.loads(Path(write(tmp_path, nodes(1), pods(1, collectMetrics=True))).read_text())[0]
+    path = tmp_path / "two.yaml"
+    path.write_text(json.dumps([case | {"name": "One"}, case | {"name": "Other"}]))
+    printed = list[list[str]]()
+
+    def run(*arguments: Any, **options: Any) -> WorkloadReport:
+        printed.append([line.split()[0] for line in capsys.readouterr().out.splitlines()])
+        return run_workload(*arguments, **options)
+
+    monkeypatch.setattr("moorage.sim.perf.run_workload", run)
+    assert main(["perf", str(path)]) == 0
+    printed.append([line.split()[0] for line in capsys.readouterr().out.splitlines()])
+    assert printed == [["WORKLOAD"], ["One/small"], ["Other/small"]]
 
 
 def test_a_threshold_is_shown_with_its_ratio(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

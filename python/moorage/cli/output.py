@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import chain
@@ -308,6 +308,38 @@ def print_table(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> None
     for row in (headings, *cells):
         print("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
     print()
+
+
+NUMBER_WIDTH = 9
+
+
+def row_printer(headings: Sequence[str], names: Sequence[str]) -> Callable[[Sequence[str]], None]:
+    """Print the headings of a table whose rows are printed one by one.
+
+    Parameters
+    ----------
+    headings : sequence of str
+        Headings of the columns; all but the first have room for `NUMBER_WIDTH` characters.
+    names : sequence of str
+        What the first column will have.
+
+    Returns
+    -------
+    callable
+        Prints a row, given its cells.
+    """
+    first, *others = map(printable, headings)
+    widths = [
+        max(map(len, (first, *map(printable, names)))),
+        *(max(len(one), NUMBER_WIDTH) for one in others),
+    ]
+
+    def print_row(cells: Sequence[str]) -> None:
+        padded = (f"{printable(cell):<{width}}" for cell, width in zip(cells, widths, strict=True))
+        print("  ".join(padded).rstrip(), flush=True)
+
+    print_row(headings)
+    return print_row
 
 
 def _rich_table(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> None:

@@ -8,7 +8,7 @@ other fields are the same for equal input. The garbage collector is off while me
 from __future__ import annotations
 
 import resource
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -171,17 +171,15 @@ COLUMNS: dict[str, Callable[[WorkloadReport], str]] = {
 """Heading of each column of the table, and the text of its cell for a workload."""
 
 
-def table(reports: Sequence[WorkloadReport]) -> list[list[str]]:
-    """Return the rows of a table with the headings `COLUMNS`, one row per workload.
+def row(report: WorkloadReport) -> list[str]:
+    """Return the row of a workload in a table with the headings `COLUMNS`.
 
     Parameters
     ----------
-    reports : sequence of WorkloadReport
-        The reports.
+    report : WorkloadReport
 
     Returns
     -------
-    list of list of str
-        Cells by row.
+    list of str
     """
-    return [[text(report) for text in COLUMNS.values()] for report in reports]
+    return [text(report) for text in COLUMNS.values()]

@@ -264,6 +264,7 @@ uint64_t mr_filter(int32_t kernel, const mr_plan *plan, const mr_cluster *cluste
     case MR_NODE_RESOURCES_FIT: return mr_fit_filter(plan, cluster, shape, pod, row);
     case MR_POD_TOPOLOGY_SPREAD: return pod->terms ? mr_spread_filter(pod->terms, row, NULL) : 0;
     case MR_INTER_POD_AFFINITY: return pod->terms ? mr_inter_pod_filter(pod->terms, row, NULL) : 0;
+    case MR_VOLUMES: return pod->volumes && !mr_volumes_fit(pod->volumes, row);
     default: return 0;
     }
 }
@@ -275,6 +276,7 @@ uint64_t mr_verdict(const mr_plan *plan, const mr_cluster *cluster, const mr_sha
         uint64_t reasons = mr_filter(plan->filters[i], plan, cluster, shape, pod, row);
         if (reasons) return (uint64_t)(i + 1) << MR_VERDICT_SHIFT | reasons;
     }
+    if (pod->volumes && !mr_volumes_fit(pod->volumes, row)) return (uint64_t)(plan->n_filters + 1) << MR_VERDICT_SHIFT | 1;
     return 0;
 }
 

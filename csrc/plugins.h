@@ -40,7 +40,7 @@ uint64_t mr_filter(int32_t kernel, const mr_plan *plan, const mr_cluster *cluste
                    const mr_pod *pod, int32_t row);
 
 /* The verdict of the first filter, in profile order, that rejects a row; 0 if the row is feasible. Plugins that are not
- * kernels are skipped. */
+ * kernels are skipped. For pods with a demand of volumes it comes last. */
 uint64_t mr_verdict(const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape, const mr_pod *pod,
                     int32_t row);
 
@@ -52,6 +52,26 @@ static inline int32_t mr_prefer_no_schedule(int16_t taints)
 
 /* 0 if PreScore of the plugin returns Skip for the pod. */
 int mr_scores(int32_t kernel, const mr_plan *plan, const mr_shape *shape, const mr_pod *pod);
+
+/* 1 if the volumes of a driver exceed the attach limit of a node where none of them is. */
+static inline int mr_lacks_room(const mr_attachment *attachment, int32_t row)
+{
+    return attachment->room[row] < attachment->volumes;
+}
+
+/* 1 if a node meets the demand of a pod's volumes, none of which is there. */
+static inline int mr_volumes_fit(const mr_volume_demand *demand, int32_t row)
+{
+    int fits = !demand->reachable || demand->reachable[row];
+    for (int32_t i = 0; i < demand->n; i++) fits &= !mr_lacks_room(&demand->attachments[i], row);
+    return fits;
+}
+
+/* Counts the volumes of a pod that is added to a row. */
+static inline void mr_volumes_attach(const mr_volume_demand *demand, int32_t row)
+{
+    for (int32_t i = 0; i < demand->n; i++) demand->attachments[i].room[row] -= demand->attachments[i].volumes;
+}
 
 /* Raw score of one plugin on a feasible row; the weights of soft constraints must have been derived. */
 int64_t mr_score(int32_t kernel, const mr_plan *plan, const mr_cluster *cluster, const mr_shape *shape,

@@ -140,6 +140,7 @@ static int32_t other_filters(const mr_search *search, int32_t *kernels)
             || (kernel == MR_INTER_POD_AFFINITY && t && (t->n_affinity || t->n_anti || t->n_existing));
         if (asks) kernels[n++] = kernel;
     }
+    if (search->pod.volumes) kernels[n++] = MR_VOLUMES;
     return n;
 }
 

@@ -48,7 +48,7 @@ typedef struct {
     double score_cpu, score_memory; /* requests for LeastAllocated */
     int32_t fused, difference;      /* mr_is_fused; mr_plan.balanced_difference */
     int32_t fit, balanced, images;  /* weights; 0 if the score is the same for all rows */
-    int32_t n_asked, asked[MR_MAX_PLUGINS]; /* the filters that need more than the columns */
+    int32_t n_asked, asked[MR_MAX_PLUGINS + 1]; /* the filters that need more than the columns */
     int32_t narrow, need_milli, need_kib;   /* 1: need_cpu and need_memory are whole millicores and KiB */
     int32_t bounds;                         /* 1: mr_fused_block writes upper bounds of the totals */
 } mr_local;

@@ -139,10 +139,25 @@ typedef struct {
     int32_t soft_ignores;   /* 1: some feasible node lacks such a key; derived with the weights */
 } mr_terms;
 
+/* The volumes of a driver that a pod would attach to its node. */
+#define MR_MAX_DRIVERS 8
+typedef struct {
+    int32_t *room; /* [row] number of further volumes below the node's attach limit */
+    int32_t volumes, reserved;
+} mr_attachment;
+
+/* What the volumes of a pod demand of its node. */
+typedef struct {
+    const uint8_t *reachable; /* [row] 1 if the volumes are accessible from the node; NULL: from all nodes */
+    mr_attachment attachments[MR_MAX_DRIVERS];
+    int32_t n;
+} mr_volume_demand;
+
 /* The data of a decision about one pod that are not part of its shape. Names are symbols; 0 means none. */
 typedef struct {
     const int16_t *taints; /* [taint set] n PreferNoSchedule taints not tolerated; -1 - n if another taint rejects */
     mr_terms *terms;       /* NULL for none */
+    const mr_volume_demand *volumes; /* NULL for none */
     uint64_t ignored;      /* bits of the shape's other requests that NodeResourcesFit does not check */
     int32_t node_name;   /* spec.nodeName */
     int32_t pinned_name; /* the node name that MR_NAME_PARAMETER requires */
@@ -170,7 +185,7 @@ typedef struct {
 enum {
     MR_NODE_UNSCHEDULABLE, MR_NODE_NAME, MR_TAINT_TOLERATION, MR_NODE_AFFINITY, MR_NODE_PORTS,
     MR_NODE_RESOURCES_FIT, MR_BALANCED_ALLOCATION, MR_IMAGE_LOCALITY, MR_POD_TOPOLOGY_SPREAD, MR_INTER_POD_AFFINITY,
-    MR_KERNELS
+    MR_VOLUMES /* the filters about volumes together; in no plan, and asked for pods with a demand */
 };
 
 /* A plugin that is not a kernel; its number in a plan is MR_EXTERNAL + its index. `view` is its view of the search

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from typing import cast
 
 import numpy as np
 
 from moorage import framework as fwk
+from moorage._core.decide.terms import MAX_DRIVERS
 from moorage.framework.plugin import events
 from moorage.framework.plugin.events import ActionType, is_live, of_class, on, queue_if
-from moorage.framework.profiles.in_core import BoundClaims, VolumePlugin
+from moorage.framework.profiles.in_core import Attachment, BoundClaims, Mask, VolumePlugin, VolumesOfBatch
 from moorage.objects import CSINode, PersistentVolumeClaim, Pod
 from moorage.objects.model.storage import CSIDriver, VolumeAttachment
 from moorage.volume.binding.claims import VolumeError
@@ -22,6 +25,9 @@ from .volume_restrictions import claim_names
 STATE = "NodeVolumeLimits"
 EXCEEDED = fwk.Status(fwk.Code.UNSCHEDULABLE, ("node(s) exceed max volume count",))
 STATUSES = None, EXCEEDED
+MANY_USERS, MOST_VOLUMES = 16, 64  # limits of what the core counts for a pod
+Needs = tuple[tuple[str, int], ...]
+"""The number of volumes by driver with limits."""
 
 
 class NodeVolumeLimits(VolumePlugin):
@@ -68,18 +74,41 @@ class NodeVolumeLimits(VolumePlugin):
         numbers[failing] = np.arange(2, 2 + len(failing))
         return fwk.Answers(numbers, (*STATUSES, *(fwk.Status(fwk.Code.ERROR, (text,)) for text in texts)))
 
-    def fits_everywhere(self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView) -> bool:
+    def needs_of(
+        self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: VolumesOfBatch | None = None
+    ) -> Needs | None:
         if self._unbuilt() is not None:
-            return False
-        handle = self.required_handle()
-        if not (handle.shared(VolumesInUse.of).attached.has_csi_nodes and _counts(pod)):
-            return True
-        attached, rows = self._attached(), nodes.rows
-        if not (handle.nominator or attached.errors):
-            volumes = _volumes_of(pod, attached)
-            if not isinstance(volumes, fwk.Status) and attached.have_room(rows, volumes):
-                return True
-        return not attached.is_limited(rows).any()
+            return None
+        attached = self._attached()
+        if not (attached.room and _counts(pod)):
+            return ()
+        if (self.required_handle().nominator or attached.errors) and attached.is_limited(nodes.rows).any():
+            return None
+        volumes = _volumes_of(pod, attached)
+        if isinstance(volumes, fwk.Status):
+            return None
+        limited = [volume for volume in volumes if volume[0] in attached.room]
+        counts = sorted(Counter([driver for driver, _ in limited]).items())
+        if len(counts) > MAX_DRIVERS or len(limited) > MOST_VOLUMES:
+            return None
+        if batch is not None:
+            drivers = [driver for driver, _ in counts]
+            for number, volume in enumerate(limited):
+                users = batch.users.setdefault(volume, [])
+                places = [*attached.rows_with(volume), *users]
+                if len(places) > MANY_USERS or volume in batch.exclusive:
+                    return None
+                batch.shared += [(place, drivers.index(volume[0]), number) for place in places]
+                users.append(~batch.at)
+        return tuple(counts)
+
+    def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
+        room = self._attached().room
+        return None, [(room[driver], volumes) for driver, volumes in cast(Needs, needs)]
+
+    @property
+    def demand_version(self) -> int:
+        return self._attached().version
 
     def _attached(self) -> AttachedVolumes:
         in_use = self.required_handle().shared(VolumesInUse.of)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, Self, cast
 
 import numpy as np
@@ -13,9 +14,9 @@ from moorage import framework as fwk
 from moorage.compat.adapted_binder import AdaptedVolumeBinder, BinderOfHandle, MakeBinder
 from moorage.framework.plugin import events
 from moorage.framework.plugin.events import ActionType, of_class, on, queue_if
-from moorage.framework.profiles.in_core import BoundClaims, VolumePlugin
+from moorage.framework.profiles.in_core import Attachment, BoundClaims, Mask, VolumePlugin, VolumesOfBatch
 from moorage.framework.runtime.steps import StatusSteps
-from moorage.objects import CSINode, PersistentVolumeClaim, Pod, StorageClass, parse_value
+from moorage.objects import CSINode, NodeSelector, PersistentVolumeClaim, Pod, StorageClass, parse_value
 from moorage.objects.model.storage import CSIDriver, CSIStorageCapacity
 from moorage.store import ApiError, NotFoundError, ObjectClient
 from moorage.volume import ObjectNotFoundError, VolumeBinder, VolumeError, VolumeSources
@@ -176,21 +177,28 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
             return fwk.Answers(np.arange(len(statuses)), statuses)
         return fwk.Answers(self._of_bound(pod_state.claims, nodes.rows), OF_BOUND)
 
-    def fits_everywhere(self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView) -> bool:
+    def needs_of(
+        self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: VolumesOfBatch | None = None
+    ) -> tuple[NodeSelector, ...] | None:
         if self._make_binder is not None:
-            return False
-        sources, topology = self.binder.sources, self.required_handle().shared(VolumeTopology.of)
+            return None
+        sources, selectors = self.binder.sources, []
         for claim, volume in claims:
             if claim.status.phase == "Lost" or claim.metadata.deletion_timestamp is not None:
-                return False
+                return None
             if not is_fully_bound(claim) or sources.pvc_cache.find(claim.key) is not claim:
-                return False
+                return None
             if sources.pv_cache.find(volume.name) is not volume:
-                return False
-            mask = topology.mask(volume)
-            if mask is not None and not mask.take(nodes.rows).all():
-                return False
-        return True
+                return None
+            affinity = volume.spec.node_affinity
+            if affinity is not None and affinity.required is not None:
+                selectors.append(affinity.required)
+        return tuple(selectors)
+
+    def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
+        topology = self.required_handle().shared(VolumeTopology.of)
+        masks = [topology.mask_of(selector) for selector in cast(tuple[NodeSelector, ...], needs)]
+        return reduce(np.logical_and, masks), []
 
     def _of_bound(self, claims: PodVolumeClaims, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.uint8]:
         """The status of bound claims for each node: that of the first claim that rejects the node.

@@ -10,7 +10,7 @@ import numpy as np
 
 from moorage import framework as fwk
 from moorage.framework.plugin.events import NODE, PERSISTENT_VOLUME_CLAIM, POD, ActionType, on, queue_if
-from moorage.framework.profiles.in_core import BoundClaims, VolumePlugin
+from moorage.framework.profiles.in_core import BoundClaims, VolumePlugin, VolumesOfBatch
 from moorage.objects import PersistentVolumeClaim, Pod, Volume
 from moorage.store.errors import NotFoundError as ObjectNotFoundError
 from moorage.volume.usage.in_use import VolumesInUse, disk_of
@@ -72,10 +72,17 @@ class VolumeRestrictions(VolumePlugin):
         state.write(STATE, ClaimsForOnePod(frozenset(keys.values()), uses))
         return None
 
-    def fits_everywhere(self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView) -> bool:
-        if self._uses([claim.key for claim, _ in claims if READ_WRITE_ONCE_POD in claim.spec.access_modes]):
-            return False
-        return all(disk_of(volume) is None for volume in pod.spec.volumes)
+    def needs_of(
+        self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: VolumesOfBatch | None = None
+    ) -> tuple[()] | None:
+        exclusive = [claim.key for claim, _ in claims if READ_WRITE_ONCE_POD in claim.spec.access_modes]
+        if exclusive and self._uses(exclusive):
+            return None
+        if exclusive and batch is not None:
+            if not batch.exclusive.isdisjoint(exclusive):
+                return None
+            batch.exclusive.update(exclusive)
+        return () if all(disk_of(volume) is None for volume in pod.spec.volumes) else None
 
     def _uses(self, keys: Collection[str]) -> int:
         """The number of claims that pods in the cache name."""

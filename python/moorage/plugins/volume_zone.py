@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,7 @@ from moorage import framework as fwk
 from moorage._core.state.cluster_state import ClusterState
 from moorage.framework.plugin import events
 from moorage.framework.plugin.events import ActionType, of_class, on, queue_if
-from moorage.framework.profiles.in_core import BoundClaims, VolumePlugin
+from moorage.framework.profiles.in_core import Attachment, BoundClaims, Mask, VolumePlugin, VolumesOfBatch
 from moorage.objects import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.store.errors import NotFoundError as ObjectNotFoundError
 from moorage.volume.binding.claims import claim_class
@@ -104,9 +105,15 @@ class VolumeZone(VolumePlugin):
         elsewhere = pod_topologies.elsewhere.take(nodes.rows).view(np.uint8)
         return fwk.Answers(elsewhere, STATUSES)
 
-    def fits_everywhere(self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView) -> bool:
-        topologies = tuple([item for _, volume in claims for item in _topology(volume).items()])
-        return not (topologies and self._mask(topologies).take(nodes.rows).any())
+    def needs_of(
+        self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: VolumesOfBatch | None = None
+    ) -> tuple[Topology, ...]:
+        topologies = [(claim.name, item) for claim, volume in claims for item in _topology(volume).items()]
+        named = claim_names(pod) if topologies else ()  # claims of ephemeral volumes do not count
+        return tuple([item for name, item in topologies if name in named])
+
+    def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
+        return ~self._mask(cast(tuple[Topology, ...], needs)), []
 
     def _topologies(self, pod: Pod) -> tuple[Topology, ...] | fwk.Status:
         """The zones and regions of the volumes of the pod's claims, or a rejection."""

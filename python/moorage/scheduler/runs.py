@@ -31,7 +31,7 @@ from .groups.group_batch import GroupBatch
 from .groups.group_status import patch_group
 from .groups.place_group import place_group, rejected, several_schedulers
 from .placing.binding_cycle import Outcome
-from .placing.place import WHOLE_CYCLE, Placing
+from .placing.place import CLAIMS, WHOLE_CYCLE, Placing
 from .placing.single_cycle import whole_cycle
 from .queueing import give_back
 from .scheduling_context import SEGMENTS
@@ -286,11 +286,12 @@ class Run:
     def _attempt_pods(self, infos: Sequence[QueuedPodInfo]) -> int:
         """Try pods without a group until others are evicted for one of them; return how many were tried."""
         tried, context = 0, self.scheduler.context
-        batch = context.batch_of([info.pod for info in infos])
+        batch = context.batch_of([info.pod for info in infos], True)
         result = ScheduleResult(context.cache.state, len(batch), batch)
-        for first, end, route in batch.cut(SEGMENTS):
+        for _, end, route in batch.cut(SEGMENTS):
             place = self._each if route & WHOLE_CYCLE else self.place
-            tried += place(context.deciding(route), result, infos, range(first, end))
+            while tried < end and not self._evicts:
+                tried += place(context.deciding(route), result, infos, range(tried, end))
             if self._evicts:
                 break
         return tried
@@ -316,10 +317,8 @@ class Run:
         int
             The number of pods that were tried.
         """
-        context, began = self.scheduler.context, time.perf_counter()
-        end = Placing(context, engine, cast(PodBatch, result.batch), result).place(
-            pods.start, pods.stop, True
-        )
+        context, batch, began = self.scheduler.context, cast(PodBatch, result.batch), time.perf_counter()
+        end = Placing(context, engine, batch, result).place(pods.start, pods.stop, True)
         self.result.seconds += time.perf_counter() - began
         tried, failures = range(pods.start, end), result.failures
         placed = [at for at in tried if at not in failures]
@@ -329,25 +328,32 @@ class Run:
             for at in tried:
                 if at in failures:
                     self._failed(infos[at], failures[at])
+        if end < pods.stop and not self._evicts and batch.route(end) & CLAIMS:
+            result.rows[end] = self._schedule(context.rotation.take(engine.for_volumes), infos[end])
+            return len(tried) + 1
         return len(tried)
 
     def _each(
         self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
     ) -> int:
         """Place and bind pods one by one, with all plugins of the profile; see `place`."""
-        batch = cast(PodBatch, result.batch)
         for at in pods:
-            began, info = time.perf_counter(), infos[at]
-            decision = whole_cycle(self.scheduler.context, engine, info.pod, batch.target(at))
-            self.result.seconds += time.perf_counter() - began
-            if decision.node is None:
-                self._failed(info, Failure.of(decision))
-            else:
-                self._record(Outcome(info.pod, decision.node, decision.waiting, decision.binding))
-            self.resume(self.scheduler.cache.clock())
+            result.rows[at] = self._schedule(engine, infos[at])
             if self._evicts:
                 return at + 1 - pods.start
         return len(pods)
+
+    def _schedule(self, engine: Engine, info: QueuedPodInfo) -> int:
+        """Place and bind a pod by itself, with all plugins of the profile; return its row, or -1."""
+        context, began = self.scheduler.context, time.perf_counter()
+        decision = whole_cycle(context, engine, info.pod, context.target_of(info.pod))
+        self.result.seconds += time.perf_counter() - began
+        if decision.node is None:
+            self._failed(info, Failure.of(decision))
+        else:
+            self._record(Outcome(info.pod, decision.node, decision.waiting, decision.binding))
+        self.resume(self.scheduler.cache.clock())
+        return -1 if decision.node is None else engine.row_in_view(decision.node)
 
     def _attempt_units(self, infos: Sequence[QueuedPodInfo]) -> int:
         """Try the pods of groups until others are evicted for one group; return how many were tried."""

@@ -27,6 +27,7 @@ from .cycle.results import Decision, Failure
 from .placing.binding_cycle import BindingCycles
 from .placing.place import APART
 from .placing.single_cycle import schedule_one
+from .placing.volume_classes import VolumeClasses
 from .records import Records
 
 VOLUMES, PROFILE = int(Route.VOLUMES), int(Route.PROFILE)
@@ -138,23 +139,32 @@ class SchedulingContext:
         differ = self.handle.extenders or any(engine.signs or engine.profile.has_units for engine in engines)
         return Routes(self._route_of_class, self._route_of_pod if differ else None)
 
-    def batch_of(self, pods: Sequence[Pod]) -> PodBatch:
+    def batch_of(self, pods: Sequence[Pod], by_demand: bool = False) -> PodBatch:
         """Return pods as a batch for the core, with the route of each.
 
         Parameters
         ----------
         pods : sequence of Pod
+        by_demand : bool, optional
+            Whether the core is to place pods with bound volumes by the demand of their class
+            (`Route.CLAIMS`), until events about claims and volumes are processed.
 
         Returns
         -------
         PodBatch
         """
-        return PodBatch(self.cache.state, pods, self.routes)
+        return PodBatch(
+            self.cache.state, pods, self.routes, self._volume_classes.begin() if by_demand else None
+        )
 
-    def _route_of_class(self, pod: Pod, target: Target) -> int:
+    @lazy_attribute
+    def _volume_classes(self) -> VolumeClasses:
+        return VolumeClasses(self.engine_of)
+
+    def _route_of_class(self, pod: Pod, target: Target, uses_volumes: bool) -> int:
         """Return the route bits that all pods of a class share."""
         engine = self.engine_of(pod)
-        route, decider = engine.number * PROFILE, engine.for_pod(pod)
+        route, decider = engine.number * PROFILE, engine.deciding(uses_volumes)
         if not decider.profile.is_in_core:
             return route | Route.PYTHON
         return route if decider.passes(target, pod) else route | Route.REJECTED

@@ -7,6 +7,7 @@ cdef extern from "state.h" nogil:
     const uint32_t MR_PRESENT, MR_HELD, MR_UNSCHEDULABLE
     const int MR_FIELDS, MR_CPU, MR_MEMORY
     const int MR_MAX_PLUGINS, MR_MAX_RESOURCES, MR_MAX_OTHER_REQUESTS
+    const int MR_MAX_DRIVERS
     const int MR_VERDICT_SHIFT
     const uint64_t MR_UNRESOLVABLE, MR_REASONS
     const uint32_t MR_SHAPE_WIDE, MR_SHAPE_TOLERATES_UNSCHEDULABLE, MR_SHAPE_REQUIRED
@@ -91,9 +92,19 @@ cdef extern from "state.h" nogil:
         int32_t n_hard, n_soft, n_affinity, n_anti, n_existing, n_preferred
         int32_t self_affine, affinity_off, soft_needs_all
 
+    ctypedef struct mr_attachment:
+        int32_t* room
+        int32_t volumes
+
+    ctypedef struct mr_volume_demand:
+        const uint8_t* reachable
+        mr_attachment* attachments
+        int32_t n
+
     ctypedef struct mr_pod:
         const int16_t* taints
         mr_terms* terms
+        const mr_volume_demand* volumes
         uint64_t ignored
         int32_t node_name, pinned_name
 
@@ -163,6 +174,9 @@ cdef extern from "plugins.h" nogil:
     uint64_t mr_verdict(const mr_plan* plan, const mr_cluster* cluster, const mr_shape* shape,
                         const mr_pod* pod, int32_t row)
     int32_t mr_prefer_no_schedule(int16_t taints)
+    int mr_lacks_room(const mr_attachment* attachment, int32_t row)
+    int mr_volumes_fit(const mr_volume_demand* demand, int32_t row)
+    void mr_volumes_attach(const mr_volume_demand* demand, int32_t row)
     int mr_scores(int32_t kernel, const mr_plan* plan, const mr_shape* shape, const mr_pod* pod)
     void mr_normalize(int32_t kernel, const mr_pod* pod, const int32_t* rows, int64_t* scores, int32_t n)
     int mr_is_normalized(int32_t kernel)

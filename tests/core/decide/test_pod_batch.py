@@ -119,9 +119,10 @@ def test_what_others_know(runs: list[tuple[tuple[Pod, int], int]], each: bool, d
     more = {one.name: data.draw(st.sampled_from([0, Route.SIGNED, Route.WAITS])) for one in pods}
     asked = list[str]()
 
-    def of_class(one: Pod, target: tuple[int, int, int]) -> int:
+    def of_class(one: Pod, target: tuple[int, int, int], uses_volumes: bool) -> int:
         assert target == state_target(state, one)
-        key = target[0], bool(one.spec.volumes and one.spec.volumes[0] == CLAIM)
+        key = target[0], uses_volumes
+        assert uses_volumes == bool(one.spec.volumes and one.spec.volumes[0] == CLAIM)
         assert key not in known
         known[key] = data.draw(bits)
         return known[key]
@@ -162,7 +163,9 @@ def test_routes_that_fail(each: bool) -> None:
         raise LookupError("lost")
 
     with pytest.raises(LookupError, match="lost"):
-        PodBatch(ClusterState(), [pod("a")], Routes((lambda one, target: 0) if each else fail, fail))
+        PodBatch(
+            ClusterState(), [pod("a")], Routes((lambda one, target, uses_volumes: 0) if each else fail, fail)
+        )
 
 
 # ---- replicas of a template
@@ -179,7 +182,7 @@ def test_replicas_of_a_template() -> None:
     assert [batch.pod(at).metadata.name for at in (0, 999)] == ["web-0", "web-999"]
     assert batch.pod(7).metadata.uid == "default/web-#7"
     assert batch.pod(7).spec is template.spec
-    routes = Routes(lambda one, target: Route.REJECTED, lambda one: Route.SIGNED)
+    routes = Routes(lambda *given: Route.REJECTED, lambda one: Route.SIGNED)
     batch = PodBatch.of_template(state, template, 1000, routes=routes)
     assert batch.route(999) == Route.PINNED | Route.PORTS | Route.REJECTED | Route.SIGNED
 

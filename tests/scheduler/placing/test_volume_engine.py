@@ -20,6 +20,7 @@ from moorage.errors import MoorageError
 from moorage.framework.plugin.interface import FilterPlugin, PreFilterPlugin
 from moorage.framework.plugin.status import Answers, Code, Status
 from moorage.framework.profiles.in_core import VolumePlugin
+from moorage.framework.profiles.profile import Profile
 from moorage.objects import (
     Cluster,
     NodeSelector,
@@ -211,8 +212,7 @@ def test_dry_runs_in_the_core_find_what_those_with_plugins_find(
     monkeypatch.setattr(PreemptionDryRuns, "in_core", counted)
     found = examine_preemption(one.engines["default-scheduler"], asked).found
     assert len(runs) == in_core
-    monkeypatch.setattr(VolumePlugin, "fits_everywhere", lambda *given: False)
-    monkeypatch.setattr(NodeVolumeLimits, "fits_everywhere", lambda *given: False)
+    monkeypatch.setattr(Profile, "volumes_fit_everywhere", lambda *given: False)
     assert examine_preemption(one.engines["default-scheduler"], asked).found == found
     assert len(runs) == in_core
     victims = {each.name: [v.name for v in each.victims.pods] for each in found.candidates}

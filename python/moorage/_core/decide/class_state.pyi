@@ -1,5 +1,6 @@
 from typing import Self
 
+from moorage._core.decide.terms import VolumeDemand
 from moorage._core.state.pod_class import PodClasses, Shape
 
 class Candidates: ...
@@ -12,6 +13,7 @@ class ClassState:
 class ClassStates:
     scope: int
     most_bytes: int
+    volume_demands: dict[int, VolumeDemand]
     @property
     def used_bytes(self) -> int: ...
     def __new__(cls, classes: PodClasses) -> Self: ...

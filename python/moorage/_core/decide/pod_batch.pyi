@@ -20,19 +20,26 @@ class Route(IntFlag):
     EXTENDERS = 256
     PYTHON = 512
     WAITS = 1024
+    CLAIMS = 2048
     PROFILE = 65536
     ALONE = 195
 
 class Routes:
     def __new__(
-        cls, of_class: Callable[[Pod, tuple[int, int, int]], int], of_pod: Callable[[Pod], int] | None = None
+        cls,
+        of_class: Callable[[Pod, tuple[int, int, int], bool], int],
+        of_pod: Callable[[Pod], int] | None = None,
     ) -> Self: ...
 
 class PodBatch:
     @property
     def pods(self) -> Sequence[Pod]: ...
     def __new__(
-        cls, state: ClusterState, pods: Sequence[Pod] | None = None, routes: Routes | None = None
+        cls,
+        state: ClusterState,
+        pods: Sequence[Pod] | None = None,
+        routes: Routes | None = None,
+        class_with_volumes: Callable[[Pod, int, int], tuple[int, list[tuple[int, int, int]]]] | None = None,
     ) -> Self: ...
     @staticmethod
     def of_template(

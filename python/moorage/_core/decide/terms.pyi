@@ -1,6 +1,9 @@
 from collections.abc import Sequence
 from typing import Any, Self
 
+import numpy as np
+import numpy.typing as npt
+
 from moorage._core.decide.plan import Plan
 from moorage._core.state.cluster_state import ClusterState
 from moorage.objects.model.pod import Pod
@@ -26,3 +29,15 @@ class Terms:
     def affinity_scores(self) -> bool: ...
     def count_unlisted(self, pods: Sequence[Pod], row: int, sign: int) -> None: ...
     def __new__(cls, state: ClusterState, plan: Plan, pod_class: int, pinned: int) -> Self: ...
+
+MAX_DRIVERS: int
+
+class VolumeDemand:
+    @property
+    def rows(self) -> int: ...
+    def __new__(
+        cls,
+        reachable: npt.NDArray[np.bool_] | None,
+        attachments: Sequence[tuple[npt.NDArray[np.int32], int]],
+    ) -> Self: ...
+    def is_met_by(self, rows: npt.NDArray[np.int32]) -> bool: ...

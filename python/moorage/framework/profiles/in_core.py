@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from moorage.framework.runtime.runtime import Framework
 
 BoundClaims = Sequence[tuple[PersistentVolumeClaim, PersistentVolume]]
+Mask = npt.NDArray[np.bool_]
+Attachment = tuple[npt.NDArray[np.int32], int]
 T = TypeVar("T", bound=Object)
 T_co = TypeVar("T_co", covariant=True)
 Asked = TypeVar("Asked", bound=Callable[..., Status | None])
@@ -254,6 +256,28 @@ class Lister(Protocol[T_co]):
         """Return all objects."""
 
 
+class VolumesOfBatch:
+    """The volumes that the earlier pods of a batch use, and those that the next pod shares with others.
+
+    Attributes
+    ----------
+    at : int
+        The index of the next pod.
+    exclusive : set of hashable
+        Claims and volumes that no later pod of the batch can use too, if the core is to place it.
+    users : dict of CSIVolume to list of int
+        ``~index`` of the pods that use a volume.
+    shared : list of (int, int, int)
+        The volumes of the next pod that may be counted on a row already; see `PodBatch`.
+    """
+
+    def __init__(self) -> None:
+        self.at = 0
+        self.exclusive: set[Hashable] = set()
+        self.users: dict[Hashable, list[int]] = {}
+        self.shared: list[tuple[int, int, int]] = []
+
+
 class VolumePlugin(
     interface.PreFilterPlugin, interface.FilterPlugin, interface.EnqueueExtensions, interface.SignPlugin
 ):
@@ -316,9 +340,12 @@ class VolumePlugin(
                     return None
         return found
 
-    def fits_everywhere(self, pod: Pod, claims: BoundClaims, nodes: NodesView) -> bool:
-        """Whether PreFilter passes or skips, and Filter passes on every given node, also with the nominated
-        pods, and if any pods leave.
+    def needs_of(
+        self, pod: Pod, claims: BoundClaims, nodes: NodesView, batch: VolumesOfBatch | None = None
+    ) -> Hashable | None:
+        """Return what Filter needs of a node for a pod that PreFilter passes or skips.
+
+        Filter passes exactly on the nodes that meet `demand_of` these needs, also with the nominated pods.
 
         Parameters
         ----------
@@ -327,14 +354,40 @@ class VolumePlugin(
         claims : sequence of (PersistentVolumeClaim, PersistentVolume)
             See `bound_claims_of`.
         nodes : NodesView
-            The nodes.
+            The nodes in question.
+        batch : VolumesOfBatch, optional
+            Of the batch whose next pod this is. None: nodes that meet the needs pass, also if any pods leave,
+            but others may pass too.
 
         Returns
         -------
-        bool
-            False where that is not known.
+        hashable or None
+            False in a condition if nodes do not matter; None where the needs are not known.
         """
-        return False
+        return None
+
+    def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
+        """Return needs as arrays over the rows of the node table.
+
+        Parameters
+        ----------
+        needs : hashable
+            As `needs_of` returned them.
+
+        Returns
+        -------
+        reachable : (rows,) bool array or None
+            The rows whose nodes can be used; None for all.
+        attachments : list of ((rows,) int32 array, int)
+            See `VolumeDemand`.
+        """
+        return None, []
+
+    @property
+    def demand_version(self) -> int:
+        """A number that differs between all states between which the results of `demand_of` change, other
+        than by node labels and by pods. Brings what the plugin knows of pods up to date."""
+        return 0
 
     def lister(self, kind: type[T]) -> Lister[T]:
         """Return the lister of a kind of objects.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from moorage._core.decide.plan import Plan
+from moorage._core.decide.terms import VolumeDemand
 from moorage._core.state.cluster_state import ClusterState
 from moorage.errors import InputError
 from moorage.framework.configuration.profile_plugins import extension_error
@@ -14,7 +15,7 @@ from moorage.framework.plugin import interface
 from moorage.framework.plugin.interface import BASES, FilterPlugin, Plugin, PreFilterPlugin, ScorePlugin
 from moorage.framework.plugin.lazy_attribute import lazy_attribute
 
-from .in_core import CorePostFilter, NativePlugin, UnitPlugin, VolumePlugin
+from .in_core import CorePostFilter, NativePlugin, UnitPlugin, VolumePlugin, VolumesOfBatch
 from .native_library import LoadedPlugin
 
 if TYPE_CHECKING:
@@ -175,18 +176,76 @@ class Profile:
         """The plugins about volumes."""
         return [plugin for plugin in self.plugins if isinstance(plugin, VolumePlugin)]
 
+    def volume_needs(
+        self, pod: Pod, nodes: NodesView, batch: VolumesOfBatch | None = None
+    ) -> tuple[Hashable, ...] | None:
+        """Return what the plugins about volumes need of a node for a pod.
+
+        Parameters
+        ----------
+        pod, nodes, batch
+            See `VolumePlugin.needs_of`.
+
+        Returns
+        -------
+        tuple of hashable, or None
+            The needs of each plugin; None where those of one are not known.
+        """
+        plugins, out = self.volume_plugins, []
+        claims = plugins[0].bound_claims_of(pod) if plugins else []
+        if claims is None:
+            return None
+        for plugin in plugins:
+            needs = plugin.needs_of(pod, claims, nodes, batch)
+            if needs is None:
+                return None
+            out.append(needs)
+        return tuple(out)
+
+    def volume_demand(self, needs: Sequence[Hashable]) -> VolumeDemand:
+        """Return needs for the kernels.
+
+        Parameters
+        ----------
+        needs : sequence of hashable
+            As `volume_needs` returned them.
+
+        Returns
+        -------
+        VolumeDemand
+
+        Raises
+        ------
+        ValueError
+            The volumes are those of too many drivers.
+        """
+        reachable, attachments = None, []
+        for plugin, needed in zip(self.volume_plugins, needs, strict=True):
+            if needed:
+                mask, more = plugin.demand_of(needed)
+                attachments += more
+                if mask is not None:
+                    reachable = mask if reachable is None else reachable & mask
+        return VolumeDemand(reachable, attachments)
+
     def volumes_fit_everywhere(self, pod: Pod, nodes: NodesView) -> bool:
-        """Whether no plugin about volumes rejects a pod on any of some nodes; see
-        `VolumePlugin.fits_everywhere`.
+        """Whether no plugin about volumes rejects a pod on any of some nodes, also with the nominated pods,
+        and if any pods leave.
 
         Parameters
         ----------
         pod : Pod
         nodes : NodesView
+
+        Returns
+        -------
+        bool
+            False where that is not known.
         """
-        plugins = self.volume_plugins
-        claims = plugins[0].bound_claims_of(pod) if plugins else []
-        return claims is not None and all(plugin.fits_everywhere(pod, claims, nodes) for plugin in plugins)
+        needs = self.volume_needs(pod, nodes)
+        if needs is None:
+            return False
+        return not any(needs) or self.volume_demand(needs).is_met_by(nodes.rows)
 
     @lazy_attribute
     def pre_filters_in_core(self) -> bool:

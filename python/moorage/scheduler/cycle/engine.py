@@ -175,7 +175,7 @@ class Engine:
         return out
 
     @lazy_attribute
-    def _may_leave_out_volumes(self) -> bool:
+    def may_leave_out_volumes(self) -> bool:
         """Whether the engine for pods without volumes can schedule a pod whose volumes fit everywhere. False
         with the random tie-break, whose state each engine has for itself."""
         plain, profile = self._without_volumes, self.profile
@@ -201,7 +201,7 @@ class Engine:
             the pod. Its cycle is then that of a pod without volumes.
         """
         plain = self._without_volumes
-        if plain is None or not (self._may_leave_out_volumes and self.decides_alone(pod)):
+        if plain is None or not (self.may_leave_out_volumes and self.decides_alone(pod)):
             return self
         return plain if self.profile.volumes_fit_everywhere(pod, self.framework.all_nodes()) else self
 

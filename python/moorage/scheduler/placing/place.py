@@ -23,7 +23,7 @@ APART = WHOLE_CYCLE | int(Route.WAITS)
 """`WHOLE_CYCLE` and the route bit of single pods of a group, which wait on Permit for the other members."""
 
 LEDGER = LedgerSink()
-ALONE = int(Route.ALONE)
+ALONE, CLAIMS = int(Route.ALONE), int(Route.CLAIMS)
 
 
 class Placing(Struct):
@@ -63,13 +63,13 @@ class Placing(Struct):
         Returns
         -------
         int
-            Index of the next pod to place.
+            Index of the next pod to place. Plugins have to schedule it, if its route has `Route.CLAIMS`.
         """
         at = first
         while at < end:
             with self.context.cache.lock:  # for one step only: informers take it after a lock of their own
                 at = self.place_together(at, end)
-                if at == end:
+                if at == end or self.batch.route(at) & CLAIMS:
                     break
                 evicted = self._place_one(at)
             at += 1
@@ -126,6 +126,8 @@ class Placing(Struct):
     def _needs_post_filter(self, at: int) -> bool:
         """Whether PostFilter has to run for a pod that fits nowhere; otherwise record its failure. Called for
         the first failing pod of a target since the cluster changed."""
+        if self.batch.route(at) & CLAIMS:
+            return True
         target = self.batch.target(at)
         known = self.engine.search.states.state_of(*target).failure
         failure = self._failure_of(target, at)

@@ -428,7 +428,7 @@ class Indexer(Generic[T]):
         """Replace an object in an index; None for no object."""
         index, function = self._indexes[name], self._functions[name]
         values = () if new is None else tuple(function(new))
-        for value in () if old is None else function(old):
+        for value in () if old is None else dict.fromkeys(function(old)):
             if value not in values:
                 del index[value][key]
                 if not index[value]:

@@ -59,9 +59,22 @@ class VolumeTopology:
             has no required node affinity.
         """
         affinity = volume.spec.node_affinity
-        if affinity is None or affinity.required is None:
-            return None
-        selector, view = affinity.required, self._cluster.view
+        return None if affinity is None or affinity.required is None else self.mask_of(affinity.required)
+
+    def mask_of(self, selector: NodeSelector) -> Mask:
+        """Return the rows whose node satisfies a required node affinity.
+
+        Parameters
+        ----------
+        selector : NodeSelector
+            The node affinity.
+
+        Returns
+        -------
+        (rows,) bool array
+            As `mask` returns it.
+        """
+        view = self._cluster.view
         view.refresh()
         if view.static_version != self._version or len(self._masks) >= LIMIT:
             self._masks.clear()

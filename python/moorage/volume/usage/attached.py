@@ -7,7 +7,8 @@ volumes named by VolumeAttachments are counted, too.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from itertools import count
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,8 @@ UNLIMITED = np.iinfo(np.int32).max
 NO_NODE = ""
 UNBOUND = "\0"  # start of a name that no volume handle has
 NO_NAME = "PersistentVolumeClaim had no name"
+NO_ROWS: dict[int, int] = {}
+VERSIONS = count()
 
 
 class MissingClaimError(VolumeError):
@@ -50,6 +53,11 @@ class AttachedVolumes:
     ----------
     errors : dict of int to dict of str to str
         By row, the UIDs of pods whose volumes cannot be determined, each with upstream's error message.
+    room : dict of str to (rows,) int32 array
+        By driver with attach limits, the number of further volumes for each row; very many without a limit.
+        The core counts the volumes of pods that it places; `settle` sets the exact numbers.
+    version : int
+        Differs between all states between which anything has changed but the pods of rows.
     """
 
     def __init__(self, table: NodeTable, informers: InformerFactory) -> None:
@@ -69,14 +77,18 @@ class AttachedVolumes:
     def clear(self) -> None:
         """Drop the counts of all rows; the caller has to add the pods again."""
         self.errors: dict[int, dict[str, str]] = {}
+        self.version = next(VERSIONS)
         self._size = 0
         self._used: defaultdict[str, Counts] = defaultdict(lambda: np.zeros(self._size, dtype=np.int32))
-        self._headroom: dict[str, Counts] = {}  # by driver; UNLIMITED minus the used volumes
+        self._limits: dict[str, Counts] = {}  # by driver; UNLIMITED without a limit
+        self.room: dict[str, Counts] = {}
+        self._unsettled: dict[int, None] = {}  # rows whose room is not up to date
         self._names: dict[int, str] = {}  # node by row, of rows whose limits have been read
         # Uses of volumes by pods and by attachments; on each row a volume is counted once.
         self._pods_with: dict[CSIVolume, dict[int, int]] = {}
         self._of_pod: dict[tuple[int, str], tuple[CSIVolume, ...]] = {}
         self._attached: dict[int, frozenset[CSIVolume]] = {}
+        self._attachments_with: dict[CSIVolume, dict[int, int]] = {}  # its rows
         # Indexes from a changed object to the affected counts.
         self._resolved: dict[str, CSIVolume | None] = {}
         self._pods_of: dict[str, dict[tuple[int, str], None]] = {}  # by claim
@@ -135,9 +147,9 @@ class AttachedVolumes:
         for volume in added:
             by_driver.setdefault(volume[0], []).append(volume)
         for driver, volumes in by_driver.items():
-            if driver not in self._headroom:
+            if driver not in self.room:
                 continue
-            room = self._headroom[driver].take(rows)
+            room = self.room[driver].take(rows)
             occupied = [row for volume in volumes for row in self._pods_with.get(volume, ())]
             if occupied:
                 there = np.zeros(self._size, dtype=np.int32)
@@ -148,18 +160,21 @@ class AttachedVolumes:
                 over |= room < len(volumes)
         return over
 
-    def have_room(self, rows: Rows, added: Iterable[CSIVolume]) -> bool:
-        """Whether no node would exceed a volume limit with additional volumes, even if it has none of them.
+    def rows_with(self, volume: CSIVolume) -> Collection[int]:
+        """Return the rows on which a volume is counted.
 
         Parameters
         ----------
-        rows : (n,) int32 array
-            Rows of the node table.
-        added : iterable of CSIVolume
-            The volumes of one pod.
+        volume : CSIVolume
+
+        Returns
+        -------
+        collection of int
         """
-        counts = Counter([driver for driver, _ in added if driver in self._headroom])
-        return all(bool((self._headroom[driver].take(rows) >= n).all()) for driver, n in counts.items())
+        of_pods = self._pods_with.get(volume, NO_ROWS)
+        if volume not in self._attachments_with:
+            return of_pods
+        return {**of_pods, **self._attachments_with[volume]}
 
     def is_limited(self, rows: Rows) -> npt.NDArray[np.bool_]:
         """Return the rows whose node has a limit for any driver.
@@ -175,8 +190,8 @@ class AttachedVolumes:
             Mask over `rows`.
         """
         mask = np.zeros(len(rows), dtype=bool)
-        for driver, room in self._headroom.items():
-            mask |= (room + self._used[driver]).take(rows) != UNLIMITED
+        for limits in self._limits.values():
+            mask |= limits.take(rows) != UNLIMITED
         return mask
 
     def is_over_limit(self, node_name: str, pods: Iterable[Pod], added: Iterable[CSIVolume]) -> bool:
@@ -296,8 +311,23 @@ class AttachedVolumes:
             self._size += more[1]
             for driver, counts in self._used.items():
                 self._used[driver] = np.pad(counts, more)
-            for driver, counts in self._headroom.items():
-                self._headroom[driver] = np.pad(counts, more, constant_values=UNLIMITED)
+            for columns in (self._limits, self.room):
+                for driver, counts in columns.items():
+                    columns[driver] = np.pad(counts, more, constant_values=UNLIMITED)
+            self.version = next(VERSIONS)
+
+    def settle(self, rows: Collection[int] = ()) -> None:
+        """Bring the room of rows up to date, after changes of pods or objects.
+
+        Parameters
+        ----------
+        rows : collection of int
+            Rows where the core may have placed pods.
+        """
+        at = [*self._unsettled, *rows]
+        self._unsettled.clear()
+        for driver, room in self.room.items():
+            room[at] = self._limits[driver][at] - self._used[driver][at]
 
     def set_node_name(self, row: int, name: str) -> None:
         """Set the node of a row.
@@ -372,23 +402,30 @@ class AttachedVolumes:
 
     def _count(self, row: int, volume: CSIVolume, sign: int) -> None:
         """Add (`sign` 1) or subtract (-1) a volume at a row."""
-        driver = volume[0]
-        self._used[driver][row] += sign
-        if driver in self._headroom:
-            self._headroom[driver][row] -= sign
+        self._used[volume[0]][row] += sign
+        self._unsettled[row] = None
 
     def _set_limits(self, row: int, name: str) -> None:
         limits = self.limits_of(name)
         for driver in limits:
-            if driver not in self._headroom:
-                self._headroom[driver] = UNLIMITED - self._used[driver]
-        for driver, room in self._headroom.items():
-            room[row] = limits.get(driver, UNLIMITED) - self._used[driver][row]
+            if driver not in self._limits:
+                self._limits[driver] = np.full(self._size, UNLIMITED, dtype=np.int32)
+                self.room[driver] = UNLIMITED - self._used[driver]
+        for driver, column in self._limits.items():
+            column[row] = limits.get(driver, UNLIMITED)
+        self._unsettled[row] = None
+        self.version = next(VERSIONS)
 
     def _set_attached(self, row: int, name: str) -> None:
         before, after = self._attached.pop(row, frozenset()), self._attached_to(name)
         if after:
             self._attached[row] = after
+        for volume in after - before:
+            self._attachments_with.setdefault(volume, {})[row] = 1
+        for volume in before - after:
+            del self._attachments_with[volume][row]
+            if not self._attachments_with[volume]:
+                del self._attachments_with[volume]
         for volume in before ^ after:
             if row not in self._pods_with.get(volume, ()):
                 self._count(row, volume, 1 if volume in after else -1)
@@ -434,11 +471,13 @@ class AttachedVolumes:
             pod = pods[row][uid]
             self.remove_pod(pod, row)
             self.add_pod(pod, row)
+            self.version = next(VERSIONS)
         for name in stale:
             node_row = self._table.find_row(name)
             if node_row is not None and self._names.get(node_row) == name:
                 self._set_limits(node_row, name)
                 self._set_attached(node_row, name)
+        self.settle()
 
     def _update_attachment(self, key: str) -> set[str]:
         """Index the current state of an attachment; returns the names of the affected nodes."""

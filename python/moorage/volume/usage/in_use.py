@@ -105,8 +105,10 @@ class VolumesInUse:
         self._cursor = state.log.head
         used = state.table.used
         self.attached.resize(used)
-        for row in sorted({*range(used), *self.pods}) if changed is None else changed:
+        rows = sorted({*range(used), *self.pods}) if changed is None else changed
+        for row in rows:
             self._update_row(row)
+        self.attached.settle([row for row in rows if row < used])
 
     def _update_row(self, row: int) -> None:
         table, old, new = self._state.table, self.pods.get(row, NO_PODS), NO_PODS

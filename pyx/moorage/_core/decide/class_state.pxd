@@ -4,7 +4,7 @@ from moorage._core.base cimport Buffer, ItemLocation
 from moorage._core.csrc cimport *
 from moorage._core.state cimport NodeTable, PodClasses, Shape
 from moorage._core.decide.nominations cimport Flips, NominatedVerdicts
-from moorage._core.decide.terms cimport Terms
+from moorage._core.decide.terms cimport Terms, VolumeDemand
 
 
 cdef struct Undo:  # an array of which a transaction saves items before a placement
@@ -59,6 +59,7 @@ cdef class ClassState:
     cdef object held, histogram_terms  # held: references to memory that `c.search` points to
     cdef NominatedVerdicts nominated_verdicts
     cdef Terms terms
+    cdef VolumeDemand volumes  # that the candidates were built for, or None
     cdef public object passes, failure
 
     cdef bint is_made_of(self, const mr_search* search, int64_t version) noexcept nogil
@@ -80,10 +81,13 @@ cdef class ClassStates:
     cdef public Py_ssize_t most_bytes
     cdef readonly Py_ssize_t used_bytes
     cdef public int64_t scope
+    cdef public dict volume_demands
     cdef int64_t scopes  # the number of scopes opened so far
 
     cdef ClassState get(self, int32_t pod_class, int32_t node_name, int32_t pinned)
     cdef ClassState used(self, int32_t pod_class)
+    cdef VolumeDemand demand_of(self, int32_t pod_class)
+    cdef const mr_volume_demand* point_to_demand(self, int32_t pod_class) except? NULL
     cdef int use(self, ClassState class_state) except -1
     cdef bint is_failed(self, const ClassSearch* class_search, int64_t head) noexcept nogil
     cdef void note_failure(self, ClassSearch* class_search, int64_t head) noexcept nogil

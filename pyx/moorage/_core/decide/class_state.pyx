@@ -279,6 +279,8 @@ cdef class ClassStates:
     scope : int
         The current scope of failures. A failure is valid only in the scope where it was noted, since other
         nodes may be searched, and other pods evicted, elsewhere.
+    volume_demands : dict of int to VolumeDemand
+        The demands of classes whose pods have volumes (`PodClasses.with_volumes`).
     """
 
     def __cinit__(self, PodClasses classes not None):
@@ -287,6 +289,7 @@ cdef class ClassStates:
         self.in_use = []
         self.places = Buffer(Journal(), sizeof(int32_t))
         self.most_bytes = CANDIDATES_LIMIT
+        self.volume_demands = {}
 
     cdef ClassState get(self, int32_t pod_class, int32_t node_name, int32_t pinned):
         """The state of a target, created on first use. It becomes the one used last."""
@@ -320,6 +323,15 @@ cdef class ClassStates:
         self.places.reserve(class_state.pod_class + 1)
         (<int32_t*>self.places.data)[class_state.pod_class] = <int32_t>len(self.in_use)
         self.in_use.append(class_state)
+
+    cdef VolumeDemand demand_of(self, int32_t pod_class):
+        """The demand of the volumes of a class, or None."""
+        return self.volume_demands[pod_class] if self.classes.has_volumes(pod_class) else None
+
+    cdef const mr_volume_demand* point_to_demand(self, int32_t pod_class) except? NULL:
+        """The demand of the volumes of a class for the kernels; NULL if it has none."""
+        cdef VolumeDemand demand = self.demand_of(pod_class)
+        return NULL if demand is None else &demand.c
 
     def state_of(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
         """Return the state of a target, created on first use.

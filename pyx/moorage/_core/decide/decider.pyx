@@ -448,6 +448,10 @@ cdef class Decider:
         class_state = self.states.get(pod_class, node_name, pinned)
         class_state.held = self.search.held
         class_state.c.by_node = False
+        demand = self.states.demand_of(pod_class)
+        if class_state.volumes is not demand:  # other arrays, possibly at the same address
+            class_state.volumes = demand
+            class_state.candidates.c.state, class_state.c.is_ready = MR_UNMADE, False
         if class_state.c.is_ready and class_state.keeps_candidates == self.keeps_candidates \
                 and self.search.terms is None \
                 and class_state.is_made_of(&self.search.search, self.state.view.static_version):

@@ -4,7 +4,7 @@ It is the loop of all scheduling verbs. A placed pod is counted on its row at on
 the node's remaining resources.
 """
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint64_t
 from libc.string cimport memset
 
 from moorage._core.base cimport LOG_ROW, Buffer, Journal
@@ -13,13 +13,15 @@ from moorage._core.decide.class_state cimport ClassSearch, ClassState, ClassStat
 from moorage._core.decide.decider cimport Decider
 from moorage._core.decide.plan cimport Plan
 from moorage._core.decide.pod_batch cimport (
-    ALONE, NAMED, PORTS, PROFILE, WAITS, Placements, PodBatch, PodSpan, Sink,
+    ALONE, CLAIMS, NAMED, PORTS, PROFILE, WAITS, Placements, PodBatch, PodSpan, SharedVolume, Sink,
 )
 from moorage._core.decide.search cimport Search
 from moorage._core.decide.terms cimport Terms
 from moorage._core.state cimport ClusterState, Shape
 
 cdef Sink NOWHERE = Sink()
+cdef SharedVolume NO_SHARED_VOLUMES
+NO_SHARED_VOLUMES.pod = INT32_MAX
 
 cdef enum:
     FEW_NODES = 100_000  # to examine; for fewer, releasing the GIL costs more than other threads gain
@@ -38,6 +40,7 @@ cdef int32_t _follow_nominator(Search search, PodBatch batch, int32_t first, int
     if not search.nominator.nodes:
         search.nominations.replace(())
         return end
+    end = batch.until(CLAIMS, first, end)  # volumes of nominated pods are not counted in the core
     end = batch.until_one_of(search.nominator.nodes, first, end)
     if first < end:
         search.follow_nominator(search.nominator, batch.pod(first))
@@ -74,6 +77,8 @@ cdef class Placer:
     cdef int32_t placed
     cdef readonly int32_t unplaced
     cdef Buffer searches  # ClassSearch* of each run that is placed without Python
+    cdef int32_t* rows    # of the pods of the batch
+    cdef const SharedVolume* shared  # of the next pod that has any
 
     def __cinit__(self, ClusterState state not None, Plan plan not None, tie_break, percentage=0, seed=0):
         self.state = state
@@ -86,7 +91,7 @@ cdef class Placer:
         """Choose a node for each pod of a batch, one after the other, and count the pod on its row.
 
         It stops before a pod that needs a scheduling cycle of its own: its route has a bit of `Route.ALONE`,
-        or it is itself nominated.
+        it is itself nominated, or it has `Route.CLAIMS` while pods are nominated.
 
         Parameters
         ----------
@@ -122,6 +127,9 @@ cdef class Placer:
         if not 0 <= first or end > len(batch) or end > out.n:
             raise ValueError("a row for each pod is wanted, and a pod to begin with")
         self.decider.failed, self.unplaced = False, 0
+        self.rows, self.shared = out.data, &NO_SHARED_VOLUMES
+        if batch.shared is not None:
+            self.shared = <const SharedVolume*>batch.shared.data
         end = batch.until(ALONE, first, end)
         if first < end:
             end = _follow_nominator(self.search, batch, first, end)
@@ -371,11 +379,14 @@ cdef class Placer:
         """
         cdef int32_t placed, at
         for placed in range(n):
+            if not self._has_room_where_shared(class_search, rows + placed):
+                return placed
             at = self.decider._choose(class_search, n - placed - 1)
             if at < 0:
                 return placed
             rows[placed] = class_search.search.order[at]
             self._account(class_search, rows[placed])
+            self._count_shared(class_search, rows + placed)
             class_search.failed = -1
             if nominated and nominated[rows[placed]]:
                 return placed + 1
@@ -394,12 +405,15 @@ cdef class Placer:
                 self.decider.rotation %= self.state.view.size
             return 0
         for placed in range(n):
+            if not self._has_room_where_shared(class_search, rows + placed):
+                return placed
             self.decider.rotation = (self.decider.rotation % self.state.view.size + 1) % self.state.view.size
             if mr_verdict(class_search.search.plan, class_search.search.cluster, class_search.shape,
                           &class_search.search.pod, row):
                 return placed
             rows[placed] = row
             self._account(class_search, row)
+            self._count_shared(class_search, rows + placed)
         return n
 
     cdef void _account(self, ClassSearch* class_search, int32_t row) noexcept nogil:
@@ -408,11 +422,46 @@ cdef class Placer:
         if class_search.n_undo:
             self._save_row(class_search, row)
         mr_row_add_pod(&self.search.cluster.ledger, row, class_search.shape, 1)
+        if class_search.search.pod.volumes:
+            mr_volumes_attach(class_search.search.pod.volumes, row)
         (<int64_t*>self.state.table.generation.data)[row] = self.state.log.append(LOG_ROW, row)
         self.state.view.follow(row)
         while counted[0]:
             mr_matched_add(counted[0], row, 1)
             counted += 1
+
+    cdef bint _has_room_where_shared(self, ClassSearch* class_search, const int32_t* pod) noexcept nogil:
+        """Whether rows that may have volumes of a pod already would have room for them once more.
+
+        If so, the filters about volumes decide about these rows as about others. `pod` points into `rows`.
+        """
+        cdef const mr_volume_demand* demand = class_search.search.pod.volumes
+        cdef const SharedVolume* each
+        cdef int32_t at = <int32_t>(pod - self.rows), row
+        if demand == NULL:
+            return True
+        while self.shared.pod < at:
+            self.shared += 1
+        each = self.shared
+        while each.pod == at:
+            row = each.place if each.place >= 0 else self.rows[~each.place]
+            if row >= 0 and mr_lacks_room(&demand.attachments[each.driver], row):
+                self.search.found.evaluated = 0
+                return False
+            each += 1
+        return True
+
+    cdef void _count_shared(self, ClassSearch* class_search, const int32_t* pod) noexcept nogil:
+        """Correct the room of the row where a pod was placed by the volumes that are there already."""
+        cdef const SharedVolume* each = self.shared
+        cdef int32_t at = <int32_t>(pod - self.rows), row
+        cdef uint64_t counted = 0
+        while each.pod == at:
+            row = each.place if each.place >= 0 else self.rows[~each.place]
+            if row == pod[0] and not counted >> each.volume & 1:
+                class_search.search.pod.volumes.attachments[each.driver].room[row] += 1
+                counted |= <uint64_t>1 << each.volume
+            each += 1
 
     cdef void _save_row(self, ClassSearch* class_search, int32_t row) noexcept nogil:
         """Save in the journal the items that a placement on a row changes."""
@@ -490,15 +539,20 @@ cdef class Placer:
         cdef ClassState class_state
         for placed in range(n):
             class_state = self.decider._prepare_class(span.pod_class, span.node_name, span.pinned)
+            if not self._has_room_where_shared(&class_state.c, rows + placed):
+                return placed
             at = self.decider._choose(&class_state.c, n - placed - 1)
             if at < 0:
                 return placed
             row = class_state.c.search.order[at]
             class_state.c.failed = -1
             self.state.table.add_pod(0, row, &shape.c, shape.ports, 1)
+            if class_state.c.search.pod.volumes:
+                mr_volumes_attach(class_state.c.search.pod.volumes, row)
             self.state.domains.pod_moved(span.pod_class, False, row, 1)
             self.state.table.changed(LOG_ROW, row)
             rows[placed] = row
+            self._count_shared(&class_state.c, rows + placed)
         return n
 
     def skip(self, int64_t pods):

@@ -17,6 +17,7 @@ cpdef enum Route:
     EXTENDERS = 256  # an extender is interested in it
     PYTHON = 512     # plugins outside the core run for it
     WAITS = 1024     # it waits on Permit for other pods of its group
+    CLAIMS = 2048    # its class has the demand of its bound claims; where it fits nowhere, plugins say why
     PROFILE = 65536  # the bits from here on are the number of its profile
     # Pods that need a scheduling cycle of their own: counters omit terminating pods, a nominated node is
     # tried first, a signature may yield a hint, and PreFilter gives the text of a rejection.
@@ -28,6 +29,13 @@ cdef struct PodSpan:
     # node_name, pinned: symbols of spec.nodeName and of the node that matchFields names, 0: none; route: bits
     # of Route
     int32_t pod_class, node_name, pinned, route
+
+
+cdef struct SharedVolume:  # a volume of a pod that may be on a row already
+    int32_t pod     # the index of the pod
+    int32_t place   # the row, or ~index of an earlier pod of the batch that has the volume
+    int32_t driver  # its index in the attachments of the pod's demand
+    int32_t volume  # differs between the volumes of the pod
 
 
 cdef class Routes:
@@ -42,10 +50,13 @@ cdef class PodBatch:
     cdef ClusterState state
     cdef Routes routes
     cdef readonly object pods
+    cdef object class_with_volumes
     cdef Replicas replicas  # the pods of a template; None: `pods` has them
     cdef PodSpan only  # the memory of a single run
     cdef Buffer memory  # that of several runs
     cdef PodSpan* spans
+    cdef Buffer shared  # SharedVolume by pod, and one after the last pod; None: there are none
+    cdef Py_ssize_t n_shared
     cdef int32_t n_spans
     cdef int32_t of_class  # the bits of the route that all pods of the last class have
 

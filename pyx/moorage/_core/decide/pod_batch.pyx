@@ -20,8 +20,8 @@ cdef class Routes:
     Parameters
     ----------
     of_class : callable
-        Returns the bits of `Route` for a class, from a pod of the class and its target (see
-        `PodBatch.target`). Called twice for each class at most: for pods with volumes and for those without.
+        Returns the bits of `Route` for a class, from a pod of the class, its target (see `PodBatch.target`)
+        and whether its route has `Route.VOLUMES`. Called twice for each class at most.
     of_pod : callable, optional
         Returns further bits, from a pod. Called for every pod.
     """
@@ -38,7 +38,7 @@ cdef class Routes:
             bits = self.known.get(key)
             if bits is None:
                 target = span.pod_class, span.node_name, span.pinned
-                bits = self.known[key] = self.of_class(pod, target)
+                bits = self.known[key] = self.of_class(pod, target, bool(span.route & VOLUMES))
             self.key, self.bits = key, bits
         return self.bits if self.of_pod is None else self.bits | self.of_pod(pod)
 
@@ -54,6 +54,12 @@ cdef class PodBatch:
         By default the batch is empty.
     routes : Routes, optional
         Adds bits to the routes that are read of the pods themselves.
+    class_with_volumes : callable, optional
+        Returns the class of a pod with volumes that is placed without the plugins about volumes, from the
+        pod, its class and its index: the class itself, or one of `PodClasses.with_volumes`; -1 for all other
+        pods. By default there are none. And a list of tuples, one for each volume with an attach limit and
+        each row where it may be counted already: the row, or ~index of an earlier pod that has the volume;
+        the index in the attachments of the demand; the number of the volume, less than 64.
 
     Attributes
     ----------
@@ -61,8 +67,8 @@ cdef class PodBatch:
         Empty for the replicas of a template, which have no objects.
     """
 
-    def __cinit__(self, ClusterState state not None, pods=None, Routes routes=None):
-        self.state, self.routes = state, routes
+    def __cinit__(self, ClusterState state not None, pods=None, Routes routes=None, class_with_volumes=None):
+        self.state, self.routes, self.class_with_volumes = state, routes, class_with_volumes
         self.pods = () if pods is None else pods
         if pods is not None:
             _read(self, pods)
@@ -339,10 +345,40 @@ cdef int32_t _fill(PodBatch batch, PodSpan* out, object pod, int32_t known) exce
     if NOMINATED_NODE_NAME.of(STATUS.of(pod)):
         out.route |= NOMINATED
     if uses_volumes(pod):
-        out.route |= VOLUMES
+        _fill_volumes(batch, out, pod)
     if batch.routes is not None:
         out.route |= batch.routes.of(pod, out)
     return pod_class
+
+
+cdef int _fill_volumes(PodBatch batch, PodSpan* out, object pod) except -1:
+    """Fill the class and the route of a pod with volumes."""
+    cdef int32_t pod_class = -1
+    if batch.class_with_volumes is not None:
+        pod_class, shared = batch.class_with_volumes(pod, out.pod_class, out.end)
+    if pod_class < 0 or (pod_class != out.pod_class and out.route & (TERMINATING | NOMINATED)):
+        out.route |= VOLUMES
+    elif pod_class != out.pod_class:
+        out.pod_class = pod_class
+        out.route |= CLAIMS
+        if shared:
+            _share(batch, out.end, shared)
+
+
+cdef int _share(PodBatch batch, int32_t at, list shared) except -1:
+    """Add the volumes that a pod shares with others."""
+    cdef Py_ssize_t n
+    cdef SharedVolume* last
+    if batch.shared is None:
+        batch.shared, batch.n_shared = Buffer(Journal(), sizeof(SharedVolume), 1), 0
+    n = batch.n_shared
+    batch.shared.reserve(n + len(shared) + 1)
+    last = <SharedVolume*>batch.shared.data + n
+    for place, driver, volume in shared:
+        last.pod, last.place, last.driver, last.volume = at, place, driver, volume
+        last += 1
+    last.pod = INT32_MAX
+    batch.n_shared += len(shared)
 
 
 cdef PodSpan* _append(PodBatch batch, const PodSpan* span) except NULL:
@@ -507,7 +543,7 @@ cdef class LedgerSink(Sink):
         IndexError
             There are no such pods, or a row is not in the node table.
         """
-        cdef int32_t at, each
+        cdef int32_t at, each, pod_class
         cdef ClusterState state = batch.state
         cdef const int32_t* rows = out.data
         cdef Py_ssize_t there = len(batch.pods) if batch.replicas is None else len(batch)
@@ -523,7 +559,10 @@ cdef class LedgerSink(Sink):
             while batch.spans[each].end <= at:
                 each += 1
             if rows[at] >= 0:
-                state.ledger.insert(batch.pods[at], batch.spans[each].pod_class, rows[at], ASSUMED)
+                pod_class = batch.spans[each].pod_class
+                if batch.spans[each].route & CLAIMS:
+                    pod_class = state.classes.intern(batch.pods[at])
+                state.ledger.insert(batch.pods[at], pod_class, rows[at], ASSUMED)
 
 
 cdef int _enter_replicas(LedgerSink sink, PodBatch batch, Placements out, int32_t first,

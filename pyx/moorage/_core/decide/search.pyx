@@ -158,10 +158,10 @@ cdef class Search:
         self.state.symbols.check(node_name)
         self.state.symbols.check(pinned)
         shape = self.state.classes.shape(pod_class)
-        self.search.pod.node_name = node_name
-        self.search.pod.pinned_name = pinned
+        self.search.pod.node_name, self.search.pod.pinned_name = node_name, pinned
         self.search.pod.ignored = self.plan.ignored_of(shape)
         self.search.nominated = NULL
+        self.search.pod.volumes = self.states.point_to_demand(pod_class)
         self.state.view.refresh()
         if self.in_placement:
             self.listing.follow_usage()

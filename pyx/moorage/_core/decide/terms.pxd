@@ -1,6 +1,6 @@
 from libc.stdint cimport int32_t, int64_t
 
-from moorage._core.csrc cimport mr_constraint, mr_pod_term, mr_terms
+from moorage._core.csrc cimport mr_constraint, mr_pod_term, mr_terms, mr_volume_demand
 from moorage._core.state cimport ClusterState, Counter, Domains, Matched, Shape
 from moorage._core.decide.plan cimport Plan
 
@@ -30,3 +30,9 @@ cdef class Terms:
     cdef bint is_current(self) except -1
     cdef int fill(self) except -1
     cdef int32_t domains(self) noexcept
+
+
+cdef class VolumeDemand:
+    cdef mr_volume_demand c
+    cdef readonly int32_t rows
+    cdef object held  # the arrays that `c` points to

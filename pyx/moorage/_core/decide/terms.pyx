@@ -1,7 +1,8 @@
 """Terms: the spread constraints and pod affinity terms that apply to a pod class, with their counters.
 
 Terms of other pods apply too: required anti-affinity, which filters, and preferred and required terms, which
-score (kube-scheduler v1.36, podtopologyspread and interpodaffinity).
+score (kube-scheduler v1.36, podtopologyspread and interpodaffinity). `VolumeDemand` is what the volumes of a
+class demand of a node.
 """
 
 from functools import partial
@@ -9,10 +10,13 @@ from functools import partial
 from moorage._core.state.pod_terms import TermKind
 from moorage._core.base.selectors import LabelSelectorMatcher, with_labels
 
+from libc.stdint cimport INT32_MAX, uint8_t
 from libc.string cimport memcmp, memset
 
 from moorage._core.base cimport allocate
-from moorage._core.csrc cimport mr_counter_add, mr_inter_pod_scores, mr_inter_pod_skips, mr_terms_prepare
+from moorage._core.csrc cimport (
+    MR_MAX_DRIVERS, mr_counter_add, mr_inter_pod_scores, mr_inter_pod_skips, mr_terms_prepare, mr_volumes_fit,
+)
 from moorage._core.state cimport Eligibility, PodClasses, TopologyKey
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -367,3 +371,74 @@ def _matches_all(PodClasses classes, tuple requirements, int32_t pod_class):
 def _has_term(PodClasses classes, number, int32_t pod_class):
     """Whether pods of a class have a term themselves."""
     return number in classes.shape(pod_class).carried
+
+
+# ---- volumes
+
+MAX_DRIVERS = MR_MAX_DRIVERS
+
+
+cdef class VolumeDemand:
+    """What the bound volumes of a pod class demand of a node, for the kernels.
+
+    Parameters
+    ----------
+    reachable : (rows,) bool array or None
+        Whether the volumes are accessible from the node of each row; None: from all nodes.
+    attachments : sequence of ((rows,) int32 array, int)
+        For each driver with attach limits the number of further volumes that each row has room for, which
+        placements count down, and the number of the pod's volumes.
+
+    Attributes
+    ----------
+    rows : int
+        The number of rows that all arrays have.
+
+    Raises
+    ------
+    ValueError
+        There are more than MAX_DRIVERS drivers.
+    """
+
+    def __cinit__(self, reachable, attachments):
+        cdef const uint8_t[::1] mask
+        cdef int32_t[::1] room
+        cdef Py_ssize_t at
+        if len(attachments) > MR_MAX_DRIVERS:
+            raise ValueError(f"{len(attachments)} drivers, of at most {MR_MAX_DRIVERS}")
+        memset(&self.c, 0, sizeof(mr_volume_demand))
+        self.held, self.rows = (reachable, attachments), INT32_MAX
+        if reachable is not None:
+            mask = reachable.view("uint8")
+            self.rows = <int32_t>mask.shape[0]
+            self.c.reachable = &mask[0] if mask.shape[0] else NULL
+        for at, (array, volumes) in enumerate(attachments):
+            room = array
+            self.rows = min(self.rows, <int32_t>room.shape[0])
+            self.c.attachments[at].room = &room[0] if room.shape[0] else NULL
+            self.c.attachments[at].volumes = volumes
+        self.c.n = <int32_t>len(attachments)
+
+    def is_met_by(self, const int32_t[::1] rows not None):
+        """Whether all nodes of some rows meet the demand.
+
+        Parameters
+        ----------
+        rows : (n,) int32 array
+
+        Returns
+        -------
+        bool
+
+        Raises
+        ------
+        IndexError
+            A row is beyond `rows`.
+        """
+        cdef Py_ssize_t at
+        for at in range(rows.shape[0]):
+            if not 0 <= rows[at] < self.rows:
+                raise IndexError(f"there is no row {rows[at]} among {self.rows}")
+            if not mr_volumes_fit(&self.c, rows[at]):
+                return False
+        return True

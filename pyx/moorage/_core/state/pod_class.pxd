@@ -37,6 +37,7 @@ cdef class PodClasses:
     cdef int32_t intern_after(self, pod, before) except -1
     cdef bint knows(self, pod) except -1
     cdef int remember(self, pod, int32_t pod_class) except -1
+    cdef bint has_volumes(self, int32_t pod_class) except -1
     cdef int check(self, int32_t pod_class) except -1
     cdef Shape shape(self, int32_t pod_class)
     cdef dict labels(self, int32_t pod_class)

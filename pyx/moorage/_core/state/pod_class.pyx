@@ -395,7 +395,7 @@ cdef class PodClasses:
     shapes : list of Shape
         By shape id.
     keys : list of tuple
-        (shape id, label set, owner) of each class.
+        (shape id, label set, owner) of each class, then the demand of `with_volumes`, if there is one.
     interned : list of InternedClass
         What the pods of each class store.
     terms : list of PodTerm
@@ -479,6 +479,32 @@ cdef class PodClasses:
     cdef int remember(self, pod, int32_t pod_class) except -1:
         """Store the class of a pod in the pod object."""
         PyObject_GenericSetAttr(pod, "interned", self.interned[pod_class])  # the struct is frozen
+
+    def with_volumes(self, int32_t pod_class, demand):
+        """Return the number of the class of pods whose bound volumes make a demand of their node.
+
+        Apart from the demand it equals `pod_class`, which the ledger has of these pods.
+
+        Parameters
+        ----------
+        pod_class : int
+        demand : hashable
+
+        Returns
+        -------
+        int
+
+        Raises
+        ------
+        IndexError
+            If there is no such class.
+        """
+        self.check(pod_class)
+        return _intern_key(self, (*self.keys[pod_class][:3], demand))
+
+    cdef bint has_volumes(self, int32_t pod_class) except -1:
+        """Whether a class is one of `with_volumes`."""
+        return len(<tuple>self.keys[pod_class]) > 3
 
     def _intern_term(self, term, repeats):
         """Return the number of a term that the same pod has `repeats` times before it."""
@@ -587,12 +613,16 @@ cdef class PodClasses:
 
 cdef object _find(PodClasses classes, pod, shape):
     """Return the number of the class of a pod by its shape, labels and owner, adding it if it is new."""
-    cdef InternedClass interned
     meta = METADATA.of(pod)
     labels, owned = LABELS.of(meta), None
     if OWNER_REFERENCES.of(meta) and (owner := meta.controller()) is not None:
         owned = owner.api_version, owner.kind, owner.name, owner.uid
-    key = shape, frozenset(labels.items()) if labels else NOTHING, owned
+    return _intern_key(classes, (shape, frozenset(labels.items()) if labels else NOTHING, owned))
+
+
+cdef object _intern_key(PodClasses classes, tuple key):
+    """Return the number of the class of a key, adding the class if it is new."""
+    cdef InternedClass interned
     pod_class = classes.class_ids.get(key)
     if pod_class is None:
         with classes.lock:

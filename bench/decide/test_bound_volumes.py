@@ -1,0 +1,67 @@
+"""A run over pods whose claims are bound, on 5,000 nodes with attach limits."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from bench.cluster import NODES
+from msgspec.structs import replace
+
+from moorage import Scheduler, synthetic
+from moorage._core.decide.pod_batch import PodBatch
+from moorage.objects import Cluster, CSINode, PersistentVolume, PersistentVolumeClaim, Volume
+from moorage.objects.model.meta import ObjectMeta
+from moorage.objects.model.pod import PersistentVolumeClaimSpec, PersistentVolumeClaimVolumeSource
+from moorage.objects.model.storage import (
+    CSINodeDriver,
+    CSINodeSpec,
+    CSIPersistentVolumeSource,
+    PersistentVolumeSpec,
+    VolumeNodeResources,
+)
+from moorage.scheduler.scheduling_context import SchedulingContext
+from moorage.volume.constants import BIND_COMPLETED, YES
+
+DRIVER, ZONE = "ebs.csi.aws.com", "topology.kubernetes.io/zone"
+PODS = 2_000
+
+
+def world() -> Cluster:
+    """Each pod has a claim of its own, whose volume is in the first or second of three zones."""
+    made = synthetic(nodes=NODES, pods=PODS, seed=1)
+    zones = sorted({node.metadata.labels[ZONE] for node in made.nodes})
+    limit = CSINodeDriver(name=DRIVER, allocatable=VolumeNodeResources(count=39))
+    others: list[Any] = [
+        CSINode(metadata=ObjectMeta(name=node.name), spec=CSINodeSpec(drivers=(limit,)))
+        for node in made.nodes
+    ]
+    pods = []
+    for at, pod in enumerate(made.pods):
+        name, namespace = f"c{at}", pod.metadata.namespace
+        claim = ObjectMeta(name=name, namespace=namespace, annotations={BIND_COMPLETED: YES})
+        others.append(PersistentVolumeClaim(metadata=claim, spec=PersistentVolumeClaimSpec(volume_name=name)))
+        csi = CSIPersistentVolumeSource(driver=DRIVER, volume_handle=name)
+        meta = ObjectMeta(name=name, labels={ZONE: zones[at % 2]})
+        others.append(
+            PersistentVolume(metadata=meta, spec=PersistentVolumeSpec(capacity={"storage": "1Gi"}, csi=csi))
+        )
+        volume = Volume(name="v", persistent_volume_claim=PersistentVolumeClaimVolumeSource(claim_name=name))
+        pods.append(replace(pod, spec=replace(pod.spec, volumes=(volume,))))
+    return Cluster(nodes=made.nodes, pods=pods, others=others)
+
+
+@pytest.mark.parametrize("by", ["demand", "plugins"])
+def test_run(benchmark: Any, report: Any, by: str) -> None:
+    report("run over pods with bound claims and attach limits, per pod", PODS, by == "plugins")
+    batch_of = SchedulingContext.batch_of
+
+    def routed(context: SchedulingContext, pods: Any, by_demand: bool = False) -> PodBatch:
+        return batch_of(context, pods, by_demand and by == "demand")
+
+    def run(scheduler: Scheduler) -> None:
+        with patch.object(SchedulingContext, "batch_of", routed):
+            assert len(scheduler.run().placements) == PODS
+
+    benchmark.pedantic(run, setup=lambda: ((Scheduler(world()),), {}), rounds=3)

@@ -1,0 +1,114 @@
+"""The classes of pods with volumes that the core places without the plugins about volumes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from contextlib import suppress
+
+from moorage.framework.plugin.nodes_view import NodesView
+from moorage.framework.profiles.in_core import VolumesOfBatch
+from moorage.framework.profiles.profile import Profile
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.pod_group import group_of
+from moorage.scheduler.cycle.engine import Engine
+from moorage.volume.binding.claims import VolumeError
+from moorage.volume.usage.in_use import VolumesInUse
+
+
+class VolumeClasses:
+    """Finds the classes of the pods of one batch whose volumes are bound.
+
+    For these pods a `VolumeDemand` of the class takes the place of the filters about volumes. What is known
+    holds until events about claims and volumes are processed.
+
+    Parameters
+    ----------
+    engine_of : callable
+        Returns the engine of a pod's profile.
+    """
+
+    def __init__(self, engine_of: Callable[[Pod], Engine]) -> None:
+        self._engine_of = engine_of
+        self._batch = VolumesOfBatch()
+        self._ready: dict[Engine, tuple[Profile, NodesView] | None] = {}
+        self._versions: dict[Engine, tuple[int, ...]] = {}  # of the demands of each engine
+
+    def begin(self) -> VolumeClasses:
+        """Begin a batch.
+
+        Returns
+        -------
+        VolumeClasses
+            The object itself.
+        """
+        if self._ready:
+            self._batch, self._ready = VolumesOfBatch(), {}
+        return self
+
+    def __call__(self, pod: Pod, pod_class: int, at: int) -> tuple[int, list[tuple[int, int, int]]]:
+        """Return the class of the next pod with volumes.
+
+        Parameters
+        ----------
+        pod : Pod
+        pod_class : int
+            Its class without volumes.
+        at : int
+            The index of the pod in the batch.
+
+        Returns
+        -------
+        pod_class : int
+            The same where no volume restricts the nodes, else the class with the demand; -1 where plugins
+            have to schedule the pod.
+        shared : list of (int, int, int)
+            See `PodBatch`.
+        """
+        engine, batch = self._engine_of(pod), self._batch
+        if engine not in self._ready:
+            self._ready[engine] = self._prepare(engine)
+        known = self._ready[engine]
+        batch.at, batch.shared = at, []
+        needs = None if known is None else self._needs(engine, pod, *known)
+        if needs is None or known is None:
+            self._leave_to_plugins(engine, pod)
+            return -1, []
+        if not any(needs):
+            return pod_class, []
+        demands = engine.search.states.volume_demands
+        found = engine.cache.state.classes.with_volumes(pod_class, needs)
+        if found not in demands:
+            demands[found] = known[0].volume_demand(needs)
+        return found, batch.shared
+
+    def _prepare(self, engine: Engine) -> tuple[Profile, NodesView] | None:
+        """Drop demands that are out of date; return the profile whose volume plugins decide, and the nodes;
+        None where plugins schedule all pods with volumes."""
+        deciding = engine.deciding(True)
+        if deciding is engine or not deciding.may_leave_out_volumes:
+            return None
+        with engine.cache.lock:
+            profile = deciding.profile
+            engine.cache.state.view.refresh()
+            versions = [plugin.demand_version for plugin in profile.volume_plugins]
+            version = engine.cache.state.view.static_version, *versions
+            if version != self._versions.get(engine):
+                self._versions[engine], engine.search.states.volume_demands = version, {}
+            return profile, engine.framework.all_nodes()
+
+    def _needs(
+        self, engine: Engine, pod: Pod, profile: Profile, nodes: NodesView
+    ) -> tuple[Hashable, ...] | None:
+        exclusive = self._batch.exclusive
+        if not engine.decides_alone(pod) or (engine.profile.has_units and group_of(pod) is not None):
+            return None
+        if exclusive and not exclusive.isdisjoint(map(pod.claim_key, pod.spec.volumes)):
+            return None
+        return profile.volume_needs(pod, nodes, self._batch)
+
+    def _leave_to_plugins(self, engine: Engine, pod: Pod) -> None:
+        """Note what a pod uses that plugins will schedule."""
+        exclusive = self._batch.exclusive
+        exclusive.update(filter(None, map(pod.claim_key, pod.spec.volumes)))
+        with suppress(VolumeError):  # no node suits such a pod
+            exclusive.update(engine.handle.shared(VolumesInUse.of).attached.volumes_of_new_pod(pod))

@@ -1,0 +1,217 @@
+"""Pods with bound volumes are placed by the demand of their class as by the plugins about volumes."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.core.make import node, pod, port
+from tests.scheduler.placing.test_volume_engine import AZURE, claimed, local
+from tests.volume.make import attachment, csi_node, storage_class, uses, volume
+
+from moorage._core.decide.pod_batch import PodBatch, Route
+from moorage._core.decide.terms import MAX_DRIVERS, VolumeDemand
+from moorage.objects import Cluster, PersistentVolume, PersistentVolumeClaim, Pod
+from moorage.objects.model.meta import Object
+from moorage.objects.model.storage import CSINode
+from moorage.scheduler import Scheduler
+from moorage.scheduler.scheduling_context import SchedulingContext
+from moorage.volume.usage.in_use import VolumesInUse
+
+DRIVERS = ("d0", "d1")
+NODES = "abcd"
+ROUTE = SchedulingContext.batch_of
+
+
+def by_plugins(context: SchedulingContext, pods: Any, by_demand: bool = False) -> Any:
+    """A batch without demands."""
+    return ROUTE(context, pods)
+
+
+def with_capacity(one: Object) -> Object:
+    """A volume with a size; anything else as it is."""
+    if not isinstance(one, PersistentVolume):
+        return one
+    return replace(one, spec=replace(one.spec, capacity={"storage": "1Gi"}))
+
+
+OBJECTS: list[Object] = [
+    storage_class("late", mode="WaitForFirstConsumer", provisioner="p"),
+    *[one for at in range(6) for one in claimed(f"d0-{at}", volume(f"d0-{at}", ("d0", f"h{at}")))],
+    *[one for at in range(3) for one in claimed(f"d1-{at}", volume(f"d1-{at}", ("d1", f"h{at}")))],
+    *claimed("same-handle", volume("same", ("d0", "h0"))),
+    *claimed("in-y", volume("in-y", ("d0", "y"), zone="y")),
+    *claimed("in-z", volume("in-z", zone="z")),
+    *claimed("on-a", local("a")),
+    *claimed("on-b-c", local("b", "c")),
+    *claimed("once", volume("once", ("d1", "once")), modes=("ReadWriteOncePod",)),
+    *claimed("late", of_class="late"),
+    *claimed("lost", volume("lost"), status={"phase": "Lost"}),
+]
+CLAIMS = [one.metadata.name for one in OBJECTS if isinstance(one, PersistentVolumeClaim)]
+some_volumes = st.lists(
+    st.one_of(st.sampled_from(CLAIMS).map(lambda name: uses(claim=name)), st.just(AZURE[0])), max_size=3
+).map(tuple)
+some_pods = st.lists(
+    st.builds(
+        lambda cpu, priority, volumes, ports: {
+            "requests": {"cpu": cpu}, "priority": priority, "volumes": volumes, "ports": ports
+        },
+        st.integers(1, 3),
+        st.integers(0, 2),
+        some_volumes,
+        st.sampled_from([(), (), (port(80),)]),
+    ),
+    min_size=1,
+    max_size=8,
+)  # fmt: skip
+
+
+def world(
+    bound: list[dict[str, Any]], limits: list[dict[str, int]], attached: list[tuple[str, str]]
+) -> Cluster:
+    nodes = [node(name, zone="yz"[at % 2], labels={"host": name}) for at, name in enumerate(NODES)]
+    there = [pod(f"b{at}", on=NODES[at % 4], **one) for at, one in enumerate(bound)]
+    csi_nodes = [csi_node(name, **some) for name, some in zip(NODES, limits, strict=True)]
+    attachments = [attachment(f"{name}-{on}", "d0", on, name) for name, on in attached]
+    others = [*csi_nodes, *map(with_capacity, OBJECTS), *attachments]
+    return Cluster(nodes=nodes, pods=there, others=others)
+
+
+def outcome(one: Scheduler) -> list[Any]:
+    placements = {each.key: each.spec.node_name for each in one.client.list(Pod)[0]}
+    return [placements, one.context.rotation.start]
+
+
+def run_in_steps(cluster: Cluster, steps: list[Any], tie_break: str) -> list[Any]:
+    """What comes of pods that are added and deleted step by step, each followed by a run."""
+    one, out, number = Scheduler(cluster, tie_break=tie_break), list[Any](), 0
+    for coming, gone in steps:
+        for each in one.client.list(Pod)[0][:gone]:
+            one.client.delete(Pod, each.key)
+        for asked in coming:
+            asking = pod(f"p{number}", **asked)
+            created = f"2026-01-01T00:00:{number:02}Z"  # pods of equal importance differ in nothing else
+            asking = replace(asking, metadata=replace(asking.metadata, creation_timestamp=created))
+            one.client.create(replace(asking, status=replace(asking.status, start_time=created)))
+            number += 1
+        result = one.run()
+        failures = {key: failure.message for key, failure in result.unschedulable.items()}
+        out.append([result.placements, failures, sorted(result.evicted), *outcome(one)])
+        in_use = one.handle.shared(VolumesInUse.of)
+        in_use.refresh()
+        fresh = VolumesInUse(one.cache.state, one.handle.informers)
+        fresh.refresh()
+        rows = one.context.view_rows()
+        for driver, room in fresh.attached.room.items():
+            assert in_use.attached.room[driver][rows].tolist() == room[rows].tolist()
+    return out
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    some_pods,
+    st.lists(st.dictionaries(st.sampled_from(DRIVERS), st.integers(0, 3)), min_size=4, max_size=4),
+    st.lists(st.tuples(st.sampled_from(CLAIMS[:3]), st.sampled_from(NODES)), max_size=3, unique=True),
+    st.lists(st.tuples(some_pods, st.integers(0, 3)), min_size=1, max_size=3),
+    st.sampled_from(["first", "go-heap"]),
+)
+def test_runs_by_demand_are_as_by_plugins(
+    bound: list[dict[str, Any]],
+    limits: list[dict[str, int]],
+    attached: list[tuple[str, str]],
+    steps: list[Any],
+    tie_break: str,
+) -> None:
+    ours = run_in_steps(world(bound, limits, attached), steps, tie_break)
+    with patch.object(SchedulingContext, "batch_of", by_plugins):
+        assert ours == run_in_steps(world(bound, limits, attached), steps, tie_break)
+
+
+def routed(monkeypatch: pytest.MonkeyPatch) -> list[PodBatch]:
+    """The batches that are made from now on."""
+    out = list[PodBatch]()
+
+    def noted(context: SchedulingContext, pods: Any, by_demand: bool = False) -> PodBatch:
+        out.append(ROUTE(context, pods, by_demand))
+        return out[-1]
+
+    monkeypatch.setattr(SchedulingContext, "batch_of", noted)
+    return out
+
+
+@pytest.mark.parametrize("used_before", [False, True])
+def test_a_volume_that_is_on_the_node_counts_once(monkeypatch: pytest.MonkeyPatch, used_before: bool) -> None:
+    batches = routed(monkeypatch)
+    names = ["d0-0", "same-handle", "d0-1", "d0-2"]
+    pods = [pod(f"p{at}", volumes=(uses(claim=name),)) for at, name in enumerate(names)]
+    if used_before:
+        pods[0] = replace(pods[0], spec=replace(pods[0].spec, node_name="a"))
+    others = [csi_node("a", d0=2), *map(with_capacity, OBJECTS)]
+    one = Scheduler(Cluster(nodes=[node("a")], pods=pods, others=others))
+    result = one.run()
+    assert list(result.unschedulable) == ["default/p3"]
+    assert "node(s) exceed max volume count" in result.unschedulable["default/p3"].message
+    assert {batches[0].route(at) for at in range(len(batches[0]))} == {Route.CLAIMS}
+
+
+def test_where_a_shared_volume_meets_a_full_node_the_plugins_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = routed(monkeypatch)
+    pods = [pod(f"p{at}", volumes=(uses(claim=name),)) for at, name in enumerate(["d0-0", "same-handle"])]
+    others = [csi_node("a", d0=1), *map(with_capacity, OBJECTS)]
+    one = Scheduler(Cluster(nodes=[node("a")], pods=pods, others=others))
+    assert list(one.run().placements.values()) == ["a", "a"]
+    assert [batches[0].route(at) for at in range(2)] == [Route.CLAIMS, Route.CLAIMS]
+
+
+def test_volumes_without_demands_are_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = routed(monkeypatch)
+    one = Scheduler(Cluster(nodes=[node("a")], pods=[pod("p", volumes=AZURE)], others=[]))
+    assert one.run().placements == {"default/p": "a"}
+    assert batches[0].route(0) == 0
+
+
+def test_limits_that_change_between_runs_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = routed(monkeypatch)
+    others = [csi_node("a", d0=1), *map(with_capacity, OBJECTS)]
+    one = Scheduler(Cluster(nodes=[node("a")], pods=[], others=others))
+    for limit, name, placed in ((1, "d0-0", True), (2, "d0-1", True), (2, "d0-2", False)):
+        one.client.update(replace(csi_node("a", d0=limit), metadata=one.client.get(CSINode, "a").metadata))
+        one.client.create(pod(name, volumes=(uses(claim=name),)))
+        assert bool(one.run().placements) == placed
+        assert batches[-1].route(0) == Route.CLAIMS
+
+
+def test_no_more_drivers_than_the_core_counts() -> None:
+    room = np.ones(1, dtype=np.int32)
+    VolumeDemand(None, [(room, 1)] * MAX_DRIVERS)
+    with pytest.raises(ValueError, match="9 drivers, of at most 8"):
+        VolumeDemand(None, [(room, 1)] * (MAX_DRIVERS + 1))
+
+
+@given(
+    st.lists(st.booleans(), min_size=4, max_size=4) | st.none(),
+    st.lists(
+        st.tuples(st.lists(st.integers(-1, 3), min_size=4, max_size=4), st.integers(1, 3)),
+        max_size=MAX_DRIVERS,
+    ),
+    st.lists(st.integers(0, 3), max_size=4),
+)
+def test_which_rows_meet_a_demand(
+    reachable: list[bool] | None, attachments: list[tuple[list[int], int]], rows: list[int]
+) -> None:
+    arrays = [(np.array(room, dtype=np.int32), volumes) for room, volumes in attachments]
+    demand = VolumeDemand(None if reachable is None else np.array(reachable), arrays)
+    meets = [
+        (reachable is None or reachable[row]) and all(room[row] >= volumes for room, volumes in attachments)
+        for row in rows
+    ]
+    assert demand.is_met_by(np.array(rows, dtype=np.int32)) == all(meets)
+    if demand.rows == 4:
+        with pytest.raises(IndexError):
+            demand.is_met_by(np.array([4], dtype=np.int32))

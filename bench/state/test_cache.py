@@ -152,6 +152,14 @@ def test_batch(benchmark: Any, report: Any, cache: SchedulerCache, operation: st
     measure(benchmark, side, side.batch[operation], operation)
 
 
+def test_confirm_reported(benchmark: Any, report: Any, cache: SchedulerCache) -> None:
+    """As the informer reports what this scheduler has bound: with metadata and specs of their own."""
+    side = Engine(cache)
+    reported = [replace(pod, metadata=replace(pod.metadata), spec=replace(pod.spec)) for pod in coming]
+    report("confirm as reported, batch", MANY)
+    measure(benchmark, side, lambda: cache.confirm_pods(reported), "confirm")
+
+
 @pytest.mark.parametrize("form", ["one by one", "batch"])
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_twin(benchmark: Any, report: Any, twin: CacheTwin, operation: str, form: str) -> None:

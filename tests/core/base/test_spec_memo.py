@@ -56,6 +56,18 @@ def test_other_specs_are_not(changes: dict[str, Any], memo: SpecMemo) -> None:
     assert memo.get(replace(SPEC, **changes)) is None
 
 
+def test_specs_of_several_templates_in_turn(memo: SpecMemo) -> None:
+    others = [replace(SPEC, priority=number) for number in (1, 2)]
+    for number, other in enumerate(others):
+        memo.put(other, number)
+    specs = [(SPEC, "known"), *zip(others, range(2), strict=True)]
+    for spec, value in [*specs, *specs[::-1], *specs]:
+        assert memo.get(replace(spec, node_name="b")) == value
+        assert memo.get(replace(spec, priority=9)) is None
+    memo.put(replace(SPEC, node_name="c"), "new")
+    assert memo.get(SPEC) == "new"
+
+
 def test_specs_with_the_same_containers_have_values_of_their_own(memo: SpecMemo) -> None:
     other = replace(SPEC, priority=5)
     memo.put(other, "other")

@@ -1,5 +1,10 @@
 cimport cython
+from libc.stdint cimport int32_t
 from cpython.object cimport PyObject
+
+
+cdef enum:
+    MOST_SLOTS = 64
 
 
 @cython.final
@@ -29,7 +34,10 @@ cdef class Fields:
     cdef list fields
     cdef object kind
     cdef tuple excluded
+    cdef int32_t n_slots  # of the fields, which all are slots; -1: some are not
+    cdef Py_ssize_t[MOST_SLOTS] offsets
 
+    cdef int _read_offsets(self, object holder) except -1
     cdef int _read_type(self, object holder) except -1
     cdef size_t hash(self, object holder) except? 0
     cdef bint are_same(self, object holder, object other) except -1
@@ -38,6 +46,7 @@ cdef class Fields:
 @cython.final
 cdef class SpecMemo:
     cdef dict entries  # hash of the fields of a spec: the spec and its value
+    cdef tuple latest  # the entry that was found last
     cdef Fields spec_fields, volume_fields
 
     cpdef object get(self, object spec)

@@ -61,13 +61,32 @@ cdef class Fields:
         if type(holder) is not self.kind:
             names = [name for name in type(holder).__struct_fields__ if name not in self.excluded]
             self.fields, self.kind = [Field(name) for name in names], type(holder)
+            self._read_offsets(holder)
+
+    cdef int _read_offsets(self, object holder) except -1:
+        """Find where the fields of the type of `holder` are."""
+        cdef Field field
+        self.n_slots = -1
+        if len(self.fields) > MOST_SLOTS:
+            return 0
+        for at, field in enumerate(self.fields):
+            field.of(holder)
+            if field.kind is not type(holder):
+                return 0
+            self.offsets[<int32_t>at] = field.offset
+        self.n_slots = <int32_t>len(self.fields)
 
     cdef size_t hash(self, object holder) except? 0:
         """Return a hash of the addresses of the objects in these fields."""
         cdef Field field
         cdef object value
         cdef size_t out = 1
+        cdef int32_t at
         self._read_type(holder)
+        for at in range(self.n_slots):
+            out = out * MULTIPLIER + <size_t>_slot(holder, self.offsets[at])
+        if self.n_slots >= 0:
+            return out
         for field in self.fields:
             value = field.of(holder)
             out = out * MULTIPLIER + <size_t><PyObject*>value
@@ -76,15 +95,26 @@ cdef class Fields:
     cdef bint are_same(self, object holder, object other) except -1:
         """Whether two structs of one type have the same objects in these fields."""
         cdef Field field
+        cdef int32_t at
         if holder is other:
             return True
         if type(holder) is not type(other):
             return False
         self._read_type(holder)
+        for at in range(self.n_slots):
+            if _slot(holder, self.offsets[at]) != _slot(other, self.offsets[at]):
+                return False
+        if self.n_slots >= 0:
+            return True
         for field in self.fields:
             if field.of(holder) is not field.of(other):
                 return False
         return True
+
+
+cdef inline PyObject* _slot(object holder, Py_ssize_t offset) noexcept:
+    """The object in a slot."""
+    return (<PyObject**>(<char*><PyObject*>holder + offset))[0]
 
 
 cdef class SpecMemo:
@@ -111,12 +141,13 @@ cdef class SpecMemo:
         object
             None if there is none.
         """
-        cdef tuple entry = self.entries.get(self.spec_fields.hash(spec))
-        if entry is None:
-            return None
+        cdef tuple entry = self.latest  # most pods are of the template of the previous one
+        if entry is None or not self.spec_fields.are_same(spec, entry[0]):
+            entry = self.entries.get(self.spec_fields.hash(spec))
+            if entry is None or not self.spec_fields.are_same(spec, entry[0]):
+                return None
+            self.latest = entry
         known = entry[0]
-        if not self.spec_fields.are_same(spec, known):
-            return None
         cdef tuple volumes = VOLUMES.of(spec), others = VOLUMES.of(known)
         cdef Py_ssize_t at
         if volumes is not others:
@@ -139,7 +170,7 @@ cdef class SpecMemo:
         if len(self.entries) >= MAX_SPECS:
             self.entries.clear()
         # The entry keeps the objects of the fields alive, so that their addresses stay theirs.
-        self.entries[self.spec_fields.hash(spec)] = spec, value
+        self.entries[self.spec_fields.hash(spec)] = self.latest = (spec, value)
 
 
 METADATA, UID, DELETION_TIMESTAMP = Field("metadata"), Field("uid"), Field("deletion_timestamp")

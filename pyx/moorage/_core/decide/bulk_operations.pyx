@@ -1,6 +1,7 @@
 """Operations of the cache on several pods at once: all are checked first, then all or none are changed."""
 
 import numpy as np
+from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, int64_t
 
 from moorage.errors import CacheError
@@ -12,7 +13,12 @@ from moorage._core.state cimport (
     ADDED, AHEAD, ASSUMED, INFINITY, MARKED, ClusterState, Ledger, PodRecord, PodState, Replicas,
     prefetch, replicas_of,
 )
-from moorage._core.state.pod_spec import bound, is_only_bound
+from moorage._core.state.pod_spec cimport is_only_bound
+from moorage._core.state.pod_spec import bound
+
+cdef extern from "Python.h":
+    ctypedef struct PyListObject:
+        PyObject** ob_item
 
 cdef Field PHASE = Field("phase")
 cdef frozenset FINISHED = frozenset(("Succeeded", "Failed"))
@@ -22,6 +28,26 @@ NOT_ASSUMED = "pod {} wasn't assumed so cannot be {}"
 
 
 # ---- pods by their objects
+
+
+cdef inline char* _slot(PyObject* holder, Field field) noexcept:
+    """The object in a slot, or NULL if the field is none of the type of `holder`."""
+    if holder == NULL or type(<object>holder) is not field.kind:
+        return NULL
+    return (<char**>(<char*>holder + field.offset))[0]
+
+
+cdef inline void _prefetch_pod(pods, Py_ssize_t at) noexcept:
+    """Prefetch what an operation reads of the pods behind `at`, whose objects are scattered over memory."""
+    cdef PyObject** items
+    cdef Py_ssize_t last
+    if type(pods) is not list:
+        return
+    items, last = (<PyListObject*>pods).ob_item, len(<list>pods) - 1
+    prefetch(items[min(at + 4 * AHEAD, last)])
+    prefetch(_slot(items[min(at + 2 * AHEAD, last)], METADATA) + UID.offset)
+    prefetch(_slot(items[min(at + 2 * AHEAD, last)], SPEC) + NODE_NAME.offset)
+    prefetch(_slot(<PyObject*>_slot(items[min(at + AHEAD, last)], METADATA), UID))
 
 
 def check_new(ClusterState state not None, pods):
@@ -114,6 +140,7 @@ cdef bint _prepare(ClusterState state, pods, int32_t[::1] classes, int32_t[::1] 
     cdef int32_t last = -1
     cdef bint can_run_out = state.journal.depth != 0
     for at, pod in enumerate(pods):
+        _prefetch_pod(pods, at)
         uid = UID.of(METADATA.of(pod))
         if not uid or state.ledger.templates.find(uid) >= 0:
             state._known(pod)  # raises where there is no UID
@@ -167,6 +194,7 @@ def forget_pods(ClusterState state not None, pods):
     cdef int32_t[::1] numbers = np.empty(len(pods), dtype=np.int32)
     cdef Py_ssize_t at
     for at, pod in enumerate(pods):
+        _prefetch_pod(pods, at)
         numbers[at] = state._known(pod)
     at = _first_not_assumed(state.ledger, numbers)
     if at >= 0:
@@ -260,6 +288,7 @@ def finish_bindings(ClusterState state not None, pods, double deadline):
     cdef int32_t[::1] numbers = np.empty(len(pods), dtype=np.int32)
     cdef Py_ssize_t at
     for at, pod in enumerate(pods):
+        _prefetch_pod(pods, at)
         numbers[at] = state._known(pod)
     _finish(state, numbers, deadline)
 
@@ -339,6 +368,9 @@ def confirm_pods(ClusterState state not None, pods):
         pod = made(held)
         if number >= 0 and is_only_bound(state.ledger.model_of(number), pod):
             state.classes.remember(pod, state.ledger.class_of(number))
+            if state.journal.depth == 0 and state._is_confirmed_by(number, pod):
+                state._confirm(number, pod)
+                continue
         state.add_pod(pod)
 
 

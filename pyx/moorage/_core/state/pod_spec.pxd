@@ -1,1 +1,2 @@
 cpdef bint uses_volumes(object pod) except -1
+cpdef bint is_only_bound(object pod, object reported) except -1

@@ -6,7 +6,7 @@ from moorage._core.base.resources import is_infeasible
 
 from moorage._core.base cimport (
     ALLOCATED_RESOURCES, ANNOTATIONS, CONTAINER_STATUSES, INIT_CONTAINER_STATUSES, METADATA, NAMESPACE,
-    NODE_NAME, RESOURCES, SPEC, STATUS, VOLUMES, Field,
+    NODE_NAME, RESOURCES, SPEC, STATUS, VOLUMES, Field, Fields,
 )
 
 NODE_NAME_FIELD = "metadata.name"
@@ -19,6 +19,7 @@ cdef tuple VOLUME_SOURCES = tuple([
 ])
 
 cdef Field SCHEDULING_GROUP = Field("scheduling_group")
+cdef Fields SPEC_FIELDS = Fields("node_name")
 cdef tuple CLASS_METADATA = (NAMESPACE, Field("labels"), ANNOTATIONS, Field("owner_references"))
 
 replace = msgspec.structs.replace
@@ -97,7 +98,7 @@ def bound(pod, str node_name not None):
     return out
 
 
-def is_only_bound(pod, reported):
+cpdef bint is_only_bound(pod, reported) except -1:
     """Whether a later state of a pod differs from it in no field that its class depends on, except the node.
 
     Parameters
@@ -110,13 +111,13 @@ def is_only_bound(pod, reported):
     bool
     """
     cdef Field field
-    meta, now, spec = METADATA.of(pod), METADATA.of(reported), SPEC.of(reported)
+    meta, now, before, spec = METADATA.of(pod), METADATA.of(reported), SPEC.of(pod), SPEC.of(reported)
     for field in CLASS_METADATA:
         if field.of(meta) is not field.of(now) and field.of(meta) != field.of(now):
             return False
-    if SPEC.of(pod) is not spec and replace(SPEC.of(pod), node_name=NODE_NAME.of(spec)) != spec:
+    if not SPEC_FIELDS.are_same(before, spec) and replace(before, node_name=NODE_NAME.of(spec)) != spec:
         return False
-    return resized(pod) == resized(reported)
+    return STATUS.of(pod) is STATUS.of(reported) or resized(pod) == resized(reported)
 
 
 def pinned_node(spec):

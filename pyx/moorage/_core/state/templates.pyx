@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from cpython.unicode cimport PyUnicode_FindChar
 from msgspec.structs import replace
 
 from moorage.errors import CacheError
@@ -119,7 +120,7 @@ cdef class Templates:
 
     cdef int note_stray(self, str uid) except -1:
         """Record the prefix of the UID of a pod with an object, if the UID has the form of a replica's."""
-        if uid.rfind("#") < 0:
+        if PyUnicode_FindChar(uid, 35, 0, len(uid), -1) < 0:  # "#"
             return 0
         prefix, ordinal = split_uid(uid)
         if ordinal >= 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +192,24 @@ def test_lines_are_read_in_pieces(piece: int, dump: Path, monkeypatch: pytest.Mo
     assert load(lines).pods == expected.pods
     assert load(lines).nodes == expected.nodes
     assert load(lines).skipped == {"ConfigMap": 1}
+
+
+def test_lines_are_never_in_memory_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kubectl_dump.write_lines(tmp_path / "f.json", nodes=2, pods=9)
+    expected = load(tmp_path / "f.json")
+    monkeypatch.setattr(load_module, "_PIECE", 5000)
+    monkeypatch.setattr(load_module, "read_file", None)
+    monkeypatch.setattr(load_module, "_documents", None)
+    assert load(tmp_path / "f.json") == expected
+
+
+def test_a_file_that_cannot_be_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(load_module, "open_regular", lambda file: Broken())
+    assert refusal(tmp_path / "f.json") == "f.json: cannot be read: Input/output error"
 
 
 GOOD = json.dumps(pod({"containers": [{"name": "c"}]}))

@@ -9,6 +9,7 @@ import sys
 import zlib
 from io import BytesIO
 from pathlib import Path
+from typing import BinaryIO
 
 from moorage.errors import InputError, shorten
 
@@ -124,6 +125,32 @@ def read_file(file: str) -> bytes:
     if len(data) > MAX_STREAMED:
         raise InputError(f"more than {MAX_STREAMED} bytes", source=source)
     return _unpack(data, source) if data.startswith(_GZIP) else data
+
+
+def open_regular(file: str) -> BinaryIO | None:
+    """Open a regular file that is not compressed, to be read in pieces.
+
+    Parameters
+    ----------
+    file : str
+        A path, or ``-``.
+
+    Returns
+    -------
+    file object or None
+        None for anything else, also for what cannot be read or is too large: `read_file` reads or refuses it.
+    """
+    try:
+        status = None if file == STDIN else os.stat(file)
+        if status is None or not stat.S_ISREG(status.st_mode) or status.st_size > MAX_STREAMED:
+            return None
+        opened = open(file, "rb")  # noqa: SIM115  # the caller closes it
+        if not opened.peek(len(_GZIP)).startswith(_GZIP):
+            return opened
+        opened.close()
+    except (OSError, ValueError):
+        pass
+    return None
 
 
 def _read_stdin() -> bytes:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -16,13 +17,13 @@ from moorage.objects.model.meta import Object
 
 from .cluster_builder import Origin, Origins, build_cluster, label
 from .decode import Head, decode, decode_kind, is_json, is_known
-from .files import YAML_SUFFIXES, has_suffix, list_files, read_file, source_name
+from .files import YAML_SUFFIXES, has_suffix, list_files, open_regular, read_file, source_name
 from .parts_reader import PartsReader
 from .yaml_reader import read_yaml
 
 _PEEK = 4096
 _PIECE = 1 << 20
-"""Maximum size in bytes of the lines that are decoded at once."""
+"""Number of bytes that are read at once, whose lines are decoded at once."""
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 _BOM = b"\xef\xbb\xbf"
 
@@ -72,30 +73,40 @@ class _Reader:
 
     def read(self, file: str) -> None:
         source = source_name(file)
-        data = read_file(file).removeprefix(_BOM)
-        start, number = self._read_pieces(data, source)
-        if not number and self._read_parts(data, Origin(source, 1)):
+        number, rest, lines = 0, b"", 0
+        with open_regular(file) or BytesIO(read_file(file)) as opened:
+            try:
+                if not has_suffix(source, YAML_SUFFIXES):  # in YAML lines like JSON may be something else
+                    number, rest, lines = self._read_lines(opened, source)
+                if not number:
+                    opened.seek(0)
+                    rest = opened.read().removeprefix(_BOM)
+            except OSError as error:
+                raise InputError(f"cannot be read: {error.strerror}", source=source) from None
+        if not number and self._read_parts(rest, Origin(source, 1)):
             return
-        for document in _documents(data, start, source):
+        for document in _json_documents(rest, source, lines) if number else _documents(rest, source):
             number += 1
             self._read_whole(document, Origin(source, number))
         if not number:
             raise InputError("empty: there is no object in this file", source=source)
 
-    def _read_pieces(self, data: bytes, source: str) -> tuple[int, int]:
+    def _read_lines(self, opened: BinaryIO, source: str) -> tuple[int, bytes, int]:
         """Read the objects at the beginning of a file of JSON lines, piece by piece.
 
         Returns
         -------
-        end : int
-            Position after the objects.
         number : int
             Number of objects.
+        rest : bytes
+            What follows the objects, if there were any.
+        lines : int
+            Number of lines before `rest`.
         """
-        start = number = 0
-        # In YAML what follows could show that these objects are no JSON.
-        while not has_suffix(source, YAML_SUFFIXES) and (end := data.rfind(b"\n", start, start + _PIECE) + 1):
-            piece = memoryview(data)[start:end]
+        number, lines = 0, 0
+        data = opened.read(_PIECE).removeprefix(_BOM)
+        while end := data.rfind(b"\n") + 1:
+            piece = memoryview(data)[:end]
             objects = self._parts.split_lines(piece)
             if objects is None:
                 break
@@ -107,12 +118,13 @@ class _Reader:
                     try:
                         self._read_whole(whole[at], Origin(source, number))
                     except InputError:
-                        _json_documents(data, end, source)  # an error of the syntax comes first
+                        # An error of the syntax comes first.
+                        _json_documents(data + opened.read(), source, lines)
                         raise
-            start = end
-        if not number or data[start:].isspace():
-            start = len(data) if number else 0
-        return start, number
+            lines += data.count(b"\n", 0, end)
+            data = data[end:] + opened.read(_PIECE)
+        rest = data + opened.read() if number else b""
+        return number, b"" if rest.isspace() else rest, lines
 
     def _read_whole(self, document: Any, origin: Origin) -> None:
         """Read an object or a list."""
@@ -183,11 +195,11 @@ class _Reader:
         return []
 
 
-def _documents(data: bytes, start: int, source: str) -> Iterable[Any]:
-    """Split a file, or its JSON after some position, into documents: JSON texts, or values of YAML."""
-    if start or data[:_PEEK].lstrip()[:1] in (b"{", b"["):
+def _documents(data: bytes, source: str) -> Iterable[Any]:
+    """Split a file into documents: JSON texts, or values of YAML documents."""
+    if data[:_PEEK].lstrip()[:1] in (b"{", b"["):
         try:
-            return _json_documents(data, start, source)
+            return _json_documents(data, source, 0)
         except InputError:
             if not has_suffix(source, YAML_SUFFIXES):  # in YAML a flow map may look like JSON
                 raise
@@ -200,9 +212,10 @@ def _documents(data: bytes, start: int, source: str) -> Iterable[Any]:
     return read_yaml(text, source)
 
 
-def _json_documents(data: bytes, start: int, source: str) -> list[msgspec.Raw]:
-    """Split the concatenated JSON texts after a position; only their syntax is checked."""
+def _json_documents(data: bytes, source: str, lines: int) -> list[msgspec.Raw]:
+    """Split concatenated JSON texts, which follow some lines; only their syntax is checked."""
     documents = []
+    start = 0
     while start < len(data):
         end = len(data)
         try:
@@ -213,7 +226,7 @@ def _json_documents(data: bytes, start: int, source: str) -> list[msgspec.Raw]:
             at = re.search(r"\(byte (\d+)\)", str(error))
             end = start + int(at[1]) - 1 if at else len(data)
             if at is None or "trailing characters" not in str(error):
-                line = data.count(b"\n", 0, end) + 1
+                line = lines + data.count(b"\n", 0, end) + 1
                 raise InputError(f"invalid JSON: {_reason(error)}", source=f"{source}:{line}") from None
             document = msgspec.Raw(data[start:end])
         documents.append(document)

@@ -135,8 +135,15 @@ class SchedulingContext:
     @lazy_attribute
     def routes(self) -> Routes:
         """Computes the route of a pod: the features that its placement needs."""
-        engines = self.rotation.engines
-        differ = self.handle.extenders or any(engine.signs or engine.profile.has_units for engine in engines)
+        if any(engine.profile.has_units for engine in self.rotation.engines):
+            return Routes(self._route_of_class, self._route_of_pod)
+        return self.routes_of_members
+
+    @lazy_attribute
+    def routes_of_members(self) -> Routes:
+        """Computes the route of a pod that is placed together with the others of its group: it waits for none
+        of them."""
+        differ = self.handle.extenders or any(engine.signs for engine in self.rotation.engines)
         return Routes(self._route_of_class, self._route_of_pod if differ else None)
 
     def batch_of(self, pods: Sequence[Pod], by_demand: bool = False) -> PodBatch:

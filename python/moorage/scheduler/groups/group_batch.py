@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 
-from moorage._core.decide.pod_batch import Route
+from moorage._core.decide.pod_batch import PodBatch, Route
 from moorage.objects import Pod, PodGroup
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import ScheduleResult
@@ -58,7 +58,8 @@ class GroupBatch:
         self.context = context
         self.groups, self.scheduled = groups, scheduled
         self.ends = list(accumulate(map(len, members)))
-        self.batch = context.batch_of([pod for pods in members for pod in pods])
+        pods = [pod for of_group in members for pod in of_group]
+        self.batch = PodBatch(context.cache.state, pods, context.routes_of_members)
         self.result = ScheduleResult(context.cache.state, len(self.batch), self.batch)
         self._routes: list[int] = []  # by group, its route; NONE where the group needs a cycle of its own
         self._places_by_topology = [places_by_topology(one) for one in context.rotation.engines]

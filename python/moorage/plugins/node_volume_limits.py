@@ -79,9 +79,9 @@ class NodeVolumeLimits(VolumePlugin):
     ) -> Needs | None:
         if self._unbuilt() is not None:
             return None
-        attached = self._attached()
-        if not (attached.room and _counts(pod)):
+        if not (self._has_limits() and _counts(pod)):
             return ()
+        attached = self._attached()
         if (self.required_handle().nominator or attached.errors) and attached.is_limited(nodes.rows).any():
             return None
         volumes = _volumes_of(pod, attached)
@@ -108,7 +108,11 @@ class NodeVolumeLimits(VolumePlugin):
 
     @property
     def demand_version(self) -> int:
-        return self._attached().version
+        return self._attached().version if self._has_limits() else -1
+
+    def _has_limits(self) -> bool:
+        """Whether any node may have limits; if not, nobody needs to know which volumes are in use."""
+        return self.required_handle().shared(VolumesInUse.of).attached.has_csi_nodes
 
     def _attached(self) -> AttachedVolumes:
         in_use = self.required_handle().shared(VolumesInUse.of)

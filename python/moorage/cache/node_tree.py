@@ -145,22 +145,19 @@ class NodeTree:
     def list(self) -> list[str]:
         """Return all node names, one of each zone in turn (kube-scheduler v1.36, node_tree.go)."""
         with self._lock:
-            return [self._name(symbol) for symbol in self._core.list()]
+            names = self._symbols.names
+            return [names[symbol] or "" for symbol in self._core.list()]
 
     def next(self) -> str:
         """Return the next node of the stateful iteration of v1.13 (NodeTree.Next); "" in an empty tree."""
         with self._lock:
             symbol = self._core.next()
-        return self._name(symbol) if symbol else ""
+        return self._symbols.names[symbol] or ""
 
     def reset_exhausted(self) -> None:
         """Restart the stateful iteration at the first node of the first zone."""
         with self._lock:
             self._core.reset_exhausted()
-
-    def _name(self, symbol: int) -> str:
-        """Return the node name of a symbol."""
-        return self._symbols.names[symbol] or ""
 
     def _check_writable(self) -> None:
         """Raise CacheError for the tree of a cache."""

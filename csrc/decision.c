@@ -247,6 +247,7 @@ MR_INLINED void add_range(const mr_candidates *c, const mr_live *live, int32_t s
         const uint64_t ties = mr_extract(ties_in(c, live, stride, goal, block) & inside, fits);
         if (node < HEAD) {
             heap->head |= ties << node;
+            next = end;
             if (end < HEAD) continue;
             heap->least = least_of_head(heap->head);
             next = next_node(heap->least, HEAD);

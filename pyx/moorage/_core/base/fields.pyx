@@ -16,7 +16,7 @@ cdef extern from "Python.h":
 
 
 cdef enum:
-    MAX_SPECS = 1 << 12
+    MAX_SPECS = 1 << 10
     MULTIPLIER = 1000003
 
 
@@ -159,7 +159,7 @@ cdef class SpecMemo:
         return entry[1]
 
     cpdef int put(self, object spec, object value) except -1:
-        """Store the value of a spec. Values of other specs may be dropped.
+        """Store the value of a spec. The value that was stored first may be dropped.
 
         Parameters
         ----------
@@ -168,7 +168,7 @@ cdef class SpecMemo:
             Not None.
         """
         if len(self.entries) >= MAX_SPECS:
-            self.entries.clear()
+            del self.entries[next(iter(self.entries))]
         # The entry keeps the objects of the fields alive, so that their addresses stay theirs.
         self.entries[self.spec_fields.hash(spec)] = self.latest = (spec, value)
 

@@ -402,6 +402,8 @@ cdef class PriorityLanes:
         ----------
         info : QueuedPodInfo
         """
+        if info is None:
+            raise TypeError("a pod is None")
         priority = _priority(info)
         lane = self.lanes.get(priority)
         if lane is None:

@@ -438,8 +438,9 @@ static int write_window(mr_candidates *c, const mr_search *search, const mr_loca
                 mr_fused_block(search, local, first, n, lanes);
                 mr_candidates_write(c, block, lanes, n);
                 if (c->blocks[block] == MR_OUT_OF_RANGE) return 1;
-                *count = (uint16_t)((block % MR_COUNTED ? *count : 0) + mr_bits(c->fits[block]));
             }
+            /* The block of `start` counts in both ranges: its last position may be one of the second. */
+            *count = (uint16_t)((block % MR_COUNTED ? *count : 0) + mr_bits(c->fits[block]));
             const uint64_t fits = c->fits[block] & lanes_in(ranges[k], first);
             const int32_t found = mr_bits(fits), left = wanted - decision->feasible;
             if (found > left) {

@@ -247,8 +247,11 @@ def test_scan(seed: int, n: int, is_narrow: bool) -> None:
         if is_narrow:
             amounts = random.choice([(7, 4096), (0, 1024), (70, 0), (10**9, 2**40)])
             shape = replace(shape, requests=amounts, score_requests=amounts, needs=None)
-        kinds = [make_row(random, shape) for _ in range(random.choice([3, 30, n]))]
-        kinds = [row for row in kinds if max(row.values[:2]) <= LIMIT] or [Row()]
+        made, kinds = random.choice([3, 30, n]), list[Row]()
+        while not kinds:
+            kinds = [
+                row for row in (make_row(random, shape) for _ in range(made)) if max(row.values[:2]) <= LIMIT
+            ]
         scores = random.choice([DEFAULT_SCORES, {"MR_NODE_RESOURCES_FIT": 1}])
         search = make_search(
             world, [random.choice(kinds) for _ in range(n)], shape, world.plan(scores=scores)

@@ -20,6 +20,7 @@ from moorage.objects import Cluster, PersistentVolume, PersistentVolumeClaim, Po
 from moorage.objects.model.meta import Object
 from moorage.objects.model.storage import CSINode
 from moorage.scheduler import Scheduler
+from moorage.scheduler.runs import Run
 from moorage.scheduler.scheduling_context import SchedulingContext
 from moorage.volume.usage.in_use import VolumesInUse
 
@@ -167,6 +168,18 @@ def test_where_a_shared_volume_meets_a_full_node_the_plugins_decide(monkeypatch:
     one = Scheduler(Cluster(nodes=[node("a")], pods=pods, others=others))
     assert list(one.run().placements.values()) == ["a", "a"]
     assert [batches[0].route(at) for at in range(2)] == [Route.CLAIMS, Route.CLAIMS]
+
+
+def test_pods_that_have_failed_are_placed_by_demand(monkeypatch: pytest.MonkeyPatch) -> None:
+    pods = [pod(f"p{at}", volumes=(uses(claim=f"d0-{at}"),)) for at in range(3)]
+    others = [csi_node("a", d0=1), *map(with_capacity, OBJECTS)]
+    one = Scheduler(Cluster(nodes=[node("a")], pods=pods, others=others))
+    assert list(one.run().unschedulable) == ["default/p1", "default/p2"]
+    one.client.delete(Pod, "default/p0")
+    by_plugins = []
+    monkeypatch.setattr(Run, "_schedule", lambda run, engine, info: by_plugins.append(info.pod.name) or -1)
+    assert list(one.run().placements) == ["default/p1"]
+    assert by_plugins == ["p2"]
 
 
 def test_volumes_without_demands_are_as_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ class PodNominator:
     lock : RLock
         To be held by callers that read or change several nominations at once.
     nodes : dict of str to str
-        UID to the nominated node; "" where the nomination of the pod's status was withdrawn.
+        UID to the nominated node; "" where a nomination was withdrawn that the pod's status may still show.
     changes : list of str
         Nodes whose nominated pods changed, or entered or left the cache. The core appends to it, too.
     epoch : int
@@ -56,7 +56,8 @@ class PodNominator:
             if info is None or info.noop:
                 node, is_put = pod.status.nominated_node_name, bool(pod.status.nominated_node_name)
             else:
-                node, is_put = info.nominated_node_name, True
+                node = info.nominated_node_name
+                is_put = bool(node or pod.status.nominated_node_name or pod.metadata.uid in self.nodes)
             is_put = is_put and self.is_current(pod)
             if is_put and node and self._replace(pod, node):
                 return

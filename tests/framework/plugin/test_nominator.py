@@ -55,15 +55,6 @@ def test_an_override_without_a_node() -> None:
     assert nominator.nominated_node(nominated("p", "n")) == ""
 
 
-def test_where_nothing_was_nominated_nothing_is_withdrawn() -> None:
-    nominator = PodNominator()
-    nominator.add_nominated_pod(pod("p"), NominatingInfo(""))
-    assert nominator.nodes == {}
-    nominator.add_nominated_pod(pod("q"), NominatingInfo("n"))  # its status does not show it yet
-    nominator.add_nominated_pod(pod("q"), NominatingInfo(""))
-    assert nominator.nominated_node(pod("q")) == ""
-
-
 def test_pods_that_are_gone_or_bound_are_not_nominated() -> None:
     nominator = PodNominator(lambda one: one.name != "gone")
     nominator.add_nominated_pod(nominated("gone", "n"))

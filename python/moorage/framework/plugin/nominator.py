@@ -27,7 +27,9 @@ class PodNominator:
     lock : RLock
         To be held by callers that read or change several nominations at once.
     nodes : dict of str to str
-        UID to the nominated node; "" where a nomination was withdrawn that the pod's status may still show.
+        UID to the nominated node; "" where the nomination of the pod's status was withdrawn.
+    by_node : dict of str to dict of str to Pod
+        The pods nominated to each node by UID, in the order of their nominations.
     changes : list of str
         Nodes whose nominated pods changed, or entered or left the cache. The core appends to it, too.
     epoch : int
@@ -37,7 +39,7 @@ class PodNominator:
     def __init__(self, is_current: Callable[[Pod], bool] = lambda pod: True) -> None:
         self.is_current = is_current
         self.lock = threading.RLock()
-        self._pods: dict[str, dict[str, Pod]] = {}
+        self.by_node: dict[str, dict[str, Pod]] = {}
         self.nodes: dict[str, str] = {}
         self.changes: list[str] = []
         self.epoch = 0
@@ -56,8 +58,7 @@ class PodNominator:
             if info is None or info.noop:
                 node, is_put = pod.status.nominated_node_name, bool(pod.status.nominated_node_name)
             else:
-                node = info.nominated_node_name
-                is_put = bool(node or pod.status.nominated_node_name or pod.metadata.uid in self.nodes)
+                node, is_put = info.nominated_node_name, True
             is_put = is_put and self.is_current(pod)
             if is_put and node and self._replace(pod, node):
                 return
@@ -71,7 +72,7 @@ class PodNominator:
         uid = pod.metadata.uid
         if self.nodes.get(uid) != node:
             return False
-        pods = self._pods[node]
+        pods = self.by_node[node]
         before, meta = pods[uid].metadata, pod.metadata
         is_last = next(reversed(pods)) == uid
         if not is_last or pods[uid].spec is not pod.spec or before.labels != meta.labels:
@@ -93,7 +94,7 @@ class PodNominator:
         with self.lock:
             self.nodes[pod.metadata.uid] = node
             if node:
-                self._pods.setdefault(node, {})[pod.metadata.uid] = pod
+                self.by_node.setdefault(node, {})[pod.metadata.uid] = pod
                 self._note(node)
 
     def _note(self, node: str) -> None:
@@ -117,9 +118,9 @@ class PodNominator:
         with self.lock:
             node = self.nodes.pop(pod.metadata.uid, None)
             if node:
-                del self._pods[node][pod.metadata.uid]
-                if not self._pods[node]:
-                    del self._pods[node]
+                del self.by_node[node][pod.metadata.uid]
+                if not self.by_node[node]:
+                    del self.by_node[node]
                 self._note(node)
 
     def rebuild(self) -> None:
@@ -127,10 +128,10 @@ class PodNominator:
         with self.lock:
             consistent = {
                 node: {uid: pod for uid, pod in pods.items() if self.nodes.get(uid) == node}
-                for node, pods in self._pods.items()
+                for node, pods in self.by_node.items()
             }
-            self._pods = {node: pods for node, pods in consistent.items() if pods}
-            nominated = {uid for pods in self._pods.values() for uid in pods}
+            self.by_node = {node: pods for node, pods in consistent.items() if pods}
+            nominated = {uid for pods in self.by_node.values() for uid in pods}
             for uid in [uid for uid, node in self.nodes.items() if node and uid not in nominated]:
                 del self.nodes[uid]
             self._begin_epoch()
@@ -167,12 +168,12 @@ class PodNominator:
             In the order of their nominations.
         """
         with self.lock:
-            return list(self._pods.get(node_name, {}).values())
+            return list(self.by_node.get(node_name, {}).values())
 
     def nominated_nodes(self) -> list[str]:
         """Return the names of the nodes that have nominated pods."""
         with self.lock:
-            return list(self._pods)
+            return list(self.by_node)
 
     def nominated_node(self, pod: Pod) -> str | None:
         """Return the node to which a pod is nominated here.
@@ -202,15 +203,15 @@ class PodNominator:
             By node name.
         """
         with self.lock:
-            if not self._pods:
+            if not self.by_node:
                 return {}
-            before = {node: going_before(pod, pods.values()) for node, pods in self._pods.items()}
+            before = {node: going_before(pod, pods.values()) for node, pods in self.by_node.items()}
         return {node: pods for node, pods in before.items() if pods}
 
     def save(self) -> tuple[dict[str, str], dict[str, dict[str, Pod]]]:
         """Return all nominations, for `undo`."""
         with self.lock:
-            return self.nodes.copy(), {node: pods.copy() for node, pods in self._pods.items()}
+            return self.nodes.copy(), {node: pods.copy() for node, pods in self.by_node.items()}
 
     def undo(self, saved: tuple[dict[str, str], dict[str, dict[str, Pod]]]) -> None:
         """Restore saved nominations.
@@ -224,12 +225,12 @@ class PodNominator:
         with self.lock:
             self.nodes.clear()  # in place, as the core has a reference to it
             self.nodes.update(nodes)
-            self._pods = pods
+            self.by_node = pods
             self._begin_epoch()
 
     def __bool__(self) -> bool:
         """Whether some pod is nominated to a node."""
-        return bool(self._pods)
+        return bool(self.by_node)
 
 
 def going_before(pod: Pod, others: Iterable[Pod]) -> list[Pod]:

@@ -37,7 +37,7 @@ cdef int32_t _follow_nominator(Search search, PodBatch batch, int32_t first, int
     """Follow the nominator for the pods from `first` to `end`. Returns the first nominated one, or `end`."""
     if search.nominator is None:
         return end
-    if not search.nominator.nodes:
+    if not search.nominator.by_node:
         search.nominations.replace(())
         return end
     end = batch.until(CLAIMS, first, end)  # volumes of nominated pods are not counted in the core

@@ -45,9 +45,10 @@ cdef class Fields:
 
 @cython.final
 cdef class SpecMemo:
-    cdef dict entries  # hash of the fields of a spec: the spec and its value
+    cdef list entries  # by hash of the fields of a spec: the spec and its value, or None
     cdef tuple latest  # the entry that was found last
     cdef Fields spec_fields, volume_fields
 
     cpdef object get(self, object spec)
     cpdef int put(self, object spec, object value) except -1
+    cdef Py_ssize_t _slot(self, object spec) except -1

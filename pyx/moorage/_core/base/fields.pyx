@@ -16,7 +16,8 @@ cdef extern from "Python.h":
 
 
 cdef enum:
-    MAX_SPECS = 1 << 10
+    SPEC_BITS = 10
+    MAX_SPECS = 1 << SPEC_BITS
     MULTIPLIER = 1000003
 
 
@@ -126,7 +127,7 @@ cdef class SpecMemo:
     """
 
     def __cinit__(self):
-        self.entries = {}
+        self.entries = [None] * MAX_SPECS
         self.spec_fields, self.volume_fields = Fields("node_name", "volumes"), Fields("name")
 
     cpdef object get(self, object spec):
@@ -143,7 +144,7 @@ cdef class SpecMemo:
         """
         cdef tuple entry = self.latest  # most pods are of the template of the previous one
         if entry is None or not self.spec_fields.are_same(spec, entry[0]):
-            entry = self.entries.get(self.spec_fields.hash(spec))
+            entry = self.entries[self._slot(spec)]
             if entry is None or not self.spec_fields.are_same(spec, entry[0]):
                 return None
             self.latest = entry
@@ -159,7 +160,7 @@ cdef class SpecMemo:
         return entry[1]
 
     cpdef int put(self, object spec, object value) except -1:
-        """Store the value of a spec. The value that was stored first may be dropped.
+        """Store the value of a spec, in place of any other spec's whose fields have the same hash.
 
         Parameters
         ----------
@@ -167,10 +168,13 @@ cdef class SpecMemo:
         value : object
             Not None.
         """
-        if len(self.entries) >= MAX_SPECS:
-            del self.entries[next(iter(self.entries))]
         # The entry keeps the objects of the fields alive, so that their addresses stay theirs.
-        self.entries[self.spec_fields.hash(spec)] = self.latest = (spec, value)
+        self.entries[self._slot(spec)] = self.latest = (spec, value)
+
+    cdef Py_ssize_t _slot(self, object spec) except -1:
+        """Return the index of the entry of a spec and of those alike."""
+        cdef size_t hashed = self.spec_fields.hash(spec)
+        return <Py_ssize_t>((hashed ^ hashed >> SPEC_BITS) & (MAX_SPECS - 1))
 
 
 METADATA, UID, DELETION_TIMESTAMP = Field("metadata"), Field("uid"), Field("deletion_timestamp")

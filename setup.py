@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import runpy
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from Cython.Build import cythonize
@@ -25,6 +26,7 @@ KERNELS = "moorage._core.libmoorage_kernels"
 # What Cython adds to every module is compiled once as well.
 UTILITY = "moorage._core._cython_utility"
 
+JOBS = os.cpu_count() or 1
 IS_DEBUG = COMPILER["IS_DEBUG"]
 # What the tests of the debug build break its assertions with.
 BREAKERS = Path("tests/debug/break_assertions.pyx")
@@ -52,7 +54,8 @@ def kernels() -> Extension:
 
 
 def extension(path: Path, folder: str | Path = "pyx") -> Extension:
-    """A module of the core. One that calls kernels has loops of its own that matter; the rest is glue."""
+    """A module of the core. One that calls kernels without the GIL has loops of its own that matter; the
+    rest is glue."""
     name = ".".join(path.relative_to(folder).with_suffix("").parts)
     declared = path.with_suffix(".pxd")
     text = path.read_text() + (declared.read_text() if declared.exists() else "")
@@ -62,7 +65,7 @@ def extension(path: Path, folder: str | Path = "pyx") -> Extension:
         [str(path)],
         include_dirs=INCLUDES,
         depends=[*HEADERS, *PXDS, "csrc/flags.py"],
-        extra_compile_args=LOOPS if calls_kernels else GLUE,
+        extra_compile_args=LOOPS if calls_kernels and "nogil" in text else GLUE,
         extra_link_args=COMPILER["LINK_FLAGS"],
         libraries=["moorage_kernels"] if calls_kernels else [],
         runtime_library_dirs=["$ORIGIN/.."] if calls_kernels else [],
@@ -80,6 +83,24 @@ class BuildCore(build_ext):
     def get_export_symbols(self, ext: Extension) -> list[str]:
         return [] if ext.name == KERNELS else super().get_export_symbols(ext)
 
+    def build_extension(self, ext: Extension) -> None:
+        # The sources of one extension are compiled one after the other otherwise.
+        if ext.name == KERNELS:
+            with ThreadPoolExecutor(JOBS) as pool:
+                compiled = list(pool.map(lambda source: self._compile(ext, source), ext.sources))
+            ext.sources, ext.extra_objects = [], [item for items in compiled for item in items]
+        super().build_extension(ext)
+
+    def _compile(self, ext: Extension, source: str) -> list[str]:
+        return self.compiler.compile(
+            [source],
+            output_dir=self.build_temp,
+            include_dirs=ext.include_dirs,
+            debug=self.debug,
+            extra_postargs=ext.extra_compile_args,
+            depends=ext.depends,
+        )
+
     def build_extensions(self) -> None:
         extensions = self.extensions
         folder = Path(self.get_ext_fullpath(KERNELS)).parent
@@ -92,8 +113,6 @@ class BuildCore(build_ext):
             super().build_extensions()
         self.extensions = extensions
 
-
-JOBS = os.cpu_count() or 1
 
 setup(
     ext_modules=[

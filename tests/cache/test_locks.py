@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 from tests.cache.binder.binder_kit import cnr, group, nm_node, pdb, pod, reservation
@@ -12,6 +13,7 @@ from tests.core.make import node
 from tests.locks import check_locked, guard, is_held
 
 from moorage._core.base.selectors import parse_selector
+from moorage._core.decide.pod_batch import Placements, PodBatch
 from moorage._core.state.cluster_state import ClusterState
 from moorage.cache import (
     BinderCache,
@@ -103,6 +105,7 @@ def test_an_update_of_a_snapshot() -> None:
     assert locked == [True]
 
 
+ROWS = np.zeros(0, dtype=np.uint64)
 UNIT = "SinglePodUnit/default/p"
 
 
@@ -129,6 +132,7 @@ def of_what_belongs_to_pods(one: BinderCache, q: Pod, p: Pod) -> dict[str, Calla
 def test_a_binder_cache(gate: bool) -> None:
     one = BinderCache(CacheHandler(resource_reservation=gate))
     p, q = pod("p", "n"), pod("q", "n")
+    none = Placements(one.state, 0, PodBatch(one.state, []))
 
     def transaction() -> None:
         with one.transaction():
@@ -144,6 +148,7 @@ def test_a_binder_cache(gate: bool) -> None:
         "update_cnr": lambda: one.update_cnr(None, cnr("n", cpu="2")),
         "delete_cnr": lambda: one.delete_cnr(cnr("n")),
         "assume_pod": lambda: one.assume_pod(CachePodInfo(p)),
+        "finish_bindings": lambda: one.finish_bindings([p]),
         "is_assumed_pod": lambda: one.is_assumed_pod(p),
         "get_pod": lambda: one.get_pod(p),
         "finish_binding": lambda: one.finish_binding(p),
@@ -162,8 +167,11 @@ def test_a_binder_cache(gate: bool) -> None:
         "relist": lambda: one.relist([node("n")], [q]),
         "delete_node": lambda: one.delete_node(node("n")),
     }
+    if not gate:  # with reservations pods are assumed one by one
+        calls["admit"] = lambda: one.admit(Mock(admit=Mock(return_value=0)), none, ROWS, 0, 0)
     nothing = {f"{verb}_{what}" for verb in ("add", "update", "delete") for what in ("owner", "movement")}
     of_reservations = {f"{verb}_reservation" for verb in ("add", "update", "delete")}
+    nothing |= {"admit"} if gate else set()
     fixed = {"run", "stores", "find_store", "node_tree", "update_snapshot", "get_available_placeholder_pod"}
     stores = ["pods", "units", "markers", "nodes", "pdbs", "transactions"]
     check_locked(one, one.lock, stores, calls, nothing | of_reservations | fixed)

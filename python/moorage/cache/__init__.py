@@ -1,10 +1,10 @@
 """Caches of nodes and pods, for a scheduler and for a binder."""
 
 from .binder.binder_cache import BinderCache as BinderCache
-from .binder.binder_cache import CachePodInfo as CachePodInfo
-from .binder.binder_cache import Victims as Victims
 from .binder.binder_cache import new_binder_cache as new_binder_cache
 from .binder.cache_handler import CacheHandler as CacheHandler
+from .binder.cache_pod_info import CachePodInfo as CachePodInfo
+from .binder.cache_pod_info import Victims as Victims
 from .binder.qos_node_info import QosNodeInfo as QosNodeInfo
 from .binder.qos_node_info import QosNodeInfoClone as QosNodeInfoClone
 from .binder.stores import SchedulingStatus as SchedulingStatus

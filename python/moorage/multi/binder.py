@@ -9,21 +9,27 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import groupby
 from threading import RLock
 from typing import Any, Generic, TypeVar, cast
 
+import numpy as np
+from msgspec import Struct
+
 from moorage import framework as fwk
+from moorage._core.base.watch_events import Notice
+from moorage._core.decide.bulk_operations import confirm_bindings
 from moorage._core.decide.decider import TieBreak
+from moorage._core.decide.pod_batch import Placements, PodBatch, Route, Routes
 from moorage._core.state.pod_spec import bound
 from moorage.cache import BinderCache, CacheHandler, CachePodInfo, SchedulerCache, SchedulingStatus, Victims
 from moorage.errors import CacheError
 from moorage.framework.configuration import feature_gates as all_gates
 from moorage.framework.configuration import groups_pods
 from moorage.framework.runtime.preempt_handle import budgets_of
+from moorage.framework.runtime.runtime import Target, target_of
 from moorage.objects import Namespace, Node, Object, Pod, PodDisruptionBudget, PodGroup, UnitKey, group_of
 from moorage.objects.model.godel import ledger_of, unit_key
 from moorage.objects.workloads.ownership import FINISHED
@@ -31,6 +37,7 @@ from moorage.plugins.node_resources_fit import NodeResourcesFit
 from moorage.plugins.registry import ConfigurationSource, default_profile, read_configuration
 from moorage.preemption.eviction_units import Unit, violations
 from moorage.scheduler import event_handlers
+from moorage.scheduler.cycle.diagnosis import explain_verdict
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.engines import make_engines
 from moorage.scheduler.cycle.opportunistic_batching import Batching
@@ -40,8 +47,7 @@ from moorage.store import DeletedFinalStateUnknown, InformerFactory, ObjectClien
 from moorage.store.errors import ApiError, NotFoundError, conflict
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Struct, frozen=True, gc=False):
     """A pod and the node that a scheduler has chosen for it.
 
     Attributes
@@ -65,8 +71,7 @@ class Placement:
     scheduler: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True, gc=False):
     """The binder's decision about a placement: bound, waiting for victims, or rejected.
 
     Attributes
@@ -102,11 +107,14 @@ CLAIMED = "victim {} is claimed by another pod"
 GONE = "victim {} is not on node {}"
 VIOLATES = "{} victims are protected by a PodDisruptionBudget now, {} when they were chosen"
 TOO_FEW = "pod group {}: {} of its pods could be bound, {} are wanted"
+PYTHON, WAITS, PROFILE = int(Route.PYTHON), int(Route.WAITS), int(Route.PROFILE)
+APART = PYTHON | WAITS
+"""Route bits of pods that are checked one by one: out-of-tree plugins, volumes, best effort, groups."""
+
 TOO_LATE = "victims were not deleted within {:g} s"
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted:
+class Admitted(Struct, frozen=True, gc=False):
     """A placement whose pod is assumed.
 
     Attributes
@@ -117,8 +125,6 @@ class Admitted:
         The engine that has checked it.
     state : CycleState or None
         State of the cycle; None if no plugin has written any.
-    assumed : Pod
-        The pod with its node.
     deadline : float
         Time in seconds on the binder's clock at which the wait for victims ends.
     """
@@ -126,8 +132,17 @@ class Admitted:
     placement: Placement
     engine: Engine
     state: fwk.CycleState | None
-    assumed: Pod
     deadline: float = 0.0
+
+    @property
+    def uid(self) -> str:
+        """The UID of the pod."""
+        return self.placement.pod.metadata.uid
+
+    @property
+    def assumed(self) -> Pod:
+        """The pod with its node."""
+        return bound(self.placement.pod, self.placement.node)
 
 
 class Binder:
@@ -175,6 +190,8 @@ class Binder:
         one_or_more = profiles or (profile or default_profile(gates),)
         setting = registry, TieBreak.FIRST, None, 0, Batching(False, clock)
         self._engines = make_engines(self._handle, configuration, one_or_more, *setting)
+        of_pod = (lambda pod: WAITS if group_of(pod) else 0) if self._has_units else None
+        self._routes = Routes(self._route_of_class, of_pod)
         self._pods = self.informers.informer(Pod).indexer
         self._by_name = {engine.profile.scheduler_name: engine for engine in self._engines}
         self._best_effort: dict[str, Engine] = {}
@@ -227,17 +244,77 @@ class Binder:
             return self._decide(placements)
 
     def _decide(self, placements: Sequence[Placement]) -> list[Outcome]:
-        outcomes: list[Outcome] = []
-        ready: list[Admitted] = []
         with self.cache.lock:
-            for group, unit in groupby(placements, key=self._unit_of):
-                some = [self._admit(placement) for placement in unit]
-                if group is not None:
-                    some = self._all_or_nothing("/".join(group), some)
-                outcomes += [_outcome(decided) for decided in some]
-                ready += [decided for decided in some if isinstance(decided, Admitted)]
-        final = {id(decided.placement): decided for decided in self._proceed(ready)}
-        return [final.get(id(decided.placement), decided) for decided in outcomes]
+            decided = self._admit_all(placements)
+        admitted = [item for item in decided if isinstance(item, Admitted)]
+        outcomes = self._proceed(admitted)
+        if len(outcomes) == len(decided):
+            return outcomes
+        each = iter(outcomes)
+        return [next(each) if isinstance(item, Admitted) else item for item in decided]
+
+    # ---- checking ------------------------------------------------------------------------------------------
+
+    def _admit_all(self, placements: Sequence[Placement]) -> list[Admitted | Outcome]:
+        """Check placements and assume their pods, in order: by the core together where possible."""
+        batch, chosen = self._choose_rows(placements)
+        decided: list[Admitted | Outcome] = []
+        for _, end, route in batch.cut(-PROFILE):
+            while (at := len(decided)) < end:
+                decided += self._admit_together(self._engines[route // PROFILE], placements, chosen, at, end)
+                if (at := len(decided)) < end:
+                    stop = at + 1
+                    while stop < len(placements) and chosen.rows[stop] < 0:
+                        stop += 1
+                    decided += self._admit_each(placements[at:stop])
+        return decided
+
+    def _choose_rows(self, placements: Sequence[Placement]) -> tuple[PodBatch, Placements]:
+        """Return the pods as a batch, with the row of each that the core may check; -1 for the others."""
+        pods = [placement.pod for placement in placements]
+        batch = PodBatch(self.cache.state, pods, self._routes)
+        chosen = Placements(self.cache.state, len(pods), batch)
+        nodes, stored = (
+            [placement.node for placement in placements],
+            self._pods.get_many([pod.key for pod in pods]),
+        )
+        self.cache.pods.choose_rows(pods, nodes, stored, chosen.rows)
+        for first, end, route in batch.cut(APART):
+            if route:
+                chosen.rows[first:end] = -1
+        chosen.rows[[at for at, placement in enumerate(placements) if placement.victims]] = -1
+        return batch, chosen
+
+    def _route_of_class(self, pod: Pod, target: Target, uses_volumes: bool) -> int:
+        """Return the profile of a class, and whether Python has to check its pods."""
+        engine = self._by_name.get(pod.spec.scheduler_name, self._engines[0])
+        engine.take_turn()
+        is_apart = uses_volumes or ledger_of(pod) or not engine.profile.is_in_core
+        return engine.number * PROFILE | (PYTHON if is_apart or not engine.passes(target, pod) else 0)
+
+    def _admit_together(
+        self, engine: Engine, placements: Sequence[Placement], chosen: Placements, first: int, end: int
+    ) -> list[Admitted | Outcome]:
+        """Check placements by the core alone, up to one that it cannot check, and assume their pods."""
+        verdicts = np.zeros(end, dtype=np.uint64)
+        end = self.cache.admit(engine.placer, chosen, verdicts, first, end)
+        deadline = self.clock() + VICTIMS_TIMEOUT
+        decided = list[Admitted | Outcome]()
+        for placement, verdict in zip(placements[first:end], verdicts[first:end].tolist(), strict=True):
+            if verdict:
+                shape = engine.framework.shape_of(target_of(engine.cache, placement.pod))
+                decided.append(Outcome(placement, explain_verdict(engine.profile, shape, verdict)))
+            else:
+                decided.append(Admitted(placement, engine, None, deadline))
+        return decided
+
+    def _admit_each(self, placements: Sequence[Placement]) -> list[Admitted | Outcome]:
+        """Check placements one by one, unit by unit, and assume their pods."""
+        decided: list[Admitted | Outcome] = []
+        for group, unit in groupby(placements, key=self._unit_of):
+            some = [self._admit(placement) for placement in unit]
+            decided += some if group is None else self._all_or_nothing("/".join(group), some)
+        return decided
 
     def _unit_of(self, placement: Placement) -> UnitKey | None:
         return group_of(placement.pod) if self._has_units else None
@@ -290,7 +367,7 @@ class Binder:
         except CacheError as error:
             self._unmark(marked, pod)
             return Outcome(placement, fwk.as_status(error))
-        return Admitted(placement, engine, checked, assumed, self.clock() + VICTIMS_TIMEOUT)
+        return Admitted(placement, engine, checked, self.clock() + VICTIMS_TIMEOUT)
 
     def _engine(self, pod: Pod, ledger: int) -> Engine:
         """The engine that checks a pod.
@@ -347,39 +424,44 @@ class Binder:
 
     def _proceed(self, admitted: Sequence[Admitted]) -> list[Outcome]:
         """Delete victims, and bind the pods that need not wait for theirs."""
-        outcomes, ready = [], []
-        for item in admitted:
+        preemptors = [item for item in admitted if item.placement.victims]
+        for item in preemptors:
             for victim in item.placement.victims:
                 with suppress(NotFoundError):  # the victim was deleted before
                     self.client.delete(Pod, victim.name, victim.namespace, uid=victim.metadata.uid)
-        if any(item.placement.victims for item in admitted):
-            self.sync()
-        for item in admitted:
-            if self._has_victims(item):
-                self._waiting[item.assumed.metadata.uid] = item
-                outcomes.append(Outcome(item.placement, waiting=True))
-            else:
-                ready.append(item)
-        return outcomes + self._bind_all(ready)
+        if not preemptors:
+            return self._bind_all(admitted)
+        self.sync()
+        waiting = {item.uid: item for item in preemptors if self._has_victims(item)}
+        self._waiting |= waiting
+        others = [item for item in admitted if item.uid not in waiting]
+        bound_ones = iter(self._bind_all(others))
+        return [
+            Outcome(item.placement, waiting=True) if item.uid in waiting else next(bound_ones)
+            for item in admitted
+        ]
 
     def _has_victims(self, admitted: Admitted) -> bool:
         return any(self.cache.state.has_pod(victim) for victim in admitted.placement.victims)
 
     def _bind_all(self, ready: Sequence[Admitted]) -> list[Outcome]:
         """Bind pods, with one call of the store if no plugin takes part."""
-        outcomes = []
-        plain = [item for item in ready if item.engine.is_in_core_for(item.placement.pod)]
+        plain = [item for item in ready if item.engine.profile.is_in_core]
         try:
-            if isinstance(self.client, ObjectStore) and plain:
+            if not isinstance(self.client, ObjectStore):
+                plain = []
+            elif plain:
                 self.client.bind_many(
                     [item.placement.pod for item in plain], [item.placement.node for item in plain]
                 )
                 self._finish(plain)
-                outcomes = [Outcome(item.placement) for item in plain]
-        except ApiError:
-            pass  # no pod is bound, because one was bound or deleted before
-        done = {id(outcome.placement) for outcome in outcomes}
-        outcomes += [self._bind(item) for item in ready if id(item.placement) not in done]
+        except ApiError:  # no pod is bound, because one was bound or deleted before
+            plain = []
+        done = set(map(id, plain)) if len(plain) < len(ready) else None
+        outcomes = [
+            Outcome(item.placement) if done is None or id(item) in done else self._bind(item)
+            for item in ready
+        ]
         self.sync()
         return outcomes
 
@@ -403,10 +485,11 @@ class Binder:
         return Outcome(admitted.placement)
 
     def _finish(self, bound_pods: Sequence[Admitted]) -> None:
-        for admitted in bound_pods:
-            self.cache.finish_binding(admitted.assumed)
+        self.cache.finish_bindings([admitted.placement.pod for admitted in bound_pods])
+        for admitted in bound_pods if self._has_units else ():
             if self._unit_of(admitted.placement) is not None:
-                self.cache.set_unit_scheduling_status(unit_key(admitted.assumed), SchedulingStatus.SCHEDULED)
+                unit = unit_key(admitted.placement.pod)
+                self.cache.set_unit_scheduling_status(unit, SchedulingStatus.SCHEDULED)
 
     def _reject(self, admitted: Admitted, status: fwk.Status) -> Outcome:
         """Forget a pod and unmark its victims."""
@@ -418,10 +501,6 @@ class Binder:
     def _unmark(self, victims: Sequence[Pod], preemptor: Pod) -> None:
         for victim in victims:
             self.cache.remove_delete_pod_marker(victim, preemptor)
-
-
-def _outcome(decided: Admitted | Outcome) -> Outcome:
-    return Outcome(decided.placement) if isinstance(decided, Admitted) else decided
 
 
 logger = logging.getLogger("moorage.multi")
@@ -455,6 +534,16 @@ class PodHandler(Handler[Pod]):
 
     A pod that has finished counts as deleted, a pod with a new UID as another pod.
     """
+
+    def __init__(self, cache: BinderCache) -> None:
+        super().__init__(cache, "pod")
+        self._cache = cache
+
+    def on_run(self, notices: Iterable[Notice[Pod]]) -> int:
+        """Confirm the leading assumed pods that are reported as bound and otherwise unchanged."""
+        with self._cache.lock:
+            has_reservations = self._cache.reservations is not None
+            return 0 if has_reservations else confirm_bindings(self._cache.state, notices)
 
     def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
         if obj.status.phase not in FINISHED:
@@ -493,7 +582,7 @@ def watch(informers: InformerFactory, cache: BinderCache) -> None:
         informers.informer(workload).add_event_handler(event_handlers.workload_handler(cache))
     for storage in event_handlers.STORAGE:
         informers.informer(storage)  # plugins use its lister
-    informers.informer(Pod).add_event_handler(PodHandler(cache, "pod"))
+    informers.informer(Pod).add_event_handler(PodHandler(cache))
 
 
 class BindingClient:

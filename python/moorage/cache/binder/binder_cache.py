@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
 from typing import Self
 
+import numpy as np
+import numpy.typing as npt
+
+from moorage._core.decide.placer import Placer
+from moorage._core.decide.pod_batch import Placements
 from moorage._core.state.cluster_state import ClusterState
 from moorage.cache.cluster_cache import ClusterCache
 from moorage.cache.snapshot import CacheDump
@@ -20,6 +24,7 @@ from moorage.objects.model.godel import CNR, Movement, NMNode, Reservation, ledg
 from moorage.objects.model.reservation import is_placeholder
 
 from .cache_handler import CacheHandler
+from .cache_pod_info import CachePodInfo
 from .node_store import NodeStore
 from .qos_node_info import QosNodeInfo
 from .reservation_store import ReservationStore
@@ -35,40 +40,6 @@ from .stores import (
 )
 
 GATE_OFF = "the feature gate ResourceReservation is off"
-
-
-@dataclass(frozen=True, slots=True)
-class Victims:
-    """The pods that are evicted for a preemptor.
-
-    Attributes
-    ----------
-    pods : tuple of Pod
-    preemption_state : mapping of str to object
-        State that the preemption plugin attaches to its decision.
-    """
-
-    pods: tuple[Pod, ...] = ()
-    preemption_state: Mapping[str, object] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class CachePodInfo:
-    """A pod to be assumed or forgotten (Gödel, CachePodInfo).
-
-    Attributes
-    ----------
-    pod : Pod
-        With its node.
-    cycle_state : object, optional
-        The state of the scheduling cycle; not read.
-    victims : Victims, optional
-        Not read: events about the victims remove them.
-    """
-
-    pod: Pod
-    cycle_state: object = None
-    victims: Victims | None = None
 
 
 class BinderCache(ClusterCache):
@@ -157,6 +128,36 @@ class BinderCache(ClusterCache):
                 self.reservations.assume_pod(pod)
             self.pods.assume_pod(pod)
             self.units.enter(pod)
+
+    def admit(
+        self, placer: Placer, placements: Placements, verdicts: npt.NDArray[np.uint64], first: int, end: int
+    ) -> int:
+        """Assume pods on their rows, as far as the filters pass them there; see `Placer.admit`.
+
+        Parameters
+        ----------
+        placer : Placer
+        placements : Placements
+            Its pods are of the guaranteed ledger and of no group, and not in the cache.
+        verdicts, first, end
+            As for `Placer.admit`.
+
+        Returns
+        -------
+        int
+            The index of the first pod that was not checked; it is to be checked and assumed by itself.
+        """
+        with self.lock:
+            if self.reservations is not None:
+                return first
+            end = placer.admit(placements, verdicts, first, end)
+            self.units.enter_all(self.pods.enter_admitted(placements, first, end))
+        return end
+
+    def finish_bindings(self, pods: Iterable[Pod]) -> None:
+        """Call `finish_binding` for several pods."""
+        with self.lock:
+            self.pods.finish_bindings(pods)
 
     def finish_binding(self, pod: Pod) -> None:
         """Start the time to live (`pod_assumed_ttl`) of an assumed pod after an attempt to bind it."""

@@ -85,7 +85,7 @@ cdef class Fields:
         cdef int32_t at
         self._read_type(holder)
         for at in range(self.n_slots):
-            out = out * MULTIPLIER + <size_t>_slot(holder, self.offsets[at])
+            out = out * MULTIPLIER + <size_t>_at_offset(holder, self.offsets[at])
         if self.n_slots >= 0:
             return out
         for field in self.fields:
@@ -103,7 +103,7 @@ cdef class Fields:
             return False
         self._read_type(holder)
         for at in range(self.n_slots):
-            if _slot(holder, self.offsets[at]) != _slot(other, self.offsets[at]):
+            if _at_offset(holder, self.offsets[at]) != _at_offset(other, self.offsets[at]):
                 return False
         if self.n_slots >= 0:
             return True
@@ -113,7 +113,7 @@ cdef class Fields:
         return True
 
 
-cdef inline PyObject* _slot(object holder, Py_ssize_t offset) noexcept:
+cdef inline PyObject* _at_offset(object holder, Py_ssize_t offset) noexcept:
     """The object in a slot."""
     return (<PyObject**>(<char*><PyObject*>holder + offset))[0]
 

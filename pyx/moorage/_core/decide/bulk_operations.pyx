@@ -374,6 +374,35 @@ def confirm_pods(ClusterState state not None, pods):
         state.add_pod(pod)
 
 
+def confirm_bindings(ClusterState state not None, notices):
+    """Confirm the leading assumed pods that notices report as bound where they were assumed, and otherwise
+    unchanged.
+
+    Parameters
+    ----------
+    state : ClusterState
+    notices : iterable of Notice
+        Of pods.
+
+    Returns
+    -------
+    int
+        The number of leading notices of that kind.
+    """
+    cdef Notice notice
+    cdef int32_t number, count = 0
+    for notice in notices:
+        if type(notice._new) is not WatchEvent or not _reports_binding(notice):
+            break
+        number = state._known(_subject(notice._new))
+        if number < 0 or state.ledger.state_of(number) != ASSUMED \
+                or not _only_binds(state, number, <WatchEvent>notice._new):
+            break
+        state._confirm(number, notice._new)
+        count += 1
+    return count
+
+
 cdef bint _only_binds(ClusterState state, int32_t number, WatchEvent event) except -1:
     """Whether an event only binds the assumed pod with a number to the node where it is, and the pod can be
     confirmed in place (see `ClusterState._is_confirmed_by`)."""

@@ -6,12 +6,15 @@ raises has changed nothing.
 
 from moorage.errors import CacheCorruptedError, CacheError
 
-from moorage._core.state.pod_spec import is_only_bound
+from moorage._core.state.pod_spec import bound, is_only_bound
 
 from libc.stdint cimport int32_t
 
 from moorage._core.services.binder_store cimport BinderStore, uid_of
-from moorage._core.base cimport METADATA, NODE_NAME, SPEC, UID, Deadline, Deadlines
+from moorage._core.base cimport (
+    ANNOTATIONS, DELETION_TIMESTAMP, METADATA, NODE_NAME, SPEC, UID, Deadline, Deadlines,
+)
+from moorage._core.decide.pod_batch cimport Placements, PodBatch
 from moorage._core.state cimport ADDED, ASSUMED, FREE, INFINITY, ClusterState, Ledger, Totals
 
 cdef enum:
@@ -95,7 +98,22 @@ cdef class BinderPods(BinderStore):
         CacheError
             The pod has no UID.
         """
-        return find(self.state, pod)
+        cdef int32_t number = _known(self.state, pod)
+        return None if number < 0 else self._object_of(number)
+
+    cdef object _object_of(self, int32_t number):
+        """The object of a pod; one that `enter_admitted` has entered gets its node here."""
+        held = self.state.ledger.object_of(number)
+        return held if self._is_on_annotated_node(number) else bound(held, self.state._node_of(number))
+
+    cdef bint _is_on_annotated_node(self, int32_t number) except -1:
+        """Whether only an annotation of a pod names its node, or nothing does."""
+        held = self.state.ledger.object_of(number)
+        if NODE_NAME.of(SPEC.of(held)):
+            return False
+        if not self.state._node_of(number):
+            return True
+        return bool(ANNOTATIONS.of(METADATA.of(held)) and self.node_name_of(held))
 
     def find_named(self, pod):
         """Return the cached pod with the namespace and name of a pod.
@@ -115,10 +133,10 @@ cdef class BinderPods(BinderStore):
         cdef str namespace = pod.metadata.namespace, name = pod.metadata.name
         cdef int32_t number = ledger.find(pod.metadata.uid)
         if number >= 0 and _is_named(ledger.object_of(number), namespace, name):
-            return ledger.object_of(number)
+            return self._object_of(number)
         for number in range(_numbers(ledger)):
             if ledger.state_of(number) != FREE and _is_named(ledger.object_of(number), namespace, name):
-                return ledger.object_of(number)
+                return self._object_of(number)
         return None
 
     def is_assumed_pod(self, pod):
@@ -195,6 +213,105 @@ cdef class BinderPods(BinderStore):
             state._enter(-1, pod, pod_class, ASSUMED)
             _set_deadline(state, state.ledger.find(UID.of(METADATA.of(pod))), deadline)
 
+    def choose_rows(self, pods, nodes, stored, int32_t[::1] rows not None):
+        """Set the row of the named node for each pod that can be assumed, as far as node and pod decide.
+
+        The other pods are in the cache or listed before, without UID, deleted, being deleted, on a node by an
+        annotation, or to be placed on an unknown node.
+
+        Parameters
+        ----------
+        pods : sequence of Pod
+        nodes : sequence of str
+            The names of the nodes.
+        stored : sequence of (Pod or None)
+            The pods of the same namespaces and names in the store.
+        rows : (n,) int32 array
+            Receives the rows; -1 for the other pods.
+        """
+        cdef ClusterState state = self.state
+        cdef set seen = set()
+        cdef int32_t row
+        cdef Py_ssize_t at
+        for at, (pod, node, latest) in enumerate(zip(pods, nodes, stored, strict=True)):
+            uid = UID.of(METADATA.of(pod))
+            row = state.table.find(state.symbols.find(node))
+            rows[at] = -1
+            if row < 0 or not uid or uid in seen or latest is None or not state.table.is_present(row):
+                continue
+            if ANNOTATIONS.of(METADATA.of(pod)) and self.node_name_of(pod):
+                continue
+            if UID.of(METADATA.of(latest)) != uid or DELETION_TIMESTAMP.of(METADATA.of(latest)) is not None:
+                continue
+            seen.add(uid)
+            if state.ledger.find(uid) < 0:
+                rows[at] = row
+
+    def enter_admitted(self, Placements out not None, int32_t first, int32_t end):
+        """Enter pods that `Placer.admit` has counted, as `assume_pod` enters the bound ones.
+
+        Parameters
+        ----------
+        out : Placements
+            Their batch and rows, -1 for pods that are not counted.
+        first, end : int
+            The index of the first pod, and the index after the last.
+
+        Returns
+        -------
+        list of Pod
+            The entered pods.
+
+        Raises
+        ------
+        IndexError
+            There are no such pods.
+        """
+        cdef ClusterState state = self.state
+        cdef PodBatch batch = out.batch
+        cdef double deadline = self.handler.clock() + self.handler.assumed_pod_expiration
+        cdef list entered = []
+        cdef int32_t at, each
+        if batch is None or not 0 <= first <= end <= min(len(batch), out.n):
+            raise IndexError(f"there are no pods {first} to {end} with a row")
+        each = batch.span_at(first)
+        state.ledger.deadlines.reserve(end - first)
+        for at in range(first, end):
+            while batch.spans[each].end <= at:
+                each += 1
+            if out.data[at] < 0:
+                continue
+            pod = batch.pods[at]
+            _set_deadline(state, state.ledger.insert(pod, batch.spans[each].pod_class, out.data[at], ASSUMED),
+                          deadline)
+            state.table.count_pod(0, out.data[at], 1)
+            entered.append(pod)
+        return entered
+
+    def finish_bindings(self, pods):
+        """Set the deadline of several assumed pods; see `finish_binding`.
+
+        Parameters
+        ----------
+        pods : iterable of Pod
+        """
+        cdef double deadline = self.handler.clock() + self.handler.pod_assumed_ttl
+        for pod in pods:
+            self._finish_binding(pod, deadline)
+
+    cdef int _finish_binding(self, pod, double deadline) except -1:
+        """Set the deadline of a pod, if it is assumed and its spec has a node name."""
+        cdef int32_t number = _known(self.state, pod)
+        if number < 0 or self.state.ledger.state_of(number) != ASSUMED:
+            return 0
+        if self._is_on_annotated_node(number):
+            return 0
+        if self.state.journal.depth:
+            self.state.atomically(_finish, self.state, number, deadline)
+        else:
+            _set_deadline(self.state, number, deadline)
+        return 0
+
     def finish_binding(self, pod):
         """Set the deadline of an assumed pod after an attempt to bind it.
 
@@ -209,18 +326,7 @@ cdef class BinderPods(BinderStore):
         CacheError
             The pod has no UID.
         """
-        cdef ClusterState state = self.state
-        cdef int32_t number = _known(state, pod)
-        cdef double deadline
-        if number < 0 or state.ledger.state_of(number) != ASSUMED:
-            return
-        if not NODE_NAME.of(SPEC.of(state.ledger.object_of(number))):
-            return
-        deadline = self.handler.clock() + self.handler.pod_assumed_ttl
-        if state.journal.depth:
-            state.atomically(_finish, state, number, deadline)
-        else:
-            _set_deadline(state, number, deadline)
+        self.finish_bindings((pod,))
 
     def forget_pod(self, pod):
         """Remove an assumed pod.

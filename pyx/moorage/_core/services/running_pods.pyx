@@ -56,7 +56,7 @@ cdef class RunningPods(BinderStore):
         out.singles = {name: pods[:] if type(pods) is list else pods for name, pods in self.singles.items()}
         return out
 
-    def enter(self, pod):
+    cpdef enter(self, pod):
         """Add a pod that was assumed or bound.
 
         Parameters
@@ -66,6 +66,16 @@ cdef class RunningPods(BinderStore):
         self._put(pod)
         if self.state.journal.depth:
             self.state.journal.on_undo(partial(self._drop, pod))
+
+    def enter_all(self, list pods not None):
+        """Add several pods that were assumed.
+
+        Parameters
+        ----------
+        pods : list of Pod
+        """
+        for pod in pods:
+            self.enter(pod)
 
     cpdef leave(self, pod):
         """Remove a pod that was added.

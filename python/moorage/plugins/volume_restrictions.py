@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -10,13 +10,15 @@ import numpy as np
 
 from moorage import framework as fwk
 from moorage.framework.plugin.events import NODE, PERSISTENT_VOLUME_CLAIM, POD, ActionType, on, queue_if
-from moorage.framework.profiles.in_core import BoundClaims, VolumePlugin, VolumesOfBatch
+from moorage.framework.profiles.in_core import Attachment, BoundClaims, Mask, VolumePlugin, VolumesOfBatch
 from moorage.objects import PersistentVolumeClaim, Pod, Volume
 from moorage.store.errors import NotFoundError as ObjectNotFoundError
 from moorage.volume.usage.in_use import VolumesInUse, disk_of
 
 STATE = "PreFilterVolumeRestrictions"
 READ_WRITE_ONCE_POD = "ReadWriteOncePod"
+IN_USE = ("a claim with ReadWriteOncePod is in use",)
+"""What no node has for a pod, while another pod uses its claim."""
 NO_DISK = fwk.Status(fwk.Code.UNSCHEDULABLE, ("node(s) had no available disk",))
 CLAIM_IN_USE = fwk.Status(
     fwk.Code.UNSCHEDULABLE,
@@ -74,15 +76,22 @@ class VolumeRestrictions(VolumePlugin):
 
     def needs_of(
         self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: VolumesOfBatch | None = None
-    ) -> tuple[()] | None:
-        exclusive = [claim.key for claim, _ in claims if READ_WRITE_ONCE_POD in claim.spec.access_modes]
-        if exclusive and self._uses(exclusive):
+    ) -> tuple[str, ...] | None:
+        if any(disk_of(volume) is not None for volume in pod.spec.volumes):
             return None
+        exclusive = [claim.key for claim, _ in claims if READ_WRITE_ONCE_POD in claim.spec.access_modes]
+        if exclusive and batch is None and self._uses(exclusive):
+            return None  # if the other pod leaves, any node suits
         if exclusive and batch is not None:
+            if self._uses(exclusive):
+                return IN_USE
             if not batch.exclusive.isdisjoint(exclusive):
                 return None
             batch.exclusive.update(exclusive)
-        return () if all(disk_of(volume) is None for volume in pod.spec.volumes) else None
+        return ()
+
+    def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
+        return np.zeros(self.required_handle().cache.state.table.used, dtype=bool), []
 
     def _uses(self, keys: Collection[str]) -> int:
         """The number of claims that pods in the cache name."""

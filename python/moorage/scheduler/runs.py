@@ -25,14 +25,14 @@ from moorage.queue import Place, QueuedPodInfo
 from moorage.store import ApiError, ObjectStore
 
 from .cycle.engine import Engine
-from .cycle.results import Eviction, Failure, ScheduleResult
+from .cycle.results import Decision, Eviction, Failure, ScheduleResult
 from .groups.group_attempt import GroupResult
 from .groups.group_batch import GroupBatch
 from .groups.group_status import patch_group
 from .groups.place_group import place_group, rejected, several_schedulers
 from .placing.binding_cycle import Outcome
 from .placing.place import CLAIMS, WHOLE_CYCLE, Placing
-from .placing.single_cycle import whole_cycle
+from .placing.single_cycle import report_failure, whole_cycle
 from .queueing import give_back
 from .scheduling_context import SEGMENTS
 
@@ -318,7 +318,8 @@ class Run:
             The number of pods that were tried.
         """
         context, batch, began = self.scheduler.context, cast(PodBatch, result.batch), time.perf_counter()
-        end = Placing(context, engine, batch, result).place(pods.start, pods.stop, True)
+        placing = Placing(context, engine, batch, result)
+        end = placing.place(pods.start, pods.stop, True)
         self.result.seconds += time.perf_counter() - began
         tried, failures = range(pods.start, end), result.failures
         placed = [at for at in tried if at not in failures]
@@ -327,9 +328,15 @@ class Run:
         if len(placed) < len(tried):
             for at in tried:
                 if at in failures:
+                    if batch.route(at) & CLAIMS:  # as for the pod that was scheduled by plugins
+                        report_failure(context, engine, infos[at].pod, failures[at])
                     self._failed(infos[at], failures[at])
         if end < pods.stop and not self._evicts and batch.route(end) & CLAIMS:
-            result.rows[end] = self._schedule(context.rotation.take(engine.for_volumes), infos[end])
+            may_hold = not context.nominator
+            decision = self._schedule(context.rotation.take(engine.for_volumes), infos[end])
+            result.rows[end] = row_of(engine, decision)
+            if may_hold and context.volume_classes.fails_alike(decision):
+                placing.remember(end, decision, Failure.of(decision))
             return len(tried) + 1
         return len(tried)
 
@@ -338,13 +345,13 @@ class Run:
     ) -> int:
         """Place and bind pods one by one, with all plugins of the profile; see `place`."""
         for at in pods:
-            result.rows[at] = self._schedule(engine, infos[at])
+            result.rows[at] = row_of(engine, self._schedule(engine, infos[at]))
             if self._evicts:
                 return at + 1 - pods.start
         return len(pods)
 
-    def _schedule(self, engine: Engine, info: QueuedPodInfo) -> int:
-        """Place and bind a pod by itself, with all plugins of the profile; return its row, or -1."""
+    def _schedule(self, engine: Engine, info: QueuedPodInfo) -> Decision:
+        """Place and bind a pod by itself, with all plugins of the profile."""
         context, began = self.scheduler.context, time.perf_counter()
         decision = whole_cycle(context, engine, info.pod, context.target_of(info.pod))
         self.result.seconds += time.perf_counter() - began
@@ -353,7 +360,7 @@ class Run:
         else:
             self._record(Outcome(info.pod, decision.node, decision.waiting, decision.binding))
         self.resume(self.scheduler.cache.clock())
-        return -1 if decision.node is None else engine.row_in_view(decision.node)
+        return decision
 
     def _attempt_units(self, infos: Sequence[QueuedPodInfo]) -> int:
         """Try the pods of groups until others are evicted for one group; return how many were tried."""
@@ -574,6 +581,21 @@ class Run:
         self.scheduler.cache.forget_pod(assumed)
         self.scheduler.bindings.freed.append(assumed)
         self._failed(info, Failure(error=str(error), nominating=NominatingInfo()))
+
+
+def row_of(engine: Engine, decision: Decision) -> int:
+    """Return the row of the chosen node; -1 without one.
+
+    Parameters
+    ----------
+    engine : Engine
+    decision : Decision
+
+    Returns
+    -------
+    int
+    """
+    return -1 if decision.node is None else engine.row_in_view(decision.node)
 
 
 def failures_with_group(done: GroupResult) -> dict[int, Failure]:

@@ -161,11 +161,12 @@ class SchedulingContext:
         PodBatch
         """
         return PodBatch(
-            self.cache.state, pods, self.routes, self._volume_classes.begin() if by_demand else None
+            self.cache.state, pods, self.routes, self.volume_classes.begin() if by_demand else None
         )
 
     @lazy_attribute
-    def _volume_classes(self) -> VolumeClasses:
+    def volume_classes(self) -> VolumeClasses:
+        """Finds the classes of pods with volumes."""
         return VolumeClasses(self.engine_of)
 
     def _route_of_class(self, pod: Pod, target: Target, uses_volumes: bool) -> int:

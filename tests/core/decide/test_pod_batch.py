@@ -286,6 +286,18 @@ def test_rows_names_and_how_many() -> None:
         Placements(state, -1)
 
 
+def test_placed_and_unplaced_pods() -> None:
+    out = placed(over("a", "b"), 1, -1, 0, -1)
+    assert out.nodes_of([2, 0]) == ["a", "b"]
+    assert (out.unplaced(0, 4), out.unplaced(2, 4), out.unplaced(2, 3)) == ([1, 3], [3], [])
+    for at in (1, 4, -1):  # not placed, not there
+        with pytest.raises(IndexError, match="there is no"):
+            out.nodes_of([at])
+    for first, end in ((0, 5), (-1, 2), (3, 2)):
+        with pytest.raises(IndexError, match="there are no pods"):
+            out.unplaced(first, end)
+
+
 def test_names_of_rows_that_are_not_there() -> None:
     out = placed(over("a"), 0, 7)
     with pytest.raises(IndexError, match="there is no row 7"):

@@ -19,7 +19,10 @@ from moorage._core.decide.terms import MAX_DRIVERS, VolumeDemand
 from moorage.objects import Cluster, PersistentVolume, PersistentVolumeClaim, Pod
 from moorage.objects.model.meta import Object
 from moorage.objects.model.storage import CSINode
+from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Scheduler
+from moorage.scheduler.cycle.engine import Engine
+from moorage.scheduler.cycle.results import Decision
 from moorage.scheduler.runs import Run
 from moorage.scheduler.scheduling_context import SchedulingContext
 from moorage.volume.usage.in_use import VolumesInUse
@@ -92,9 +95,13 @@ def outcome(one: Scheduler) -> list[Any]:
 def run_in_steps(cluster: Cluster, steps: list[Any], tie_break: str) -> list[Any]:
     """What comes of pods that are added and deleted step by step, each followed by a run."""
     one, out, number = Scheduler(cluster, tie_break=tie_break), list[Any](), 0
-    for coming, gone in steps:
+    for coming, gone, limit in steps:
         for each in one.client.list(Pod)[0][:gone]:
             one.client.delete(Pod, each.key)
+        if limit is not None:
+            one.client.update(
+                replace(csi_node("a", d0=limit), metadata=one.client.get(CSINode, "a").metadata)
+            )
         for asked in coming:
             asking = pod(f"p{number}", **asked)
             created = f"2026-01-01T00:00:{number:02}Z"  # pods of equal importance differ in nothing else
@@ -119,7 +126,7 @@ def run_in_steps(cluster: Cluster, steps: list[Any], tie_break: str) -> list[Any
     some_pods,
     st.lists(st.dictionaries(st.sampled_from(DRIVERS), st.integers(0, 3)), min_size=4, max_size=4),
     st.lists(st.tuples(st.sampled_from(CLAIMS[:3]), st.sampled_from(NODES)), max_size=3, unique=True),
-    st.lists(st.tuples(some_pods, st.integers(0, 3)), min_size=1, max_size=3),
+    st.lists(st.tuples(some_pods, st.integers(0, 3), st.none() | st.integers(1, 4)), min_size=1, max_size=3),
     st.sampled_from(["first", "go-heap"]),
 )
 def test_runs_by_demand_are_as_by_plugins(
@@ -158,7 +165,9 @@ def test_a_volume_that_is_on_the_node_counts_once(monkeypatch: pytest.MonkeyPatc
     result = one.run()
     assert list(result.unschedulable) == ["default/p3"]
     assert "node(s) exceed max volume count" in result.unschedulable["default/p3"].message
-    assert {batches[0].route(at) for at in range(len(batches[0]))} == {Route.CLAIMS}
+    shares = [bool(batches[0].route(at) & Route.SHARES) for at in range(len(batches[0]))]
+    assert shares == ([True, False, False] if used_before else [False, True, False, False])
+    assert all(batches[0].route(at) & Route.CLAIMS for at in range(len(batches[0])))
 
 
 def test_where_a_shared_volume_meets_a_full_node_the_plugins_decide(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +176,7 @@ def test_where_a_shared_volume_meets_a_full_node_the_plugins_decide(monkeypatch:
     others = [csi_node("a", d0=1), *map(with_capacity, OBJECTS)]
     one = Scheduler(Cluster(nodes=[node("a")], pods=pods, others=others))
     assert list(one.run().placements.values()) == ["a", "a"]
-    assert [batches[0].route(at) for at in range(2)] == [Route.CLAIMS, Route.CLAIMS]
+    assert [batches[0].route(at) for at in range(2)] == [Route.CLAIMS, Route.CLAIMS | Route.SHARES]
 
 
 def test_pods_that_have_failed_are_placed_by_demand(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,10 +185,99 @@ def test_pods_that_have_failed_are_placed_by_demand(monkeypatch: pytest.MonkeyPa
     one = Scheduler(Cluster(nodes=[node("a")], pods=pods, others=others))
     assert list(one.run().unschedulable) == ["default/p1", "default/p2"]
     one.client.delete(Pod, "default/p0")
-    by_plugins = []
-    monkeypatch.setattr(Run, "_schedule", lambda run, engine, info: by_plugins.append(info.pod.name) or -1)
+    cycles = whole_cycles(monkeypatch)
     assert list(one.run().placements) == ["default/p1"]
-    assert by_plugins == ["p2"]
+    assert cycles == ["p2"]
+
+
+def whole_cycles(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the pods that plugins schedule from now on."""
+    out, schedule = list[str](), Run._schedule
+
+    def noted(run: Run, engine: Engine, info: QueuedPodInfo) -> Decision:
+        out.append(info.pod.name)
+        return schedule(run, engine, info)
+
+    monkeypatch.setattr(Run, "_schedule", noted)
+    return out
+
+
+def conditions(one: Scheduler) -> dict[str, list[str]]:
+    return {each.name: [c.message for c in each.status.conditions] for each in one.client.list(Pod)[0]}
+
+
+def test_one_pod_of_a_class_tells_why_all_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    pods = [pod(f"p{at}", volumes=(uses(claim=f"d0-{at}"),)) for at in range(4)]
+    others = [csi_node("a", d0=1), *map(with_capacity, OBJECTS)]
+    one = Scheduler(Cluster(nodes=[node("a")], pods=pods, others=others))
+    cycles = whole_cycles(monkeypatch)
+    result = one.run()
+    assert (list(result.placements), cycles) == (["default/p0"], ["p1"])
+    texts = {failure.message for failure in result.unschedulable.values()}
+    assert len(texts) == 1
+    assert "node(s) exceed max volume count" in texts.pop()
+    told = conditions(one)
+    assert told["p1"] == told["p2"] == told["p3"] != []
+    failed = [each.regarding for each in one.handle.recorder.events if each.reason == "FailedScheduling"]
+    assert len(failed) == 3
+    assert not one.run().placements
+    # Nothing in the cache changes with the limit, but the class fits now.
+    one.client.update(replace(csi_node("a", d0=2), metadata=one.client.get(CSINode, "a").metadata))
+    assert list(one.run().placements) == ["default/p1"]
+
+
+def test_claims_for_one_pod_that_are_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = routed(monkeypatch)
+    others = [
+        with_capacity(one)
+        for at in range(3)
+        for one in claimed(f"c{at}", volume(f"c{at}", ("d", f"{at}")), modes=("ReadWriteOncePod",))
+    ]
+    holders = [pod(f"h{at}", on="a", volumes=(uses(claim=f"c{at}"),)) for at in range(3)]
+    pods = [pod(f"p{at}", volumes=(uses(claim=f"c{at}"),)) for at in range(3)]
+    one = Scheduler(Cluster(nodes=[node("a")], pods=[*holders, *pods], others=others))
+    cycles = whole_cycles(monkeypatch)
+    result = one.run()
+    assert (list(result.unschedulable), cycles) == ([p.key for p in pods], ["p0"])
+    texts = {failure.message for failure in result.unschedulable.values()}
+    assert len(texts) == 1
+    assert "with ReadWriteOncePod access mode already in-use" in texts.pop()
+    assert {batches[0].route(at) for at in range(3)} == {Route.CLAIMS}
+    one.client.delete(Pod, "default/h1")
+    assert list(one.run().placements) == ["default/p1"]
+
+
+def test_what_fails_alike_ends_with_a_release() -> None:
+    others = [with_capacity(one) for one in claimed("c", volume("c", ("d", "h")))]
+    holder = pod("holder", on="a", volumes=(uses(claim="c"),))
+    one = Scheduler(Cluster(nodes=[node("a", cpu=1)], pods=[holder], others=others))
+    one.sync()
+    asking = pod("p", requests={"cpu": 9}, volumes=(uses(claim="c"),))
+    one.client.create(asking)
+    one.sync()
+    classes = one.context.volume_classes
+    one.context.batch_of([asking], True)
+    decision = one.context.schedule_one(asking)
+    assert classes.fails_alike(decision)
+    assert not classes.fails_alike(replace(decision, diagnosis=None))
+    one.client.delete(Pod, holder.key)
+    one.sync()
+    assert not classes.fails_alike(decision)
+    one.context.batch_of([asking], True)
+    assert classes.fails_alike(decision)
+
+
+def test_a_pod_with_a_shared_volume_fits_where_its_class_fails() -> None:
+    pods = [
+        pod(f"p{at}", volumes=(uses(claim=name),)) for at, name in enumerate(["d0-0", "d0-1", "same-handle"])
+    ]
+    others = [csi_node("a", d0=1), *map(with_capacity, OBJECTS)]
+    one = Scheduler(Cluster(nodes=[node("a")], pods=pods, others=others))
+    result = one.run()
+    assert (list(result.placements), list(result.unschedulable)) == (
+        ["default/p0", "default/p2"],
+        ["default/p1"],
+    )
 
 
 def test_volumes_without_demands_are_as_none(monkeypatch: pytest.MonkeyPatch) -> None:

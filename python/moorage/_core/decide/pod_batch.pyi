@@ -1,4 +1,4 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import IntFlag
 from typing import Any, Self
 
@@ -21,6 +21,7 @@ class Route(IntFlag):
     PYTHON = 512
     WAITS = 1024
     CLAIMS = 2048
+    SHARES = 4096
     PROFILE = 65536
     ALONE = 195
 
@@ -70,6 +71,8 @@ class Placements:
     def truncate(self, n: int) -> None: ...
     def resize(self, n: int) -> int: ...
     def note_names(self) -> int: ...
+    def nodes_of(self, placed: Iterable[int]) -> list[str]: ...
+    def unplaced(self, first: int, end: int) -> list[int]: ...
 
 class Sink:
     def enter(self, batch: PodBatch, out: Placements, first: int, end: int) -> int: ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
@@ -290,22 +290,6 @@ class ScheduleResult(Placements):
     def failure(self) -> Failure | None:
         """The failure of the first unplaced pod; None where all were placed."""
         return self.failures[min(self.failures)] if self.failures else None
-
-    def nodes_of(self, placed: Sequence[int]) -> list[str]:
-        """Return the node names of some of the placed pods.
-
-        Parameters
-        ----------
-        placed : sequence of int
-            Indexes of pods that have a node.
-
-        Returns
-        -------
-        list of str
-        """
-        names = self.state.symbols.names
-        symbols = self.state.table.name_symbols(self.rows[np.asarray(placed)])
-        return [names[symbol] for symbol in symbols.tolist()]
 
     @cached_property
     def keys(self) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-import numpy as np
 from msgspec import Struct
 
 from moorage._core.decide.pod_batch import LedgerSink, PodBatch, Route, Sink
@@ -24,6 +23,8 @@ APART = WHOLE_CYCLE | int(Route.WAITS)
 
 LEDGER = LedgerSink()
 ALONE, CLAIMS = int(Route.ALONE), int(Route.CLAIMS)
+UNLIKE = ALONE | int(Route.SHARES)
+"""Route bits of pods that may fit where others of their target do not."""
 
 
 class Placing(Struct):
@@ -142,7 +143,7 @@ class Placing(Struct):
         """Give each failed pod without a failure of its own the failure of the pod of its target before
         it."""
         failures, latest, states = self.result.failures, self._latest, self.engine.search.states
-        for at in (first + np.flatnonzero(self.result.rows[first:end] < 0)).tolist():
+        for at in self.result.unplaced(first, end):
             target = self.batch.target(at)
             if at in failures:
                 latest[target] = failures[at]
@@ -172,11 +173,12 @@ class Placing(Struct):
 
     def _place_one(self, at: int) -> bool:
         """Schedule one pod in a cycle of its own; return whether pods were evicted for it."""
-        target, states, log = self.batch.target(at), self.engine.search.states, self.context.cache.state.log
         is_plain = not (self.context.nominator or self.batch.route(at) & ALONE)
-        if is_plain and (known := states.failure_of(target, log.head)) is not None:
-            self.result.failures[at] = cast(Failure, known)
-            return False
+        if is_plain:
+            states, log = self.engine.search.states, self.context.cache.state.log
+            if (known := states.failure_of(self.batch.target(at), log.head)) is not None:
+                self.result.failures[at] = cast(Failure, known)
+                return False
         decision = self.cycle(at)
         if decision.node is not None:
             self.result.rows[at] = self.engine.row_in_view(decision.node)
@@ -184,9 +186,27 @@ class Placing(Struct):
         self.result.failures[at] = failure = Failure.of(decision)
         diagnosis = decision.diagnosis
         settled = diagnosis is not None and bool(diagnosis.futile_plugins or decision.nominating)
-        if is_plain and settled and not failure.nominated_node and decision.next == decision.start:
-            states.set_failure(target, failure, log.head)
+        if is_plain and settled and not failure.nominated_node:
+            self.remember(at, decision, failure)
         return bool(failure.nominated_node)
+
+    def remember(self, at: int, decision: Decision, failure: Failure) -> None:
+        """Remember why a pod fits nowhere, for the pods of its target while the cluster stays as it is.
+
+        Parameters
+        ----------
+        at : int
+            Index of the pod in the batch.
+        decision : Decision
+            Without a node, without nominated pods, and alike for all pods of the target that are placed
+            together.
+        failure : Failure
+            Of this decision.
+        """
+        # A search among named nodes advances the rotation even without a result, so it has to be repeated.
+        if decision.next == decision.start and not self.batch.route(at) & UNLIKE:
+            head = self.context.cache.state.log.head
+            self.engine.search.states.set_failure(self.batch.target(at), failure, head)
 
     def cycle(self, at: int) -> Decision:
         """Run the cycle of one pod: assume it on the chosen node, or record the nomination by PostFilter.

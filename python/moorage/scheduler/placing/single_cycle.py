@@ -83,8 +83,7 @@ def whole_cycle(context: SchedulingContext, engine: Engine, pod: Pod, target: Ta
         engine = context.rotation.take(engine.for_cycle(pod))
         decision, state = engine.schedule(pod, target, context.view_order)
         if decision.node is None:
-            nominating = decision.nominating or NominatingInfo(noop=True)
-            context.bindings.report(engine, pod, Failure.of(decision), nominating)
+            report_failure(context, engine, pod, Failure.of(decision))
             started = None
         else:
             started = context.bindings.reserve(engine, state, pod, decision.node)
@@ -94,3 +93,20 @@ def whole_cycle(context: SchedulingContext, engine: Engine, pod: Pod, target: Ta
         return decision
     outcome = context.bindings.bind(started) if isinstance(started, Started) else started
     return after_binding(decision, outcome.failure, outcome.waiting, outcome.binding)
+
+
+def report_failure(context: SchedulingContext, engine: Engine, pod: Pod, failure: Failure) -> None:
+    """Report why a pod fits nowhere; see `BindingCycles.report`.
+
+    Parameters
+    ----------
+    context : SchedulingContext
+        Store and queue take part in its transactions.
+    engine : Engine
+        The engine that schedules the pod.
+    pod : Pod
+        In the store.
+    failure : Failure
+    """
+    context.enlist()
+    context.bindings.report(engine, pod, failure, failure.nominating or NominatingInfo(noop=True))

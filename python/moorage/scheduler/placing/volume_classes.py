@@ -11,6 +11,7 @@ from moorage.framework.profiles.profile import Profile
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import group_of
 from moorage.scheduler.cycle.engine import Engine
+from moorage.scheduler.cycle.results import Decision
 from moorage.volume.binding.claims import VolumeError
 from moorage.volume.usage.in_use import VolumesInUse
 
@@ -32,6 +33,8 @@ class VolumeClasses:
         self._batch = VolumesOfBatch()
         self._ready: dict[Engine, tuple[Profile, NodesView] | None] = {}
         self._versions: dict[Engine, tuple[int, ...]] = {}  # of the demands of each engine
+        self._in_use: VolumesInUse | None = None
+        self._released = 0  # `VolumesInUse.released` when the needs of the batch's first pod were asked for
 
     def begin(self) -> VolumeClasses:
         """Begin a batch.
@@ -81,6 +84,25 @@ class VolumeClasses:
             demands[found] = known[0].volume_demand(needs)
         return found, batch.shared
 
+    def fails_alike(self, decision: Decision) -> bool:
+        """Whether the pods of a class that share no volumes with others all fail as one of them did, while
+        the cluster stays as it is.
+
+        Parameters
+        ----------
+        decision : Decision
+            Of the plugins, for a pod of the batch.
+
+        Returns
+        -------
+        bool
+            False if pods might be evicted for the pod, or a claim has become free since the batch began.
+        """
+        if self._in_use is None or decision.diagnosis is None or not decision.diagnosis.futile_plugins:
+            return False
+        self._in_use.refresh()
+        return self._in_use.released == self._released
+
     def _prepare(self, engine: Engine) -> tuple[Profile, NodesView] | None:
         """Drop demands that are out of date; return the profile whose volume plugins decide, and the nodes;
         None where plugins schedule all pods with volumes."""
@@ -94,6 +116,10 @@ class VolumeClasses:
             version = engine.cache.state.view.static_version, *versions
             if version != self._versions.get(engine):
                 self._versions[engine], engine.search.states.volume_demands = version, {}
+                engine.search.states.open_scope()  # failures of classes with other demands hold no longer
+            self._in_use = engine.handle.shared(VolumesInUse.of)
+            self._in_use.refresh()
+            self._released = self._in_use.released
             return profile, engine.framework.all_nodes()
 
     def _needs(

@@ -45,11 +45,14 @@ class VolumesInUse:
         By disk (`disk_of`), its inline volumes by row.
     attached : AttachedVolumes
         Volumes of CSI drivers, and the limits of nodes.
+    released : int
+        Grows whenever the last pod that names a claim leaves.
     """
 
     def __init__(self, state: ClusterState, informers: InformerFactory) -> None:
         self._state = state
         self._cursor = NEVER
+        self.released = 0
         self.attached = AttachedVolumes(state.table, informers)
         self._logs = self.attached.logs()
         self._heads = [NEVER] * len(self._logs)
@@ -72,6 +75,7 @@ class VolumesInUse:
 
     def _clear(self) -> None:
         self.pods: dict[int, dict[str, Pod]] = {}
+        self.released += 1
         self.claims: dict[str, int] = {}
         self.disks: dict[Disk, dict[int, list[Volume]]] = {}
         self.attached.clear()
@@ -140,6 +144,7 @@ class VolumesInUse:
                 self.claims[key] = self.claims.get(key, 0) + sign
                 if not self.claims[key]:
                     del self.claims[key]
+                    self.released += 1
             elif (disk := disk_of(volume)) is not None:
                 volumes = self.disks.setdefault(disk, {}).setdefault(row, [])
                 if sign > 0:

@@ -13,7 +13,8 @@ from moorage._core.decide.class_state cimport ClassSearch, ClassState, ClassStat
 from moorage._core.decide.decider cimport Decider
 from moorage._core.decide.plan cimport Plan
 from moorage._core.decide.pod_batch cimport (
-    ALONE, CLAIMS, NAMED, PINNED, PORTS, PROFILE, WAITS, Placements, PodBatch, PodSpan, SharedVolume, Sink,
+    ALONE, CLAIMS, NAMED, PINNED, PORTS, PROFILE, SHARES, WAITS, Placements, PodBatch, PodSpan, SharedVolume,
+    Sink,
 )
 from moorage._core.decide.search cimport Search
 from moorage._core.decide.terms cimport Terms
@@ -397,8 +398,7 @@ cdef class Placer:
         cdef bint is_new = False
         while runs.at < end and not is_new and not self.decider.failed:
             runs.begin, runs.at = runs.at, min(runs.spans[0].end, end)
-            is_new = self._place_equal(runs.searches[0], runs.spans[0].pinned, rows + runs.begin,
-                                       runs.at - runs.begin)
+            is_new = self._place_equal(runs.searches[0], runs.spans, rows + runs.begin, runs.at - runs.begin)
             runs.searches += 1
             runs.spans += 1
         return is_new
@@ -414,25 +414,26 @@ cdef class Placer:
                 (<ClassState>class_search.owner).failure = None  # it is of an earlier state of the cluster
         return False
 
-    cdef bint _is_known_failure(self, ClassSearch* class_search) noexcept nogil:
-        """Whether nothing has changed since a pod of the class was unschedulable."""
-        return self._searches_all_nodes(class_search) \
+    cdef bint _is_known_failure(self, ClassSearch* class_search, const PodSpan* span) noexcept nogil:
+        """Whether nothing has changed since a pod of the class was unschedulable, as the pods of the run
+        are. Volumes that they share with other pods may make them fit elsewhere."""
+        return self._searches_all_nodes(class_search) and not span.route & SHARES \
             and self.search.states.is_failed(class_search, self.state.log.head)
 
     cdef bint _searches_all_nodes(self, ClassSearch* class_search) noexcept nogil:
         """Whether all nodes of the view are searched."""
         return class_search.search.columns != NULL and not self.search.in_placement
 
-    cdef bint _place_equal(self, ClassSearch* class_search, int32_t pinned, int32_t* rows,
+    cdef bint _place_equal(self, ClassSearch* class_search, const PodSpan* span, int32_t* rows,
                            int32_t n) noexcept nogil:
         """Place equal pods. Returns whether one is unschedulable that was not known to be."""
-        cdef bint known = self._is_known_failure(class_search)
+        cdef bint known = self._is_known_failure(class_search, span)
         cdef int32_t at
         if known:
             self.placed = 0
             self.search.found.evaluated = self.state.view.size
         elif class_search.by_node:
-            self.placed = self._run_on_node(class_search, pinned, rows, n)
+            self.placed = self._run_on_node(class_search, span.pinned, rows, n)
         else:
             self.placed = self._run(class_search, rows, n, NULL)
         if self.placed == n or self.decider.failed:
@@ -555,7 +556,7 @@ cdef class Placer:
         """Place the equal pods from `first` to `end`. Returns the index where it stops."""
         cdef PodSpan* span = &batch.spans[batch.span_at(first)]
         cdef ClassState class_state = self.decider._prepare_class(span.pod_class, span.node_name, span.pinned)
-        cdef bint is_new = not (self._is_known_failure(&class_state.c) and not self.search.nominations.rows)
+        cdef bint is_new = self.search.nominations.rows or not self._is_known_failure(&class_state.c, span)
         cdef int32_t at
         self.search.states.in_use.clear()
         self.search.states.use(class_state)

@@ -18,6 +18,7 @@ cpdef enum Route:
     PYTHON = 512     # plugins outside the core run for it
     WAITS = 1024     # it waits on Permit for other pods of its group
     CLAIMS = 2048    # its class has the demand of its bound claims; where it fits nowhere, plugins say why
+    SHARES = 4096    # some of its volumes may be on a row already, where they take no room
     PROFILE = 65536  # the bits from here on are the number of its profile
     # Pods that need a scheduling cycle of their own: counters omit terminating pods, a nominated node is
     # tried first, a signature may yield a hint, and PreFilter gives the text of a rejection.

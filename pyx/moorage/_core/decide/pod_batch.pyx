@@ -362,6 +362,7 @@ cdef int _fill_volumes(PodBatch batch, PodSpan* out, object pod) except -1:
         out.pod_class = pod_class
         out.route |= CLAIMS
         if shared:
+            out.route |= SHARES
             _share(batch, out.end, shared)
 
 
@@ -491,6 +492,55 @@ cdef class Placements:
             if self.data[at] >= self.state.table.used:
                 self.state.table.check_row(self.data[at])
             self.symbols[at] = names[self.data[at]] if self.data[at] >= 0 else 0
+
+    def nodes_of(self, placed):
+        """Return the present names of the nodes of some placed pods.
+
+        Parameters
+        ----------
+        placed : iterable of int
+            Indexes of pods that have a node.
+
+        Returns
+        -------
+        list of str
+
+        Raises
+        ------
+        IndexError
+            There is no such pod, or it has no node.
+        """
+        cdef Py_ssize_t at
+        cdef list names = self.state.symbols.names, out = []
+        cdef const int32_t* symbols = <int32_t*>self.state.table.name.data
+        for at in placed:
+            if not 0 <= at < self.n:
+                raise IndexError(f"there is no pod {at} among {self.n}")
+            self.state.table.check_row(self.data[at])
+            out.append(names[symbols[self.data[at]]])
+        return out
+
+    def unplaced(self, Py_ssize_t first, Py_ssize_t end):
+        """Return the indexes of the pods without a node from `first` up to, but not including, `end`.
+
+        Parameters
+        ----------
+        first, end : int
+            The index of the first pod, and the index after the last.
+
+        Returns
+        -------
+        list of int
+
+        Raises
+        ------
+        IndexError
+            There are no such pods.
+        """
+        cdef Py_ssize_t at
+        if not 0 <= first <= end <= self.n:
+            raise IndexError(f"there are no pods {first} to {end} among {self.n}")
+        return [at for at in range(first, end) if self.data[at] < 0]
 
     @property
     def nodes(self):

@@ -19,7 +19,7 @@ from moorage.queue import SchedulingQueue
 from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.diagnosis import Rejectors
 from moorage.scheduler.queueing import give_back
-from moorage.store import DeletedFinalStateUnknown
+from moorage.store import DeletedFinalStateUnknown, store
 
 SEEN: list[tuple[str, str, str, bool]] = []
 
@@ -129,6 +129,22 @@ def test_evicted_pods_are_removed_in_one_step(one: Scheduler) -> None:
     assert handled == [4]
     assert [one.cache.state.has_pod(pod(name)) for name in ("p", "q", "r")] == [False, False, True]
     assert not one.queue.nominator
+
+
+def test_evicted_pods_are_not_made_where_nothing_waits(
+    one: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+    monkeypatch.setattr(store, "_with_condition", lambda *arguments: made.append(arguments))
+    monkeypatch.setattr(store, "_last_state", lambda *arguments: made.append(arguments))
+    write(one, node("n"))
+    waiting = [write(one, pod("p")), write(one, pod("q"))]
+    one.run()
+    monkeypatch.setattr(one.queue, "is_listening", lambda: False)
+    assert one.client.evict(waiting, Condition(type="DisruptionTarget")) == [True, True]
+    one.sync()
+    left = [each.name for each in one.pods.indexer.values()]
+    assert (made, one.cache.state.pods(), left) == ([], [], ["flying"])
 
 
 def test_new_pods_on_nodes_are_added_in_one_step(one: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:

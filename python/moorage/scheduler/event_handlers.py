@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any, Generic, TypeVar, cast
 
 from moorage._core.base.watch_events import Notice
-from moorage._core.decide.bulk_operations import reported_as_bound
+from moorage._core.decide.bulk_operations import evictions, reported_as_bound
 from moorage._core.services.queued_pods import CreationClock
 from moorage.cache import ClusterCache, SchedulerCache
 from moorage.errors import CacheError
@@ -70,24 +70,6 @@ WORKLOADS = (Service, ReplicationController, ReplicaSet, StatefulSet)
 logger = logging.getLogger("moorage.scheduler")
 
 T = TypeVar("T", bound=Object)
-
-
-def is_update_on_node(old: Pod | None, new: Pod) -> bool:
-    """Whether a notice reports a change of a pod that is on a node and has not finished.
-
-    Parameters
-    ----------
-    old : Pod or None
-    new : Pod
-    """
-    return (
-        old is not None
-        and bool(old.spec.node_name)
-        and old.spec.node_name == new.spec.node_name
-        and old.metadata.uid == new.metadata.uid
-        and old.status.phase not in FINISHED
-        and new.status.phase not in FINISHED
-    )
 
 
 def last_state(deleted: T | DeletedFinalStateUnknown[T]) -> T:
@@ -290,12 +272,9 @@ class PodHandler:
         int
             Number of processed notices; 0 leaves the first one to the other methods.
         """
-        return (
-            self._on_new_pods(notices)
-            or self._on_new_bound_pods(notices)
-            or self._on_bound_pods(notices)
-            or self._on_evicted_pods(notices)
-        )
+        if next(iter(notices)).is_addition:
+            return self._on_new_pods(notices) or self._on_new_bound_pods(notices)
+        return self._on_bound_pods(notices) or self._on_evicted_pods(notices)
 
     def _on_new_pods(self, notices: Iterable[Notice[Pod]]) -> int:
         """Add the leading new pods without a node to the queue; return their number."""
@@ -304,7 +283,7 @@ class PodHandler:
             return 0
         for notice in notices:
             new = notice.new
-            if notice.old is not None or new is None or new.status.phase in FINISHED:
+            if not notice.is_addition or new is None or new.status.phase in FINISHED:
                 break
             if new.spec.node_name or not self.is_ours(new):
                 break
@@ -318,7 +297,7 @@ class PodHandler:
         pods = list[Pod]()
         for notice in notices:
             new = notice.new
-            if notice.old is not None or new is None or new.status.phase in FINISHED:
+            if not notice.is_addition or new is None or new.status.phase in FINISHED:
                 break
             if not new.spec.node_name:
                 break
@@ -348,26 +327,19 @@ class PodHandler:
     def _on_evicted_pods(self, notices: Iterable[Notice[Pod]]) -> int:
         """Remove the leading pods that are each changed and then deleted; return the number of notices. The
         change itself is not applied to the cache."""
-        evicted, events, queue = list[Pod](), list[tuple[Notice[Pod], Notice[Pod]]](), self.queue
-        pairs = iter(notices)
-        for change, deletion in zip(pairs, pairs, strict=False):
-            new, deleted = change.known, deletion.known
-            if change.is_deletion or not deletion.is_deletion or not is_update_on_node(change.old, new):
-                break
-            if isinstance(deleted, DeletedFinalStateUnknown) or deleted.metadata.uid != new.metadata.uid:
-                break
-            events.append((change, deletion))
-            evicted.append(deleted)
-        if evicted:
+        events, queue = evictions(notices), self.queue
+        if events:
+            evicted = [deletion.known for _, deletion in events]
             self._leave(*evicted)
             with self.cache.lock:
                 assumed = {pod.metadata.uid: self._discard(pod) for pod in self.cache.remove_added(evicted)}
             for change, deletion in events:
+                if not queue.is_listening():
+                    break
                 self._note_change(change)
-                if queue.is_listening():
-                    deleted = assumed.get(deletion.known.metadata.uid) or deletion.old
-                    queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, deleted, None)
-        return 2 * len(evicted)
+                deleted = assumed.get(deletion.known.metadata.uid) or deletion.old
+                queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, deleted, None)
+        return 2 * len(events)
 
     def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
         """Add a pod to the cache or to the queue.

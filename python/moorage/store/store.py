@@ -29,7 +29,7 @@ from .errors import (
 )
 from .field_selectors import predicate
 from .patches.patch import apply_patch
-from .protocol import ListResult, Patch, PatchType, Selector, WatchEvent
+from .protocol import ListResult, Patch, PatchType, Selector
 from .tables import Save, Tables
 from .watch import Watch, with_version
 
@@ -432,21 +432,10 @@ class ObjectStore:
             False for a pod that does not exist.
         """
         with self._lock:
-            objects, found = self._tables[Pod].objects, []
-            for pod in pods:
-                current = objects.get(pod.key)
-                if current is None or current.metadata.uid != pod.metadata.uid:
-                    found.append(False)
-                    continue
-                old = current.status.conditions
-                last: Pod | WatchEvent[Pod] = current
-                if not old or with_condition(old, condition) != old:
-                    last = self._tables.defer("MODIFIED", current, _with_condition, condition)
-                if current.metadata.finalizers:
-                    self._delete(last.object if isinstance(last, WatchEvent) else last, 0)
-                else:
-                    self._tables.defer("DELETED", last, _last_state)
-                found.append(True)
+            found = self._tables.evict(pods, condition, _with_condition, _last_state)
+            while len(found) < len(pods):
+                found.append(self._evict_one(pods[len(found)], condition))
+                found += self._tables.evict(pods[len(found) :], condition, _with_condition, _last_state)
             self._changed.notify_all()
         return found
 
@@ -547,6 +536,16 @@ class ObjectStore:
             if deletion.is_awaited(meta):
                 return self._replace(current, replace(current, metadata=meta))
         return self._tables.record("DELETED", current, current, {})
+
+    def _evict_one(self, pod: Pod, condition: PodCondition) -> bool:
+        """Evict a pod that may have finalizers; return whether it existed."""
+        current = self._tables[Pod].objects.get(pod.key)
+        if current is None or current.metadata.uid != pod.metadata.uid:
+            return False
+        conditions = with_condition(current.status.conditions, condition)
+        changed = replace(current, status=replace(current.status, conditions=conditions))
+        self._delete(self._replace(current, changed), 0)
+        return True
 
     def _replace(self, current: T, obj: T) -> T:
         """Replace `current` by `obj`, if that changes something."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
 from msgspec.structs import replace
 
 from moorage._core.base.watch_events import ObjectMap
 from moorage.objects import Object, Pod
+from moorage.objects.model.meta import Condition
 
 from .errors import ResourceExpiredError, not_found
 from .field_selectors import Predicate
@@ -20,6 +21,8 @@ from .protocol import EventType, WatchEvent
 from .watch import Watch
 
 T = TypeVar("T", bound=Object)
+Make = Callable[[Pod, str, Any], Pod]
+"""Makes the object of an event from the previous one, the resource version and an argument."""
 
 
 class Save:
@@ -142,6 +145,27 @@ class Table(Generic[T]):
         bound = self.objects.bind(pods, nodes, make, version, self._events)
         self._free()
         return bound
+
+    def evict(
+        self: Table[Pod], pods: Sequence[Pod], condition: Condition, make: Make, remove: Make, version: int
+    ) -> list[bool]:
+        """Add a condition to pods and delete them; see `ObjectMap.evict`.
+
+        Parameters
+        ----------
+        pods : sequence of Pod
+        condition : Condition
+        make, remove : callable
+        version : int
+            The resource version of the first change.
+
+        Returns
+        -------
+        list of bool
+        """
+        found = self.objects.evict(pods, condition, make, remove, version, self._events)
+        self._free()
+        return found
 
     def _free(self) -> None:
         """Free old events, if there are enough of them."""
@@ -338,33 +362,30 @@ class Tables:
         table.record(WatchEvent(event, obj, version, previous))
         return obj
 
-    def defer(
-        self,
-        event: Literal["MODIFIED", "DELETED"],
-        previous: Pod | WatchEvent[Pod],
-        make: Callable[[Pod, str, Any], Pod],
-        argument: object = None,
-    ) -> WatchEvent[Pod]:
-        """Write one pod, whose object is made when it is first read; see `WatchEvent.deferred`.
+    def evict(self, pods: Sequence[Pod], condition: Condition, make: Make, remove: Make) -> list[bool]:
+        """Add a condition to pods and delete them; see `ObjectMap.evict`.
 
         Parameters
         ----------
-        event : {"MODIFIED", "DELETED"}
-        previous : Pod or WatchEvent
-            The state before the write, or the event that makes it.
-        make : callable
-        argument : object, optional
+        pods : sequence of Pod
+        condition : Condition
+        make, remove : callable
 
         Returns
         -------
-        WatchEvent
+        list of bool
+            Of each pod up to the first with finalizers, whether it existed.
         """
-        table = self[Pod]
-        self.version += 1
-        self.changes = table.changes = self.changes + 1
-        written = WatchEvent.deferred(event, previous, self.version, make, argument)
-        table.record(written)
-        return written
+        table, version, changes, most = self[Pod], self.version, self.changes, 2 * len(pods)
+        before = table.end
+        # If an interrupt ends the call, versions are left out, and none is used twice.
+        self.version, self.changes = version + most, changes + most
+        table.changes = changes + most
+        found = table.evict(pods, condition, make, remove, version + 1)
+        written = table.end - before
+        self.version, self.changes = version + written, changes + written
+        table.changes = changes + written
+        return found
 
     def create(self, objects: Sequence[T], uid_prefix: str, now: str) -> int:
         """Store new objects of one kind, up to one that needs a name or is refused; see `ObjectMap.create`.

@@ -12,6 +12,9 @@ from tests.core.make import pod
 
 from moorage._core.base.watch_events import Notice, ObjectMap, WatchEvent
 from moorage.objects import Pod
+from moorage.objects.model.meta import Condition, with_condition
+from moorage.store.store import _last_state, _with_condition
+from moorage.store.watch import with_version
 
 NAMES = ["a", "b", "c"]
 
@@ -176,3 +179,55 @@ def test_a_map_is_like_a_dict_of_objects(steps: list[tuple[str, str, int]]) -> N
             objects = objects.copy()
         assert (len(objects), list(objects), key in objects) == (len(plain), list(plain), key in plain)
     assert objects.to_dict() == plain
+
+
+DISRUPTED = Condition(type="DisruptionTarget", status="True", reason="r")
+known_conditions = st.lists(
+    st.sampled_from(
+        [DISRUPTED, replace(DISRUPTED, last_transition_time="t"), replace(DISRUPTED, status="x")]
+    ),
+    max_size=1,
+)
+evicted = st.tuples(st.sampled_from([*NAMES, "gone"]), st.sampled_from(["u", "other"]))
+
+
+@given(
+    st.dictionaries(st.sampled_from(NAMES), st.tuples(known_conditions, st.booleans(), st.booleans())),
+    st.lists(evicted, max_size=4),
+)
+def test_evictions_are_changes_and_deletions(
+    kept: dict[str, tuple[list[Condition], bool, bool]], asked: list[tuple[str, str]]
+) -> None:
+    """Up to the first pod with finalizers, or of a name that was evicted before."""
+    objects, bare = ObjectMap[Pod]({}), dict[str, Pod]()
+    for name, (conditions, has_finalizers, is_deferred) in kept.items():
+        one = stored(name)
+        status = replace(one.status, conditions=(Condition(type="Ready"), *conditions))
+        meta = replace(one.metadata, finalizers=("f",) if has_finalizers else ())
+        one = replace(one, metadata=meta, status=status)
+        held = WatchEvent.deferred("MODIFIED", one, 1, Maker(), "n") if is_deferred else one
+        objects[one.key], bare[one.key] = held, held.object if isinstance(held, WatchEvent) else held
+    expected, found, version, alive = list[WatchEvent[Pod]](), list[bool](), 7, bare.copy()
+    for name, uid in asked:
+        current = alive.get(f"default/{name}")
+        if current is None or current.metadata.uid != uid:
+            if current is None and f"default/{name}" in bare and uid == "u":
+                break
+            found.append(False)
+            continue
+        if current.metadata.finalizers:
+            break
+        conditions_after = with_condition(current.status.conditions, DISRUPTED)
+        last = current
+        if conditions_after != current.status.conditions:
+            last = _with_condition(current, str(version), DISRUPTED)
+            expected.append(WatchEvent("MODIFIED", last, str(version), current))
+            version += 1
+        expected.append(WatchEvent("DELETED", with_version(last, str(version)), str(version), last))
+        version += 1
+        del alive[current.key]
+        found.append(True)
+    events: list[WatchEvent[Pod]] = []
+    pods = [stored(name, uid) for name, uid in asked]
+    assert objects.evict(pods, DISRUPTED, _with_condition, _last_state, 7, events) == found
+    assert (events, objects.to_dict()) == (expected, alive)

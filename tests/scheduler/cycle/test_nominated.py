@@ -6,6 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.inside import dump
 from tests.core.make import ZONE, node, pinned, pod
@@ -23,6 +25,8 @@ from moorage.objects.model.pod import (
     TopologySpreadConstraint,
 )
 from moorage.scheduler import Scheduler
+from moorage.scheduler.cycle.engine import Engine
+from moorage.scheduler.placing.place import Placing
 
 HOST = "kubernetes.io/hostname"
 NODES = [node(name, zone="z", labels={HOST: name}, cpu=4) for name in ("a", "b")]
@@ -185,6 +189,80 @@ def test_a_nominated_node_that_does_not_fit_is_not_counted_twice() -> None:
 def test_an_unknown_nominated_node_is_passed_over() -> None:
     decision = scheduler().context.schedule_one(nominated("n", "gone"))
     assert (decision.node, decision.evaluated) == ("a", 2)
+
+
+# ---- nominated pods that are placed together
+
+
+@pytest.fixture
+def cycles(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The pods that have a scheduling cycle of their own."""
+    names, schedule = list[str](), Engine.schedule
+
+    def note(self: Engine, asked: Pod, target: Any, order: Any) -> Any:
+        names.append(asked.name)
+        return schedule(self, asked, target, order)
+
+    monkeypatch.setattr(Engine, "schedule", note)
+    return names
+
+
+def test_pods_that_fit_where_they_are_nominated_need_no_cycle(cycles: list[str]) -> None:
+    pods = [nominated("n", "b", requests={"cpu": 3}), pod("p", requests={"cpu": 2})]
+    pods += [nominated("m", "a", requests={"cpu": 1}), nominated("o", "gone", requests={"cpu": 1})]
+    one = scheduler(*pods)
+    assert one.run().placements == {"default/n": "b", "default/m": "a", "default/o": "a", "default/p": "a"}
+    assert (cycles, one.handle.nominator.nodes) == (["o"], {})
+    assert one.cache.state.get_pod(pods[0]).spec.node_name == "b"
+
+
+@pytest.mark.parametrize("on", ["a", "b"])
+def test_a_node_that_rejects_its_pod_is_left_to_a_cycle(on: str, cycles: list[str]) -> None:
+    one = scheduler(pod("t", on=on, requests={"cpu": 3}), nominated("n", "b", requests={"cpu": 2}))
+    assert one.run().placements == {"default/n": "a" if on == "b" else "b"}
+    assert cycles == (["n"] if on == "b" else [])
+
+
+def test_pods_that_share_a_nominated_node_have_a_cycle(cycles: list[str]) -> None:
+    one = scheduler(*(nominated(name, "b", requests={"cpu": 2}) for name in "nm"))
+    assert one.run().placements == {"default/n": "b", "default/m": "b"}
+    assert cycles == ["n"]
+
+
+def test_a_transaction_takes_nominations_back(cycles: list[str]) -> None:
+    waiting = nominated("n", "b")
+    one = scheduler(waiting)
+    with one.transaction():
+        assert one.run().placements == {"default/n": "b"}
+    assert (cycles, one.handle.nominator.nodes) == ([], {waiting.metadata.uid: "b"})
+
+
+cpu = st.integers(1, 4)
+asked_pods = st.lists(st.tuples(cpu, st.sampled_from(["", "a", "b", "gone"]), st.integers(4, 6)), max_size=6)
+
+
+@settings(max_examples=60)
+@given(asked_pods, st.lists(st.tuples(cpu, st.sampled_from(["a", "b"])), max_size=2))
+def test_together_is_one_by_one(asked: list[tuple[int, str, int]], bound: list[tuple[int, str]]) -> None:
+    results = []
+    for together in (True, False):
+        pods = [pod(f"b{at}", on=to, requests={"cpu": n}, priority=9) for at, (n, to) in enumerate(bound)]
+        pods += [
+            nominated(f"n{at}", to, requests={"cpu": n}, priority=priority)
+            for at, (n, to, priority) in enumerate(asked)
+        ]
+        one = scheduler(*pods)
+        with pytest.MonkeyPatch.context() as patch:
+            if not together:
+                patch.setattr(Placing, "_place_nominated", lambda self, first, end: first)
+            result = one.run()
+        failures = {key: failure.message for key, failure in result.unschedulable.items()}
+        engine = next(iter(one.engines.values()))
+        used = dict(zip(one.table.names, one.table.requested["cpu"].tolist(), strict=True))
+        where = {each.key: each.spec.node_name for each in one.cache.state.pods()}
+        rest = one.handle.nominator.nodes, engine.decider.start, used, where
+        results.append((result.placements, failures, result.evicted, rest))
+    assert results[0] == results[1]
 
 
 def test_zone_is_a_label_like_any_other() -> None:

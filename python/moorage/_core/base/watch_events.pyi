@@ -51,6 +51,8 @@ class Notice(Generic[_T_co]):
     @property
     def known(self) -> Any: ...
     @property
+    def is_addition(self) -> bool: ...
+    @property
     def is_deletion(self) -> bool: ...
     @property
     def is_initial(self) -> bool: ...
@@ -92,3 +94,12 @@ class ObjectMap(Generic[_T]):
         version: int,
         events: list[WatchEvent[_T]],
     ) -> int: ...
+    def evict(
+        self,
+        pods: Sequence[_T],
+        condition: Any,
+        make: Callable[[_T, str, Any], _T],
+        remove: Callable[[_T, str, Any], _T],
+        version: int,
+        events: list[WatchEvent[_T]],
+    ) -> list[bool]: ...

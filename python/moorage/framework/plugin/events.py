@@ -442,7 +442,9 @@ def pod_update_events(old: Pod, new: Pod) -> list[ClusterEvent]:
         A general update if no such property has changed.
     """
     resource = ASSIGNED_POD if new.spec.node_name else UNSCHEDULABLE_POD
-    events = [_event(resource, action) for action, changed in _POD_CHANGES if changed(old, new)]
+    events = list[ClusterEvent]()
+    if old is not new:
+        events = [_event(resource, action) for action, changed in _POD_CHANGES if changed(old, new)]
     return events or [_event(resource, ActionType.UPDATE)]
 
 

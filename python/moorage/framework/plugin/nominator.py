@@ -170,6 +170,17 @@ class PodNominator:
         with self.lock:
             return list(self.by_node.get(node_name, {}).values())
 
+    def is_alone(self, pod: Pod, node_name: str) -> bool:
+        """Whether no other pod is nominated to a node.
+
+        Parameters
+        ----------
+        pod : Pod
+        node_name : str
+        """
+        pods = self.by_node.get(node_name)
+        return not pods or (len(pods) == 1 and pod.metadata.uid in pods)
+
     def nominated_nodes(self) -> list[str]:
         """Return the names of the nodes that have nominated pods."""
         with self.lock:

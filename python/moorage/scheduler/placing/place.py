@@ -21,6 +21,9 @@ WHOLE_CYCLE = int(Route.PYTHON | Route.EXTENDERS)
 APART = WHOLE_CYCLE | int(Route.WAITS)
 """`WHOLE_CYCLE` and the route bit of single pods of a group, which wait on Permit for the other members."""
 
+NOT_TOGETHER = int(Route.ALONE | Route.CLAIMS | Route.VOLUMES)
+"""Of the pods that need a cycle of their own, nominated ones without these other bits may do without."""
+
 LEDGER = LedgerSink()
 ALONE, CLAIMS = int(Route.ALONE), int(Route.CLAIMS)
 UNLIKE = ALONE | int(Route.SHARES)
@@ -69,7 +72,10 @@ class Placing(Struct):
         at = first
         while at < end:
             with self.context.cache.lock:  # for one step only: informers take it after a lock of their own
-                at = self.place_together(at, end)
+                together = self.place_together(at, end)
+                at = self._place_nominated(together, end)
+                if at > together:
+                    continue
                 if at == end or self.batch.route(at) & CLAIMS:
                     break
                 evicted = self._place_one(at)
@@ -123,6 +129,27 @@ class Placing(Struct):
             if placer.unplaced:
                 self._complete_failures(first, done)
         return done
+
+    def _place_nominated(self, first: int, end: int) -> int:
+        """Assume leading pods that their nominated node accepts while no other pod is nominated to it, as a
+        cycle of each would (kube-scheduler v1.36, evaluateNominatedNode). Return the index of the first other
+        pod."""
+        batch, engine, at = self.batch, self.engine, first
+        nominator, search = self.context.nominator, engine.search
+        while at < end and batch.route(at) & NOT_TOGETHER == Route.NOMINATED:
+            pod = batch.pod(at)
+            node = pod.status.nominated_node_name
+            row = engine.row_in_view(node)
+            if row < 0 or not nominator.is_alone(pod, node) or search.verdict(row, *batch.target(at), False):
+                break
+            if at == first:
+                self.context.enlist_if_possible()
+            self.context.assume(pod, node)
+            self.result.rows[at] = row
+            at += 1
+        if at > first:
+            engine.batching.scored = None
+        return at
 
     def _needs_post_filter(self, at: int) -> bool:
         """Whether PostFilter has to run for a pod that fits nowhere; otherwise record its failure. Called for

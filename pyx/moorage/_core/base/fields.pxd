@@ -51,4 +51,4 @@ cdef class SpecMemo:
 
     cpdef object get(self, object spec)
     cpdef int put(self, object spec, object value) except -1
-    cdef Py_ssize_t _slot(self, object spec) except -1
+    cdef Py_ssize_t _place_of(self, object spec) except -1

@@ -144,7 +144,7 @@ cdef class SpecMemo:
         """
         cdef tuple entry = self.latest  # most pods are of the template of the previous one
         if entry is None or not self.spec_fields.are_same(spec, entry[0]):
-            entry = self.entries[self._slot(spec)]
+            entry = self.entries[self._place_of(spec)]
             if entry is None or not self.spec_fields.are_same(spec, entry[0]):
                 return None
             self.latest = entry
@@ -169,9 +169,9 @@ cdef class SpecMemo:
             Not None.
         """
         # The entry keeps the objects of the fields alive, so that their addresses stay theirs.
-        self.entries[self._slot(spec)] = self.latest = (spec, value)
+        self.entries[self._place_of(spec)] = self.latest = (spec, value)
 
-    cdef Py_ssize_t _slot(self, object spec) except -1:
+    cdef Py_ssize_t _place_of(self, object spec) except -1:
         """Return the index of the entry of a spec and of those alike."""
         cdef size_t hashed = self.spec_fields.hash(spec)
         return <Py_ssize_t>((hashed ^ hashed >> SPEC_BITS) & (MAX_SPECS - 1))

@@ -8,10 +8,13 @@ which is called when the object is first read. Maps and notices hold the event i
 import msgspec
 from libc.stdint cimport int64_t
 
-from moorage._core.base.fields cimport DELETION_TIMESTAMP, METADATA, NAMESPACE, NODE_NAME, SPEC, UID, Field
+from moorage._core.base.fields cimport (
+    DELETION_TIMESTAMP, METADATA, NAMESPACE, NODE_NAME, SPEC, STATUS, UID, Field,
+)
 
 cdef Field NAME = Field("name"), SCHEDULING_GATES = Field("scheduling_gates")
-cdef Field CREATION_TIMESTAMP = Field("creation_timestamp")
+cdef Field CREATION_TIMESTAMP = Field("creation_timestamp"), FINALIZERS = Field("finalizers")
+cdef Field CONDITIONS = Field("conditions"), TYPE = Field("type"), CONDITION_STATUS = Field("status")
 
 replace = msgspec.structs.replace
 
@@ -206,6 +209,11 @@ cdef class Notice:
         if type(held) is not WatchEvent:
             return held
         return (<WatchEvent>held).read() if (<WatchEvent>held).is_binding else (<WatchEvent>held).subject()
+
+    @property
+    def is_addition(self):
+        """Whether the object was added."""
+        return self._old is None
 
     @property
     def is_deletion(self):
@@ -432,6 +440,60 @@ cdef class ObjectMap:
             self.held[key] = event
             done += 1
         return done
+
+    def evict(self, pods, condition, make, remove, int64_t version, list events not None):
+        """Add a condition to pods and delete them, up to the first that cannot be deleted at once.
+
+        That is a pod with finalizers. No interrupt comes between two changes.
+
+        Parameters
+        ----------
+        pods : sequence of Pod
+            The name, namespace and UID of each count.
+        condition : Condition
+            Replaces the condition of its type, or is appended.
+        make, remove : callable
+            Make the pod with the condition, and the last state of the deleted pod; see `WatchEvent.deferred`.
+        version : int
+            The resource version of the first change; it grows by 1 with each.
+        events : list of WatchEvent
+            Takes the change of each pod, if the condition changes, and the deletion of each pod.
+
+        Returns
+        -------
+        list of bool
+            Of each pod up to that one, whether it existed.
+        """
+        cdef str key
+        cdef list found = []
+        cdef Py_ssize_t first = len(events)
+        for held in [self.find(_key(pod)) for pod in pods]:  # made before the first change, as it runs Python
+            pod = pods[len(found)]
+            meta = None if held is None else METADATA.of(held)
+            if meta is None or UID.of(meta) != UID.of(METADATA.of(pod)):
+                found.append(False)
+                continue
+            key = _key(held)
+            if FINALIZERS.of(meta) or key not in self.held:
+                break
+            if _changes(CONDITIONS.of(STATUS.of(held)), condition):
+                held = _deferred("MODIFIED", held, version + len(events) - first, make, condition)
+                events.append(held)
+            events.append(_deferred("DELETED", held, version + len(events) - first, remove, None))
+            del self.held[key]
+            found.append(True)
+        return found
+
+
+cdef bint _changes(tuple conditions, condition) except -1:
+    """Whether a condition would change, besides its transition time if its status stays."""
+    cdef bint keeps_time
+    for one in conditions:
+        if TYPE.of(one) == TYPE.of(condition):
+            keeps_time = CONDITION_STATUS.of(one) == CONDITION_STATUS.of(condition)
+            return one != (replace(condition, last_transition_time=one.last_transition_time) if keeps_time
+                           else condition)
+    return True
 
 
 cdef object _uid(object held):

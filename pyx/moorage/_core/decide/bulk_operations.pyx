@@ -324,19 +324,70 @@ cdef bint _reports_binding(Notice notice) except -1:
     cdef object old, new
     if notice._new is None or notice._old is None:
         return False
-    if type(notice._new) is WatchEvent and (<WatchEvent>notice._new).is_binding \
-            and (<WatchEvent>notice._new)._previous is notice._old:
-        return PHASE.of(STATUS.of(notice._old)) not in FINISHED
+    if type(notice._new) is WatchEvent and (<WatchEvent>notice._new)._previous is made(notice._old):
+        # Of the events whose object is not made, bindings alone change the node.
+        return (<WatchEvent>notice._new).is_binding and PHASE.of(STATUS.of(notice._old)) not in FINISHED
     old, new = made(notice._old), made(notice._new)
     return (
         PHASE.of(STATUS.of(new)) not in FINISHED and not NODE_NAME.of(SPEC.of(old))
-        and bool(NODE_NAME.of(SPEC.of(new))) and UID.of(METADATA.of(old)) == UID.of(METADATA.of(new))
+        and bool(NODE_NAME.of(SPEC.of(new))) and _has_same_uid(old, new)
     )
 
 
 cdef object _subject(object held):
     """Return an object with the name, namespace and UID of what is held by itself or by an event."""
     return (<WatchEvent>held).subject() if type(held) is WatchEvent else held
+
+
+def evictions(notices):
+    """Return the leading notices of pods on nodes that are each changed and then deleted.
+
+    The pods have not finished, and are on the same node before and after the change.
+
+    Parameters
+    ----------
+    notices : iterable of Notice
+        Of pods.
+
+    Returns
+    -------
+    list of (Notice, Notice)
+        The change and the deletion of each pod.
+    """
+    cdef list out = []
+    cdef Notice notice, change = None
+    cdef object old
+    for notice in notices:
+        if change is None:
+            if notice._old is None or notice._new is None:
+                break
+            change = notice
+            continue
+        old = change.known
+        if notice._new is not None or not _is_update_on_node(change.old, old):
+            break
+        # A tombstone has no metadata.
+        if type(notice.known) is not type(old) or not _has_same_uid(notice.known, old):
+            break
+        out.append((change, notice))
+        change = None
+    return out
+
+
+cdef bint _is_update_on_node(object old, object new) except -1:
+    """Whether a pod is on one node before and after a change, and has not finished."""
+    cdef object node = NODE_NAME.of(SPEC.of(old))
+    if not node or PHASE.of(STATUS.of(old)) in FINISHED:
+        return False
+    return new is old or (
+        NODE_NAME.of(SPEC.of(new)) == node and _has_same_uid(old, new)
+        and PHASE.of(STATUS.of(new)) not in FINISHED
+    )
+
+
+cdef bint _has_same_uid(object pod, object other) except -1:
+    """Whether two objects have one UID."""
+    return UID.of(METADATA.of(pod)) == UID.of(METADATA.of(other))
 
 
 def confirm_pods(ClusterState state not None, pods):

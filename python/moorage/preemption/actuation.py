@@ -131,17 +131,15 @@ def evict_victims(
     for batch in batches:
         rejected = _fail_in_memory(handle, batch, plugin_name)
         others = [victim for victim, is_rejected in zip(batch, rejected, strict=True) if not is_rejected]
-        deleted = iter(_delete(handle, preemptor, others))
+        deleted = _delete(handle, preemptor, others)
+        gone = [victim for victim, is_deleted in zip(others, deleted, strict=True) if is_deleted]
+        for callback in handle.on_eviction if gone else ():
+            callback(gone, node_name, preemptor)
+        left = iter(deleted)
         for victim, is_rejected in zip(batch, rejected, strict=True):
-            if is_rejected:
-                how = " (in kube-scheduler memory)."
-            elif next(deleted):
-                how = ""
-                for callback in handle.on_eviction:
-                    callback(victim, victim.spec.node_name or node_name, preemptor)
-            else:
-                continue
-            handle.recorder.event(victim, "Normal", "Preempted", "Preempting", note + how)
+            if is_rejected or next(left):
+                how = " (in kube-scheduler memory)." if is_rejected else ""
+                handle.recorder.event(victim, "Normal", "Preempted", "Preempting", note + how)
 
 
 def _preempt_postponed(
@@ -155,6 +153,8 @@ def _preempt_postponed(
 def _fail_in_memory(handle: FrameworkHandle, victims: Sequence[Pod], plugin_name: str) -> list[bool]:
     """Reject the victims that wait on Permit, and cancel those in PreBind; return for each victim whether it
     was such a pod."""
+    if not handle.waiting_pods and not handle.pods_in_pre_bind:
+        return [False] * len(victims)
     get_waiting, pre_binding, failed = handle.waiting_pods.get, handle.pods_in_pre_bind, list[bool]()
     for victim in victims:
         uid = victim.metadata.uid

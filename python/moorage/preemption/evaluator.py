@@ -26,7 +26,7 @@ from moorage.objects import Pod
 from .actuation import prepare_candidate
 from .dry_run import PreemptionDryRuns, status_of
 from .eligibility import NO_VICTIM, num_candidates, potential_nodes, why_not_eligible
-from .eviction_units import Units
+from .eviction_units import has_groups_to_evict
 from .pick import Candidate, pick_one_node
 
 logger = logging.getLogger("moorage.preemption")
@@ -258,9 +258,10 @@ class Evaluator:
         framework = self.handle.framework
         if not isinstance(statuses, NodeToStatus) or not statuses.from_search or framework is None:
             return None
-        if type(self.preempt_handle) is not PreemptHandle or Units(self.handle):
+        if type(self.preempt_handle) is not PreemptHandle or has_groups_to_evict(self.handle):
             return None
-        if any(one.supports_preemption and one.is_interested(pod) for one in self.handle.extenders):
+        extenders = self.handle.extenders
+        if extenders and any(one.supports_preemption and one.is_interested(pod) for one in extenders):
             return None
         in_core = framework.profile.pre_filters_in_core
         return framework.preemptor if in_core and framework.preemptor.suits else None

@@ -142,6 +142,17 @@ def groups_of(handle: FrameworkHandle) -> PodGroups | None:
     return handle.shared(PodGroups) if handle.groups_pods else None
 
 
+def has_groups_to_evict(handle: FrameworkHandle) -> bool:
+    """Whether some pod group is evicted as a whole.
+
+    Parameters
+    ----------
+    handle : FrameworkHandle
+    """
+    groups = groups_of(handle)
+    return groups is not None and bool(groups.whole)
+
+
 class Units:
     """The current eviction units of a cluster. False if each pod is a unit of its own.
 

@@ -143,5 +143,5 @@ def give_back(
     except MoorageError as error:
         logger.error("%s", error)
     if queue.nominator or latest.status.nominated_node_name:
-        queue.nominator.add_nominated_pod(latest, nominating)
+        queue.nominator.nominate_current(latest, nominating)
     return True

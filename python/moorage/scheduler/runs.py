@@ -527,11 +527,13 @@ class Run:
             give_back(self.queue, info, self.scheduler.pods.current, failure.rejectors, failure.nominating)
         self.scheduler.announce_freed()
 
-    def _evicted(self, victim: Pod, node: str, preemptor: Pod | PodGroup) -> None:
-        """Record the eviction of a pod."""
-        key, self._evicts = victim.key, True
-        self.result.placements.pop(key, None)
-        self.result.evicted[key] = Eviction(node, preemptor.key)
+    def _evicted(self, victims: Sequence[Pod], node: str, preemptor: Pod | PodGroup) -> None:
+        """Record the eviction of pods."""
+        result, self._evicts, by = self.result, True, preemptor.key
+        for victim in victims:
+            key = victim.key
+            result.placements.pop(key, None)
+            result.evicted[key] = Eviction(victim.spec.node_name or node, by)
 
     # ---- binding -------------------------------------------------------------------------------------------
 

@@ -218,6 +218,8 @@ class Watch(Generic[T]):
             self._position += len(events)
             self._version = events[-1].resource_version
             taken += events if self._match is None else filter(None, map(self._selected, events))
+            if limit is None:
+                break
         return taken
 
     def _selected(self, event: WatchEvent[T]) -> WatchEvent[T] | None:

@@ -5,6 +5,7 @@ Whatever is written, heard of late, tried, refused or evicted: no pod is lost, a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import HealthCheck, settings
@@ -339,10 +340,11 @@ class WholeMachine(RuleBasedStateMachine):
         in_flight = {info.pod.metadata.uid for info in self.scheduler.queue.in_flight()}
         assert in_flight == self.popped.keys() | self.placed.keys()
 
-    def evicted(self, victim: Pod, on: str, preemptor: Pod) -> None:
+    def evicted(self, victims: Sequence[Pod], on: str, preemptor: Pod) -> None:
         assert preemptor.spec.preemption_policy != "Never"
-        assert (victim.spec.priority or 0) < (preemptor.spec.priority or 0)
-        self.twin_of_victim(victim, on)
+        for victim in victims:
+            assert (victim.spec.priority or 0) < (preemptor.spec.priority or 0)
+            self.twin_of_victim(victim, victim.spec.node_name or on)
 
     def twin_of_victim(self, victim: Pod, on: str) -> None:
         held = self.stored.get(victim.name)

@@ -153,7 +153,7 @@ class FrameworkHandle:
     make_preempt_handle : callable, optional
         Makes the result of `preempt_handle`.
     on_eviction : list of callable
-        Each is called with an evicted pod, its node and the preemptor.
+        Each is called with evicted pods, the node of those that do not name theirs, and the preemptor.
     groups_pods : bool
         Whether pods of a pod group are scheduled together (gates GenericWorkload, GangScheduling).
     scales_volume_limits : bool
@@ -182,7 +182,7 @@ class FrameworkHandle:
     framework: Framework | None = None
     preemption_offset: Callable[[Pod, int], int] = lambda pod, nodes: 0
     make_preempt_handle: Callable[[FrameworkHandle], PreemptHandle] | None = None
-    on_eviction: list[Callable[[Pod, str, Pod | PodGroup], object]] = field(default_factory=list)
+    on_eviction: list[Callable[[Sequence[Pod], str, Pod | PodGroup], object]] = field(default_factory=list)
     groups_pods: bool = False
     scales_volume_limits: bool = False
     places_groups: bool = False

@@ -55,16 +55,27 @@ class PodNominator:
             there is one.
         """
         with self.lock:
-            if info is None or info.noop:
-                node, is_put = pod.status.nominated_node_name, bool(pod.status.nominated_node_name)
-            else:
-                node, is_put = info.nominated_node_name, True
-            is_put = is_put and self.is_current(pod)
-            if is_put and node and self._replace(pod, node):
-                return
-            self.delete_nominated_pod_if_exists(pod)
-            if is_put:
-                self.put(pod, node)
+            node = _nomination(pod, info)
+            self._nominate(pod, node if node is not None and self.is_current(pod) else None)
+
+    def nominate_current(self, pod: Pod, info: NominatingInfo | None = None) -> None:
+        """Nominate a pod that exists and has no node; see `add_nominated_pod`.
+
+        Parameters
+        ----------
+        pod : Pod
+        info : NominatingInfo, optional
+        """
+        with self.lock:
+            self._nominate(pod, _nomination(pod, info))
+
+    def _nominate(self, pod: Pod, node: str | None) -> None:
+        """End the nomination of a pod, and nominate the pod to a node unless that is None."""
+        if node and self._replace(pod, node):
+            return
+        self.delete_nominated_pod_if_exists(pod)
+        if node is not None:
+            self.put(pod, node)
 
     def _replace(self, pod: Pod, node: str) -> bool:
         """Replace the latest nominated pod of a node by its new state, if no filter distinguishes the two;
@@ -242,6 +253,13 @@ class PodNominator:
     def __bool__(self) -> bool:
         """Whether some pod is nominated to a node."""
         return bool(self.by_node)
+
+
+def _nomination(pod: Pod, info: NominatingInfo | None) -> str | None:
+    """Return the node of a nomination, "" for a withdrawn one; without it that of the status, or None."""
+    if info is None or info.noop:
+        return pod.status.nominated_node_name or None
+    return info.nominated_node_name
 
 
 def going_before(pod: Pod, others: Iterable[Pod]) -> list[Pod]:

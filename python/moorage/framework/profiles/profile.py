@@ -347,6 +347,11 @@ class Profile:
         return self._planned[base]
 
     @lazy_attribute
+    def filter_names(self) -> list[str]:
+        """The names of `planned(FilterPlugin)`."""
+        return [plugin.name for plugin in self.planned(FilterPlugin)]
+
+    @lazy_attribute
     def _planned(self) -> dict[type[Plugin], list[Any]]:
         points: tuple[type[Plugin], ...] = FilterPlugin, ScorePlugin
         return {

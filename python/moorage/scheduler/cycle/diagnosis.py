@@ -148,6 +148,9 @@ class Diagnosis(Struct, frozen=True):
             return Rejectors()
         if self.chosen is not None:
             return _rejectors([self.chosen], {self.chosen.plugin})
+        if self.pre_filter is None and not (self.narrowing or self.extender_rejected or self.statuses):
+            names = self.profile.filter_names
+            return Rejectors(frozenset([names[(verdict >> VERDICT_SHIFT) - 1] for verdict in self.verdicts]))
         statuses = [] if self.pre_filter is None else [self.pre_filter]
         plugins = {*self.narrowing, *(status.plugin for status in statuses if status.plugin)}
         if self.extender_rejected:

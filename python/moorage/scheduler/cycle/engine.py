@@ -92,6 +92,9 @@ class Engine:
         `for_volumes`, once it is made.
     runs_post_filter : bool
         Whether PostFilter is run for pods that fit nowhere. Without it no pod is evicted.
+    last_preemptor : (int, int, int) or None
+        Target of the last pod for which PostFilter was run by `preempt`, if it nominated the pod. PostFilter
+        may help the next such pod, too.
 
     Raises
     ------
@@ -130,6 +133,7 @@ class Engine:
         if not profile.is_in_core:
             self.search.on_nominated = self.bridge.set_nominated_pods
         self.runs_post_filter = True
+        self.last_preemptor: Target | None = None
         self.number = 0
         self.batching = batching or Batching(False, self.cache.clock)
 
@@ -621,6 +625,7 @@ class Engine:
         self.begin_search(state, pod, searched.ran)
         statuses = NodeToStatus(searched.diagnosis.nodes, searched.by_node, True)
         result, status = self.framework.run_post_filter_plugins(state, pod, statuses)
+        self.last_preemptor = state.target if result and result.nominated_node_name else None
         diagnosis, message = searched.diagnosis, message_of(status)
         if message:
             diagnosis = replace(diagnosis, post_filter=message)

@@ -189,7 +189,7 @@ class Placing(Struct):
         state = engine.framework.state_of(target)
         ran = engine.framework.run_pre_filter_plugins(state, self.batch.pod(at))
         diagnosis, by_node = engine.diagnose(target, state.shape, ran)
-        if not engine.preemption_is_futile(diagnosis):
+        if target == engine.last_preemptor or not engine.preemption_is_futile(diagnosis):
             self._failed_search = at, FailedSearch(state, ran, diagnosis, by_node)
             return None
         failure = Failure(engine.with_futile_messages(diagnosis)[0])

@@ -18,7 +18,7 @@ from moorage.framework.runtime.preempt_handle import budgets_of
 from moorage.framework.runtime.runtime import Target
 from moorage.objects.model.pod import Pod
 from moorage.preemption.default_preemption import DefaultPreemption
-from moorage.preemption.eviction_units import Units
+from moorage.preemption.eviction_units import has_groups_to_evict
 from moorage.scheduler.cycle.engine import Engine
 from moorage.store import NotFoundError
 
@@ -225,7 +225,7 @@ def why_not_at_once(engine: Engine, pod: Pod) -> str:
     in_core = engine.is_in_core_for(pod) and engine.framework.preemptor.suits
     if not in_core or engine.handle.extenders:
         return NOT_IN_CORE.format(pod.key)
-    return WHOLE.format(pod.key) if Units(engine.handle) else ""
+    return WHOLE.format(pod.key) if has_groups_to_evict(engine.handle) else ""
 
 
 def _going_before(engine: Engine, run: Sequence[Pod]) -> list[tuple[int, list[Pod]]]:

@@ -77,7 +77,7 @@ class Run:
             config=workload.scheduler_config,
             feature_gates=workload.feature_gates,
             tie_break=tie_break,
-            clock=lambda: float(self.time.now),
+            clock=lambda: self.time.seconds,
         )
         self.cluster = SimulatedCluster(self.scheduler)
         self._read = cache(read_template)
@@ -216,7 +216,7 @@ class Run:
         deadline = self.time.now + timeout
         while True:
             self.time.run_due()
-            self.scheduler.queue.run_periodic(float(self.time.now))
+            self.scheduler.queue.run_periodic(self.time.seconds)
             if done():
                 return
             if self.time.now >= deadline:
@@ -271,7 +271,7 @@ class Run:
             "churn_ticks": self.ticks,
             "preemptors": self.attempts.preemptors,
             "victims": self.attempts.victims,
-            "virtual_seconds": round(float(self.time.now), 6),
+            "virtual_seconds": round(self.time.seconds, 6),
         }
 
 
@@ -434,11 +434,12 @@ class Attempts(SchedulerRun):
         self.preemptors += bool(failure.nominated_node)
         super()._failed(info, failure)
 
-    def _evicted(self, victim: Pod, node: str, preemptor: Pod | PodGroup) -> None:
-        super()._evicted(victim, node, preemptor)
-        self.victims += 1
-        pod_run, number = self.run.known[victim.key]
-        pod_run.state[number] = GONE
+    def _evicted(self, victims: Sequence[Pod], node: str, preemptor: Pod | PodGroup) -> None:
+        super()._evicted(victims, node, preemptor)
+        self.victims += len(victims)
+        for victim in victims:
+            pod_run, number = self.run.known[victim.key]
+            pod_run.state[number] = GONE
 
 
 def run_workload(

@@ -17,6 +17,11 @@ class VirtualTime:
     ----------
     rate : Fraction
         Scheduling attempts per second.
+
+    Attributes
+    ----------
+    seconds : float
+        `now`, rounded.
     """
 
     def __init__(self, rate: Fraction) -> None:
@@ -24,6 +29,15 @@ class VirtualTime:
         self.now = Fraction(0)
         self._events: list[tuple[Fraction, int, Callable[[], None]]] = []
         self._sequence = 0
+
+    @property
+    def now(self) -> Fraction:
+        """The time in seconds since the start."""
+        return self._now
+
+    @now.setter
+    def now(self, now: Fraction) -> None:
+        self._now, self.seconds = now, float(now)
 
     def at(self, when: Fraction, action: Callable[[], None]) -> None:
         """Schedule an action; actions of equal time run in the order of the calls.

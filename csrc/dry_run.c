@@ -52,6 +52,82 @@ static inline void leave(const mr_preemptor *p, scene *s, int32_t pod_class, int
     if (s->asks) count_removed(p, s, pod_class, sign);
 }
 
+/* The pods of an entry, all of a unit. */
+typedef struct {
+    const mr_member *at, *end;
+} members;
+
+/* `one` holds the result of an entry that is a pod. */
+static inline members members_of(const mr_preemptor *p, int32_t row, const mr_pod_entry *entry, mr_member *one)
+{
+    if (entry->pod_class < 0) {
+        const mr_unit *unit = &p->units[mr_unit_of(entry)];
+        return (members){unit->members, unit->members + unit->count};
+    }
+    *one = (mr_member){entry->start, row, entry->pod_class, entry->number};
+    return (members){one, one + 1};
+}
+
+static inline int32_t priority_of(const mr_preemptor *p, const mr_pod_entry *entry)
+{
+    return entry->pod_class < 0 ? p->units[mr_unit_of(entry)].priority : p->usages[entry->pod_class].priority;
+}
+
+/* The counters of a matcher; only affinity has several, one for each key. */
+static mr_counter *counter_of(const mr_terms *terms, int32_t matcher, int32_t i)
+{
+    if (matcher < terms->n_hard) return i ? NULL : terms->hard[matcher].counter;
+    matcher -= terms->n_hard;
+    if (!matcher) return i < terms->n_affinity ? terms->affinity[i].counter : NULL;
+    if (i) return NULL;
+    matcher--;
+    return matcher < terms->n_anti ? terms->anti[matcher].counter : terms->existing[matcher - terms->n_anti].counter;
+}
+
+/* Whether an earlier matcher, which then matches the same pods, has the counter too. */
+static int is_shared(const mr_terms *terms, int32_t matcher, const mr_counter *counter)
+{
+    const mr_counter *other;
+    for (int32_t before = 0; before < matcher && before <= terms->n_hard + terms->n_anti; before++)
+        for (int32_t i = 0; (other = counter_of(terms, before, i)); i++)
+            if (other == counter) return 1;
+    return 0;
+}
+
+/* Updates the counters of the preemptor's terms for a pod of another row that is removed (sign 1) or added (-1). */
+static void count_elsewhere(const mr_preemptor *p, const mr_member *pod, int32_t sign)
+{
+    const mr_terms *terms = p->search->pod.terms;
+    mr_counter *counter;
+    for (int32_t w = 0; w < p->words; w++)
+        for (uint64_t bits = p->matches[(int64_t)pod->pod_class * p->words + w]; bits; bits &= bits - 1) {
+            const int32_t matcher = w * 64 + __builtin_ctzll(bits);
+            for (int32_t i = 0; (counter = counter_of(terms, matcher, i)); i++)
+                if (!is_shared(terms, matcher, counter)) mr_counter_add(counter, pod->row, -sign, 0);
+        }
+}
+
+/* `count_elsewhere` for the pods of a unit that are on other rows. */
+static void move_elsewhere(const mr_preemptor *p, int32_t row, const mr_unit *unit, int32_t sign)
+{
+    for (int32_t i = 0; i < unit->count; i++)
+        if (unit->members[i].row != row) count_elsewhere(p, &unit->members[i], sign);
+    mr_terms_prepare(p->search->pod.terms);
+}
+
+/* Removes the pods of an entry (sign 1) or adds them (-1), except for their host ports. `with` is NULL for none. */
+static inline void move(const mr_preemptor *p, int32_t row, const mr_pod_entry *entry, int32_t sign, scene *now,
+                        scene *with)
+{
+    mr_member one;
+    for (members pods = members_of(p, row, entry, &one); pods.at < pods.end; pods.at++) {
+        if (pods.at->row != row) continue;
+        leave(p, now, pods.at->pod_class, sign);
+        if (with) leave(p, with, pods.at->pod_class, sign);
+    }
+    if (entry->pod_class < 0 && now->asks) move_elsewhere(p, row, &p->units[mr_unit_of(entry)], sign);
+}
+
 static int claims_port(const mr_preemptor *p, const mr_shape *shape)
 {
     for (int32_t i = 0; i < shape->n_ports; i++)
@@ -68,6 +144,24 @@ static int frees(const mr_shape *shape, const mr_port *port)
     return 0;
 }
 
+/* Whether one of the pods of an entry that are on the row has a host port of the preemptor. */
+static int entry_claims_port(const mr_preemptor *p, int32_t row, const mr_pod_entry *entry)
+{
+    mr_member one;
+    for (members pods = members_of(p, row, entry, &one); pods.at < pods.end; pods.at++)
+        if (pods.at->row == row && claims_port(p, p->usages[pods.at->pod_class].shape)) return 1;
+    return 0;
+}
+
+/* Whether one of the pods of an entry that are on the row has a host port. */
+static int entry_frees(const mr_preemptor *p, int32_t row, const mr_pod_entry *entry, const mr_port *port)
+{
+    mr_member one;
+    for (members pods = members_of(p, row, entry, &one); pods.at < pods.end; pods.at++)
+        if (pods.at->row == row && frees(p->usages[pods.at->pod_class].shape, port)) return 1;
+    return 0;
+}
+
 /* Whether a host port of the preemptor is in use after the removal of all the pods. The ports of a row are a set:
  * removing a pod removes its ports even if another pod has them too. A pod with one of the preemptor's ports is thus
  * never added again, and the pods that are do not affect the result. */
@@ -78,7 +172,7 @@ static int ports_taken(const mr_preemptor *p, int32_t row, const mr_pod_entry *p
     for (int32_t i = 0; i < cluster->port_count[set]; i++) {
         const mr_port *used = &cluster->ports[cluster->port_first[set] + i];
         int taken = mr_port_conflicts(cluster, p->search->shape, used);
-        for (int32_t j = 0; j < n && taken; j++) taken = !frees(p->usages[pods[j].pod_class].shape, used);
+        for (int32_t j = 0; j < n && taken; j++) taken = !entry_frees(p, row, &pods[j], used);
         if (taken) return 1;
     }
     return 0;
@@ -139,6 +233,40 @@ static inline int32_t budgets_of(const mr_budgets *b, const mr_pod_entry *pods, 
     return b->of_pod ? b->of_pod[first + j] : b->of_class[pods[j].pod_class];
 }
 
+/* Whether the eviction of one more pod of a set violates a budget. */
+static inline int takes_too_many(const mr_budgets *b, int32_t set)
+{
+    int violates = 0;
+    for (int32_t i = 0; i < b->count[set]; i++) {
+        const int32_t budget = b->members[b->first[set] + i];
+        violates |= ++b->taken[budget] > b->allowed[budget];
+    }
+    return violates;
+}
+
+static inline void give_back(const mr_budgets *b, int32_t set)
+{
+    for (int32_t i = 0; i < b->count[set]; i++) b->taken[b->members[b->first[set] + i]] = 0;
+}
+
+/* `mark_violating` where entries may be units: also counts the violations of each entry. */
+static void count_violating(const mr_preemptor *p, int32_t row, const mr_pod_entry *pods, int32_t first, int32_t n)
+{
+    const mr_budgets *b = p->budgets;
+    mr_member one;
+    int32_t before = 0;
+    for (int32_t j = -first; j < 0; j++) before += pods[j].pod_class < 0 ? p->units[mr_unit_of(&pods[j])].count : 1;
+    for (int32_t j = 0, at = before; j < n; j++) {
+        p->costs[j] = 0;
+        for (members its = members_of(p, row, &pods[j], &one); its.at < its.end; its.at++, at++)
+            p->costs[j] += takes_too_many(b, b->of_pod ? b->of_pod[at] : b->of_class[its.at->pod_class]);
+        p->violating[j / 64] |= (uint64_t)(p->costs[j] > 0) << j % 64;
+    }
+    for (int32_t j = 0, at = before; j < n; j++)
+        for (members its = members_of(p, row, &pods[j], &one); its.at < its.end; its.at++, at++)
+            give_back(b, b->of_pod ? b->of_pod[at] : b->of_class[its.at->pod_class]);
+}
+
 /* Marks the pods whose eviction violates a budget, in order of importance (filterPodsWithPDBViolation). */
 static void mark_violating(const mr_preemptor *p, const mr_pod_entry *pods, int32_t first, int32_t n)
 {
@@ -151,19 +279,9 @@ static void mark_violating(const mr_preemptor *p, const mr_pod_entry *pods, int3
         for (int32_t j = 0; j < n; j++) b->taken[b->only[budgets_of(b, pods, first, j)]] = 0;
         return;
     }
-    for (int32_t j = 0; j < n; j++) {
-        const int32_t set = budgets_of(b, pods, first, j);
-        int violates = 0;
-        for (int32_t i = 0; i < b->count[set]; i++) {
-            const int32_t budget = b->members[b->first[set] + i];
-            violates |= ++b->taken[budget] > b->allowed[budget];
-        }
-        p->violating[j / 64] |= (uint64_t)violates << j % 64;
-    }
-    for (int32_t j = 0; j < n; j++) {
-        const int32_t set = budgets_of(b, pods, first, j);
-        for (int32_t i = 0; i < b->count[set]; i++) b->taken[b->members[b->first[set] + i]] = 0;
-    }
+    for (int32_t j = 0; j < n; j++)
+        p->violating[j / 64] |= (uint64_t)takes_too_many(b, budgets_of(b, pods, first, j)) << j % 64;
+    for (int32_t j = 0; j < n; j++) give_back(b, budgets_of(b, pods, first, j));
 }
 
 /* Whether some of the pods are counted by the preemptor's terms. */
@@ -176,52 +294,76 @@ static inline int counts_any(const mr_preemptor *p, const mr_pod_entry *pods, in
     return bits != 0;
 }
 
-/* Whether the preemptor still fits after a pod was added again. A pod that no matcher counts cannot change the result
+/* `counts_any` where entries may be units. */
+static int counts_any_of(const mr_preemptor *p, int32_t row, const mr_pod_entry *entries, int32_t n)
+{
+    mr_member one;
+    if (!p->units) return counts_any(p, entries, n);
+    for (int32_t j = 0; j < n; j++)
+        for (members pods = members_of(p, row, &entries[j], &one); pods.at < pods.end; pods.at++)
+            for (int32_t w = 0; w < p->words; w++)
+                if (p->matches[(int64_t)pods.at->pod_class * p->words + w]) return 1;
+    return 0;
+}
+
+/* Whether the preemptor still fits after an entry was added again. Pods that no matcher counts cannot change the result
  * of the filters that count pods. */
-static inline int still_fits(const mr_preemptor *p, scene *s, int32_t row, const mr_pod_entry *pod)
+static inline int still_fits(const mr_preemptor *p, scene *s, int32_t row, const mr_pod_entry *entry)
 {
     const int asks = s->asks;
-    s->asks = asks && counts_any(p, pod, 1);
+    s->asks = asks && counts_any_of(p, row, entry, 1);
     const int fit = fits(p, s, row);
     s->asks = asks;
     return fit;
 }
 
-/* Adds pods again, most important first, as long as the preemptor fits; the others become victims. `which`: the pods
+/* Adds entries again, most important first, as long as the preemptor fits; the others become victims. `which`: those
  * whose eviction violates a budget (1) or does not (0). `with` is the row with its nominated pods; NULL for none. */
 static void reprieve(const mr_preemptor *p, int32_t row, const mr_pod_entry *pods, int32_t n, int which, scene *now,
                      scene *with)
 {
     for (int32_t j = 0; j < n; j++) {
-        const int32_t pod_class = pods[j].pod_class;
         if ((int)(p->violating[j / 64] >> j % 64 & 1) != which) continue;
-        leave(p, now, pod_class, -1);
-        if (with) leave(p, with, pod_class, -1);
+        move(p, row, &pods[j], -1, now, with);
         if (still_fits(p, now, row, &pods[j]) && (!with || still_fits(p, with, row, &pods[j]))
-            && !(p->ports && claims_port(p, p->usages[pod_class].shape)))
+            && !(p->ports && entry_claims_port(p, row, &pods[j])))
             continue;
-        leave(p, now, pod_class, 1);
-        if (with) leave(p, with, pod_class, 1);
+        move(p, row, &pods[j], 1, now, with);
         p->victims[j / 64] |= 1ull << j % 64;
     }
 }
 
-static void sum_up(const mr_preemptor *p, const mr_pod_entry *pods, int32_t words, mr_eviction *out)
+static void sum_up(const mr_preemptor *p, int32_t row, const mr_pod_entry *pods, int32_t words, mr_eviction *out)
 {
+    int32_t most = INT32_MIN;
+    mr_member one;
     out->victims = out->violations = 0;
     out->sum = 0;
     for (int32_t w = 0; w < words; w++) {
         for (uint64_t bits = p->victims[w]; bits; bits &= bits - 1) {
-            const mr_pod_entry *pod = &pods[w * 64 + __builtin_ctzll(bits)];
-            const int32_t priority = p->usages[pod->pod_class].priority;
-            if (!out->victims++) {
-                out->highest = priority;
-                out->start = pod->start;
+            const int32_t j = w * 64 + __builtin_ctzll(bits);
+            members its = members_of(p, row, &pods[j], &one);
+            const int32_t highest = p->usages[its.at->pod_class].priority;
+            if (!out->victims) out->highest = highest;
+            if (!out->victims || highest > most || (highest == most && its.at->start < out->start)) {
+                most = highest;
+                out->start = its.at->start;
             }
-            out->sum += priority + (1ll << 31);
+            out->victims += (int32_t)(its.end - its.at);
+            for (; its.at < its.end; its.at++) out->sum += p->usages[its.at->pod_class].priority + (1ll << 31);
+            if (p->units && p->budgets) out->violations += p->costs[j];
         }
-        out->violations += __builtin_popcountll(p->victims[w] & p->violating[w]);
+        if (!p->units) out->violations += __builtin_popcountll(p->victims[w] & p->violating[w]);
     }
+}
+
+/* Restores the counters of the preemptor's terms: of the units in `victims`, or of all if it is NULL. */
+static void restore_elsewhere(const mr_preemptor *p, int32_t row, const mr_pod_entry *pods, int32_t n,
+                              const uint64_t *victims)
+{
+    for (int32_t j = 0; j < n; j++)
+        if (pods[j].pod_class < 0 && (!victims || victims[j / 64] >> j % 64 & 1))
+            move_elsewhere(p, row, &p->units[mr_unit_of(&pods[j])], -1);
 }
 
 /* Initializes `with` as the row `now` with the pods that are nominated to it added. */
@@ -244,7 +386,7 @@ static inline int is_rejected_anyway(const mr_preemptor *p, int32_t row, const m
                                      scene *now)
 {
     now->removed = NULL;
-    now->asks = p->terms && (p->n_nominated || counts_any(p, pods, n));
+    now->asks = p->terms && (p->n_nominated || counts_any_of(p, row, pods, n));
     if (!now->asks) return p->terms && !terms_pass(p, now, row);
     now->removed = p->removed;
     memset(p->removed, 0, (size_t)mr_matchers(p->search->pod.terms) * sizeof *p->removed);
@@ -255,7 +397,7 @@ static inline int is_rejected_anyway(const mr_preemptor *p, int32_t row, const m
 static void clear(const mr_preemptor *p, int32_t row, const mr_pod_entry *pods, int32_t n, scene *now)
 {
     mr_room_read(&now->room, p->search->cluster, p->search->shape, row);
-    for (int32_t j = 0; j < n; j++) leave(p, now, pods[j].pod_class, 1);
+    for (int32_t j = 0; j < n; j++) move(p, row, &pods[j], 1, now, NULL);
     now->conflicts = p->ports && ports_taken(p, row, pods, n);
 }
 
@@ -337,10 +479,10 @@ MR_INLINED uint64_t remove_until_fit(const mr_preemptor *p, const headroom *asks
     return all ^ bits;
 }
 
-/* Index of the first pod of a row with a lower priority than the preemptor. */
+/* Index of the first entry of a row with a lower priority than the preemptor. */
 MR_INLINED int32_t first_below(const mr_preemptor *p, const mr_pod_entry *pods, int32_t n)
 {
-    while (n && p->usages[pods[n - 1].pod_class].priority < p->priority) n--;
+    while (n && priority_of(p, &pods[n - 1]) < p->priority) n--;
     return n;
 }
 
@@ -434,7 +576,7 @@ static inline int is_alone(const mr_preemptor *p)
 
 static int is_plain(const mr_preemptor *p)
 {
-    return !p->n_others && !p->ports && !p->n_nominated && p->settled && !p->explains && p->adds_up;
+    return !p->n_others && !p->ports && !p->n_nominated && p->settled && !p->explains && p->adds_up && !p->units;
 }
 
 static void dry_run_all_filters(const mr_preemptor *p, int32_t row, const mr_pod_entry *pods, int32_t n,
@@ -446,17 +588,23 @@ static void dry_run_all_filters(const mr_preemptor *p, int32_t row, const mr_pod
     out->victims = 0;
     n -= first;
     pods += first;
+    now.asks = 0;
     out->verdict = n ? verdict_without(p, row, pods, n, &now, also) : MR_NO_VICTIMS;
-    if (out->verdict) return;
+    if (out->verdict) {
+        if (p->units && now.asks) restore_elsewhere(p, row, pods, n, NULL);
+        return;
+    }
     const int32_t words = (n + 63) / 64;
     memset(p->victims, 0, (size_t)words * sizeof *p->victims);
     memset(p->violating, 0, (size_t)words * sizeof *p->violating);
     if (p->budgets) {
-        mark_violating(p, pods, first, n);
+        if (p->units) count_violating(p, row, pods, first, n);
+        else mark_violating(p, pods, first, n);
         reprieve(p, row, pods, n, 1, &now, also);
     }
     reprieve(p, row, pods, n, 0, &now, also);
-    sum_up(p, pods, words, out);
+    sum_up(p, row, pods, words, out);
+    if (p->units && now.asks) restore_elsewhere(p, row, pods, n, p->victims);
 }
 
 void mr_dry_run(const mr_preemptor *p, int32_t row, const mr_pod_entry *pods, int32_t n, mr_eviction *out)

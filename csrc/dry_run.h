@@ -5,17 +5,38 @@
 
 #include "row_eval.h"
 
-/* A pod on a row. */
+/* A pod on a row; or a unit with pods there, of which pod_class is the complement (mr_unit_of). */
 typedef struct {
-    int64_t start; /* start time, in any unit; MR_NOT_STARTED if unknown */
+    int64_t start; /* start time, in any unit; MR_NOT_STARTED if unknown; of a unit that of its oldest pod */
     int32_t pod_class, number;
 } mr_pod_entry;
 
-/* The range of the pods of a row in the array of all entries. */
+/* The range of the pods and units of a row in the array of all entries. */
 typedef struct {
-    int32_t first, count, room, is_read; /* room: allocated entries */
+    int32_t first, count, room; /* room: allocated entries */
+    int32_t read;               /* number of pods on the row when it was read, plus 1; 0: it must be read */
 } mr_pod_span;
 #define MR_NOT_STARTED INT64_MAX
+
+/* A pod of a unit. */
+typedef struct {
+    int64_t start;
+    int32_t row, pod_class, number;
+} mr_member;
+
+/* An eviction unit: pods on any rows that are only evicted together. A pod that belongs to none is a unit by itself. */
+typedef struct {
+    const mr_member *members; /* the most important first */
+    int64_t start;            /* start time of the oldest pod */
+    int32_t count;            /* number of pods */
+    int32_t priority;         /* counts in place of the priorities of the pods */
+} mr_unit;
+
+/* The index of the unit that an entry stands for; negative for a pod. */
+static inline int32_t mr_unit_of(const mr_pod_entry *entry)
+{
+    return ~entry->pod_class;
+}
 
 /* Requests (millicores, bytes) and priority of the pods of a class. */
 typedef struct {
@@ -42,6 +63,7 @@ typedef struct {
     const mr_search *search;   /* with prepared terms; its `nominated` is ignored */
     const mr_class_usage *usages;      /* [class] */
     const mr_budgets *budgets; /* NULL for none */
+    const mr_unit *units;      /* NULL: all entries are pods */
     const uint64_t *matches;   /* [class][words] bits of the matchers (terms.h) that count its pods */
     const int32_t *nominated;  /* classes of the pods nominated to the current row with at least its priority */
     int32_t n_nominated;
@@ -49,9 +71,10 @@ typedef struct {
     int32_t settled;           /* 1: the rows pass all filters that do not depend on pods */
     int32_t adds_up;           /* 1: no usage is negative, or too large for a sum over a row */
     int32_t explains;          /* 1: the verdict must be exact if evicting pods does not help; else any non-zero one */
-    /* Scratch: one per matcher, and one bit per pod of the current row. */
+    /* Scratch: one per matcher; one bit per entry of the current row; the violations of each entry, for units only. */
     int32_t *removed, *removed_with;
     uint64_t *victims, *violating;
+    int32_t *costs;
     /* Set by mr_preemptor_read. */
     int64_t need_cpu, need_memory; /* INT64_MIN if nothing is requested */
     int32_t priority, slots;       /* slots: free places for pods that are needed: 1, or INT32_MIN */
@@ -63,18 +86,19 @@ typedef struct {
 typedef struct {
     uint64_t verdict;   /* 0: evicting helps; else the filters' verdict without the victims, or MR_NO_VICTIMS */
     int64_t sum;        /* sum over the victims of priority + 2^31 */
-    int64_t start;      /* start time of the most important victim */
-    int32_t highest;    /* priority of the most important victim */
+    int64_t start;      /* earliest start time of the victims with the highest priority */
+    int32_t highest;    /* priority of the first victim */
     int32_t violations; /* number of victims whose eviction violates a budget */
     int32_t victims;    /* number of victims */
-    int32_t first;      /* index in the row of the first pod of lower priority, bit 0 of the preemptor's bits */
+    int32_t first;      /* index in the row of the first entry of lower priority, bit 0 of the preemptor's bits */
 } mr_eviction;
-#define MR_NO_VICTIMS (MR_UNRESOLVABLE | 1) /* the row has no pod of lower priority; not a verdict of a plugin */
+#define MR_NO_VICTIMS (MR_UNRESOLVABLE | 1) /* the row has no unit of lower priority; not a verdict of a plugin */
 
 /* Derives the last group of fields from plan, shape and terms; `search` must be set. */
 void mr_preemptor_read(mr_preemptor *preemptor);
 
-/* Tries a row, whose pods are sorted by importance. The bits of the victims are written to preemptor->victims. */
+/* Tries a row, whose entries are sorted by importance. The bits of the victims are written to preemptor->victims. The
+ * counters of the preemptor's terms change while units with pods on other rows are removed, and are restored. */
 void mr_dry_run(const mr_preemptor *preemptor, int32_t row, const mr_pod_entry *pods, int32_t n, mr_eviction *out);
 
 /* Tries the rows order[i] for the bits i of `bits`, and writes the results. */
@@ -92,7 +116,9 @@ static inline int mr_is_better(const mr_eviction *a, const mr_eviction *b)
     return a->start > b->start;
 }
 
-/* Sorts the pods of a row by importance (stable): higher priority, then earlier start. `scratch` has n entries. */
-void mr_sort_pod_entries(mr_pod_entry *pods, int32_t n, mr_pod_entry *scratch, const mr_class_usage *usages);
+/* Sorts entries by importance (stable): higher priority, units before pods, more pods, earlier start. `scratch` has n
+ * entries; `units` is NULL if all entries are pods. */
+void mr_sort_pod_entries(mr_pod_entry *pods, int32_t n, mr_pod_entry *scratch, const mr_class_usage *usages,
+                         const mr_unit *units);
 
 #endif

@@ -124,7 +124,7 @@ typedef struct {
 
 /* An inter-pod affinity term, of the incoming pod or of existing pods, that affects the incoming pod. */
 typedef struct {
-    const mr_counter *counter;
+    mr_counter *counter;
     int64_t weight;
 } mr_pod_term;
 

@@ -13,7 +13,9 @@ from tests.core.make import node
 from tests.core.make import pod as make_pod
 from tests.core.twins import preemption_world
 from tests.core.twins.preemption_world import LABELS_OF_NAMESPACES, World
+from tests.preemption.test_eviction_units import SINGLE, group
 from tests.preemption.world import full, preemptor, victim
+from tests.scheduler.groups.gang_kit import GATES
 
 from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.objects import Cluster
@@ -40,6 +42,8 @@ class Case:
             Namespace(metadata=ObjectMeta(name=name, labels=labels))
             for name, labels in LABELS_OF_NAMESPACES.items()
         ]
+        groups = [group(name, priority) for name, priority in self.world.whole.items()]
+        groups += [group("i", 0, SINGLE)]
         pods = [pod for there in self.world.pods.values() for pod in there]
         expected = [
             replace(pod, status=replace(pod.status, nominated_node_name=name))
@@ -48,14 +52,15 @@ class Case:
         ]
         wanted = {"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": self.least}
         plugin = default_preemption.DefaultPreemption(wanted)
-        plugins = [plugin if one.name == plugin.name else one for one in default_profile().plugins]
+        plugins = [plugin if one.name == plugin.name else one for one in default_profile(GATES).plugins]
         one = Scheduler(
             profile=Profile(tuple(plugins)),
             cluster=Cluster(
                 nodes=list(self.world.nodes.values()),
                 pods=[*pods, *expected, *self.asked],
-                others=[*names, *self.world.budgets],
+                others=[*names, *groups, *self.world.budgets],
             ),
+            feature_gates=GATES,
         )
         for handle in handles(one):
             handle.preemption_offset = lambda pod, nodes: self.offset % nodes

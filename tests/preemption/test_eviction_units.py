@@ -16,10 +16,8 @@ from tests.preemption.twin import Twin, priority
 from tests.preemption.world import (
     LEAVING,
     budget,
-    cycle,
     find,
     full,
-    handle,
     nominated,
     preemptor,
     terminating,
@@ -44,7 +42,7 @@ from moorage.objects.model.pod_group import (
     SingleDisruptionMode,
 )
 from moorage.preemption.dry_run import PreemptionDryRuns
-from moorage.preemption.eviction_units import Unit, Units, units_by_importance, violations
+from moorage.preemption.eviction_units import Unit, units_by_importance, violations
 from moorage.preemption.pick import pick_one_node
 from moorage.scheduler import Scheduler
 
@@ -381,13 +379,3 @@ def test_the_twin_selects_the_same(made: tuple[UnitTwin, list[Any], list[PodGrou
     potential = {name: expected[name] for name in found.potential}
     assert candidates == {name: seen for name, seen in potential.items() if seen and seen[0]}
     assert dump(one.cache.state, before) == before
-
-
-def test_units_say_whom_they_concern() -> None:
-    one = world(member("m0"), victim("v"), member("n0", to="other"))
-    units = Units(handle(one))
-    assert units
-    assert units.has_group_among([victim("x"), member("x")])
-    assert not units.has_group_among([victim("x"), member("x", to="other")])
-    assert not Units(handle(world(member("m0"), groups=[])))
-    assert cycle(one, preemptor(1))[1].removed_pods == {}

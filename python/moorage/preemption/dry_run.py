@@ -22,7 +22,7 @@ from moorage.framework.runtime.preempt_handle import PreemptHandle
 from moorage.objects import Pod, PodDisruptionBudget
 
 from .eligibility import NO_VICTIM, NO_VICTIMS
-from .eviction_units import Unit, Units, priority_of, units_by_importance, violations
+from .eviction_units import Unit, Units, groups_of, priority_of, units_by_importance, violations
 from .pick import Candidate
 
 Outcome = tuple[list[Candidate], dict[str, fwk.Status]]
@@ -68,7 +68,7 @@ class PreemptionDryRuns:
         """
         order = (*nodes[offset:], *nodes[:offset])
         framework = self.framework_of(order)
-        if framework is not None and not self.units:
+        if framework is not None:
             return self.in_core(framework, order, wanted)
         candidates: list[Candidate] = []
         rejected: dict[str, fwk.Status] = {}
@@ -77,10 +77,7 @@ class PreemptionDryRuns:
             info = self.handle.cache.node_info(name)
             if info is None:
                 raise MoorageError(f"node {name} is not in the cache")
-            if framework is not None and not self.units.has_group_among(info.pods):
-                candidates_here, failed = self.in_core(framework, [name], 1)
-            else:
-                candidates_here, failed = self._by_filters(info)
+            candidates_here, failed = self._by_filters(info)
             rejected |= failed
             candidates += candidates_here
             has_fine |= not all(map(_violates, candidates_here))
@@ -196,7 +193,8 @@ class PreemptionDryRuns:
             )
             pod_class, node_name, pinned = self.state.target
             rows = self._rows(nodes).tolist()
-            out = kernels.dry_runs.dry_run(pod_class, rows, self.budgets, node_name, pinned, wanted)
+            groups = groups_of(self.handle)
+            out = kernels.dry_runs.dry_run(pod_class, rows, self.budgets, node_name, pinned, wanted, groups)
             verdicts, costs = out.verdicts.tolist(), out.violations.tolist()
             statuses = {each: status_of(framework, self.state, each) for each in set(verdicts) if each}
             for at, (name, verdict) in enumerate(zip(nodes, verdicts, strict=False)):

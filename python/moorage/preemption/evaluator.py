@@ -26,7 +26,7 @@ from moorage.objects import Pod
 from .actuation import prepare_candidate
 from .dry_run import PreemptionDryRuns, status_of
 from .eligibility import NO_VICTIM, num_candidates, potential_nodes, why_not_eligible
-from .eviction_units import has_groups_to_evict
+from .eviction_units import groups_of
 from .pick import Candidate, pick_one_node
 
 logger = logging.getLogger("moorage.preemption")
@@ -253,12 +253,12 @@ class Evaluator:
         Returns
         -------
         Preemptor or None
-            None if a plugin outside the core, an extender or a group that is evicted as a whole takes part.
+            None if a plugin outside the core or an extender takes part.
         """
         framework = self.handle.framework
         if not isinstance(statuses, NodeToStatus) or not statuses.from_search or framework is None:
             return None
-        if type(self.preempt_handle) is not PreemptHandle or has_groups_to_evict(self.handle):
+        if type(self.preempt_handle) is not PreemptHandle:
             return None
         extenders = self.handle.extenders
         if extenders and any(one.supports_preemption and one.is_interested(pod) for one in extenders):
@@ -273,7 +273,7 @@ class Evaluator:
         pod_class, node_name, pinned = state.target
         with self.handle.cache.lock:
             budgets = self.preempt_handle.pod_disruption_budgets()
-            potential = preemptor.begin(pod_class, budgets, node_name, pinned)
+            potential = preemptor.begin(pod_class, budgets, node_name, pinned, groups_of(self.handle))
             offset = self.handle.preemption_offset(pod, potential) if potential else 0
             choice = preemptor.choose(offset, *(self.limits or EVERY)) if potential else None
             if choice is None:

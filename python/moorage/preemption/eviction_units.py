@@ -142,19 +142,8 @@ def groups_of(handle: FrameworkHandle) -> PodGroups | None:
     return handle.shared(PodGroups) if handle.groups_pods else None
 
 
-def has_groups_to_evict(handle: FrameworkHandle) -> bool:
-    """Whether some pod group is evicted as a whole.
-
-    Parameters
-    ----------
-    handle : FrameworkHandle
-    """
-    groups = groups_of(handle)
-    return groups is not None and bool(groups.whole)
-
-
 class Units:
-    """The current eviction units of a cluster. False if each pod is a unit of its own.
+    """The current eviction units of a cluster.
 
     Parameters
     ----------
@@ -170,18 +159,6 @@ class Units:
         self._whole: Mapping[UnitKey, int] = {} if self._groups is None else self._groups.whole
         self._pods: dict[UnitKey, dict[str, Pod]] = {}
         self._made: dict[UnitKey, Unit] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._whole)
-
-    def has_group_among(self, pods: Iterable[Pod]) -> bool:
-        """Whether one of some pods is only evicted with its group.
-
-        Parameters
-        ----------
-        pods : iterable of Pod
-        """
-        return any(self._key(pod) is not None for pod in pods)
 
     def priority_of(self, pod: Pod) -> int:
         """Return the priority of the unit that a pod belongs to.

@@ -79,7 +79,7 @@ cdef extern from "state.h" nogil:
         double weight
 
     ctypedef struct mr_pod_term:
-        const mr_counter* counter
+        mr_counter* counter
         int64_t weight
 
     ctypedef struct mr_terms:
@@ -303,7 +303,16 @@ cdef extern from "preemption.h" nogil:
         int32_t pod_class, number
 
     ctypedef struct mr_pod_span:
-        int32_t first, count, room, is_read
+        int32_t first, count, room, read
+
+    ctypedef struct mr_member:
+        int64_t start
+        int32_t row, pod_class, number
+
+    ctypedef struct mr_unit:
+        const mr_member* members
+        int64_t start
+        int32_t count, priority
 
     ctypedef struct mr_class_usage:
         int64_t cpu, memory
@@ -324,6 +333,7 @@ cdef extern from "preemption.h" nogil:
         const mr_search* search
         const mr_class_usage* usages
         const mr_budgets* budgets
+        const mr_unit* units
         const uint64_t* matches
         const int32_t* nominated
         int32_t n_nominated, words, settled, adds_up, explains
@@ -331,6 +341,7 @@ cdef extern from "preemption.h" nogil:
         int32_t* removed_with
         uint64_t* victims
         uint64_t* violating
+        int32_t* costs
 
     ctypedef struct mr_eviction:
         uint64_t verdict
@@ -349,11 +360,12 @@ cdef extern from "preemption.h" nogil:
     ctypedef struct mr_walk:
         int32_t first, word, best
 
+    int32_t mr_unit_of(const mr_pod_entry* entry)
     void mr_preemptor_read(mr_preemptor* preemptor)
     void mr_dry_run(const mr_preemptor* preemptor, int32_t row, const mr_pod_entry* pods, int32_t n,
                     mr_eviction* out)
     void mr_sort_pod_entries(mr_pod_entry* pods, int32_t n, mr_pod_entry* scratch,
-                             const mr_class_usage* usages)
+                             const mr_class_usage* usages, const mr_unit* units)
     void mr_outcomes_begin(mr_outcomes* outcomes)
     void mr_outcomes_set_code(mr_outcomes* outcomes, int32_t position, uint8_t code)
     void mr_outcomes_forget(mr_outcomes* outcomes)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.core.make import node as make_node
 from tests.core.make import pod as make_pod
 from tests.core.twins.preemption_twin import Evictions, Rejection
-from tests.core.twins.preemption_world import World, on, worlds
+from tests.core.twins.preemption_world import World, on, worlds, worlds_of_groups
 
 from moorage._core.decide.plan import UNRESOLVABLE
 from moorage._core.preempt.dry_runs import NO_VICTIMS, DryRun, DryRuns
@@ -40,7 +40,7 @@ def dry_run(world: World, wanted: int = -1) -> tuple[DryRun, list[Evictions]]:
     pod_class, node_name, pinned = world.target()
     runs = DryRuns(world.placer.decider)
     rows = [world.row(name) for name in world.nodes]
-    out = runs.dry_run(pod_class, rows, world.budgets, node_name, pinned, wanted)
+    out = runs.dry_run(pod_class, rows, world.budgets, node_name, pinned, wanted, world.groups())
     verdicts, violations = out.verdicts.tolist(), out.violations.tolist()
     return out, [
         Evictions(rejection(world, verdicts[at]), tuple(pod.name for pod in out.victims(at)), violations[at])
@@ -54,6 +54,15 @@ def test_dry_runs_are_those_of_the_twin(world: World) -> None:
     twin = world.twin()
     expected = [twin.dry_run(world.preemptor, node, world.pods[name]) for name, node in world.nodes.items()]
     assert dry_run(world)[1] == expected
+
+
+@settings(max_examples=400)
+@given(world=worlds_of_groups())
+def test_groups_go_as_those_of_the_twin(world: World) -> None:
+    twin = world.twin()
+    expected = [twin.dry_run(world.preemptor, node, world.pods[name]) for name, node in world.nodes.items()]
+    assert dry_run(world)[1] == expected
+    assert dry_run(world)[1] == expected, "the counters are as before"
 
 
 @given(world=worlds())
@@ -82,16 +91,17 @@ def test_verdicts_are_those_with_the_pods_really_gone(world: World) -> None:
     state, target = world.state, world.target()
     least = world.preemptor.spec.priority
     assert least is not None
+    twin = world.twin()
     for at, (name, one) in enumerate(zip(world.nodes, runs, strict=True)):
-        lower = [pod for pod in world.pods[name] if (pod.spec.priority or 0) < least]
+        units = [twin.unit(pod) for pod in world.pods[name]]
+        lower = {pod.name: pod for unit, priority, _ in units if priority < least for pod in unit}
         if not lower:
             assert out.verdicts[at] == NO_VICTIMS
             continue
         skipped = not world.placer.search.terms_of(target[0], target[2]).affinity_filters
-        gone = {pod.name for pod in lower} if one.rejection else set(one.victims)
         mark = state.begin()
-        for pod in lower:
-            if pod.name in gone:
+        for pod in lower.values():
+            if one.rejection or pod.name in one.victims:
                 state.remove_pod(pod)
         verdict = world.placer.search.verdict(world.row(name), *target)
         assert verdict == (0 if not one.rejection else out.verdicts[at]) or skipped

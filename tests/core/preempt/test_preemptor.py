@@ -18,11 +18,17 @@ from tests.core.twins.preemption_world import (
     GPU,
     LABELS_OF_NAMESPACES,
     TAINT,
+    Groups,
+    World,
     budgets,
+    group_names,
+    members,
+    of_group,
     on,
     pods,
+    worlds_of_groups,
 )
-from tests.core.twins.preemptor_twin import evict, place_each
+from tests.core.twins.preemptor_twin import Placed, evict, place_each
 from tests.core.twins.topology_twin import HOSTNAME
 
 from moorage._core.decide.decider import TieBreak
@@ -71,7 +77,16 @@ def some_pod(random: Random, name: str, node: str) -> Pod:
         labels={"app": random.choice("ab")},
         priority=random.choice([0, 0, 1, 3, 7]),
     )
+    pod = of_group(pod, random.choice(["", "", "", "g", "h", "i"]))
     return replace(pod, status=PodStatus(start_time=random.choice(STARTS)))
+
+
+def placed(state: ClusterState, out: Evictions) -> Placed:
+    """The node of each placed pod, and the names of its victims."""
+    return [
+        (state.table.row_name(row), [pod.name for pod in out.victims(at)])
+        for at, row in enumerate(out.rows.tolist())
+    ]
 
 
 class PreemptorMachine(RuleBasedStateMachine):
@@ -96,6 +111,7 @@ class PreemptorMachine(RuleBasedStateMachine):
         self.preemptor.classes = 2
         self.budgets: list[PodDisruptionBudget] = []
         self.nominated: list[tuple[int, list[Pod]]] = []
+        self.groups = Groups({}, [])
         self.kinds = [make_pod("kind", requests={"cpu": "2"}, labels={"app": "a"}, priority=5)]
         self.marks: list[Any] = []
 
@@ -140,22 +156,24 @@ class PreemptorMachine(RuleBasedStateMachine):
         twin = self.placer.clone(fork)
         for placer in (self.placer, twin):
             placer.search.nominate([(row, pods) for row, pods in before if pods])
-        expected = place_each(twin, target, run, self.budgets, offsets, *setting)
+        groups = self.groups.over(self.state.pods())
+        expected = place_each(twin, target, run, self.budgets, offsets, *setting, groups)
         indices = np.array(offsets, dtype=np.int64)
-        out = self.preemptor.place_run(pod_class, run, self.budgets, 0, target[2], indices, *setting)
-        assert [
-            (self.state.table.row_name(row), [pod.name for pod in out.victims(at)])
-            for at, row in enumerate(out.rows.tolist())
-        ] == expected
+        homes = {pod.name: pod.spec.node_name for pod in self.state.pods()}
+        out = self.preemptor.place_run(pod_class, run, self.budgets, 0, target[2], indices, *setting, groups)
+        assert placed(self.state, out) == expected
         for at, row in enumerate(out.rows.tolist()):
-            assert all(pod.spec.node_name == self.state.table.row_name(row) for pod in out.victims(at))
+            assert all(homes[pod.name] == pod.spec.node_name for pod in out.victims(at))
+            assert groups.whole or {pod.spec.node_name for pod in out.victims(at)} <= {
+                self.state.table.row_name(row)
+            }
         assert self.placer.decider.start == twin.decider.start
         assert self.state.pods() == fork.pods()
 
     @rule(data=st.data())
     def add_pod(self, data: st.DataObject) -> None:
-        name = data.draw(st.sampled_from(self.nodes))
-        self.state.add_pod(on(data.draw(pods(self.new_name())), name))
+        name, group = data.draw(st.sampled_from(self.nodes)), data.draw(group_names)
+        self.state.add_pod(on(of_group(data.draw(pods(self.new_name())), group), name))
 
     @rule(at=st.integers(0, 10**6))
     def remove_pod(self, at: int) -> None:
@@ -183,6 +201,10 @@ class PreemptorMachine(RuleBasedStateMachine):
     @rule(data=st.data(), count=st.integers(0, 2))
     def set_budgets(self, data: st.DataObject, count: int) -> None:
         self.budgets = [data.draw(budgets(number)) for number in range(count)]
+
+    @rule(whole=st.dictionaries(st.sampled_from("ghij"), st.sampled_from([-5, 0, 1, 3, 7])))
+    def set_groups(self, whole: dict[str, int]) -> None:
+        self.groups.whole = Groups(whole, []).whole
 
     @rule(data=st.data(), nobody=st.booleans())
     def nominate(self, data: st.DataObject, nobody: bool) -> None:
@@ -273,10 +295,43 @@ def test_runs_of_pods_whose_terms_count_those_who_may_leave(
     pod_class = state.classes.intern(run[0])
     expected = place_each(placer.clone(state.fork()), (pod_class, 0, 0), run, limits, [0, 1, 2, 3], 10, 100)
     out = place(Preemptor(placer.decider), run, budgets=limits, offsets=np.arange(4))
-    assert [
-        (state.table.row_name(row), [pod.name for pod in out.victims(at)])
-        for at, row in enumerate(out.rows.tolist())
-    ] == expected
+    assert placed(state, out) == expected
+
+
+# ---- groups
+
+
+@given(worlds_of_groups(), st.data())
+@settings(max_examples=300)
+def test_runs_between_which_groups_change(world: World, data: st.DataObject) -> None:
+    """The outcomes of a run serve the next one, where no pod of any unit has changed."""
+    state, groups, priority = world.state, world.groups(), world.preemptor.spec.priority or 0
+    preemptor, target, number = Preemptor(world.placer.decider), world.target(), 0
+    for _ in range(4):
+        run = []
+        for _ in range(data.draw(st.integers(1, 2))):
+            number += 1
+            meta = replace(world.preemptor.metadata, name=f"new{number}", uid=f"new{number}")
+            run.append(replace(world.preemptor, metadata=meta))
+        twin = world.placer.clone(state.fork())
+        nominations = [(world.row(name), pods) for name, pods in world.before().items()]
+        for placer in (world.placer, twin):
+            placer.search.nominate(nominations)
+        groups.over(state.pods())
+        expected = place_each(twin, target, run, world.budgets, [0] * len(run), 10, 100, groups)
+        out = preemptor.place_run(target[0], run, world.budgets, target[1], target[2], groups=groups)
+        assert placed(state, out) == expected
+        there = [pod for pod in state.pods() if (pod.spec.priority or 0) < priority]
+        change = data.draw(st.sampled_from(["remove", "add", "move", "group", "nothing"]))
+        if change in ("remove", "move") and there:
+            gone = data.draw(st.sampled_from(there))
+            evict(state, gone)
+            if change == "move":
+                state.add_pod(on(gone, data.draw(st.sampled_from(list(world.nodes)))))
+        elif change == "add":
+            state.add_pod(data.draw(members(f"r{number}", data.draw(st.sampled_from(list(world.nodes))))))
+        elif change == "group":
+            groups.whole = {**groups.whole, ("default", "h"): data.draw(st.integers(-1, 8))}
 
 
 # ---- single rules
@@ -311,6 +366,52 @@ def test_one_dry_run_per_pod_once_the_nodes_are_known() -> None:
     assert preemptor.dry_runs == 101
     place(preemptor, high(20, 2))
     assert preemptor.dry_runs == 121
+
+
+def test_the_oldest_of_the_most_important_victims_counts_in_the_choice() -> None:
+    """On n0 it is in the second unit."""
+    state, starts = ClusterState(), {"g": 3, "h": 1, "i": 2, "j": 2}
+    for name, names in {"n0": "gh", "n1": "ij"}.items():
+        state.set_node(make_node(name))
+        for each in names:
+            pod = of_group(make_pod(each, name, requests={"cpu": "2"}), each)
+            state.add_pod(replace(pod, status=PodStatus(start_time=f"2026-01-01T00:00:0{starts[each]}Z")))
+    placer = Placer(state, default_profile().compile(state), TieBreak.FIRST)
+    groups = Groups({"g": 1, "h": 0, "i": 1, "j": 0}, state.pods())
+    out = place(Preemptor(placer.decider), high(1, requests={"cpu": "4"}), groups=groups)
+    assert (out.rows.tolist(), [pod.name for pod in out.victims(0)]) == ([1], ["i", "j"])
+
+
+def test_a_pod_of_a_unit_that_goes_elsewhere_changes_the_choice() -> None:
+    state = ClusterState()
+    there = {"n0": ["g0"], "n1": ["v0", "v1"], "n2": ["g1", "g2"]}
+    for name, names in there.items():
+        state.set_node(make_node(name))
+        for each in names:
+            cpu = "4" if name == "n0" else "2" if name == "n1" else "1m"
+            state.add_pod(
+                of_group(make_pod(each, name, requests={"cpu": cpu}), "g" if each[0] == "g" else "")
+            )
+    placer = Placer(state, default_profile().compile(state), TieBreak.FIRST)
+    preemptor, groups = Preemptor(placer.decider), Groups({"g": 0}, state.pods())
+    (pod,) = high(1, requests={"cpu": "4"})
+
+    def chosen() -> tuple[int, list[str]]:
+        preemptor.begin(state.classes.intern(pod), groups=groups)
+        choice = preemptor.choose()
+        assert choice is not None
+        return choice[0], [victim.name for victim in choice[2]]
+
+    assert chosen() == (1, ["v0", "v1"])
+    mark = state.begin()
+    for gone in state.pods():
+        if gone.name in ("g1", "g2"):
+            state.remove_pod(gone)
+    assert chosen() == (0, ["g0"])
+    state.rollback(mark)
+    assert chosen() == (1, ["v0", "v1"])
+    groups.whole = {}
+    assert chosen() == (0, ["g0"])
 
 
 def test_the_window_is_a_tenth_of_the_nodes_but_a_hundred_at_least() -> None:

@@ -209,6 +209,7 @@ class Twin:
     topology: Topology
     nominated: Mapping[str, Sequence[Pod]]
     budgets: Sequence[PodDisruptionBudget]
+    whole: Mapping[str, int] = field(default_factory=dict)  # priority by name of the groups that go whole
 
     def fails(self, pod: Pod, on: NodeState, counts: Counts) -> Rejection | None:
         """With the nominated pods, and without."""
@@ -241,38 +242,68 @@ class Twin:
             out.append(violates)
         return out
 
+    def unit(self, pod: Pod) -> tuple[list[Pod], int, bool]:
+        """The pods that go with one, the most important first; priority; whether they are a group."""
+        group = whole_group(pod, self.whole)
+        if group is None:
+            return [pod], priority(pod), False
+        everywhere = (other for _, pods in self.topology.nodes for other in pods)
+        members = [other for other in everywhere if whole_group(other, self.whole) == group]
+        members.sort(key=lambda other: (-priority(other), start(other), other.name))
+        return members, self.whole[group[1]], True
+
     def dry_run(self, pod: Pod, node: Node, pods: Sequence[Pod]) -> Evictions:
-        """SelectVictimsOnNode (kube-scheduler v1.36)."""
+        """SelectVictimsOnNode (kube-scheduler v1.36), with groups that go whole (v1.37)."""
         on, counts = NodeState(node), Counts(self.topology, pod)
         for other in pods:
             on.add(other)
-        lower = [other for other in pods if priority(other) < priority(pod)]
-        for other in lower:
-            on.remove(other)
-            counts.move(other, node, -1)
+        units: list[tuple[list[Pod], int, bool]] = []
+        for other in pods:
+            if not any(other in unit for unit, _, _ in units):
+                units.append(self.unit(other))
+        lower = [each for each in units if each[1] < priority(pod)]
+        for unit, _, _ in lower:
+            self.move(unit, on, counts, -1)
         if not lower:
             return Evictions(NO_VICTIMS)
         rejection = self.fails(pod, on, counts)
         if rejection is not None:
             return Evictions(rejection)
-        lower.sort(key=lambda other: (-priority(other), start(other)))
-        violating = self.violating(lower)
-        gone, violations = [], 0
+        lower.sort(key=lambda each: (-each[1], not each[2], -len(each[0]), min(map(start, each[0]))))
+        violating = iter(self.violating([other for unit, _, _ in lower for other in unit]))
+        costs = [sum(next(violating) for _ in unit) for unit, _, _ in lower]
+        gone = set()
         for which in (True, False):
-            for other, violates in zip(lower, violating, strict=True):
-                if violates != which:
+            for at, (unit, _, _) in enumerate(lower):
+                if bool(costs[at]) != which:
                     continue
-                on.add(other)
-                counts.move(other, node, 1)
+                self.move(unit, on, counts, 1)
                 if self.fails(pod, on, counts) is not None:
-                    on.remove(other)
-                    counts.move(other, node, -1)
-                    gone.append(other)
-                    violations += violates
-        return Evictions(None, tuple(other.name for other in lower if other in gone), violations)
+                    self.move(unit, on, counts, -1)
+                    gone.add(at)
+        names = tuple(other.name for at in sorted(gone) for other in lower[at][0])
+        return Evictions(None, names, sum(costs[at] for at in gone))
+
+    def move(self, unit: Sequence[Pod], on: NodeState, counts: Counts, sign: int) -> None:
+        """Add or remove the pods of a unit, on the node in question and elsewhere."""
+        nodes = {node.name: node for node, _ in self.topology.nodes}
+        for pod in unit:
+            if pod.spec.node_name == on.node.name:
+                (on.add if sign > 0 else on.remove)(pod)
+            counts.move(pod, nodes[pod.spec.node_name], sign)
+
+
+def whole_group(pod: Pod, whole: Mapping[str, int]) -> tuple[str, str] | None:
+    """Namespace and name of a pod's group, if it goes whole; groups are of the namespace default."""
+    group = pod.spec.scheduling_group
+    if group is None or group.pod_group_name not in whole or pod.namespace != "default":
+        return None
+    return pod.namespace, group.pod_group_name
 
 
 def rank(pods: Sequence[Pod], violations: int) -> tuple[Any, ...]:
-    """Smaller is better (pickOneNodeForPreemption); the start of the first victim goes the other way."""
-    later = [-ord(letter) for letter in start(pods[0])]
+    """Smaller is better (pickOneNodeForPreemption); the earliest start among the most important victims goes
+    the other way."""
+    highest = max(map(priority, pods))
+    later = [-ord(letter) for letter in min(start(pod) for pod in pods if priority(pod) == highest)]
     return violations, priority(pods[0]), sum(priority(pod) + 2**31 for pod in pods), len(pods), later

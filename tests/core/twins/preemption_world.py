@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,10 +24,12 @@ from moorage.objects.model.pod import (
     Pod,
     PodAffinity,
     PodAffinityTerm,
+    PodSchedulingGroup,
     PodStatus,
     Toleration,
     TopologySpreadConstraint,
 )
+from moorage.objects.model.pod_group import UnitKey, group_of
 from moorage.objects.model.policy import (
     PodDisruptionBudget,
     PodDisruptionBudgetSpec,
@@ -90,6 +93,9 @@ ports = st.lists(
 )
 
 
+group_names = st.sampled_from(["", "", "", "g", "g", "h", "i"])
+
+
 @st.composite
 def pods(draw: st.DrawFn, name: str, constrained: bool = False) -> Pod:
     """One pod; those that are there have few terms, or hardly anything would fit."""
@@ -132,6 +138,22 @@ def budgets(draw: st.DrawFn, number: int) -> PodDisruptionBudget:
     )
 
 
+class Groups:
+    """Groups that are evicted as a whole, of the namespace default, with pods in the order of their names."""
+
+    def __init__(self, whole: dict[str, int], pods: Sequence[Pod]) -> None:
+        self.whole = {("default", name): priority for name, priority in whole.items()}
+        self.over(pods)
+
+    def over(self, pods: Sequence[Pod]) -> Groups:
+        """Replace the pods."""
+        self.pods = sorted(pods, key=lambda pod: pod.name)
+        return self
+
+    def members(self, key: UnitKey) -> list[Pod]:
+        return [pod for pod in self.pods if group_of(pod) == key]
+
+
 @dataclass
 class World:
     """A cluster as objects, and the core's."""
@@ -141,6 +163,10 @@ class World:
     preemptor: Pod
     nominated: dict[str, list[Pod]] = field(default_factory=dict)
     budgets: list[PodDisruptionBudget] = field(default_factory=list)
+    whole: dict[str, int] = field(default_factory=dict)
+
+    def groups(self) -> Groups:
+        return Groups(self.whole, [pod for pods in self.pods.values() for pod in pods])
 
     def make(self) -> None:
         self.state = ClusterState()
@@ -174,7 +200,13 @@ class World:
 
     def twin(self) -> Twin:
         there = [(node, self.pods[name]) for name, node in self.nodes.items()]
-        return Twin(Topology(there, LABELS_OF_NAMESPACES, ()), self.before(), self.budgets)
+        return Twin(Topology(there, LABELS_OF_NAMESPACES, ()), self.before(), self.budgets, self.whole)
+
+
+def of_group(pod: Pod, name: str) -> Pod:
+    """The pod as one of a group; of none for ""."""
+    group = PodSchedulingGroup(name) if name else None
+    return replace(pod, spec=replace(pod.spec, scheduling_group=group))
 
 
 def on(pod: Pod, name: str) -> Pod:
@@ -192,7 +224,7 @@ def worlds(draw: st.DrawFn, most: int = 10, plain: bool = False) -> World:
     there: dict[str, list[Pod]] = {name: [] for name in made}
     for number in range(draw(st.integers(1, most))):
         name = draw(st.sampled_from(list(made)))
-        there[name].append(on(draw(pods(f"p{number}")), name))
+        there[name].append(on(of_group(draw(pods(f"p{number}")), draw(group_names)), name))
     preemptor = draw(pods("new", constrained=True))
     preemptor = replace(preemptor, spec=replace(preemptor.spec, priority=draw(st.sampled_from([3, 5, 9]))))
     nominated: dict[str, list[Pod]] = {}
@@ -203,10 +235,99 @@ def worlds(draw: st.DrawFn, most: int = 10, plain: bool = False) -> World:
         there = {name: [alive(pod) for pod in one] for name, one in there.items()}
         preemptor = alive(preemptor)
     limits = [draw(budgets(number)) for number in range(draw(st.integers(0, 3)))]
-    world = World(made, there, preemptor, nominated, limits)
+    whole = {name: draw(st.sampled_from([-5, 0, 3, 7])) for name in draw(st.sampled_from(["", "g", "gh"]))}
+    world = World(made, there, preemptor, nominated, limits, whole)
     world.make()
     return world
 
 
 def alive(pod: Pod) -> Pod:
     return replace(pod, metadata=replace(pod.metadata, deletion_timestamp=None))
+
+
+# ---- groups that go whole
+
+
+A = LabelSelector(match_labels={"app": "a"})
+IN_APP = LabelSelector(match_expressions=(LabelSelectorRequirement("app", "Exists"),))
+priorities_of_groups = st.sampled_from([-5, 0, 1, 3, 7])
+few_terms = st.lists(
+    st.builds(PodAffinityTerm, label_selector=st.just(A), topology_key=st.sampled_from([HOSTNAME, "zone"])),
+    min_size=1,
+    max_size=2,
+).map(tuple)
+few_sides = st.one_of(st.none(), st.builds(PodAffinity, required=few_terms))
+few_constraints = st.lists(
+    st.builds(
+        TopologySpreadConstraint,
+        max_skew=st.integers(1, 2),
+        topology_key=st.sampled_from([HOSTNAME, "zone", "zone"]),
+        when_unsatisfiable=st.just("DoNotSchedule"),
+        label_selector=st.sampled_from([A, A, LabelSelector()]),
+        min_domains=st.sampled_from([None, 3]),
+    ),
+    max_size=2,
+).map(tuple)
+seldom = st.sampled_from([False] * 5 + [True])
+
+
+@st.composite
+def members(draw: st.DrawFn, name: str, on: str) -> Pod:
+    """A pod on a node, mostly of a group."""
+    shy = Affinity(None, None, draw(few_sides)) if draw(seldom) else None
+    out = make_pod(
+        name,
+        on,
+        requests={"cpu": draw(st.sampled_from("112"))},
+        labels={"app": draw(st.sampled_from("ab"))},
+        ports=[port(80, "")] if draw(seldom) else (),
+        priority=draw(st.sampled_from([0, 0, 1, 3, 7])),
+        affinity=shy,
+    )
+    end = "2026-01-01T00:00:00Z" if draw(seldom) else None
+    out = replace(out, metadata=replace(out.metadata, deletion_timestamp=end))
+    return of_group(
+        replace(out, status=PodStatus(start_time=draw(starts))), draw(st.sampled_from(["", "g", "g", "h"]))
+    )
+
+
+@st.composite
+def worlds_of_groups(draw: st.DrawFn) -> World:
+    """Full nodes of two zones. Most pods are of groups that go whole, and the preemptor may count some."""
+    names = NAMES[: draw(st.integers(2, 4))]
+    made = {
+        name: make_node(name, labels={HOSTNAME: name, "zone": "xxyy"[at]}, cpu="4", memory="8")
+        for at, name in enumerate(names)
+    }
+    there: dict[str, list[Pod]] = {name: [] for name in names}
+    for number in range(draw(st.integers(2, 12))):
+        name = draw(st.sampled_from(names))
+        there[name].append(draw(members(f"p{number:02}", name)))
+    counts = draw(st.booleans())
+    preemptor = make_pod(
+        "new",
+        requests={"cpu": draw(st.sampled_from("1234"))},
+        labels={"app": draw(st.sampled_from("ab"))},
+        ports=[port(80, "")] if draw(seldom) else (),
+        topology_spread_constraints=draw(few_constraints) if counts else (),
+        affinity=Affinity(None, draw(few_sides) if draw(seldom) else None, draw(few_sides))
+        if counts
+        else None,
+        priority=draw(st.sampled_from([2, 5, 9])),
+    )
+    nominated = {names[0]: [draw(members("q0", names[0]))]} if draw(seldom) else {}
+    limits = [
+        PodDisruptionBudget(
+            metadata=ObjectMeta(name=f"b{number}", namespace="default"),
+            spec=PodDisruptionBudgetSpec(selector=draw(st.sampled_from([A, IN_APP]))),
+            status=PodDisruptionBudgetStatus(
+                disruptions_allowed=draw(st.integers(0, 2)),
+                disrupted_pods=dict.fromkeys(draw(st.sets(st.sampled_from(["p00", "p01", "p02"]))), ""),
+            ),
+        )
+        for number in range(draw(st.sampled_from([0, 1, 2])))
+    ]
+    whole = draw(st.fixed_dictionaries({"g": priorities_of_groups}, optional={"h": priorities_of_groups}))
+    world = World(made, there, preemptor, nominated, limits, whole)
+    world.make()
+    return world

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 from tests.core.placing import enter, place_run
 from tests.core.twins.preemption_twin import rank
+from tests.core.twins.preemption_world import Groups
 
 from moorage._core.decide.placer import Placer
 from moorage._core.decide.plan import UNRESOLVABLE
@@ -45,6 +46,7 @@ def place_each(
     offsets: Sequence[int],
     percentage: int,
     least: int,
+    groups: Groups | None = None,
 ) -> Placed:
     """Node and victims of each pod, until one fits nowhere."""
     state, out = placer.search.state, []
@@ -60,7 +62,7 @@ def place_each(
         first = offset % len(rows)
         wanted = min(len(rows), max(len(rows) * percentage // 100, least))
         tried = rows[first:] + rows[:first]
-        runs = DryRuns(placer.decider).dry_run(target[0], tried, budgets, *target[1:], wanted)
+        runs = DryRuns(placer.decider).dry_run(target[0], tried, budgets, *target[1:], wanted, groups)
         best = min(
             (
                 (rank(runs.victims(at), violations), at)

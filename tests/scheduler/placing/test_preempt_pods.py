@@ -10,7 +10,9 @@ from msgspec.structs import replace
 from tests.core.inside import dump
 from tests.core.make import node, pod
 from tests.core.twins.preemption_world import World, worlds
+from tests.preemption.test_eviction_units import group, of
 from tests.preemption.world import budget, nominated, preemptor, victim
+from tests.scheduler.groups.gang_kit import GATES
 from tests.scheduler.make import profile_with
 
 import moorage as mo
@@ -123,6 +125,16 @@ def test_where_dry_runs_begin() -> None:
             assert [pod.name for pod in done.victims(0)] == [expected]
     with pytest.raises(ValueError, match="an offset for each pod"):
         scheduler().preempt_pods([high("h1")], [1, 2])
+
+
+def test_a_group_goes_whole() -> None:
+    there = [of("g", victim("a1", "a", 2)), of("g", victim("b1", "b", 2)), victim("b2", "b", 2, 1)]
+    one = scheduler(*there, others=[group()], feature_gates=GATES)
+    with one.preempt_pods([high("h1", 4), high("h2")]) as done:
+        assert said(one, done) == [("a", ["a1", "b1"]), ("b", [])]
+        assert [victim.spec.node_name for victim in done.victims(0)] == ["a", "b"]
+        done.commit()
+    assert {pod.name for pod in one.client.list(Pod)[0]} == {"b2"}
 
 
 def test_what_cannot_be_placed_at_once() -> None:

@@ -1,6 +1,8 @@
 from typing import Any, Self, final
 
-from moorage.objects.model.pod import PodSpec
+from moorage.objects.model.pod import Pod, PodSpec
+
+GROUP_ANNOTATION: str
 
 @final
 class Field:
@@ -15,3 +17,5 @@ class SpecMemo:
     def __new__(cls) -> Self: ...
     def get(self, spec: PodSpec) -> Any: ...
     def put(self, spec: PodSpec, value: Any) -> int: ...
+
+def group_of(pod: Pod) -> tuple[str, str] | None: ...

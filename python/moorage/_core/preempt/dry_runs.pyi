@@ -6,6 +6,7 @@ import numpy.typing as npt
 
 from moorage._core.decide.decider import Decider
 from moorage._core.decide.search import Search
+from moorage._core.preempt.importance import EvictedGroups
 from moorage._core.state.cluster_state import ClusterState
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.policy import PodDisruptionBudget
@@ -45,4 +46,5 @@ class DryRuns:
         node_name: int = 0,
         pinned: int = 0,
         wanted: int = -1,
+        groups: EvictedGroups | None = None,
     ) -> DryRun: ...

@@ -1,6 +1,7 @@
+from collections.abc import Mapping, Sequence
 from datetime import UTC as UTC
 from datetime import datetime, timedelta
-from typing import Self
+from typing import Protocol, Self
 
 from moorage._core.state.ledger import Ledger
 from moorage._core.state.node_table import NodeTable
@@ -11,6 +12,14 @@ EPOCH: datetime
 MICROSECOND: timedelta
 
 def start_time(pod: Pod) -> int: ...
+
+class EvictedGroups(Protocol):
+    @property
+    def whole(self) -> Mapping[tuple[str, str], int]: ...
+    def members(self, key: tuple[str, str]) -> Sequence[Pod]: ...
+
+class Units:
+    def __new__(cls, table: NodeTable, classes: PodClasses, ledger: Ledger) -> Self: ...
 
 class Importance:
     def __new__(cls, table: NodeTable, classes: PodClasses, ledger: Ledger) -> Self: ...

@@ -6,6 +6,7 @@ import numpy.typing as npt
 
 from moorage._core.decide.decider import Decider
 from moorage._core.preempt.dry_runs import DryRuns
+from moorage._core.preempt.importance import EvictedGroups
 from moorage._core.state.cluster_state import ClusterState
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.policy import PodDisruptionBudget
@@ -33,6 +34,7 @@ class Preemptor(DryRuns):
         offsets: npt.NDArray[np.int64] | None = None,
         percentage: int = 10,
         least: int = 100,
+        groups: EvictedGroups | None = None,
     ) -> Evictions: ...
     def begin(
         self,
@@ -40,6 +42,7 @@ class Preemptor(DryRuns):
         budgets: Sequence[PodDisruptionBudget] = (),
         node_name: int = 0,
         pinned: int = 0,
+        groups: EvictedGroups | None = None,
     ) -> int: ...
     def choose(
         self, offset: int = 0, percentage: int = 10, least: int = 100

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from moorage._core.base.fields import GROUP_ANNOTATION as GROUP_ANNOTATION
+from moorage._core.base.fields import group_of as group_of
 from moorage.errors import InputError
 
 from .field_rules import between, labels, one_of, required
@@ -12,9 +14,6 @@ from .pod import Pod
 
 GODEL = "scheduling.godel.kubewharf.io"
 """The API group of Gödel's PodGroup."""
-
-GROUP_ANNOTATION = "godel.bytedance.com/pod-group-name"
-"""Annotation with the name of a pod's group, if `spec.schedulingGroup` is not set (Gödel)."""
 
 UnitKey = tuple[str, str]
 """Namespace and name of a group."""
@@ -181,20 +180,3 @@ def unit_of(obj: object) -> UnitKey | None:
     if isinstance(obj, Pod):
         return group_of(obj)
     return (obj.namespace, obj.name) if isinstance(obj, PodGroup) else None
-
-
-def group_of(pod: Pod) -> UnitKey | None:
-    """Return namespace and name of a pod's group.
-
-    Parameters
-    ----------
-    pod : Pod
-
-    Returns
-    -------
-    UnitKey or None
-        None for a pod without a group.
-    """
-    group, meta = pod.spec.scheduling_group, pod.metadata
-    name = meta.annotations.get(GROUP_ANNOTATION, "") if group is None else group.pod_group_name
-    return (meta.namespace, name) if name else None

@@ -18,7 +18,7 @@ from moorage.framework.runtime.preempt_handle import budgets_of
 from moorage.framework.runtime.runtime import Target
 from moorage.objects.model.pod import Pod
 from moorage.preemption.default_preemption import DefaultPreemption
-from moorage.preemption.eviction_units import has_groups_to_evict
+from moorage.preemption.eviction_units import groups_of
 from moorage.scheduler.cycle.engine import Engine
 from moorage.store import NotFoundError
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from moorage.scheduler.scheduling_context import SchedulingContext
 
 NOT_IN_CORE = "pod {}: a plugin or an extender outside the core has a say, so it cannot be placed at once"
-WHOLE = "pod {}: there are pod groups that are only evicted whole, so it cannot be placed at once"
 ENDED = "what was placed has been kept or taken back already"
 Offsets = npt.NDArray[np.int64]
 
@@ -102,6 +101,7 @@ class Preemption:
             offsets,
             arguments["minCandidateNodesPercentage"],
             arguments["minCandidateNodesAbsolute"],
+            groups_of(engine.handle),
         )
         self._evictions.append((at, evictions))
         self.rows[at : at + len(evictions.rows)] = evictions.rows
@@ -184,8 +184,7 @@ def preempt_pods(context: SchedulingContext, pods: Sequence[Pod], offsets: Seque
     CacheError
         A pod is in the cache or appears twice.
     MoorageError
-        A plugin of a pod's profile is not in the core, there are extenders, or there are pod groups that are
-        only evicted as a whole.
+        A plugin of a pod's profile is not in the core, or there are extenders.
     """
     if offsets and len(offsets) != len(pods):
         raise ValueError("an offset for each pod is wanted")
@@ -223,9 +222,7 @@ def why_not_at_once(engine: Engine, pod: Pod) -> str:
         "" where it can.
     """
     in_core = engine.is_in_core_for(pod) and engine.framework.preemptor.suits
-    if not in_core or engine.handle.extenders:
-        return NOT_IN_CORE.format(pod.key)
-    return WHOLE.format(pod.key) if has_groups_to_evict(engine.handle) else ""
+    return "" if in_core and not engine.handle.extenders else NOT_IN_CORE.format(pod.key)
 
 
 def _going_before(engine: Engine, run: Sequence[Pod]) -> list[tuple[int, list[Pod]]]:

@@ -183,3 +183,28 @@ NAMESPACE, ANNOTATIONS, STATUS = Field("namespace"), Field("annotations"), Field
 RESOURCES, ALLOCATED_RESOURCES = Field("resources"), Field("allocated_resources")
 CONTAINER_STATUSES, INIT_CONTAINER_STATUSES = Field("container_statuses"), Field("init_container_statuses")
 VOLUMES = Field("volumes")
+cdef Field SCHEDULING_GROUP = Field("scheduling_group"), POD_GROUP_NAME = Field("pod_group_name")
+
+# Has the name of a pod's group, if `spec.schedulingGroup` is not set (Gödel).
+GROUP_ANNOTATION = "godel.bytedance.com/pod-group-name"
+
+
+def group_of(pod):
+    """Return namespace and name of a pod's group.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    UnitKey or None
+        None for a pod without a group.
+    """
+    group, meta = SCHEDULING_GROUP.of(SPEC.of(pod)), METADATA.of(pod)
+    if group is not None:
+        name = POD_GROUP_NAME.of(group)
+    else:
+        annotations = ANNOTATIONS.of(meta)
+        name = annotations.get(GROUP_ANNOTATION) if annotations else None
+    return (NAMESPACE.of(meta), name) if name else None

@@ -2,7 +2,8 @@ from libc.stdint cimport int32_t, int64_t
 
 from moorage._core.base cimport Buffer
 from moorage._core.csrc cimport mr_budgets, mr_pod_entry
-from moorage._core.state cimport Ledger, PodClasses
+from moorage._core.preempt.importance cimport Importance
+from moorage._core.state cimport PodClasses
 
 
 cdef class Budgets:
@@ -22,4 +23,4 @@ cdef class Budgets:
 
     cdef int set(self, tuple budgets) except -1
     cdef int follow(self) except -1
-    cdef int exempt(self, Ledger ledger, const mr_pod_entry* pods, int32_t n) except -1
+    cdef int exempt(self, Importance importance, const mr_pod_entry* entries, int32_t n) except -1

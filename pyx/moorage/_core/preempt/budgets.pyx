@@ -7,7 +7,8 @@ from libc.string cimport memset
 
 from moorage._core.base cimport Buffer, Journal
 from moorage._core.csrc cimport mr_budgets, mr_pod_entry
-from moorage._core.state cimport Ledger, PodClasses
+from moorage._core.preempt.importance cimport Importance
+from moorage._core.state cimport PodClasses
 
 
 cdef class Budgets:
@@ -93,20 +94,22 @@ cdef class Budgets:
         self.c.allowed = <int32_t*>self.allowed.data
         self.c.taken = <int32_t*>self.taken.data
 
-    cdef int exempt(self, Ledger ledger, const mr_pod_entry* pods, int32_t n) except -1:
-        """Set `c.of_pod` for the pods of a row: the set of each without budgets that list it as disrupted."""
-        cdef int32_t at, set_id
+    cdef int exempt(self, Importance importance, const mr_pod_entry* entries, int32_t n) except -1:
+        """Set `c.of_pod` for the pods of entries: for each its set less the budgets that exempt it."""
+        cdef int32_t at, set_id, number, count = 0
         self.c.of_pod = NULL
         if not self.exempts:
             return 0
-        self.of_pod.reserve(n)
         for at in range(n):
-            set_id = (<int32_t*>self.of_class.data)[pods[at].pod_class]
-            budgets = self.sets[set_id]
-            if any([self.exempt_names[budget] for budget in budgets]):
-                name = ledger.object_of(pods[at].number).metadata.name
-                set_id = _intern(self, tuple([i for i in budgets if name not in self.exempt_names[i]]))
-            (<int32_t*>self.of_pod.data)[at] = set_id
+            for number in importance.pods_in(&entries[at]):
+                set_id = (<int32_t*>self.of_class.data)[importance.ledger.class_of(number)]
+                budgets = self.sets[set_id]
+                if any([self.exempt_names[budget] for budget in budgets]):
+                    name = importance.ledger.object_of(number).metadata.name
+                    set_id = _intern(self, tuple([i for i in budgets if name not in self.exempt_names[i]]))
+                self.of_pod.reserve(count + 1)
+                (<int32_t*>self.of_pod.data)[count] = set_id
+                count += 1
         self._point()
         self.c.of_pod = <int32_t*>self.of_pod.data
         return 0

@@ -21,14 +21,18 @@ cdef class DryRuns:
     cdef Importance importance
     cdef Budgets budgets
     cdef dict matches
-    cdef Buffer removed, removed_with, victims, violating, nominated
+    cdef Buffer removed, removed_with, victims, violating, costs, nominated
     cdef int32_t pods_limit
 
-    cdef int _begin(self, int32_t pod_class, int32_t pinned, tuple budgets) except -1
+    cdef int _begin(self, int32_t pod_class, int32_t pinned, tuple budgets, object groups) except -1
     cdef int _run(self, int32_t row, mr_eviction* out) except -1
-    cdef int _make_room_for(self, int32_t pods) except -1
+    cdef int _follow_rows(self, bint has_budgets) except -1
+    cdef int _make_room_for(self, int32_t entries) except -1
     cdef list _victims(self, int32_t row, const mr_eviction* result)
 
     cdef inline bint _is_victim(self, int32_t at, const mr_eviction* result) noexcept:
-        """Whether a pod of the row that was tried last is a victim, by its index in the row."""
+        """Whether an entry of the row that was tried last is a victim, by its index in the row."""
         return self.c.victims[(at - result.first) // 64] >> ((at - result.first) % 64) & 1
+
+
+cdef list victims_of(ClusterState state, list numbers)

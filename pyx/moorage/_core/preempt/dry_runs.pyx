@@ -3,7 +3,8 @@
 kube-scheduler v1.36, SelectVictimsOnNode: all pods of lower priority are removed from the node, and the
 preemptor must pass all filters, with the nominated pods of at least its priority and without them. Then the
 pods are added back one by one as long as the preemptor passes: first those whose eviction violates a budget,
-each kind in the order of importance. Those that cannot be added back are the victims.
+each kind in the order of importance. Those that cannot be added back are the victims. Pods of a group that is
+evicted as a whole are removed and added back together, also those on other nodes.
 """
 
 import numpy as np
@@ -76,8 +77,16 @@ cdef class DryRun:
         """
         if not 0 <= at < len(self.numbers):
             raise IndexError(f"there is no row {at} among the {len(self.numbers)} that were tried")
-        name = self.state.table.row_name(self.rows[at])
-        return [bound(self.state.ledger.object_of(number), name) for number in self.numbers[at]]
+        return victims_of(self.state, self.numbers[at])
+
+
+cdef list victims_of(ClusterState state, list numbers):
+    """The pods with some numbers, each with its node name."""
+    cdef int32_t number
+    return [
+        bound(state.ledger.object_of(number), state.table.row_name(state.ledger.row_of(number)))
+        for number in numbers
+    ]
 
 
 cdef class DryRuns:
@@ -107,6 +116,7 @@ cdef class DryRuns:
         self.removed_with = Buffer(journal, sizeof(int32_t))
         self.victims = Buffer(journal, sizeof(uint64_t))
         self.violating = Buffer(journal, sizeof(uint64_t))
+        self.costs = Buffer(journal, sizeof(int32_t))
         self.nominated = Buffer(journal, sizeof(int32_t))
 
     @property
@@ -115,7 +125,7 @@ cdef class DryRuns:
         return not mr_has_external_filters(&self.search.plan.c)
 
     def dry_run(self, int32_t pod_class, rows, budgets=(), int32_t node_name=0, int32_t pinned=0,
-                int32_t wanted=-1):
+                int32_t wanted=-1, groups=None):
         """Run dry runs on rows, one after the other.
 
         Parameters
@@ -131,6 +141,8 @@ cdef class DryRuns:
         wanted : int
             Stop after this number of rows where evictions help, if one of them violates no budget; -1 tries
             all rows.
+        groups : PodGroups, optional
+            Knows the groups whose pods are only evicted together.
 
         Returns
         -------
@@ -151,7 +163,7 @@ cdef class DryRuns:
             self.search._prepare(pod_class, node_name, pinned)
         finally:
             self.search.leaves_out_nominated = False
-        self._begin(pod_class, pinned, tuple(budgets))
+        self._begin(pod_class, pinned, tuple(budgets), groups)
         for row in rows:
             self.state.table.check_row(row)
             self._run(row, &result)
@@ -166,12 +178,12 @@ cdef class DryRuns:
                     break
         return DryRun(self.state, tried, verdicts, violations, numbers)
 
-    cdef int _begin(self, int32_t pod_class, int32_t pinned, tuple budgets) except -1:
+    cdef int _begin(self, int32_t pod_class, int32_t pinned, tuple budgets, object groups) except -1:
         """Prepare dry runs for the pod that the search is prepared for."""
         self.c.n_nominated = 0
-        self.importance.follow()
+        self.importance.use(groups)
+        self._follow_rows(len(budgets) > 0)
         self.c.search = &self.search.search
-        self.c.usages = self.importance.usages_of()
         self.c.settled, self.c.explains = False, True
         self.c.adds_up = self.importance.adds_up
         self.budgets.set(budgets)
@@ -183,24 +195,35 @@ cdef class DryRuns:
         mr_preemptor_read(&self.c)
         return 0
 
+    cdef int _follow_rows(self, bint has_budgets) except -1:
+        """Follow the changes of rows, and refresh cached pointers."""
+        self.importance.follow()
+        if has_budgets:  # which pods of a unit violate some depends on their order
+            self.importance.units.settle_all(self.importance.usages_of())
+        self.c.usages = self.importance.usages_of()
+        self.c.units = self.importance.units.all()
+        return 0
+
     cdef int _run(self, int32_t row, mr_eviction* out) except -1:
         """Run a dry run on one row. `c.victims` has the bits of its victims until the next run."""
         cdef int32_t n
         cdef mr_pod_entry* pods = self.importance.pods_of(row, &n)
         self._make_room_for(n)
         if self.c.budgets != NULL:
-            self.budgets.exempt(self.state.ledger, pods, n)
+            self.budgets.exempt(self.importance, pods, n)
         if self.search.nominations.rows:
             _set_nominated(self, row)
         mr_dry_run(&self.c, row, pods, n, out)
         return 0
 
-    cdef int _make_room_for(self, int32_t pods) except -1:
-        """Make room for one bit for each pod of a row."""
-        if pods > self.pods_limit or self.c.victims == NULL:
-            self.victims.reserve(pods // 64 + 1)
-            self.violating.reserve(pods // 64 + 1)
+    cdef int _make_room_for(self, int32_t entries) except -1:
+        """Make room for the results of each entry of a row."""
+        if entries > self.pods_limit or self.c.victims == NULL:
+            self.victims.reserve(entries // 64 + 1)
+            self.violating.reserve(entries // 64 + 1)
             self.pods_limit = 64 * <int32_t>min(self.victims.capacity, self.violating.capacity)
+            self.costs.reserve(self.pods_limit)
+            self.c.costs = <int32_t*>self.costs.data
             self.c.victims = <uint64_t*>self.victims.data
             self.c.violating = <uint64_t*>self.violating.data
         return 0
@@ -209,7 +232,11 @@ cdef class DryRuns:
         """The numbers of the victims of the row that was tried last."""
         cdef int32_t n, at
         cdef mr_pod_entry* pods = self.importance.pods_of(row, &n)
-        return [pods[at].number for at in range(result.first, n) if self._is_victim(at, result)]
+        cdef list out = []
+        for at in range(result.first, n):
+            if self._is_victim(at, result):
+                out += self.importance.pods_in(&pods[at])
+        return out
 
 
 cdef int _match(DryRuns runs) except -1:

@@ -3,18 +3,28 @@
 Higher priority comes first, then the earlier start (kube-scheduler v1.36, MoreImportantPod). Pods that have
 not started are the youngest. Equal pods stay in the order of the row. A row is sorted when it is first read,
 and again after the change log has named it.
+
+The pods of some groups are only evicted together, on whichever rows they are (kube-scheduler v1.37,
+framework/preemption/types.go; KEP-5710). Such a `Units` entry stands once in each row that has pods of it.
+Of equal priority, units come first, those with more pods before others, then the one with the oldest pod.
 """
 
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
+from moorage._core.base.fields import group_of
 from moorage.errors import InputError
 
-from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint64_t
+from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
+from libc.string cimport memset
 
-from moorage._core.base cimport LOG_ORDER, Buffer, Journal
-from moorage._core.csrc cimport MR_NOT_STARTED, mr_class_usage, mr_pod_entry, mr_sort_pod_entries, mr_pod_span
+from moorage._core.base cimport LOG_ORDER, METADATA, UID, Buffer, Journal
+from moorage._core.csrc cimport *
 from moorage._core.state cimport Ledger, NodeTable, PodClasses, PodRecord, Shape
+
+cdef enum:
+    CHANGED_LIMIT = 1 << 14  # the longest list of changed rows
+    FEW = 16                 # the least capacity for the members of a unit
 
 cdef int64_t SUMMAND = <int64_t>1 << 50  # thousands of these can be added without overflow
 
@@ -59,6 +69,246 @@ def _microseconds(text):
     return ((start if start.tzinfo else start.replace(tzinfo=UTC)) - EPOCH) // MICROSECOND
 
 
+cdef class Units:
+    """The groups whose pods are only evicted together, with their pods in the ledger.
+
+    Reading a row links its pods that are in units. When a row changes, the units that its pods were or are in
+    read their members again, and all rows with members are to be sorted again.
+
+    Parameters
+    ----------
+    table : NodeTable
+    classes : PodClasses
+    ledger : Ledger
+    """
+
+    def __cinit__(self, NodeTable table not None, PodClasses classes not None, Ledger ledger not None):
+        cdef Journal journal = Journal()
+        self.table, self.classes, self.ledger = table, classes, ledger
+        self.keys, self.members, self.stale, self.touched, self.changed = [], [], [], [], []
+        self.whole = {}
+        self.unsettled = {}
+        self.units = Buffer(journal, sizeof(mr_unit))
+        self.of_symbol = Buffer(journal, sizeof(int32_t))
+        self.of_row = Buffer(journal, sizeof(RowUnits))
+        self.of_pod = Buffer(journal, sizeof(PodUnit))
+        self.is_stale = Buffer(journal, sizeof(uint8_t))
+        self.is_touched = Buffer(journal, sizeof(uint8_t))
+        self.seen = Buffer(journal, sizeof(int64_t))
+        self.pods = Buffer(journal, sizeof(mr_pod_entry))
+        self.sorted_members = Buffer(journal, sizeof(mr_member))
+
+    cdef bint use(self, object source) except -1:
+        """Take the groups from a source; return whether the units are other ones than before.
+
+        `source.whole` has the priority of each group that is evicted as a whole, by key; `source.members`
+        returns the pods of a group, equal ones in their order of importance.
+        """
+        cdef Py_ssize_t at
+        cdef int32_t row
+        whole = {} if source is None else source.whole
+        if whole is self.whole and source is self.source:
+            return False
+        is_equal = whole == self.whole and (source is self.source or not whole)
+        self.source, self.whole = source, whole
+        if is_equal:
+            return False
+        symbols = [self.classes.symbols.intern("/".join(key)) for key in whole]
+        self.unsettled.clear()
+        self.members = [Buffer(Journal(), sizeof(mr_member)) for _ in whole]
+        self.keys, self.stale = list(whole), []
+        self.units.reserve(len(self.keys))
+        self.is_stale.reserve(len(self.keys))
+        self.seen.reserve(len(self.keys))
+        memset(self.units.data, 0, len(self.keys) * sizeof(mr_unit))
+        memset(self.is_stale.data, 0, len(self.keys))
+        memset(self.of_row.data, 0, self.of_row.capacity * sizeof(RowUnits))
+        memset(self.of_symbol.data, 0, self.of_symbol.capacity * sizeof(int32_t))
+        self.of_symbol.reserve(max(symbols, default=0) + 1)
+        for at, (symbol, priority) in enumerate(zip(symbols, whole.values(), strict=True)):
+            (<int32_t*>self.of_symbol.data)[<Py_ssize_t>symbol] = <int32_t>at + 1
+            (<mr_unit*>self.units.data)[at].priority = priority
+        for row in self.touched:
+            self.is_touched.data[row] = False
+        self.touched = []
+        self.note_all()
+        return True
+
+    cdef int note(self, int32_t row) except -1:
+        """Note that a row has changed."""
+        if not self.keys:
+            return 0
+        self.is_touched.reserve(row + 1)
+        if not self.is_touched.data[row]:
+            self.is_touched.data[row] = True
+            self.touched.append(row)
+        return 0
+
+    cdef int note_all(self) except -1:
+        """Note that all rows may have changed."""
+        cdef int32_t row
+        self.epoch += 1
+        self.changed.clear()
+        for row in range(self.table.used):
+            self.note(row)
+        return 0
+
+    cdef list refresh(self, const mr_class_usage* usages):
+        """Read the members of changed units again; return the rows whose entries may have changed."""
+        cdef Py_ssize_t at, noted = len(self.touched)
+        cdef Buffer members
+        cdef int32_t unit, row
+        if not noted:
+            return self.touched
+        self.of_row.reserve(self.table.used)
+        self.of_pod.reserve(self.ledger.pods.capacity)
+        for row in self.touched:
+            self._unlink(row)
+        for row in self.touched:
+            self._link(row)
+        for unit in self.stale:
+            members = self.members[unit]
+            for at in range(self.all()[unit].count):
+                self.note((<mr_member*>members.data)[at].row)
+            self.all()[unit].count = 0
+        for row in self.touched:
+            self._gather(row)
+        for unit in self.stale:
+            _sort_members(self, unit, usages)
+            self.is_stale.data[unit] = False
+            self.unsettled[unit] = None
+        rows, self.touched, self.stale = self.touched, [], []
+        for row in rows:
+            self.is_touched.data[row] = False
+        if len(self.changed) + len(rows) > CHANGED_LIMIT:
+            self.changed.clear()
+            self.epoch += 1
+        self.changed += rows
+        return rows
+
+    cdef int _unlink(self, int32_t row) except -1:
+        """Mark the units that the pods of a row were in."""
+        cdef int32_t after = self.row(row).first
+        while after:
+            _mark(self, self.pod(after - 1).unit)
+            after = self.pod(after - 1).after
+        self.row(row).first = 0
+        return 0
+
+    cdef int _link(self, int32_t row) except -1:
+        """Link the pods of a row that are in units, and mark these units."""
+        cdef int32_t n = self.ledger.pods_on(row), last = -1, number = 0, unit
+        self.row(row).pods = n
+        if n:
+            number = self.ledger.row(row).first
+        for _ in range(n):
+            unit = self.pod(number).unit = _unit_of(self, number)
+            if unit >= 0:
+                self.pod(number).after = 0
+                if last < 0:
+                    self.row(row).first = number + 1
+                else:
+                    self.pod(last).after = number + 1
+                last = number
+                _mark(self, unit)
+            number = self.ledger.record(number).after
+        return 0
+
+    cdef int _gather(self, int32_t row) except -1:
+        """Add the pods of a row to the members of marked units."""
+        cdef int32_t after = self.row(row).first, number
+        cdef mr_unit* unit
+        cdef mr_member* member
+        cdef Buffer members
+        while after:
+            number = after - 1
+            after = self.pod(number).after
+            if not self.is_stale.data[self.pod(number).unit]:
+                continue
+            unit = self.all() + self.pod(number).unit
+            members = self.members[self.pod(number).unit]
+            if unit.count == members.capacity:
+                members.reserve(max(FEW, unit.count + 1))
+            member = <mr_member*>members.data + unit.count
+            member.row, member.number, member.pod_class = row, number, self.ledger.class_of(number)
+            member.start = _start_of(self.ledger, number)
+            unit.count += 1
+        return 0
+
+    cdef int settle(self, const mr_class_usage* usages, int32_t unit) except -1:
+        """Put equal members of a unit into the order of the source."""
+        cdef Buffer members
+        cdef mr_member* there
+        cdef int32_t at
+        if unit not in self.unsettled:
+            return 0
+        members = self.members[unit]
+        there = <mr_member*>members.data
+        if self.all()[unit].count > 1:
+            listed = self.source.members(self.keys[unit])
+            found = [self.ledger.find(UID.of(METADATA.of(pod))) for pod in listed]
+            numbers = [there[at].number for at in range(self.all()[unit].count)]
+            rows = {there[at].number: there[at].row for at in range(self.all()[unit].count)}
+            order = [number for number in found if number in rows]
+            for at, number in enumerate(dict.fromkeys(order + numbers)):
+                there[at].number, there[at].row = number, rows[number]
+                there[at].pod_class = self.ledger.class_of(number)
+                there[at].start = _start_of(self.ledger, number)
+            _sort_members(self, unit, usages)
+        del self.unsettled[unit]
+        return 0
+
+    cdef int settle_all(self, const mr_class_usage* usages) except -1:
+        """Call `settle` for all units."""
+        cdef int32_t unit
+        for unit in list(self.unsettled):
+            self.settle(usages, unit)
+        return 0
+
+
+cdef int _mark(Units units, int32_t unit) except -1:
+    """Mark a unit as changed."""
+    if not units.is_stale.data[unit]:
+        units.is_stale.data[unit] = True
+        units.stale.append(unit)
+    return 0
+
+
+cdef int32_t _unit_of(Units units, int32_t number) except -2:
+    """The unit of a pod, or -1; the pod's record caches the group."""
+    cdef PodRecord* record = units.ledger.record(number)
+    if record.group < 0:
+        units.ledger.pods.touch(number)  # a rollback restores records to the byte
+        key = group_of(units.ledger.model_of(number))
+        record.group = 0 if key is None else units.classes.symbols.intern("/".join(key))
+    if not record.group or record.group >= units.of_symbol.capacity:
+        return -1
+    return (<int32_t*>units.of_symbol.data)[record.group] - 1
+
+
+cdef int _sort_members(Units units, int32_t at, const mr_class_usage* usages) except -1:
+    """Sort the members of a unit, the most important first, and compute the start of the oldest."""
+    cdef mr_unit* unit = units.all() + at
+    cdef Buffer members = units.members[at]
+    cdef mr_member* there = <mr_member*>members.data
+    cdef mr_member* before
+    cdef mr_pod_entry* pods
+    cdef int32_t n = unit.count, each
+    units.pods.reserve(2 * n)
+    units.sorted_members.reserve(n)
+    pods, before = <mr_pod_entry*>units.pods.data, <mr_member*>units.sorted_members.data
+    unit.members, unit.start = there, MR_NOT_STARTED
+    for each in range(n):
+        pods[each].start, pods[each].pod_class = there[each].start, there[each].pod_class
+        pods[each].number = each
+        unit.start = min(unit.start, there[each].start)
+        before[each] = there[each]
+    mr_sort_pod_entries(pods, n, pods + n, usages, NULL)
+    for each in range(n):
+        there[each] = before[pods[each].number]
+    return 0
+
+
 cdef class Importance:
     """The sorted pods of every row.
 
@@ -75,6 +325,7 @@ cdef class Importance:
         cdef Journal journal = Journal()
         self.table, self.classes, self.ledger = table, classes, ledger
         self.log = table.log
+        self.units = Units(table, classes, ledger)
         self.entries = Buffer(journal, sizeof(mr_pod_entry))
         self.spans = Buffer(journal, sizeof(mr_pod_span))
         self.scratch = Buffer(journal, sizeof(mr_pod_entry))
@@ -91,64 +342,109 @@ cdef class Importance:
         self.spans.reserve(self.table.used)
         if self.log.lost(self.cursor):
             _forget(self)
+            self.units.note_all()
         else:
             for at in range(self.cursor, self.log.head):
                 row = self.log.id[at & last]
                 if self.log.kind[at & last] <= LOG_ORDER and row < self.spans.capacity:
-                    self.spans_of()[row].is_read = False
+                    self.spans_of()[row].read = 0
+                    self.units.note(row)
         self.cursor = self.log.head
+        return self._refresh_units()
+
+    cdef int use(self, object source) except -1:
+        """Take the groups that are evicted as a whole from a source (see `Units.use`)."""
+        if self.units.use(source):
+            _forget(self)
+        return 0
+
+    cdef int _refresh_units(self) except -1:
+        """Read changed units again, and mark the rows that have pods of them."""
+        cdef int32_t row
+        for row in self.units.refresh(self.usages_of()):
+            self.spans_of()[row].read = 0
+            self.moves += 1
         return 0
 
     cdef mr_pod_entry* pods_of(self, int32_t row, int32_t* n) except NULL:
-        """The pods of a row and their number. Valid until another row is read."""
+        """The pods and units of a row and their number. Valid until another row is read."""
         cdef mr_pod_span* span = self.spans_of() + row
-        # A row is logged when a pod is counted on it, before the pod is in the ledger.
-        if not span.is_read or span.count != self.ledger.pods_on(row):
+        if not self.is_read(row):
             self._read(row)
         n[0] = span.count
         return <mr_pod_entry*>self.entries.data + span.first
 
     cdef int32_t read_all(self, const int32_t* order, uint64_t bits) except -1:
-        """Read the rows at some positions of an order; return the largest number of pods on one of them."""
+        """Read the rows at some positions of an order; return the largest number of entries on one."""
         cdef uint64_t left = bits
         cdef int32_t row, most = 0, moves = self.moves
         cdef mr_pod_span* spans = self.spans_of()
         while left:
             row = order[ctz(left)]
             left &= left - 1
-            if not spans[row].is_read or spans[row].count != self.ledger.pods_on(row):
+            if not self.is_read(row):
                 self._read(row)
             most = max(most, spans[row].count)
-            if moves != self.moves:  # `_forget` has dropped the rows that were read before
+            if moves != self.moves:  # rows that were read before have been dropped
                 left, moves = bits, self.moves
         return most
 
     cdef int _read(self, int32_t row) except -1:
-        """Read and sort the pods of a row."""
+        """Read and sort the pods and units of a row."""
         cdef mr_pod_span* span = self.spans_of() + row
-        cdef int32_t n = self.ledger.pods_on(row), at, number = 0
-        cdef mr_pod_entry* pods
-        cdef PodRecord* record
+        cdef int32_t n = self.ledger.pods_on(row)
+        cdef mr_pod_entry* entries
+        if self.units.keys and self.units.row(row).pods != n:
+            self.units.note(row)
+            self._refresh_units()
         _make_room(self, row, n)
         self.scratch.reserve(n)
-        pods = <mr_pod_entry*>self.entries.data + span.first
+        entries = <mr_pod_entry*>self.entries.data + span.first
+        span.count = self._enter(entries, row)
+        mr_sort_pod_entries(entries, span.count, <mr_pod_entry*>self.scratch.data, self.usages_of(),
+                            self.units.all())
+        span.read = n + 1
+        return 0
+
+    cdef int32_t _enter(self, mr_pod_entry* entries, int32_t row) except -1:
+        """Write the pods and units of a row, each unit at its first pod; return their number."""
+        cdef mr_unit* units = self.units.all()
+        cdef int32_t n = self.ledger.pods_on(row), count = 0, number = 0, unit
+        cdef PodRecord* record
+        self.units.stamp += 1
         if n:
             number = self.ledger.row(row).first
-        for at in range(n):
+        for _ in range(n):
             record = self.ledger.record(number)
-            pods[at].number, pods[at].pod_class = number, record.pod_class
-            pods[at].start = _start_of(self, number) if record.start == INT64_MIN else record.start
+            unit = -1 if units == NULL else self.units.pod(number).unit
+            if unit < 0:
+                entries[count].number, entries[count].pod_class = number, record.pod_class
+                entries[count].start = _start_of(self.ledger, number)
+                count += 1
+            elif (<int64_t*>self.units.seen.data)[unit] != self.units.stamp:
+                (<int64_t*>self.units.seen.data)[unit] = self.units.stamp
+                entries[count].number, entries[count].pod_class = number, ~unit
+                entries[count].start = units[unit].start
+                count += 1
             number = record.after
-        mr_sort_pod_entries(pods, n, <mr_pod_entry*>self.scratch.data, self.usages_of())
-        span.count, span.is_read = n, True
-        return 0
+        return count
+
+    cdef list pods_in(self, const mr_pod_entry* entry):
+        """The numbers of the pods of an entry: of one pod, or of a unit."""
+        cdef const mr_unit* unit
+        cdef int32_t at
+        if entry.pod_class >= 0:
+            return [entry.number]
+        self.units.settle(self.usages_of(), mr_unit_of(entry))
+        unit = self.units.all() + mr_unit_of(entry)
+        return [unit.members[at].number for at in range(unit.count)]
 
 
 cdef int _forget(Importance importance) except -1:
     """Mark all rows as changed, and compact their memory."""
     cdef Py_ssize_t row
     for row in range(importance.spans.capacity):
-        importance.spans_of()[row].room = importance.spans_of()[row].is_read = 0
+        importance.spans_of()[row].room = importance.spans_of()[row].read = 0
     importance.used = importance.lost = 0
     importance.moves += 1
     return 0
@@ -185,9 +481,10 @@ cdef int _make_room(Importance importance, int32_t row, int32_t pods) except -1:
     return 0
 
 
-cdef int64_t _start_of(Importance importance, int32_t number) except? -1:
+cdef int64_t _start_of(Ledger ledger, int32_t number) except? -1:
     """When a pod was started, in microseconds since 1970; the pod's record caches it."""
-    cdef PodRecord* record = importance.ledger.record(number)
-    importance.ledger.pods.touch(number)  # a rollback restores records to the byte
-    record.start = start_time(importance.ledger.model_of(number))
+    cdef PodRecord* record = ledger.record(number)
+    if record.start == INT64_MIN:
+        ledger.pods.touch(number)  # a rollback restores records to the byte
+        record.start = start_time(ledger.model_of(number))
     return record.start

@@ -17,7 +17,7 @@ from moorage._core.base cimport LOG_ORDER, Buffer, Journal
 from moorage._core.decide.class_state cimport ClassState
 from moorage._core.decide.decider cimport FAILED, Decider
 from moorage._core.csrc cimport *
-from moorage._core.preempt.dry_runs cimport DryRuns
+from moorage._core.preempt.dry_runs cimport DryRuns, victims_of
 from moorage._core.state cimport ASSUMED, ClusterState, PodRecord, Replicas, Shape
 from moorage._core.state.pod_spec import bound
 from moorage._core.settings cimport within
@@ -36,8 +36,8 @@ cdef class Outcomes:
 
     cdef mr_outcomes c
     cdef Buffer codes, results, bits, winners
-    cdef int64_t cursor, budgets, epoch
-    cdef Py_ssize_t nominated
+    cdef int64_t cursor, budgets, epoch, units
+    cdef Py_ssize_t nominated, changed
     cdef object terms
     cdef bint is_made
 
@@ -83,20 +83,20 @@ cdef class Evictions:
     """
 
     cdef ClusterState state
-    # places: for each pod its row, the symbol of the row's name, and the index of its first victim in `pods`
-    cdef int32_t[:, ::1] places
+    cdef int32_t[:, ::1] places  # for each pod its row, and the index of its first victim in `pods`
     cdef int32_t placed
-    cdef list pods
+    cdef list pods, names  # of the victims and their nodes
 
     def __cinit__(self, ClusterState state not None, Py_ssize_t most):
         self.state = state
-        self.places = np.empty((3, most + 1), dtype=np.int32)
-        self.places[2, 0] = 0
-        self.pods = []
+        self.places = np.empty((2, most + 1), dtype=np.int32)
+        self.places[1, 0] = 0
+        self.pods, self.names = [], []
 
     cdef int note_victim(self, int32_t number) except -1:
         """Add a victim of the next pod, before the ledger removes it."""
         cdef PodRecord* record = self.state.ledger.record(number)
+        self.names.append(self.state.table.row_name(record.row))
         if record.origin:  # a replica, which is made when `victims` returns it
             self.pods.append((self.state.ledger.templates.entry(record.origin - 1), record.ordinal))
         else:
@@ -106,9 +106,8 @@ cdef class Evictions:
     cdef int note_row(self, int32_t row) except -1:
         """Add the row of the next pod."""
         self.places[0, self.placed] = row
-        self.places[1, self.placed] = (<int32_t*>self.state.table.name.data)[row]
         self.placed += 1
-        self.places[2, self.placed] = <int32_t>len(self.pods)
+        self.places[1, self.placed] = <int32_t>len(self.pods)
         return 0
 
     @property
@@ -136,9 +135,8 @@ cdef class Evictions:
         """
         if not 0 <= at < self.placed:
             raise IndexError(at)
-        name = self.state.symbols.names[self.places[1, at]]
-        out = []
-        for pod in self.pods[self.places[2, at]:self.places[2, at + 1]]:
+        out, its = [], slice(self.places[1, at], self.places[1, at + 1])
+        for pod, name in zip(self.pods[its], self.names[its], strict=True):
             if type(pod) is tuple:
                 like, ordinal = pod
                 pod = (<Replicas>like).make(ordinal)
@@ -172,6 +170,7 @@ cdef class Preemptor(DryRuns):
     cdef ClassState class_state
     cdef Outcomes outcomes
     cdef tuple target, budgets_set
+    cdef object groups
 
     def __cinit__(self, Decider decider not None):
         self.decider = decider
@@ -188,7 +187,7 @@ cdef class Preemptor(DryRuns):
         self.classes_limit = <int>within("classes", value, 1, INT32_MAX)
 
     def place_run(self, int32_t pod_class, pods, budgets=(), int32_t node_name=0, int32_t pinned=0,
-                  const int64_t[::1] offsets=None, int32_t percentage=10, int32_t least=100):
+                  const int64_t[::1] offsets=None, int32_t percentage=10, int32_t least=100, groups=None):
         """Choose nodes for pods of one class, one after the other: evict the victims and assume each pod.
 
         It stops at the first unschedulable pod. Pods with preemptionPolicy Never evict no others. Call it in
@@ -208,6 +207,8 @@ cdef class Preemptor(DryRuns):
             For each pod the index of the potential node to begin with, modulo their number; by default 0.
         percentage, least : int
             DefaultPreemption's minCandidateNodesPercentage and minCandidateNodesAbsolute.
+        groups : PodGroups, optional
+            Knows the groups whose pods are only evicted together.
 
         Returns
         -------
@@ -222,7 +223,7 @@ cdef class Preemptor(DryRuns):
         cdef int32_t n = <int32_t>len(pods), row, at
         if offsets is not None and offsets.shape[0] < n:
             raise ValueError("an offset for each pod is wanted")
-        self._set_target(pod_class, tuple(budgets), node_name, pinned)
+        self._set_target(pod_class, tuple(budgets), node_name, pinned, groups)
         cdef Evictions out = Evictions(self.state, n)
         cdef Shape shape = self.state.classes.shape(pod_class)
         self.decider._save()
@@ -246,7 +247,7 @@ cdef class Preemptor(DryRuns):
 
     # ---- one pod -------------------------------------------------------------------------------------------
 
-    def begin(self, int32_t pod_class, budgets=(), int32_t node_name=0, int32_t pinned=0):
+    def begin(self, int32_t pod_class, budgets=(), int32_t node_name=0, int32_t pinned=0, groups=None):
         """Prepare preemption for an unschedulable pod; `choose` and `rejections` follow for the same pod.
 
         Parameters
@@ -257,6 +258,8 @@ cdef class Preemptor(DryRuns):
             All budgets of the cluster.
         node_name, pinned : int
             As in `Search.verdicts`.
+        groups : PodGroups, optional
+            As in `place_run`.
 
         Returns
         -------
@@ -269,19 +272,19 @@ cdef class Preemptor(DryRuns):
         ValueError
             A filter is not part of the core.
         """
-        self._set_target(pod_class, tuple(budgets), node_name, pinned)
+        self._set_target(pod_class, tuple(budgets), node_name, pinned, groups)
         self._prepare()
         return self.outcomes.c.potentials
 
-    cdef int _set_target(self, int32_t pod_class, tuple budgets, int32_t node_name,
-                         int32_t pinned) except -1:
+    cdef int _set_target(self, int32_t pod_class, tuple budgets, int32_t node_name, int32_t pinned,
+                         object groups) except -1:
         """Set what the next pods have in common; see `place_run` for the errors."""
         self.state.classes.check(pod_class)
         self.state.symbols.check(node_name)
         self.state.symbols.check(pinned)
         if not self.suits:
             raise ValueError("a filter is none of the core's")
-        self.target, self.budgets_set = (pod_class, node_name, pinned), budgets
+        self.target, self.budgets_set, self.groups = (pod_class, node_name, pinned), budgets, groups
         return 0
 
     def choose(self, int64_t offset=0, int32_t percentage=10, int32_t least=100):
@@ -310,9 +313,7 @@ cdef class Preemptor(DryRuns):
         if row < 0:
             return None
         self._run(row, &result)
-        name = self.state.table.row_name(row)
-        pods = [self.state.ledger.object_of(number) for number in self._victims(row, &result)]
-        return row, result.violations, [bound(pod, name) for pod in pods]
+        return row, result.violations, victims_of(self.state, self._victims(row, &result))
 
     def rejections(self):
         """Return why evictions help nowhere, after `choose` has returned None.
@@ -407,17 +408,13 @@ cdef class Preemptor(DryRuns):
     cdef int _clear(self, int32_t row, Evictions out) except -1:
         """Evict the victims of a row."""
         cdef mr_eviction result
-        cdef int32_t n, at
-        cdef const mr_pod_entry* pods
+        cdef int32_t number
         self._run(row, &result)
-        pods = self.importance.pods_of(row, &n)
-        for at in range(result.first, n):
-            if not self._is_victim(at, &result):
-                continue
-            if self.c.usages[pods[at].pod_class].shape.n_ports:
+        for number in self._victims(row, &result):
+            if self.c.usages[self.state.ledger.class_of(number)].shape.n_ports:
                 self.moves = -1  # the memory of sets of ports may move
-            out.note_victim(pods[at].number)
-            self.state._take_away(pods[at].number)
+            out.note_victim(number)
+            self.state._take_away(number)
         return 0
 
     # ---- preparing -----------------------------------------------------------------------------------------
@@ -438,7 +435,7 @@ cdef class Preemptor(DryRuns):
         self.class_state = self.decider._prepare_class(pod_class, node_name, pinned)
         self.search.states.in_use.clear()
         self.search.states.use(self.class_state)
-        self._begin(pod_class, pinned, self.budgets_set)
+        self._begin(pod_class, pinned, self.budgets_set, self.groups)
         mr_local_read(&local, &self.search.search)
         self.c.settled, self.c.explains = mr_status_by_columns(&self.search.search, &local), False
         self.outcomes = self._cached_outcomes()
@@ -454,7 +451,7 @@ cdef class Preemptor(DryRuns):
         if self.search.terms is not None:
             self.state.domains.refresh()
             self.search.terms.fill()
-        self.importance.follow()
+        self._follow_rows(self.c.budgets != NULL)
         return self._follow()
 
     cdef Outcomes _cached_outcomes(self):
@@ -488,8 +485,11 @@ cdef class Preemptor(DryRuns):
                 before = row
             for row in self.search.nominations.changed[outcomes.nominated:]:
                 self._read_row(row)
-        outcomes.epoch = self.search.nominations.epoch
+            for row in self.importance.units.changed[outcomes.changed:]:
+                self._read_row(row)
+        outcomes.epoch, outcomes.units = self.search.nominations.epoch, self.importance.units.epoch
         outcomes.nominated = len(self.search.nominations.changed)
+        outcomes.changed = len(self.importance.units.changed)
         outcomes.cursor, outcomes.budgets, outcomes.terms = head, self.budgets.version, self.search.terms
         outcomes.is_made = True
         return 0
@@ -501,9 +501,11 @@ cdef class Preemptor(DryRuns):
         cdef int64_t at
         if not outcomes.is_made or self.search.search.columns == NULL:
             return False
-        if outcomes.terms is not self.search.terms or outcomes.epoch != self.search.nominations.epoch:
+        if outcomes.terms is not self.search.terms or outcomes.epoch != self.search.nominations.epoch \
+                or outcomes.units != self.importance.units.epoch:
             return False
-        if outcomes.cursor == head and outcomes.nominated == len(self.search.nominations.changed):
+        if outcomes.cursor == head and outcomes.nominated == len(self.search.nominations.changed) \
+                and outcomes.changed == len(self.importance.units.changed):
             return True
         if terms != NULL and (terms.n_hard or terms.n_affinity or terms.n_anti or terms.n_existing):
             return False

@@ -26,6 +26,7 @@ cdef struct PodRecord:
     int32_t pod_class
     int32_t origin, ordinal  # origin: id of its Replicas, plus 1; 0 for a pod with an object
     int8_t state, terminating
+    int32_t group  # symbol of the pod's group that `Units` has read, 0 for none; -1 if it has not read it
 
 cdef struct RowRecord:
     int32_t first, last, count, shared  # `shared`: whether `row_pods` can hold a RowPods for the row

@@ -288,7 +288,7 @@ cdef class Ledger:
         _append(self, number, row)
         if pod is not None:
             self.objects[number] = pod
-            record.start = INT64_MIN
+            record.start, record.group = INT64_MIN, -1
             if record.origin:
                 uid = _uid(pod)
                 self.templates.leave(record.origin - 1, record.ordinal)
@@ -434,7 +434,7 @@ cdef int32_t _enter(Ledger ledger, int32_t row, int32_t pod_class, bint terminat
         totals.used += 1
     totals.alive += 1
     pod.deadline = NEVER
-    pod.start = INT64_MIN
+    pod.start, pod.group = INT64_MIN, -1
     pod.pod_class = pod_class
     pod.origin = pod.ordinal = 0
     pod.state = state

@@ -23,6 +23,7 @@ from moorage.objects.model.pod import (
 )
 from moorage.scheduler import Scheduler, runs
 from moorage.scheduler.cycle.results import ScheduleResult
+from moorage.store.pod_binding import Binding
 
 
 def beside(name: str, **labels: str) -> Pod:
@@ -196,6 +197,39 @@ def test_a_batch_that_is_cut_into_many_pieces_has_one_result(monkeypatch: Any) -
     monkeypatch.setattr(runs, "ScheduleResult", Counted)
     assert len(one.run().placements) == len(pods)
     assert sizes == [0, len(pods)], "that of the run, and that of its batch"
+
+
+def test_a_class_that_fails_as_before_keeps_its_failure() -> None:
+    """The texts of a failure are made once, although the cluster has changed."""
+    there = pod("there", on="a", requests={"cpu": 1})
+    one = Scheduler(Cluster(nodes=[node("a", cpu=2)], pods=[there, pod("big", requests={"cpu": 2})]))
+    failure = one.run().unschedulable["default/big"]
+    one.client.create(pod("small", requests={"cpu": 1}))
+    again = one.run()
+    assert again.placements == {"default/small": "a"}
+    assert again.unschedulable["default/big"] is failure
+    one.client.create(node("b", cpu=1))
+    more = one.run().unschedulable["default/big"]
+    assert more.message.startswith("0/2 nodes are available: 2 Insufficient cpu.")
+    one.client.create(pod("low", requests={"cpu": 1}, priority=-1))
+    assert one.run().placements == {"default/low": "b"}
+    now = one.run().unschedulable["default/big"]
+    assert now is not more, "PostFilter has run, as a pod of lower priority is there"
+
+
+def test_events_of_bindings_are_read_without_the_pods(monkeypatch: Any) -> None:
+    one, made = Scheduler(Cluster(nodes=[node("a")], pods=[pod("p")])), list[str]()
+    bind = Binding.__call__
+
+    def noted(binding: Binding, bound: Pod, version: str, on: str) -> Pod:
+        made.append(bound.name)
+        return bind(binding, bound, version, on)
+
+    monkeypatch.setattr(Binding, "__call__", noted)
+    assert one.run().placements == {"default/p": "a"}
+    assert made == []
+    assert one.client.get(Pod, "default/p").spec.node_name == "a"
+    assert made == ["p"]
 
 
 def test_equal_pods_fail_alike_while_a_pod_is_nominated_to_a_node_that_is_gone() -> None:

@@ -282,10 +282,10 @@ class PodHandler:
         if ages is None or self.queue.groups_pods:
             return 0
         for notice in notices:
-            new = notice.new
-            if not notice.is_addition or new is None or new.status.phase in FINISHED:
+            if not notice.is_addition:  # asked first: the state of a bound pod is made when it is read
                 break
-            if new.spec.node_name or not self.is_ours(new):
+            new = notice.new
+            if new is None or new.status.phase in FINISHED or new.spec.node_name or not self.is_ours(new):
                 break
             pods.append(new)
         if pods:
@@ -296,12 +296,14 @@ class PodHandler:
         """Add the leading new pods on nodes to the cache; return their number."""
         pods = list[Pod]()
         for notice in notices:
-            new = notice.new
-            if not notice.is_addition or new is None or new.status.phase in FINISHED:
+            if not notice.is_addition:
                 break
-            if not new.spec.node_name:
+            new = notice.new
+            if new is None or new.status.phase in FINISHED or not new.spec.node_name:
                 break
             pods.append(new)
+        if not pods:
+            return 0
         try:
             self.cache.add_pods(pods)
         except (CacheError, ValueError):  # the cache refuses one of them

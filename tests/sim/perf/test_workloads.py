@@ -11,7 +11,7 @@ from moorage.errors import InputError
 from moorage.objects import Cluster, Namespace, Node, Pod
 from moorage.scheduler import Failure, Scheduler
 from moorage.scheduler.cycle.results import ScheduleResult
-from moorage.sim.perf import Workload, read_workloads, run_workload
+from moorage.sim.perf import Workload, loop, read_workloads, run_workload
 from moorage.sim.perf.report import row
 from tests.core.make import replica
 from tests.sim.perf.make import (
@@ -58,11 +58,34 @@ def test_the_excerpt_runs(one: Workload) -> None:
 @pytest.mark.parametrize("name", EXCERPT)
 def test_decisions_are_those_of_one_pod_after_the_other(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     batched = run_of(EXCERPT[name])
+    monkeypatch.setattr(loop, "MANY", 2)
+    by_template = run_of(EXCERPT[name])
     monkeypatch.setattr(Scheduler, "schedule_by_template", one_by_one)
     single = run_of(EXCERPT[name])
-    assert placements(batched) == placements(single)
-    assert batched.time.now == single.time.now
-    assert batched.scheduler.placer.decider.start == single.scheduler.placer.decider.start
+    for run in (batched, by_template):
+        assert placements(run) == placements(single)
+        assert run.time.now == single.time.now
+        assert run.scheduler.placer.decider.start == single.scheduler.placer.decider.start
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 0), (1, 0), (0, 1), (3, 70)])
+def test_many_equal_pods_are_placed_by_their_template(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int, after: int
+) -> None:
+    sizes, place = list[int](), Scheduler.schedule_by_template
+
+    def noted(scheduler: Scheduler, template: Pod, n: int, first: int = 0) -> ScheduleResult:
+        sizes.append(n)
+        return place(scheduler, template, n, first)
+
+    monkeypatch.setattr(Scheduler, "schedule_by_template", noted)
+    counts = [before, loop.MANY, after, loop.MANY - 1]
+    ops = [
+        pods(count, namespace=f"n{at}", skipWaitToCompletion=True) for at, count in enumerate(counts) if count
+    ]
+    run = run_ops(tmp_path, nodes(10), *ops, {"opcode": "barrier"})
+    assert len(placements(run)) == sum(counts)
+    assert sizes == [count for count in counts if count >= loop.MANY]
 
 
 def test_the_same_workload_comes_out_the_same() -> None:

@@ -6,9 +6,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from moorage._core.decide.pod_batch import LedgerSink, PodBatch, Route, Sink
 from moorage.framework.runtime.runtime import Target
+from moorage.scheduler.cycle.diagnosis import Diagnosis
 from moorage.scheduler.cycle.engine import Engine, FailedSearch
 from moorage.scheduler.cycle.results import Decision, Failure, ScheduleResult
 
@@ -192,7 +194,11 @@ class Placing(Struct):
         if target == engine.last_preemptor or not engine.preemption_is_futile(diagnosis):
             self._failed_search = at, FailedSearch(state, ran, diagnosis, by_node)
             return None
-        failure = Failure(engine.with_futile_messages(diagnosis)[0])
+        last = cast("Failure | None", search.states.state_of(*target).failure)
+        if last is not None and _repeats(engine, last, diagnosis):
+            failure = last
+        else:
+            failure = Failure(engine.with_futile_messages(diagnosis)[0])
         # A search among named nodes advances the rotation even without a result, so it has to be repeated.
         if ran.node_names is None and not search.has_nominated:
             search.states.set_failure(target, failure, head)
@@ -259,3 +265,13 @@ class Placing(Struct):
         else:
             context.bindings.nominate(context.nominator, pod, decision.nominating)
         return decision
+
+
+def _repeats(engine: Engine, failure: Failure, diagnosis: Diagnosis) -> bool:
+    """Whether a search that PostFilter cannot help fails as an earlier one of the target did."""
+    known, plugins = failure.diagnosis, engine.core_post_filters or ()
+    if known is None or failure.error or failure.group_failure or failure.nominating is not None:
+        return False
+    if any(plugin.reason_against for plugin in plugins):  # valid in this cycle only
+        return False
+    return replace(diagnosis, futile_plugins=plugins) == known

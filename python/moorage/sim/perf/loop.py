@@ -37,7 +37,8 @@ TIMEOUT = 600
 """Seconds of virtual time that an operation may wait (scheduler_perf, executor.go)."""
 DEFAULT_RATE = 500
 """Scheduling attempts per second of virtual time, for a workload without a threshold."""
-
+MANY = 64
+"""Equal pods in a row from which on they are placed by their template."""
 
 Way = Callable[[Engine, ScheduleResult, Sequence[QueuedPodInfo], range], int]
 
@@ -337,11 +338,11 @@ class Attempts(SchedulerRun):
     ) -> int:
         at, evicted = pods.start, self.victims
         while at < pods.stop and evicted == self.victims:
-            stop = min(self._equal_until(infos, at), pods.stop)
-            if stop > at + 1:
+            stop = min(self._equal_until(infos, at), pods.stop) if pods.stop - at >= MANY else at
+            if stop >= at + MANY:
                 at += self._by_template(infos[at:stop])
             else:
-                stop = self._run_until(infos, at, pods.stop)
+                stop = self._run_until(infos, max(at + 1, stop), pods.stop)
                 at += self._timed(super().place, engine, result, infos, range(at, stop))
         return at - pods.start
 
@@ -354,14 +355,12 @@ class Attempts(SchedulerRun):
         return at - pods.start
 
     def _run_until(self, infos: Sequence[QueuedPodInfo], at: int, end: int) -> int:
-        """The end of the pods from `at` on that are of one run and differ from its template."""
-        pod_run, _ = self._known[at]
-        stop = at + 1
-        while stop < end and self._known[stop][0] is pod_run:
-            if pod_run.is_fresh(infos[stop].pod):
-                break
-            stop += 1
-        return stop
+        """The end of the pods of the run before `at` that are few or differ from its template."""
+        pod_run, _ = self._known[at - 1]
+        few = end - at < MANY
+        while at < end and self._known[at][0] is pod_run and (few or not pod_run.is_fresh(infos[at].pod)):
+            at += 1
+        return at
 
     def _equal_until(self, infos: Sequence[QueuedPodInfo], at: int) -> int:
         """The end of the run of pods from `at` on that equal their template and have consecutive indices."""

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from moorage import Scheduler, synthetic
 from moorage.cache import SchedulerCache, Snapshot
+from moorage.objects.model.cluster import Cluster
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 from moorage.store import ObjectStore
@@ -242,6 +243,16 @@ def test_fork(benchmark: Any, report: Any, cache: SchedulerCache) -> None:
 def test_fork_twin(benchmark: Any, report: Any, twin: CacheTwin, what: str) -> None:
     report(f"{what} of 5,000 nodes, 50,000 pods", twin=True)
     assert benchmark(twin.fork).total() == twin.total()
+
+
+@pytest.mark.parametrize("is_twin", [False, True])
+def test_fork_of_a_scheduler(benchmark: Any, report: Any, is_twin: bool) -> None:
+    """The twin is a scheduler of the same objects."""
+    report("fork of a scheduler, 5,000 nodes, 50,000 pods", twin=is_twin)
+    cluster = Cluster(nodes=nodes, pods=held)
+    one = Scheduler(cluster)
+    made = benchmark.pedantic((lambda: Scheduler(cluster)) if is_twin else one.fork, rounds=5)
+    assert total(made.cache) == total(one.cache)
 
 
 def hundred_pods(cache: SchedulerCache) -> None:

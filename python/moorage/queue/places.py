@@ -480,6 +480,19 @@ class Places:
         self.infos = {info.uid: info for info, _ in infos}
         self.rebuild()
 
+    def copy_from(self, other: Places, copied: Callable[[QueuedPodInfo], QueuedPodInfo]) -> None:
+        """Take copies of the pods of another queue.
+
+        Parameters
+        ----------
+        other : Places
+        copied : callable
+            Returns the copy of an entry.
+        """
+        self._numbers = copy(other._numbers)
+        self.infos = {uid: copied(info) for uid, info in other.infos.items()}
+        self.rebuild()
+
     def rebuild(self) -> None:
         """Rebuild every place from `infos`. Each pod keeps its place and its position there."""
         infos = sorted(self.infos.values(), key=lambda info: info.order)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from functools import partial
 from itertools import chain
 from threading import Condition
@@ -431,6 +432,25 @@ class SchedulingQueue:
             self._places.undo(places)
             self._timers.undo(timers)
             self.nominator.undo(nominated)
+
+    def copy_from(self, other: SchedulingQueue) -> None:
+        """Take copies of the pods of another queue, and its nominations.
+
+        Parameters
+        ----------
+        other : SchedulingQueue
+            With the same plugins.
+        """
+        copies: dict[int, QueuedPodInfo] = {}
+
+        def copied(info: QueuedPodInfo) -> QueuedPodInfo:
+            return copies.setdefault(id(info), copy(info))
+
+        with other._lock, self._lock:
+            self._in_flight.copy_from(other._in_flight, copied)
+            self._places.copy_from(other._places, copied)
+            self._timers.undo(other._timers.save())
+            self.nominator.undo(other.nominator.save())
 
     def repair(self) -> None:
         """Make all places consistent after an exception that may have interrupted an operation.

@@ -10,6 +10,7 @@ from .cycle.results import Failure as Failure
 from .cycle.results import Feasibility as Feasibility
 from .cycle.results import PreFilterOutcome as PreFilterOutcome
 from .cycle.results import ScheduleResult as ScheduleResult
+from .difference import Difference as Difference
 from .explain.changes import Change as Change
 from .explain.constraints import Constraint as Constraint
 from .explain.explanation import Explanation as Explanation

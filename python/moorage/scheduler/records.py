@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 FOREIGN = "a transaction cannot take back what is written to {}: only to an ObjectStore of this process"
 RUNNING = "a transaction cannot begin while pods are being bound"
+NO_COPY = "a scheduler over {} cannot be forked: only one over an ObjectStore of this process"
+NO_FORK = "a scheduler cannot be forked while pods are being bound"
 
 
 class Part(Protocol):
@@ -94,8 +96,6 @@ class Records:
         """Return the parts to save, in the order in which they are restored."""
         scheduler = self._scheduler
         handle: FrameworkHandle = scheduler.handle
-        plugins = [plugin for engine in scheduler.engines.values() for plugin in engine.profile.plugins]
-        with_state = [plugin for plugin in plugins if hasattr(plugin, "save") and hasattr(plugin, "undo")]
         return [
             scheduler.informers,
             scheduler.queue,
@@ -105,8 +105,13 @@ class Records:
             handle.recorder,
             scheduler.volumes,
             self._shared,
-            *cast(list[Part], with_state),
+            *self._plugins_with_state(),
         ]
+
+    def _plugins_with_state(self) -> list[Part]:
+        """Return the plugins that take part in transactions."""
+        plugins = [p for engine in self._scheduler.engines.values() for p in engine.profile.plugins]
+        return [cast(Part, p) for p in plugins if hasattr(p, "save") and hasattr(p, "undo")]
 
     def save(self) -> object:
         """Save the store and all parts.
@@ -127,6 +132,45 @@ class Records:
         if scheduler.bindings.running:
             raise MoorageError(RUNNING)
         return scheduler.client.save(), [(part, part.save()) for part in self._parts()]
+
+    def copyable_store(self) -> ObjectStore:
+        """Return the store of a scheduler that can be forked.
+
+        Returns
+        -------
+        ObjectStore
+
+        Raises
+        ------
+        MoorageError
+            The client is no ObjectStore, or pods are being bound.
+        """
+        scheduler = self._scheduler
+        if not isinstance(scheduler.client, ObjectStore):
+            raise MoorageError(NO_COPY.format(type(scheduler.client).__name__))
+        if scheduler.bindings.running:
+            raise MoorageError(NO_FORK)
+        return scheduler.client
+
+    def copy_from(self, other: Records) -> None:
+        """Take the state of all parts of another scheduler, of whose cache and store this one has copies.
+
+        Parameters
+        ----------
+        other : Records
+        """
+        here, there = self._scheduler, other._scheduler
+        here.informers.copy_from(there.informers, cast(ObjectStore, here.client).resource_version)
+        here.pods.undo(there.pods.save())
+        here.queue.copy_from(there.queue)
+        engines = here.context.rotation.copy_from(there.context.rotation)
+        here.handle.waiting_pods.copy_from(there.handle.waiting_pods)
+        here.bindings.copy_from(there.bindings, engines)
+        here.handle.recorder.copy_from(there.handle.recorder)
+        here.handle.plugin_errors.counts.update(there.handle.plugin_errors.counts)
+        here.volumes.copy_from(cast(Any, there.volumes))
+        for mine, its in zip(self._plugins_with_state(), other._plugins_with_state(), strict=True):
+            mine.undo(its.save())
 
     def undo(self, saved: object) -> None:
         """Restore the state of `save`.

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Self
 
 from moorage._core.decide.decider import TieBreak
 from moorage._core.state.node_table import NodeTable
@@ -40,10 +41,12 @@ from .cycle.results import (
     Feasibility,
     ScheduleResult,
 )
+from .difference import Difference, difference
 from .event_handlers import PodHandler, watch
 from .explain.explain_pod import explain
 from .explain.explanation import Explanation
 from .groups.place_group import schedule_workload
+from .options import Options
 from .placing.binding_cycle import BindingCycles, threads_for
 from .placing.preempt_pods import Preemption, preempt_pods
 from .placing.schedule_pods import schedule_by_template, schedule_pods
@@ -153,38 +156,61 @@ class Scheduler:
         if tie_break not in TIE_BREAKS:
             raise ValueError(f"tie_break {tie_break!r}: one of {', '.join(TIE_BREAKS)}")
         clock, gates = clock and checked(clock), all_gates(feature_gates)
-        configuration = None if config is None else read_configuration(config, gates)
-        self.cache = SchedulerCache(ttl, clock or time.monotonic, pod_gates(gates))
-        self.client = ObjectStore(newest_clock(cluster)) if isinstance(cluster, Cluster) else cluster
-        self.informers = InformerFactory(self.client)
+        self._options = Options(
+            configuration=None if config is None else read_configuration(config, gates),
+            registry=registry,
+            gates=gates,
+            percentage=percentage_of_nodes_to_score,
+            tie_break=tie_break,
+            seed=seed,
+            clock=clock,
+            wait=wait,
+            threads=threads_for(cluster, binding_threads, clock or wait),
+            owns_store=isinstance(cluster, Cluster),
+            fail_fast=fail_fast,
+            group_cycle_bugs=group_cycle_bugs,
+        )
+        client = ObjectStore(newest_clock(cluster)) if isinstance(cluster, Cluster) else cluster
+        cache = SchedulerCache(ttl, clock or time.monotonic, pod_gates(gates))
+        with self._assembled(cache, client, profiles or (profile or default_profile(gates),)):
+            self._follow(cluster)
+
+    @contextmanager
+    def _assembled(
+        self, cache: SchedulerCache, client: ObjectClient, profiles: Sequence[Profile]
+    ) -> Iterator[None]:
+        """Make the parts of the scheduler over a cache and a store, with these profiles unless a
+        configuration has others. An exception in the block takes the plugins from it."""
+        options = self._options
+        configuration, gates, clock = options.configuration, options.gates, options.clock
+        self.cache, self.client, self.informers = cache, client, InformerFactory(client)
         nominator = PodNominator(self.is_waiting)
-        self.volumes = volume_controller(cluster, self.client, self.sync, wait, clock)
-        setting = configuration, tie_break, seed, self.volumes, gates
-        self.handle = make_handle(self.cache, self.client, self.informers, nominator, *setting)
-        self.handle.plugin_errors.fail_fast = fail_fast
+        self.volumes = volume_controller(options.owns_store, client, self.sync, options.wait, clock)
+        setting = configuration, options.tie_break, options.seed, self.volumes, gates
+        self.handle = make_handle(cache, client, self.informers, nominator, *setting)
+        self.handle.plugin_errors.fail_fast = options.fail_fast
         signs = gates["OpportunisticBatching"] and not self.handle.extenders
         batching = Batching(signs, clock or (lambda: 0.0))
-        engine_options = registry, TIE_BREAKS[tie_break], percentage_of_nodes_to_score, seed, batching
-        one_or_more = profiles or (profile or default_profile(gates),)
-        engines = make_engines(self.handle, configuration, one_or_more, *engine_options)
+        tie_break = TIE_BREAKS[options.tie_break]
+        engine_options = options.registry, tie_break, options.percentage, options.seed, batching
+        engines = make_engines(self.handle, configuration, profiles, *engine_options)
         with disowned_on_error([engine.profile for engine in engines]):
             self.engines = {engine.profile.scheduler_name: engine for engine in engines}
             rotation = Rotation(list(self.engines.values()))
-            self.cache.participants += (rotation, batching)
+            cache.participants = [rotation, batching]
             self.profile, self.plan, self.placer = engines[0].profile, engines[0].plan, engines[0].placer
-            threads = threads_for(cluster, binding_threads, clock or wait)
-            self.bindings = BindingCycles(self.client, self.cache.clock, self.volumes, threads)
+            self.bindings = BindingCycles(client, cache.clock, self.volumes, options.threads)
             self.queue, ages = make_queue(engines, configuration, gates, clock, nominator)
             self.pods = PodHandler(self.handle, self.queue, self._is_ours, ages)
-            shared = self.cache, self.handle, rotation, self.engines, self.bindings, Records(self)
+            shared = cache, self.handle, rotation, self.engines, self.bindings, Records(self)
             self.context = SchedulingContext(*shared, self.sync, self.pods.current, self.finish_binding)
-            self.context.group_cycle_bugs = group_cycle_bugs
+            self.context.group_cycle_bugs = options.group_cycle_bugs
             self.context.percentage_of_placements = placements_percentage(configuration)
-            self._follow(cluster)
+            watch(self.informers, cache, self.queue, self.pods, self._forget_failures)
+            yield
 
     def _follow(self, cluster: Cluster | ObjectClient) -> None:
         """Have informers report to the cache and the queue; write a Cluster to the scheduler's own store."""
-        watch(self.informers, self.cache, self.queue, self.pods, self._forget_failures)
         self.sync()
         if isinstance(cluster, Cluster) and isinstance(self.client, ObjectStore):
             # After the first sync, so that handlers receive the objects in this order, not in that of a list.
@@ -212,6 +238,56 @@ class Scheduler:
         with self.cache.transaction() as transaction:
             self.cache.enlist(self.context.records)
             yield transaction
+
+    def fork(self) -> Self:
+        """Return an independent copy of the scheduler: its cache, store, queue, nominations, pods that wait
+        on Permit, and volumes. The copy may be used in another thread. Objects are shared.
+
+        New events of the store are processed first. Each scheduler then takes the decisions that it would
+        take without the other. The copy has no watches of others on its store, and its extenders are the same
+        servers.
+
+        Returns
+        -------
+        Scheduler
+
+        Raises
+        ------
+        MoorageError
+            The client is no ObjectStore, so it cannot be copied; or pods are being bound.
+        InputError
+            A plugin that was passed as an instance keeps state, and has no method `clone`. Plugins of a
+            configuration are made anew; one with the methods `save()` and `undo(saved)` receives the state of
+            the other.
+        """
+        self.sync()
+        with self.cache.lock:
+            records = self.context.records
+            store = records.copyable_store()
+            profiles = [engine.profile for engine in self.engines.values()]
+            out = type(self).__new__(type(self))
+            out._options = self._options
+            with out._assembled(self.cache.fork(), store.clone(), profiles):
+                out.context.records.copy_from(records)
+        return out
+
+    def diff(self, other: Scheduler) -> Difference:
+        """Return what differs in another scheduler, for example in a fork that has changed.
+
+        New events of both stores are processed first.
+
+        Parameters
+        ----------
+        other : Scheduler
+
+        Returns
+        -------
+        Difference
+            From this scheduler to the other.
+        """
+        self.sync()
+        other.sync()
+        return difference(self, other)
 
     def _forget_failures(self, group: PodGroup) -> None:
         """Invalidate remembered failures after a change of a pod group: other pods may be evicted for it

@@ -8,7 +8,6 @@ from typing import Any
 
 from moorage.controllers.persistent_volume import ControllerParameters, PersistentVolumeController
 from moorage.controllers.persistent_volume.in_memory_plugin import InMemoryProvisioner
-from moorage.objects.model.cluster import Cluster
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -70,6 +69,18 @@ class SimulatedController:
         self._plugins = {plugin.name: plugin for plugin, _ in volumes}
         if self._controller is not None:
             self._controller.undo(known)
+
+    def copy_from(self, other: SimulatedController) -> None:
+        """Take the time and the provisioned volumes of another store with equal contents.
+
+        Parameters
+        ----------
+        other : SimulatedController
+        """
+        self._now = other._now
+        for name, plugin in other._plugins.items():
+            self._plugins[name] = InMemoryProvisioner(name)
+            self._plugins[name].volumes = plugin.volumes.copy()
 
     def now(self) -> float:
         """Return the simulated time in seconds."""
@@ -181,6 +192,15 @@ class ExternalController:
         """
         self._reached = saved
 
+    def copy_from(self, other: ExternalController) -> None:
+        """Take the time of another controller.
+
+        Parameters
+        ----------
+        other : ExternalController
+        """
+        self._reached = other._reached
+
     def now(self) -> float:
         """Return the time in seconds: that of the clock, but at least the time that waiting has reached."""
         return self._reached if self._clock is None else max(self._reached, self._clock())
@@ -213,7 +233,7 @@ class ExternalController:
 
 
 def volume_controller(
-    cluster: object,
+    owns_store: bool,
     client: ObjectClient,
     sync: Callable[[], object],
     wait: Wait | None,
@@ -223,8 +243,8 @@ def volume_controller(
 
     Parameters
     ----------
-    cluster : object
-        The argument of `Scheduler`. A Cluster without `wait` has a simulated controller.
+    owns_store : bool
+        Whether nobody else writes to the store. Without `wait` the controller is simulated then.
     client : ObjectClient
         The store.
     sync : callable
@@ -238,7 +258,7 @@ def volume_controller(
     -------
     SimulatedController or ExternalController
     """
-    if wait is None and isinstance(cluster, Cluster):
+    if wait is None and owns_store:
         return SimulatedController(client, sync)
     if wait is None and clock is None:
         return ExternalController(sync, time.sleep, time.monotonic)

@@ -181,9 +181,9 @@ def test_who_sees_to_the_volumes() -> None:
     def sync() -> None:
         heard.append(f"after {len(waits)}")
 
-    assert isinstance(volume_controller(Cluster(), store, sync, None), SimulatedController)
-    for cluster in (Cluster(), store):
-        others = volume_controller(cluster, store, sync, waits.append)
+    assert isinstance(volume_controller(True, store, sync, None), SimulatedController)
+    for owns_store in (True, False):
+        others = volume_controller(owns_store, store, sync, waits.append)
         assert isinstance(others, ExternalController)
         others.settle()
         assert (heard, waits) == ([], [])
@@ -196,7 +196,7 @@ def test_who_sees_to_the_volumes() -> None:
 def test_time_passes_over_somebody_elses_store(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     monkeypatch.setattr(time, "sleep", slept.append)
-    others = volume_controller(ObjectStore(), ObjectStore(), lambda: None, None)
+    others = volume_controller(False, ObjectStore(), lambda: None, None)
     others.wait(2.0)
     assert slept == [2.0]
 

@@ -79,6 +79,15 @@ class EventRecorder:
         """
         del self.events[saved:]
 
+    def copy_from(self, other: EventRecorder) -> None:
+        """Take the events of another recorder.
+
+        Parameters
+        ----------
+        other : EventRecorder
+        """
+        self.events = other.events.copy()
+
     def event(self, regarding: Object, type: str, reason: str, action: str, note: str) -> None:
         """Record an event.
 

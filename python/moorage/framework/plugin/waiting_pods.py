@@ -147,6 +147,14 @@ class WaitingPod:
             self._deadlines, self._pending = deadlines.copy(), pending.copy()
             self._listeners = listeners.copy()
 
+    def copy(self) -> WaitingPod:
+        """Return an independent copy without listeners."""
+        with self._changed:
+            out = WaitingPod(self.pod, {}, NEVER)
+            out._timeouts, out._deadlines = self._timeouts, self._deadlines.copy()
+            out._pending, out._signal = self._pending.copy(), self._signal
+        return out
+
     def deadline(self) -> float:
         """Return the time of the first timer in seconds; infinity without timers."""
         with self._changed:
@@ -225,6 +233,16 @@ class WaitingPods:
             self._pods = {uid: waiting for uid, waiting, _ in saved}
             for _, waiting, decided in saved:
                 waiting.undo(decided)
+
+    def copy_from(self, other: WaitingPods) -> None:
+        """Take copies of the pods of another framework.
+
+        Parameters
+        ----------
+        other : WaitingPods
+        """
+        with other._lock:
+            self._pods = {uid: waiting.copy() for uid, waiting in other._pods.items()}
 
     def add(self, waiting: WaitingPod) -> None:
         """Add a pod, in place of an earlier one with the same UID.

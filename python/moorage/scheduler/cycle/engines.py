@@ -159,6 +159,27 @@ class Rotation:
             The result of `save`.
         """
 
+    def copy_from(self, other: Rotation) -> dict[Engine, Engine]:
+        """Take the state of the rotation and of the engines of another scheduler.
+
+        Parameters
+        ----------
+        other : Rotation
+            Of as many profiles.
+
+        Returns
+        -------
+        dict of Engine to Engine
+            The engine here for each one there.
+        """
+        engines = dict(zip(other.engines, self.engines, strict=True))
+        volumes = {there: here for there, here in engines.items() if there.volume_engine is not None}
+        engines |= {cast(Engine, there.volume_engine): here.for_volumes for there, here in volumes.items()}
+        for there, here in engines.items():
+            here.decider.copy_from(there.decider)
+        self.holder = engines[other.holder]
+        return engines
+
     def clone(self) -> Rotation:
         """Return a rotation for a fork of the cache. The fork searches by engines of its own, so it never
         moves this position."""
@@ -274,17 +295,22 @@ def owned_profile(profile: Profile, handle: FrameworkHandle) -> Profile:
 
 
 def _owned_plugin(plugin: Plugin, handle: FrameworkHandle) -> Plugin:
-    """Return the plugin itself, or a copy where it belongs to another scheduler."""
+    """Return the plugin itself; where it belongs to another scheduler, a copy or what its method `clone`
+    returns."""
     if plugin.handle is None or plugin.handle is handle:
         return plugin
     if type(plugin) in IN_TREE:
         return plugin.another()
     if plugin.handle.cache is handle.cache:
         return plugin
+    if hasattr(plugin, "clone"):
+        cloned: Plugin = plugin.clone()
+        cloned.handle = None
+        return cloned
     if isinstance(plugin, LoadedPlugin) or not vars(plugin).keys() <= OWN_ATTRIBUTES:
         raise InputError(
             f'plugin "{plugin.name}" keeps state and belongs to another scheduler already: '
-            f"make an instance for each scheduler"
+            f"make an instance for each scheduler, or give it a method clone()"
         )
     duplicate = copy(plugin)
     duplicate.handle = None

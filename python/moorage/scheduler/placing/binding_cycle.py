@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent import futures
 from contextlib import contextmanager
 from typing import Any
@@ -204,6 +204,24 @@ class BindingCycles:
         """Return the pods that wait on Permit, for `undo`. No pod may be in a running binding cycle."""
         return self.waiting.copy(), self.freed.copy(), self._decided.copy(), self._expiry
 
+    def copy_from(self, other: BindingCycles, engines: Mapping[Engine, Engine]) -> None:
+        """Take the pods of another scheduler that wait on Permit.
+
+        Parameters
+        ----------
+        other : BindingCycles
+            No pod is in a running binding cycle.
+        engines : mapping of Engine to Engine
+            The engine here for each one there. Its handle has the copies of the waiting pods.
+        """
+        for uid, there in other.waiting.items():
+            engine = engines[there.engine]
+            waiting = engine.handle.waiting_pods.get(uid)
+            started = Started(engine, there.state.clone(), there.pod, there.assumed, waiting)
+            self._await(started)
+        self._expiry = other._expiry
+        self.freed, self._decided = other.freed.copy(), other._decided.copy()
+
     def stop(self) -> None:
         """Drop the pods that are being bound, before an `undo`. Steps that threads run are awaited first."""
         steps = [running.future for running in self.running.values() if running.future is not None]
@@ -296,13 +314,18 @@ class BindingCycles:
                 return self._fail_binding(started, status)
             if status is None or started.waiting is not None:
                 patch_pod(self.client, started.pod, None, NominatingInfo(node))
-            waiting = started.waiting
-            if waiting is not None and waiting.signal is None:
-                self.waiting[uid] = started
-                self._expiry = min(self._expiry, waiting.deadline())
-                waiting.when_decided(lambda: self._decided.append(uid))
+            if started.waiting is not None and started.waiting.signal is None:
+                self._await(started)
                 return Outcome(started.pod, node, waiting=True)
         return self._after_permit(started)
+
+    def _await(self, started: Started) -> None:
+        """Hold a pod until its wait on Permit has ended."""
+        uid, waiting = started.pod.metadata.uid, started.waiting
+        if waiting is not None:
+            self.waiting[uid] = started
+            self._expiry = min(self._expiry, waiting.deadline())
+            waiting.when_decided(lambda: self._decided.append(uid))
 
     def resume(self, now: float) -> list[Outcome]:
         """Fire the Permit timers that are due, and resume the binding cycles that can go on.

@@ -122,6 +122,19 @@ class InformerFactory:
             self._changes = changes
         return notices
 
+    def copy_from(self, other: InformerFactory, resource_version: str) -> None:
+        """Take the copies of the informers of another store with equal contents; see `Informer.copy_from`.
+
+        Parameters
+        ----------
+        other : InformerFactory
+        resource_version : str
+            Of both stores.
+        """
+        for kind, informer in other._informers.items():
+            mine = self.informer(kind, field_selector=informer.field_selector or None)
+            mine.copy_from(informer, resource_version)
+
     def save(self) -> object:
         """Return the state of all informers, for `undo`. The client must be an ObjectStore."""
         return {kind: (informer, informer.save()) for kind, informer in self._informers.items()}

@@ -156,6 +156,25 @@ class Indexer(Generic[T]):
             if self._log is not None:
                 self._log.repeat(head)
 
+    def copy_from(self, other: Indexer[T]) -> None:
+        """Take the contents of another indexer. They are shared until the next change of either.
+
+        Parameters
+        ----------
+        other : Indexer
+        """
+        with other.lock, self.lock:
+            self._is_saved = other._is_saved = True
+            self._objects = other._objects
+            self._indexes = {
+                name: index
+                for name, index in other._indexes.items()
+                if self._functions.get(name) is other._functions[name]
+            }
+            self.changes += 1
+            if self._log is not None:
+                self._log.forget()
+
     def _copy(self) -> None:
         """Copy the contents, so that those of `save` stay as they are."""
         self._is_saved = False

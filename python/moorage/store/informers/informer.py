@@ -328,6 +328,31 @@ class Informer(Generic[T]):
             for one, one.is_synced, pending in handlers:
                 one.pending = pending.copy()
 
+    def copy_from(self, other: Informer[T], resource_version: str) -> None:
+        """Take the copy of an informer of another store with equal contents. No handler is notified.
+
+        Parameters
+        ----------
+        other : Informer
+            Its handlers have received all notices.
+        resource_version : str
+            Of both stores.
+        """
+        with other._lock, self._lock:
+            self.indexer.copy_from(other.indexer)
+            self._drop_watch()
+            if other._watch is not None:
+                self._watch = self._client.watch(
+                    self._struct,
+                    self._namespace,
+                    resource_version=resource_version,
+                    label_selector=self._label_selector,
+                    field_selector=self.field_selector,
+                )
+            self._synced, self._next_resync = other._synced, other._next_resync
+            for registration in self._registrations:
+                registration.is_synced = self._synced
+
     def run(self, stop: Event) -> Thread:
         """Call `run_once` in a thread until an event is set.
 

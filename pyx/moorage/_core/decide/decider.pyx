@@ -499,6 +499,15 @@ cdef class Decider:
     def start(self, value):
         self.rotation = <int32_t>within("start", value, 0, INT32_MAX)
 
+    def copy_from(self, Decider other not None):
+        """Take the position of the next search and the random state of another decider.
+
+        Parameters
+        ----------
+        other : Decider
+        """
+        self.rotation, self.random = other.rotation, other.random
+
     cdef int _save(self) except -1:
         """Have an open transaction restore the rotation and the random state on rollback."""
         self.undo_bytes = 0

@@ -113,6 +113,18 @@ cdef class InFlight:
             (<QueuedPodInfo?>info).assign(then)
         self._set({uid: info for uid, info, _ in pods})
 
+    def copy_from(self, InFlight other not None, copied):
+        """Take copies of the pods of another log, and its events.
+
+        Parameters
+        ----------
+        other : InFlight
+        copied : callable
+            Returns the copy of an entry.
+        """
+        self.log, self.first, self.dropped = other.events, 0, other.dropped + other.first
+        self._set({uid: copied(info) for uid, info in other.pods.items()})
+
     cdef int _set(self, dict pods) except -1:
         """Replace the pods."""
         cdef QueuedPodInfo info

@@ -1,0 +1,89 @@
+"""The difference of two schedulers: nodes, pods, placements and usage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from .scheduler import Scheduler
+
+
+class Difference(Struct, frozen=True):
+    """What differs between two schedulers; false if nothing does. Pods are named ``namespace/name``.
+
+    Attributes
+    ----------
+    nodes_added, nodes_removed, nodes_changed : tuple of str
+        Nodes that only the second or only the first has, and nodes whose objects differ; sorted.
+    pods_added, pods_removed : tuple of str
+        Pods that only the second or only the first has; sorted.
+    placements : dict of str to (str or None, str or None)
+        Each pod that is on different nodes, to its node in the first and in the second; None where it is on
+        none. Assumed pods are on their nodes.
+    requested, allocatable : dict of str to (int, int)
+        Each resource whose sum over all nodes differs, to the sums in the first and in the second. Cpu in
+        millicores, memory and ephemeral storage in bytes, other resources in units.
+    """
+
+    nodes_added: tuple[str, ...]
+    nodes_removed: tuple[str, ...]
+    nodes_changed: tuple[str, ...]
+    pods_added: tuple[str, ...]
+    pods_removed: tuple[str, ...]
+    placements: dict[str, tuple[str | None, str | None]]
+    requested: dict[str, tuple[int, int]]
+    allocatable: dict[str, tuple[int, int]]
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, field) for field in self.__struct_fields__)
+
+
+def difference(one: Scheduler, other: Scheduler) -> Difference:
+    """Return the difference of two schedulers; see `Scheduler.diff`.
+
+    Parameters
+    ----------
+    one, other : Scheduler
+        The events of their stores have been processed.
+
+    Returns
+    -------
+    Difference
+    """
+    nodes, other_nodes = ({n.name: n for n in each.table.objects if n is not None} for each in (one, other))
+    placed, other_placed = _nodes_of_pods(one), _nodes_of_pods(other)
+    pods, other_pods = {*placed, *one.pods.indexer.items()}, {*other_placed, *other.pods.indexer.items()}
+    changed = [name for name in nodes.keys() & other_nodes if nodes[name] != other_nodes[name]]
+    return Difference(
+        nodes_added=tuple(sorted(other_nodes.keys() - nodes)),
+        nodes_removed=tuple(sorted(nodes.keys() - other_nodes)),
+        nodes_changed=tuple(sorted(changed)),
+        pods_added=tuple(sorted(other_pods - pods)),
+        pods_removed=tuple(sorted(pods - other_pods)),
+        placements={
+            key: (placed.get(key), other_placed.get(key))
+            for key in sorted(placed.keys() | other_placed)
+            if placed.get(key) != other_placed.get(key)
+        },
+        requested=_sums(one.table.requested, other.table.requested),
+        allocatable=_sums(one.table.allocatable, other.table.allocatable),
+    )
+
+
+def _nodes_of_pods(one: Scheduler) -> dict[str, str]:
+    """Return the node of each pod of the cache by the key of the pod."""
+    with one.cache.lock:
+        return {pod.key: pod.spec.node_name for pod in one.cache.state.pods()}
+
+
+def _sums(columns: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
+    """Return the sums of the resources that differ."""
+    sums, other_sums = ({name: int(each[name].sum()) for name in each} for each in (columns, others))
+    return {
+        name: (sums.get(name, 0), other_sums.get(name, 0))
+        for name in {**sums, **other_sums}
+        if sums.get(name, 0) != other_sums.get(name, 0)
+    }

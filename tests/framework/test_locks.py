@@ -55,6 +55,7 @@ def test_a_waiting_pod() -> None:
         "wait": one.wait,
         "save": one.save,
         "undo": lambda: one.undo(saved),
+        "copy": one.copy,
     }
     guarded = ["_signal", "_deadlines", "_pending", "_listeners"]
     check_locked(one, one._changed, guarded, calls, exempt=["signal"])
@@ -70,6 +71,7 @@ def test_the_waiting_pods() -> None:
         "remove": lambda: one.remove("p"),
         "save": one.save,
         "undo": lambda: one.undo(saved),
+        "copy_from": lambda: one.copy_from(WaitingPods()),
     }
     check_locked(one, one._lock, ["_pods"], calls)
 

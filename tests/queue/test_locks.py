@@ -52,6 +52,7 @@ def test_a_queue() -> None:
         "in_flight_pod": lambda: one.in_flight_pod("p"),
         "save": one.save,
         "undo": lambda: one.undo(saved),
+        "copy_from": lambda: one.copy_from(one),
         "repair": one.repair,
         "close": one.close,
     }

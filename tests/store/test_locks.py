@@ -34,6 +34,7 @@ def test_a_store() -> None:
         "save": one.save,
         "release": lambda: one.release(one.save()),
         "undo": lambda: one.undo(mark),
+        "resource_version": lambda: one.resource_version,
     }
     check_locked(one, one._changed, ["_tables"], calls, exempt=["changes"])  # one read of an int
 
@@ -63,6 +64,7 @@ def test_an_informer() -> None:
         "add_event_handler": lambda: one.add_event_handler(Recorder()),
         "save": one.save,
         "undo": lambda: one.undo(one.save()),
+        "copy_from": lambda: one.copy_from(Informer(store, Pod), "1"),
         "remove_event_handler": lambda: one.remove_event_handler(registration),
     }
     check_locked(one, one._lock, ["_registrations"], calls, exempt=["has_synced", "lister", "run"])
@@ -86,6 +88,7 @@ def test_the_copy_of_an_informer() -> None:
         "list_index_func_values": lambda: one.list_index_func_values("name"),
         "save": one.save,
         "undo": lambda: one.undo(one.save()),
+        "copy_from": lambda: one.copy_from(one),
         "remove": lambda: one.remove(p.key),
         "replace": lambda: one.replace({}),
     }

@@ -81,7 +81,8 @@ class ObjectStore:
     @property
     def resource_version(self) -> str:
         """The number of the last write."""
-        return str(self._tables.version)
+        with self._lock:
+            return str(self._tables.version)
 
     def changed_since(self, changes: int) -> list[type[Object]]:
         """Return the kinds that were written after `changes` had a value.

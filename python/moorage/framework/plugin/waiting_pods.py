@@ -241,7 +241,7 @@ class WaitingPods:
         ----------
         other : WaitingPods
         """
-        with other._lock:
+        with other._lock, self._lock:
             self._pods = {uid: waiting.copy() for uid, waiting in other._pods.items()}
 
     def add(self, waiting: WaitingPod) -> None:

@@ -45,10 +45,11 @@ cdef class Fields:
 
 @cython.final
 cdef class SpecMemo:
-    cdef list entries  # by hash of the fields of a spec: the spec and its value, or None
+    cdef dict entries  # hash of the fields of a spec: the spec and its value
+    cdef list hashes  # of the entries, a ring
+    cdef Py_ssize_t oldest  # the index in `hashes` of the entry that was stored first
     cdef tuple latest  # the entry that was found last
     cdef Fields spec_fields, volume_fields
 
     cpdef object get(self, object spec)
     cpdef int put(self, object spec, object value) except -1
-    cdef Py_ssize_t _place_of(self, object spec) except -1

@@ -16,8 +16,7 @@ cdef extern from "Python.h":
 
 
 cdef enum:
-    SPEC_BITS = 10
-    MAX_SPECS = 1 << SPEC_BITS
+    MAX_SPECS = 1 << 10
     MULTIPLIER = 1000003
 
 
@@ -85,7 +84,7 @@ cdef class Fields:
         cdef int32_t at
         self._read_type(holder)
         for at in range(self.n_slots):
-            out = out * MULTIPLIER + <size_t>_at_offset(holder, self.offsets[at])
+            out = out * MULTIPLIER + <size_t>_slot(holder, self.offsets[at])
         if self.n_slots >= 0:
             return out
         for field in self.fields:
@@ -103,7 +102,7 @@ cdef class Fields:
             return False
         self._read_type(holder)
         for at in range(self.n_slots):
-            if _at_offset(holder, self.offsets[at]) != _at_offset(other, self.offsets[at]):
+            if _slot(holder, self.offsets[at]) != _slot(other, self.offsets[at]):
                 return False
         if self.n_slots >= 0:
             return True
@@ -113,7 +112,7 @@ cdef class Fields:
         return True
 
 
-cdef inline PyObject* _at_offset(object holder, Py_ssize_t offset) noexcept:
+cdef inline PyObject* _slot(object holder, Py_ssize_t offset) noexcept:
     """The object in a slot."""
     return (<PyObject**>(<char*><PyObject*>holder + offset))[0]
 
@@ -127,7 +126,7 @@ cdef class SpecMemo:
     """
 
     def __cinit__(self):
-        self.entries = [None] * MAX_SPECS
+        self.entries, self.hashes = {}, []
         self.spec_fields, self.volume_fields = Fields("node_name", "volumes"), Fields("name")
 
     cpdef object get(self, object spec):
@@ -144,7 +143,7 @@ cdef class SpecMemo:
         """
         cdef tuple entry = self.latest  # most pods are of the template of the previous one
         if entry is None or not self.spec_fields.are_same(spec, entry[0]):
-            entry = self.entries[self._place_of(spec)]
+            entry = self.entries.get(self.spec_fields.hash(spec))
             if entry is None or not self.spec_fields.are_same(spec, entry[0]):
                 return None
             self.latest = entry
@@ -160,7 +159,7 @@ cdef class SpecMemo:
         return entry[1]
 
     cpdef int put(self, object spec, object value) except -1:
-        """Store the value of a spec, in place of any other spec's whose fields have the same hash.
+        """Store the value of a spec. The value that was stored first may be dropped.
 
         Parameters
         ----------
@@ -168,13 +167,16 @@ cdef class SpecMemo:
         value : object
             Not None.
         """
+        cdef object hashed = self.spec_fields.hash(spec)
+        if hashed not in self.entries:
+            if len(self.hashes) < MAX_SPECS:
+                self.hashes.append(hashed)
+            else:
+                del self.entries[self.hashes[self.oldest]]
+                self.hashes[self.oldest] = hashed
+                self.oldest = (self.oldest + 1) % MAX_SPECS
         # The entry keeps the objects of the fields alive, so that their addresses stay theirs.
-        self.entries[self._place_of(spec)] = self.latest = (spec, value)
-
-    cdef Py_ssize_t _place_of(self, object spec) except -1:
-        """Return the index of the entry of a spec and of those alike."""
-        cdef size_t hashed = self.spec_fields.hash(spec)
-        return <Py_ssize_t>((hashed ^ hashed >> SPEC_BITS) & (MAX_SPECS - 1))
+        self.entries[hashed] = self.latest = (spec, value)
 
 
 METADATA, UID, DELETION_TIMESTAMP = Field("metadata"), Field("uid"), Field("deletion_timestamp")

@@ -15,12 +15,14 @@ def test_nominations() -> None:
     saved = one.save()
     calls = {
         "add_nominated_pod": lambda: one.add_nominated_pod(p, NominatingInfo("n")),
+        "nominate_current": lambda: one.nominate_current(p, NominatingInfo("n")),
         "put": lambda: one.put(q, "n"),
         "update_nominated_pod": lambda: one.update_nominated_pod(p, p),
         "nominated_pods_for_node": lambda: one.nominated_pods_for_node("n"),
         "nominated_node": lambda: one.nominated_node(p),
         "nominated_before": lambda: one.nominated_before(p),
         "nominated_nodes": lambda: one.nominated_nodes(),
+        "is_alone": lambda: one.is_alone(p, "n"),
         "delete_nominated_pod_if_exists": lambda: one.delete_nominated_pod_if_exists(p),
         "save": one.save,
         "undo": lambda: one.undo(saved),

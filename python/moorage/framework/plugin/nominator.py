@@ -189,8 +189,9 @@ class PodNominator:
         pod : Pod
         node_name : str
         """
-        pods = self.by_node.get(node_name)
-        return not pods or (len(pods) == 1 and pod.metadata.uid in pods)
+        with self.lock:
+            pods = self.by_node.get(node_name)
+            return not pods or (len(pods) == 1 and pod.metadata.uid in pods)
 
     def nominated_nodes(self) -> list[str]:
         """Return the names of the nodes that have nominated pods."""

@@ -195,6 +195,13 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
                 selectors.append(affinity.required)
         return tuple(selectors)
 
+    @property
+    def needs_version(self) -> int:
+        if self._make_binder is not None:
+            return 0
+        sources = self.binder.sources
+        return super().needs_version + sources.pvc_cache.changes + sources.pv_cache.changes
+
     def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
         topology = self.required_handle().shared(VolumeTopology.of)
         masks = [topology.mask_of(selector) for selector in cast(tuple[NodeSelector, ...], needs)]

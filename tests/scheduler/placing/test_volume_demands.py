@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 import numpy as np
@@ -16,9 +16,11 @@ from tests.volume.make import attachment, csi_node, storage_class, uses, volume
 
 from moorage._core.decide.pod_batch import PodBatch, Route
 from moorage._core.decide.terms import MAX_DRIVERS, VolumeDemand
+from moorage.framework.profiles.profile import Profile
 from moorage.objects import Cluster, PersistentVolume, PersistentVolumeClaim, Pod
 from moorage.objects.model.meta import Object
 from moorage.objects.model.storage import CSINode
+from moorage.plugins.volume_binding import sources_of
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.engine import Engine
@@ -247,8 +249,49 @@ def test_claims_for_one_pod_that_are_in_use(monkeypatch: pytest.MonkeyPatch) -> 
     assert list(one.run().placements) == ["default/p1"]
 
 
-def test_what_fails_alike_ends_with_a_release() -> None:
+def test_pods_without_restrictions_are_remembered_until_claims_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked, volume_needs = list[str](), Profile.volume_needs
+
+    def note(self: Profile, pod: Pod, *rest: Any) -> Any:
+        asked.append(pod.name)
+        return volume_needs(self, pod, *rest)
+
+    monkeypatch.setattr(Profile, "volume_needs", note)
+    batches = routed(monkeypatch)
     others = [with_capacity(one) for one in claimed("c", volume("c", ("d", "h")))]
+    exclusive = [
+        with_capacity(one) for one in claimed("x", volume("x", ("d", "x")), modes=("ReadWriteOncePod",))
+    ]
+    one = Scheduler(Cluster(nodes=[node("a")], pods=[], others=[*others, *exclusive]))
+    free, alone = (pod(name, volumes=(uses(claim=name),)) for name in "cx")
+
+    def batch(*pods: Pod) -> tuple[list[str], list[int]]:
+        asked.clear()
+        one.sync()
+        one.context.batch_of(pods, True)
+        return asked.copy(), [batches[-1].route(at) for at in range(len(pods))]
+
+    assert batch(free, alone) == (["c", "x"], [0, 0])
+    assert batch(free, alone) == (["x"], [0, 0])
+    assert batch(alone, free) == (["x", "c"], [0, 0])  # another pod of the batch may use the claim
+    assert batch(replace(free, spec=replace(free.spec))) == (["c"], [0])
+    one.client.create(replace(others[0], metadata=replace(others[0].metadata, name="other")))
+    assert batch(free) == (["c"], [0])
+    caches = one.handle.shared(sources_of)
+    for cache, key in ((caches.pvc_cache, others[0].key), (caches.pv_cache, others[1].key)):
+        cache.assume(cast(Any, cache.find(key)))
+        assert batch(free) == (["c"], [0])
+        cache.restore(key)
+        assert batch(free) == (["c"], [0])
+    assert batch(free) == ([], [0])
+    one.client.delete(PersistentVolume, others[1].key)
+    assert batch(free) == (["c"], [Route.VOLUMES | Route.PYTHON])
+
+
+def test_what_fails_alike_ends_with_a_release() -> None:
+    others = [csi_node("a", d=2), *(with_capacity(one) for one in claimed("c", volume("c", ("d", "h"))))]
     holder = pod("holder", on="a", volumes=(uses(claim="c"),))
     one = Scheduler(Cluster(nodes=[node("a", cpu=1)], pods=[holder], others=others))
     one.sync()

@@ -233,6 +233,10 @@ class CorePostFilter(interface.PostFilterPlugin):
 class Lister(Protocol[T_co]):
     """The lister of an informer."""
 
+    @property
+    def changes(self) -> int:
+        """The number of changes of the objects so far."""
+
     def get(self, name: str) -> T_co:
         """Return the object with a key.
 
@@ -388,6 +392,12 @@ class VolumePlugin(
         """A number that differs between all states between which the results of `demand_of` change, other
         than by node labels and by pods. Brings what the plugin knows of pods up to date."""
         return 0
+
+    @property
+    def needs_version(self) -> int:
+        """A number that grows whenever the results of `needs_of` change, other than by pods or with
+        `demand_version`."""
+        return self.lister(PersistentVolumeClaim).changes + self.lister(PersistentVolume).changes
 
     def lister(self, kind: type[T]) -> Lister[T]:
         """Return the lister of a kind of objects.

@@ -8,12 +8,15 @@ from contextlib import suppress
 from moorage.framework.plugin.nodes_view import NodesView
 from moorage.framework.profiles.in_core import VolumesOfBatch
 from moorage.framework.profiles.profile import Profile
-from moorage.objects.model.pod import Pod
+from moorage.objects.model.pod import Pod, PodSpec
 from moorage.objects.model.pod_group import group_of
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Decision
 from moorage.volume.binding.claims import VolumeError
 from moorage.volume.usage.in_use import VolumesInUse
+
+MOST_PODS = 1 << 16
+"""The number of pods whose needs are kept."""
 
 
 class VolumeClasses:
@@ -33,8 +36,10 @@ class VolumeClasses:
         self._batch = VolumesOfBatch()
         self._ready: dict[Engine, tuple[Profile, NodesView] | None] = {}
         self._versions: dict[Engine, tuple[int, ...]] = {}  # of the demands of each engine
+        # Pods that no plugin about volumes restricts, by UID, with the versions of what that depends on.
+        self._unrestricted: dict[Engine, tuple[tuple[int, ...], dict[str, PodSpec]]] = {}
         self._in_use: VolumesInUse | None = None
-        self._released = 0  # `VolumesInUse.released` when the needs of the batch's first pod were asked for
+        self._released = 0  # `VolumesInUse.released` when the first pod of the batch got a demand
 
     def begin(self) -> VolumeClasses:
         """Begin a batch.
@@ -45,7 +50,7 @@ class VolumeClasses:
             The object itself.
         """
         if self._ready:
-            self._batch, self._ready = VolumesOfBatch(), {}
+            self._batch, self._ready, self._in_use = VolumesOfBatch(), {}, None
         return self
 
     def __call__(self, pod: Pod, pod_class: int, at: int) -> tuple[int, list[tuple[int, int, int]]]:
@@ -71,13 +76,22 @@ class VolumeClasses:
         if engine not in self._ready:
             self._ready[engine] = self._prepare(engine)
         known = self._ready[engine]
+        uid, unrestricted = pod.metadata.uid, self._unrestricted[engine][1]
+        if unrestricted.get(uid) is pod.spec and not batch.exclusive:
+            return pod_class, []
         batch.at, batch.shared = at, []
         needs = None if known is None else self._needs(engine, pod, *known)
         if needs is None or known is None:
             self._leave_to_plugins(engine, pod)
             return -1, []
         if not any(needs):
+            if not (batch.exclusive or batch.users):
+                unrestricted[uid] = pod.spec
             return pod_class, []
+        if self._in_use is None:
+            self._in_use = engine.handle.shared(VolumesInUse.of)
+            self._in_use.refresh()
+            self._released = self._in_use.released
         demands = engine.search.states.volume_demands
         found = engine.cache.state.classes.with_volumes(pod_class, needs)
         if found not in demands:
@@ -107,6 +121,7 @@ class VolumeClasses:
         """Drop demands that are out of date; return the profile whose volume plugins decide, and the nodes;
         None where plugins schedule all pods with volumes."""
         deciding = engine.deciding(True)
+        self._unrestricted.setdefault(engine, ((), {}))
         if deciding is engine or not deciding.may_leave_out_volumes:
             return None
         with engine.cache.lock:
@@ -117,9 +132,10 @@ class VolumeClasses:
             if version != self._versions.get(engine):
                 self._versions[engine], engine.search.states.volume_demands = version, {}
                 engine.search.states.open_scope()  # failures of classes with other demands hold no longer
-            self._in_use = engine.handle.shared(VolumesInUse.of)
-            self._in_use.refresh()
-            self._released = self._in_use.released
+            needs_version = *version, *[plugin.needs_version for plugin in profile.volume_plugins]
+            known, unrestricted = self._unrestricted[engine]
+            if needs_version != known or len(unrestricted) >= MOST_PODS:
+                self._unrestricted[engine] = needs_version, {}
             return profile, engine.framework.all_nodes()
 
     def _needs(

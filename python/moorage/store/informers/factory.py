@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Collection
 from threading import Event, Thread
 from typing import Any, TypeVar, cast
 
@@ -106,7 +106,7 @@ class InformerFactory:
             The number of notices.
         """
         changes: int | None = None
-        kinds: Container[type[Object]] = self._informers
+        kinds: Collection[type[Object]] = self._informers
         store = self._store
         if store is not None:
             changes = store.changes
@@ -114,7 +114,10 @@ class InformerFactory:
                 return 0
             if self._changes is not None:
                 kinds = store.changed_since(self._changes)
-        informers = [one for kind, one in self._informers.items() if kind in kinds]
+        if len(kinds) == 1:
+            informers = list(filter(None, map(self._informers.get, kinds)))
+        else:
+            informers = [one for kind, one in self._informers.items() if kind in kinds]
         before, notices, self._changes = len(self._informers), 0, None
         for informer in informers:
             notices += informer.run_once()

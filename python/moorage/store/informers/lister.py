@@ -32,6 +32,11 @@ class Lister(Generic[T]):
         self._indexer = indexer
         self._namespace = namespace
 
+    @property
+    def changes(self) -> int:
+        """The number of changes of the local copy so far."""
+        return self._indexer.changes
+
     def by_namespace(self, namespace: str) -> Lister[T]:
         """Return a lister of one namespace.
 

@@ -73,6 +73,7 @@ class AssumeCache(Generic[T]):
         self._objects: Indexer[T] = Indexer({index_name: index_func})
         self._objects.by_index(index_name, "")  # builds the index in order of insertion
         self._assumed: dict[str, T] = {}
+        self._assumptions = 0
         self._lock = RLock()
         if informer is not None:
             informer.add_event_handler(self)
@@ -176,6 +177,7 @@ class AssumeCache(Generic[T]):
                 about = f'{self.description} "{key}"'
                 raise VolumeError(f"{about} is out of sync (stored: {stored}, assume: {new})")
             self._assumed[key] = obj
+            self._assumptions += 1
 
     def restore(self, key: str) -> None:
         """End the assumed state of an object. Unknown keys are ignored.
@@ -187,8 +189,14 @@ class AssumeCache(Generic[T]):
         """
         with self._lock:
             self._assumed.pop(key, None)
+            self._assumptions += 1
 
     # ---- reading -------------------------------------------------------------------------------------------
+
+    @property
+    def changes(self) -> int:
+        """A number that grows whenever the result of `find` changes for some key."""
+        return self._objects.changes + self._assumptions
 
     def find(self, key: str) -> T | None:
         """Return the assumed state of an object, or the informer's state if there is none.
@@ -305,6 +313,7 @@ class AssumeCache(Generic[T]):
         with self._lock:
             self._objects.undo(objects)
             self._assumed = assumed.copy()
+            self._assumptions += 1
 
     # ---- within --------------------------------------------------------------------------------------------
 

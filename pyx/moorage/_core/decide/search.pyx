@@ -576,22 +576,21 @@ cdef int _update_nominated_verdicts(Search search, int32_t pod_class) except -1:
 
 cdef int _update_row_verdicts(Search search, NominatedVerdicts verdicts, int32_t pod_class) except -1:
     """Run the filters again for the rows whose verdicts may have changed."""
-    cdef dict rows = search.nominations.rows
+    cdef dict rows = search.nominations.rows, changed = rows
     cdef int32_t row
     cdef int64_t at, head = search.state.log.head, last = search.state.log.capacity - 1
     if search.terms is not None:
         search.terms.c.affinity_off = mr_inter_pod_skips(&search.terms.c)
     if _can_follow_nominations(search, verdicts):
-        for row in search.nominations.changed[verdicts.cursor:]:
-            _update_row_verdict(search, verdicts, row, pod_class)
+        changed = dict.fromkeys(search.nominations.changed[verdicts.cursor:])
         for at in range(verdicts.log_cursor, head):
             row = search.state.log.id[at & last]
             if search.state.log.kind[at & last] < LOG_ORDER and row in rows:
-                _update_row_verdict(search, verdicts, row, pod_class)
+                changed[row] = None
     else:
         verdicts.clear()
-        for row in rows:
-            _update_row_verdict(search, verdicts, row, pod_class)
+    for row in changed:
+        _update_row_verdict(search, verdicts, row, pod_class)
     if search.terms is not None:
         search.terms.c.affinity_off = False
     verdicts.epoch, verdicts.cursor = search.nominations.epoch, len(search.nominations.changed)

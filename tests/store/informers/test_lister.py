@@ -7,7 +7,7 @@ from threading import RLock
 import pytest
 
 from moorage._core.base.selectors import parse_selector
-from moorage.objects.model.meta import ObjectMeta
+from moorage.objects.model.meta import Condition, ObjectMeta
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod, PodSpec
 from moorage.objects.model.workload import ReplicaSet
@@ -100,6 +100,31 @@ def test_an_index_is_kept_current(store: ObjectStore, informer: Informer[Pod]) -
     assert found == {"n": "b", "m": "da", "k": "e"}
     assert names(informer.lister.by_index("namespace", "x")) == "b"
     assert informer.lister.by_index("node", "") == []
+
+
+@pytest.mark.parametrize("built", [False, True], ids=["before", "after"])
+def test_a_lasting_index_makes_no_objects(store: ObjectStore, informer: Informer[Pod], built: bool) -> None:
+    seen = list[str]()
+
+    def by_app(obj: Pod) -> tuple[str, ...]:
+        seen.append(obj.spec.node_name)
+        return tuple(obj.metadata.labels.values())
+
+    store.update(pod("b", app="1"))
+    informer.run_once()
+    informer.indexer.add_index("app", by_app, is_lasting=True)
+    assert not built or names(informer.lister.by_index("app", "1")) == "ab"
+    seen.clear()
+    store.bind_many([store.get(Pod, "b", "x")], ["n"])
+    informer.run_once()
+    assert informer.indexer.count("app", "1") == 2
+    assert seen == ([] if built else ["n", "", "n", "m", ""]), "the bound pod b is not made"
+    assert [obj.spec.node_name for obj in informer.lister.by_index("app", "1")] == ["n", "n"]
+    store.evict(store.list(Pod)[0][:2], Condition(type="DisruptionTarget", status="True"))
+    store.update(pod("c", "y", "m", app="1"))
+    informer.run_once()
+    assert names(informer.lister.by_index("app", "1")) == "c"
+    assert informer.lister.by_index("app", "2") == []
 
 
 def test_an_update_keeps_the_order_of_an_index(store: ObjectStore, informer: Informer[Pod]) -> None:

@@ -33,7 +33,7 @@ class PodGroups:
         self._cluster = handle.cache.state
         self._groups = handle.informers.informer(PodGroup).indexer
         self._pods = handle.informers.informer(Pod).indexer
-        self._pods.add_index(INDEX, _by_group)
+        self._pods.add_index(INDEX, _by_group, is_lasting=True)
         self._changes = self._groups.follow()
         self._whole: dict[UnitKey, int] = {}
         self._lowest = self._lowest_of_whole = math.inf

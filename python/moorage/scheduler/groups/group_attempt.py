@@ -412,6 +412,10 @@ class MemberPlacing(Placing, kw_only=True):
             self.attempt.permit()
         return done
 
+    def _place_nominated(self, first: int, end: int) -> int:
+        """Place no pod: the attempt follows each cycle."""
+        return first
+
     def _place_one(self, at: int) -> bool:
         """Run the cycle of one pod up to Permit; return whether it failed with an error."""
         attempt, context, pod = self.attempt, self.context, self.batch.pod(at)

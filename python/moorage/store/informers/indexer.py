@@ -122,7 +122,8 @@ class Indexer(Generic[T]):
 
     def __init__(self, indexers: Mapping[str, IndexFunction[T]]) -> None:
         self._functions: dict[str, IndexFunction[T]] = {NAMESPACE_INDEX: by_namespace, **indexers}
-        self._indexes: dict[str, dict[str, dict[str, T]]] = {}
+        self._lasting = {NAMESPACE_INDEX}  # indexes that bindings do not change
+        self._indexes: dict[str, dict[str, dict[str, None]]] = {}  # keys by value, in order
         self._objects: ObjectMap[T] = ObjectMap({})
         self._log: KeyLog | None = None
         self.changes = 0
@@ -180,7 +181,7 @@ class Indexer(Generic[T]):
         self._is_saved = False
         self._objects = self._objects.copy()
         self._indexes = {
-            name: {value: objects.copy() for value, objects in index.items()}
+            name: {value: keys.copy() for value, keys in index.items()}
             for name, index in self._indexes.items()
         }
 
@@ -191,7 +192,7 @@ class Indexer(Generic[T]):
                 self._log = KeyLog(self.lock)
             return self._log
 
-    def add_index(self, name: str, function: IndexFunction[T]) -> None:
+    def add_index(self, name: str, function: IndexFunction[T], is_lasting: bool = False) -> None:
         """Add an index.
 
         Parameters
@@ -199,6 +200,9 @@ class Indexer(Generic[T]):
         name : str
         function : callable
             Returns the values of an object in the index.
+        is_lasting : bool, optional
+            Whether the values depend on nothing that bindings, conditions and the resource version change, so
+            that no object needs to be made for the index.
 
         Raises
         ------
@@ -209,6 +213,7 @@ class Indexer(Generic[T]):
             if name in self._functions:
                 raise ValueError(f"indexer conflict: {name}")
             self._functions = {**self._functions, name: function}  # a saved state may share the old dict
+            (self._lasting.add if is_lasting else self._lasting.discard)(name)
 
     def get(self, key: str) -> T | None:
         """Return the object of a key, or None.
@@ -289,7 +294,8 @@ class Indexer(Generic[T]):
             A copy.
         """
         with self.lock:
-            return self._index(name).get(value, {}).copy()
+            objects = self._objects
+            return {key: objects[key] for key in self._index(name).get(value, ())}
 
     def list_index_func_values(self, name: str) -> list[str]:
         """Return the values that the objects have in an index.
@@ -311,15 +317,16 @@ class Indexer(Generic[T]):
         with self.lock:
             return list(self._index(name))
 
-    def _index(self, name: str) -> dict[str, dict[str, T]]:
-        """Return an index, built at the first use: value to the objects by key. Raises KeyError for an
-        unknown name."""
+    def _index(self, name: str) -> dict[str, dict[str, None]]:
+        """Return an index, built at the first use: value to the keys of its objects in order. Raises KeyError
+        for an unknown name."""
         if name not in self._functions:
             raise KeyError(f"Index with name {name} does not exist")
         if name not in self._indexes:
             self._indexes[name] = {}
-            for key, obj in self._objects.to_dict().items():
-                self._enter(name, key, None, obj)
+            of = self._objects.likeness if name in self._lasting else self._objects.__getitem__
+            for key in list(self._objects):
+                self._enter(name, key, None, of(key))
         return self._indexes[name]
 
     def count(self, name: str, value: str) -> int:
@@ -376,8 +383,11 @@ class Indexer(Generic[T]):
             if self._log is not None:
                 self._log.append(event.key)
             for name in self._indexes:
-                old = held.object if isinstance(held, WatchEvent) else held
-                self._enter(name, event.key, old, None if event.type == "DELETED" else event.object)
+                if name in self._lasting:
+                    old, new = held.likeness if isinstance(held, WatchEvent) else held, event.likeness
+                else:
+                    old, new = held.object if isinstance(held, WatchEvent) else held, event.object
+                self._enter(name, event.key, old, None if event.type == "DELETED" else new)
 
     def put(self, key: str, obj: T) -> T | None:
         """Store an object.
@@ -445,6 +455,8 @@ class Indexer(Generic[T]):
 
     def _enter(self, name: str, key: str, old: T | None, new: T | None) -> None:
         """Replace an object in an index; None for no object."""
+        if old is new:
+            return
         index, function = self._indexes[name], self._functions[name]
         values = () if new is None else tuple(function(new))
         for value in () if old is None else dict.fromkeys(function(old)):
@@ -454,4 +466,4 @@ class Indexer(Generic[T]):
                     del index[value]
         if new is not None:
             for value in values:
-                index.setdefault(value, {})[key] = new
+                index.setdefault(value, {})[key] = None

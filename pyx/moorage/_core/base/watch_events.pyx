@@ -129,6 +129,12 @@ cdef class WatchEvent:
         return self._previous
 
     @property
+    def likeness(self):
+        """An object that exists already. It differs from `object` at most in what bindings set, in conditions
+        and in the resource version."""
+        return self.subject()
+
+    @property
     def resource_version(self):
         """The version that the change made."""
         return str(self._version) if type(self._version) is int else self._version
@@ -275,6 +281,20 @@ cdef class ObjectMap:
         Object or None
         """
         return self.find(key)
+
+    def likeness(self, key):
+        """Return an object that exists already and is like that of a key (see `WatchEvent.likeness`).
+
+        Parameters
+        ----------
+        key : str
+
+        Returns
+        -------
+        Object
+        """
+        held = self.held[key]
+        return (<WatchEvent>held).subject() if type(held) is WatchEvent else held
 
     def discard(self, key):
         """Remove a key, if it is there.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from moorage.framework.plugin.events import NODE, NODE_ADD, POD, ActionType, on
 from moorage.queue import SchedulingQueue
@@ -73,3 +74,36 @@ def test_events_of_several_objects_move_pods_as_one_by_one(
             queue.move_all_to_active_or_backoff_queue(NODE_ADD, None, new)
 
     assert moved(lambda queue: queue.move_all_for_each(NODE_ADD, nodes)) == moved(one_by_one)
+
+
+def test_an_event_may_have_an_effect_where_a_hint_waits_for_it() -> None:
+    queue = make_queue(rejecting("R", ADDED), rejecting("S", on(POD, ActionType.DELETE)))
+    assert not queue.may_react(NODE_ADD)
+    for rejector, reacts in (("S", False), ("R", True)):
+        queue.add(queued(rejector))
+        fail(queue, rejector)
+        assert queue.may_react(NODE_ADD) == reacts
+    queue.move_all_to_active_or_backoff_queue(NODE_ADD, None, node("n"))
+    assert not queue.may_react(NODE_ADD)
+    queue.add(queued("flying"))
+    assert not queue.may_react(NODE_ADD)
+    queue.pop(0)
+    assert queue.may_react(NODE_ADD)
+
+
+@pytest.mark.parametrize("backs_off", [True, False])
+def test_a_pod_whose_spec_stays_keeps_its_place(backs_off: bool) -> None:
+    queue = make_queue(rejecting("R", ADDED))
+    for name in ("a", "b", "c"):
+        queue.add(queued(name))
+        if backs_off:
+            fail(queue, "R")
+            queue.move_all_to_active_or_backoff_queue(NODE_ADD, None, node("n"))
+    before, old = places(queue), queue._places.infos["b"].pod
+    new = replace(old, status=replace(old.status, nominated_node_name="n"))
+    queue.update(old, new)
+    assert places(queue) == before
+    assert queue._places.infos["b"].pod is new
+    assert queue.nominator.nominated_pods_for_node("n") == [new]
+    queue.update(new, replace(new, spec=replace(new.spec, priority=9)))
+    assert [info.pod.name for info in queue.pop_batch(1)] == ["b"]

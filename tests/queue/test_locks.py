@@ -41,6 +41,7 @@ def test_a_queue() -> None:
             NODE_ADD, None, None
         ),
         "move_all_for_each": lambda: one.move_all_for_each(NODE_ADD, [node("n")]),
+        "may_react": lambda: one.may_react(NODE_ADD),
         "flush_backoff_completed": one.flush_backoff_completed,
         "flush_unschedulable_left_over": one.flush_unschedulable_left_over,
         "next_event": one.next_event,

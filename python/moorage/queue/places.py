@@ -216,8 +216,8 @@ class Places:
         """Replace all places by empty ones."""
         self.infos.clear()
         self.units = Units(self.units.is_on)
-        is_by_priority = getattr(self._less, "__func__", None) is by_priority
-        self.active = PriorityLanes() if is_by_priority else SortedHeap(self._less)
+        self._is_by_priority = getattr(self._less, "__func__", None) is by_priority
+        self.active = PriorityLanes() if self._is_by_priority else SortedHeap(self._less)
         self.backoff = BackoffQueue(*self._backoff_setting, self.active.rank)
         self.unschedulable = UnschedulablePods(self._classes)
         self._by_place: dict[Place, Any] = {
@@ -322,6 +322,9 @@ class Places:
         """
         place = info.place
         assert place is not None
+        if place is not Place.UNSCHEDULABLE and self._is_by_priority and pod.spec is info.pod.spec:
+            info.pod = pod
+            return
         if place is Place.UNSCHEDULABLE:  # ordered by entry, not by rank
             if info.unit is not None:
                 self.units.leave(info)

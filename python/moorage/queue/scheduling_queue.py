@@ -608,10 +608,21 @@ class SchedulingQueue:
             In the order of their events.
         """
         with self._lock:
-            meaning, rejections = self.hints.meaning, self._places.unschedulable.by_rejection
-            if self._in_flight or [one for one in rejections if meaning(one, event).may_move]:
+            if self.may_react(event):
                 for new in news:
                     self.move_all_to_active_or_backoff_queue(event, None, new)
+
+    def may_react(self, event: ClusterEvent) -> bool:
+        """Whether an event can have an effect: some pod is in flight, or a hint about the event is registered
+        for an unschedulable pod.
+
+        Parameters
+        ----------
+        event : ClusterEvent
+        """
+        with self._lock:
+            meaning, rejections = self.hints.meaning, self._places.unschedulable.by_rejection
+            return bool(self._in_flight or [one for one in rejections if meaning(one, event).may_move])
 
     def _sweep(self, moves: Iterable[PossibleMove], event: ClusterEvent, old: Any, new: Any) -> None:
         """Move the pods for which a hint returns Queue, and record the event for the pods in flight."""

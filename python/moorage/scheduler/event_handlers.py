@@ -405,7 +405,7 @@ class PodHandler:
         """Move the pods in the queue that may profit from a change of a pod on a node."""
         if self.queue.is_listening():
             for event in pod_update_events(notice.old, notice.known):
-                if self.queue.hints.is_registered(event):
+                if self.queue.may_react(event):
                     self.queue.move_all_to_active_or_backoff_queue(event, notice.old, notice.new)
 
     def _update_waiting(self, old: Pod, new: Pod) -> None:

@@ -6,7 +6,7 @@ on its row for pods of at most its priority. A pod that is in the cache counts o
 
 from libc.stdint cimport INT32_MAX
 
-from moorage._core.base cimport LOG_ORDER, Buffer, ChangeLog, Journal
+from moorage._core.base cimport LOG_ORDER, METADATA, UID, Buffer, ChangeLog, Journal
 from moorage._core.state cimport Shape
 
 cdef enum:
@@ -63,7 +63,7 @@ cdef class Nominations:
         self.cursor = len(changes)
         if self.excluded_pod is not pod:
             for excluded in (self.excluded_pod, pod):
-                name = None if excluded is None else source.nominated_node(excluded)
+                name = None if excluded is None else source.nodes.get(UID.of(METADATA.of(excluded)))
                 row = self.state.table.find_row(name) if name else None
                 if row is not None:
                     _note_change(self, row)
@@ -84,7 +84,7 @@ cdef int _read(Nominations nominations, source, str name) except -1:
     """Read the nominations of a node, if it is in the view."""
     row = nominations.state.table.find_row(name)
     if row is not None and nominations.state.table.is_present(row):
-        _set(nominations, row, source.nominated_pods_for_node(name), False)
+        _set(nominations, row, list(source.by_node.get(name, {}).values()), False)
 
 
 cdef int _set(Nominations nominations, int32_t row, list pods, bint always) except -1:

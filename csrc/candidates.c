@@ -346,8 +346,9 @@ void mr_candidates_lower(mr_candidates *c, int32_t position, int16_t total)
     set_position(c, position, total, 0);
 }
 
-static void fill_lanes(mr_candidates *c, int32_t first, int32_t n)
+static void fill_lanes(const void *loop, int32_t first, int32_t n)
 {
+    mr_candidates *c = *(mr_candidates *const *)loop;
     int32_t lanes[MR_BLOCK];
     mr_local_block(&c->search, &c->local, first, n, lanes);
     if (c->search.nominated) mr_nominated_lanes(&c->search, first, n, lanes);
@@ -359,8 +360,7 @@ static int fill_one_bucket(mr_candidates *c)
 {
     const mr_search *search = &c->search;
     const int32_t n = c->n = search->n;
-#define BLOCK(at) fill_lanes(c, at, n - (at) < MR_BLOCK ? n - (at) : MR_BLOCK)
-    MR_EACH_BLOCK(BLOCK);
+    mr_each_block(search, mr_scan_is_parallel(search, n), n, fill_lanes, &c);
     for (int32_t b = 0; b < mr_blocks_of(c); b++) {
         int16_t *super = &c->supers[b / MR_LANES];
         const int32_t count = mr_bits(c->fits[b]);
@@ -375,9 +375,9 @@ static int fill_one_bucket(mr_candidates *c)
 
 int mr_candidates_build(mr_candidates *c, const mr_changes *changes, int32_t *lanes, uint8_t *seen)
 {
-    int parallel = mr_is_parallel(&c->search, c->search.n);
+    const int parallel = mr_scan_is_parallel(&c->search, c->search.n);
     if (c->key.size) {
-        mr_local_lanes(&c->search, &c->local, 0, c->search.n, lanes);
+        mr_local_lanes(&c->search, &c->local, lanes);
         if (c->search.nominated) mr_nominated_lanes(&c->search, 0, c->search.n, lanes);
         c->state = fill(c, lanes, seen);
     } else {

@@ -204,8 +204,8 @@ void mr_candidates_follow(mr_candidates *candidates, const mr_changes *changes);
 /* Decides as mr_candidates_decide by a scan: the blocks of the window are written to `room`, candidates with one bucket
  * for search->n positions whose cached evaluation does not matter. Their totals are upper bounds; the exact total of the
  * choice is computed, and if it is less, another choice is made. mr_scan_suits must hold. */
-void mr_scan_decide(mr_candidates *room, const mr_search *search, int32_t start, int32_t wanted, int heap,
-                    mr_decision *decision);
+int mr_scan_decide(mr_candidates *room, const mr_search *search, int32_t start, int32_t wanted, int heap,
+                   mr_decision *decision);
 
 /* Decides from `start` as mr_search_run and mr_pick_first (with `heap`: mr_pick_heap) do. Terms must be prepared. */
 void mr_candidates_decide(mr_candidates *candidates, int32_t start, int32_t wanted, int heap, uint8_t *seen,

@@ -422,23 +422,54 @@ MR_DISPATCHED void mr_candidates_decide(mr_candidates *c, int32_t start, int32_t
     else decide(c, c->stride, start, wanted, heap, seen, decision);
 }
 
+/* The blocks of a scan, from that of its start on. */
+typedef struct {
+    mr_candidates *c;
+    const mr_search *search;
+    const mr_local *local;
+    int32_t first, all;     /* the first block, and the number of blocks of the list */
+    int32_t written, share; /* number of blocks to write at once, in all and in a chunk */
+} mr_window;
+
+static void write_block(const mr_window *w, int32_t block)
+{
+    const int32_t first = block * MR_LANES, n = w->c->n - first < MR_LANES ? w->c->n - first : MR_LANES;
+    int32_t lanes[MR_LANES];
+    mr_fused_block(w->search, w->local, first, n, lanes);
+    mr_candidates_write(w->c, block, lanes, n);
+}
+
+static void write_chunk(const void *window, int32_t chunk)
+{
+    const mr_window *w = window;
+    for (int32_t at = chunk * w->share; at < w->written && at < (chunk + 1) * w->share; at++)
+        write_block(w, (w->first + at) % w->all);
+}
+
+/* Writes, in several threads, the blocks that a window of `wanted` feasible positions has at least. */
+static void write_together(mr_window *w, int32_t start, int32_t wanted)
+{
+    const int32_t chunks = w->search->threads * MR_SHARES, sure = wanted < w->c->n ? wanted : w->c->n;
+    w->written = (start % MR_LANES + sure + MR_LANES - 1) / MR_LANES;
+    if (w->written > w->all) w->written = w->all;
+    w->share = (w->written + chunks - 1) / chunks;
+    mr_parallel(w->search->threads, (w->written + w->share - 1) / w->share, write_chunk, w);
+}
+
 /* Writes the blocks of a window, and ends it where more than `wanted` positions are feasible. Returns 1 if a total is
  * out of range. */
-static int write_window(mr_candidates *c, const mr_search *search, const mr_local *local, int32_t wanted,
-                        mr_range *ranges, mr_decision *decision)
+static int write_window(const mr_window *w, int32_t wanted, mr_range *ranges, mr_decision *decision)
 {
-    const int32_t start = ranges[0].from;
-    int32_t lanes[MR_LANES];
+    mr_candidates *c = w->c;
     decision->looked_at = decision->feasible = 0;
     for (int32_t k = 0; k < 2; k++) {
         for (int32_t block = ranges[k].from / MR_LANES; block * MR_LANES < ranges[k].to; block++) {
-            const int32_t first = block * MR_LANES, n = c->n - first < MR_LANES ? c->n - first : MR_LANES;
+            const int32_t first = block * MR_LANES;
             uint16_t *count = &c->counts[block / MR_COUNTED];
-            if (k == 0 || block != start / MR_LANES) {
-                mr_fused_block(search, local, first, n, lanes);
-                mr_candidates_write(c, block, lanes, n);
-                if (c->blocks[block] == MR_OUT_OF_RANGE) return 1;
-            }
+            if ((k == 0 || block != w->first)
+                && (!w->written || (block - w->first + w->all) % w->all >= w->written))
+                write_block(w, block);
+            if (c->blocks[block] == MR_OUT_OF_RANGE) return 1;
             /* The block of `start` counts in both ranges: its last position may be one of the second. */
             *count = (uint16_t)((block % MR_COUNTED ? *count : 0) + mr_bits(c->fits[block]));
             const uint64_t fits = c->fits[block] & lanes_in(ranges[k], first);
@@ -465,22 +496,25 @@ MR_DISPATCHED int32_t mr_scan_choose(const mr_candidates *c, const mr_range *ran
     return !*best ? -1 : heap ? heap_tie(c, NULL, 1, best, ranges) : first_in(c, NULL, 1, best, ranges);
 }
 
-void mr_scan_decide(mr_candidates *c, const mr_search *search, int32_t start, int32_t wanted, int heap,
-                    mr_decision *decision)
+int mr_scan_decide(mr_candidates *c, const mr_search *search, int32_t start, int32_t wanted, int heap,
+                   mr_decision *decision)
 {
+    const int parallel = mr_scan_is_parallel(search, wanted < c->n ? wanted : c->n);
     mr_range ranges[2] = {{start, c->n}, {0, start}};
     mr_local local;
+    mr_window window = {c, search, &local, start / MR_LANES, (c->n + MR_LANES - 1) / MR_LANES, 0, 0};
     mr_local_read(&local, search);
     local.bounds = 1;
     decision->position = MR_UNDECIDED;
     MR_DEBUG_BELOW(search->n, c->n + 1, "positions of a scan");
-    if (write_window(c, search, &local, wanted, ranges, decision)) return;
+    if (parallel) write_together(&window, start, wanted);
+    if (write_window(&window, wanted, ranges, decision)) return parallel;
     for (;;) {
         int16_t best;
         decision->position = mr_scan_choose(c, ranges, heap, &best);
-        if (decision->position < 0) return;
+        if (decision->position < 0) return parallel;
         const int64_t exact = mr_local_lane(search, &local, search->order[decision->position]);
-        if (exact >= best) return;
+        if (exact >= best) return parallel;
         mr_candidates_lower(c, decision->position, (int16_t)exact);
     }
 }

@@ -1,4 +1,4 @@
-/* Processor dispatch and parallel loops.
+/* Processor dispatch.
  *
  * MR_DISPATCHED marks functions that the compiler builds twice, with and without AVX2; the variant is chosen when the
  * library is loaded. Neither uses fused multiply-add (-ffp-contract=off). Functions that it calls must be inlined to be
@@ -17,18 +17,5 @@
 #define MR_DISPATCHED
 #endif
 #define MR_INLINED static inline __attribute__((always_inline))
-
-/* Calls `body(at)` for the first position `at` of each block of MR_BLOCK positions, in parallel if there are enough.
- * The variables `search` and `n` (number of positions) must be in scope. Each position is written by one thread, so
- * the result does not depend on the number of threads. */
-#define MR_EACH_BLOCK(body)                                                                \
-    do {                                                                                   \
-        if (mr_is_parallel(search, n)) {                                                   \
-            _Pragma("omp parallel for schedule(static) num_threads(search->threads)")      \
-            for (int32_t at = 0; at < n; at += MR_BLOCK) body(at);                         \
-        } else {                                                                           \
-            for (int32_t at = 0; at < n; at += MR_BLOCK) body(at);                         \
-        }                                                                                  \
-    } while (0)
 
 #endif

@@ -115,15 +115,28 @@ static int32_t fixed_of(const mr_cluster *cluster, int32_t row)
     return cluster->taint_set[row] * 2 + ((cluster->ledger.rows[row].flags & MR_UNSCHEDULABLE) != 0);
 }
 
-void mr_static_lanes(const mr_search *search, uint8_t *ok)
+typedef struct {
+    const mr_search *search;
+    uint8_t *ok;
+} static_loop;
+
+static void static_block(const void *loop, int32_t first, int32_t n)
 {
-    for (int32_t at = 0; at < search->n; at++) {
+    const mr_search *search = ((const static_loop *)loop)->search;
+    uint8_t *ok = ((const static_loop *)loop)->ok;
+    for (int32_t at = first; at < first + n; at++) {
         ok[at] = !search->fixed_ok || search->fixed_ok[fixed_of(search->cluster, search->order[at])];
         for (int32_t i = 0; i < search->plan->n_filters && ok[at]; i++)
             if (asks_for_names(search, search->plan->filters[i]))
                 ok[at] = !mr_filter(search->plan->filters[i], search->plan, search->cluster, search->shape,
                                     &search->pod, search->order[at]);
     }
+}
+
+void mr_static_lanes(const mr_search *search, uint8_t *ok)
+{
+    const static_loop loop = {search, ok};
+    mr_each_block(search, mr_is_parallel(search, search->n), search->n, static_block, &loop);
 }
 
 /* The filters that need more than the columns and can reject a node for this pod. */
@@ -142,6 +155,14 @@ static int32_t other_filters(const mr_search *search, int32_t *kernels)
     }
     if (search->pod.volumes) kernels[n++] = MR_VOLUMES;
     return n;
+}
+
+int mr_scan_is_parallel(const mr_search *search, int32_t n)
+{
+    int32_t asked[MR_MAX_PLUGINS + 1];
+    return mr_is_parallel(search, n)
+        && (n / MR_PLAIN >= search->parallel_from || !mr_is_fused(search) || search->has_images
+            || other_filters(search, asked));
 }
 
 void mr_local_read(mr_local *local, const mr_search *search)
@@ -376,11 +397,22 @@ void mr_local_block(const mr_search *search, const mr_local *local, int32_t firs
     for (int32_t i = 0; i < n; i++) out[i] = in_lane(mr_local_lane(search, local, search->order[first + i]));
 }
 
-int mr_local_lanes(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out)
+typedef struct {
+    const mr_search *search;
+    const mr_local *local;
+    int32_t *out;
+} lanes_loop;
+
+static void lanes_block(const void *loop, int32_t first, int32_t n)
 {
-#define BLOCK(at) mr_local_block(search, local, first + (at), n - (at) < MR_BLOCK ? n - (at) : MR_BLOCK, out + (at))
-    MR_EACH_BLOCK(BLOCK);
-    return mr_is_parallel(search, n);
+    const lanes_loop *l = loop;
+    mr_local_block(l->search, l->local, first, n, l->out + first);
+}
+
+void mr_local_lanes(const mr_search *search, const mr_local *local, int32_t *out)
+{
+    const lanes_loop loop = {search, local, out};
+    mr_each_block(search, mr_scan_is_parallel(search, search->n), search->n, lanes_block, &loop);
 }
 
 /* 1 if the filters are in the order that the columns assume: filters whose verdicts are unresolvable, host ports,

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "dispatch.h"
+#include "parallel.h"
 #include "plugins.h"
 
 /* The rows in list order, as columns; position i is the i-th node of the view. Millicores and bytes. */
@@ -36,7 +37,7 @@ typedef struct {
     int32_t has_images;     /* 1: some node has an image of the pod, so that scores of ImageLocality differ */
     const uint64_t *nominated; /* [row] verdict with the nominated pods that take precedence added; NULL: all 0 */
     void *const *views;     /* [external] view of the plugin */
-    int32_t threads;        /* number of threads of a scan over `parallel_from` nodes or more */
+    int32_t threads;        /* number of threads of a loop over `parallel_from` nodes or more */
     int32_t parallel_from;
     mr_pod pod;
 } mr_search;
@@ -82,15 +83,14 @@ int mr_is_fused(const mr_search *search);
  * With `bounds` the scores are computed in single precision, with reciprocals: a total is never below the exact one, and
  * seldom above it. Feasibility is exact all the same. */
 #define MR_INVALID_LANE (INT32_MIN + 1)
-#define MR_BLOCK 256
 int32_t mr_fused_block(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out);
 
 /* Evaluates positions as mr_fused_block, for any plan; a total that is not in 0..MR_LANE_LIMIT becomes -1. */
 #define MR_LANE_LIMIT 1000000000
 void mr_local_block(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out);
 
-/* mr_local_block for any number of positions, by search->threads threads. Returns 1 if it ran in parallel. */
-int mr_local_lanes(const mr_search *search, const mr_local *local, int32_t first, int32_t n, int32_t *out);
+/* mr_local_block for all positions, by search->threads threads if they are enough. */
+void mr_local_lanes(const mr_search *search, const mr_local *local, int32_t *out);
 
 /* Codes of the filters' verdicts on positions [first, first + n): 0 if feasible, MR_CODE_UNSCHEDULABLE if evicting pods
  * may help, else MR_CODE_UNRESOLVABLE. Nominated pods are ignored. */
@@ -102,10 +102,24 @@ void mr_status_block(const mr_search *search, const mr_local *local, int32_t fir
  * no other filter needs names or counters. */
 int mr_status_by_columns(const mr_search *search, const mr_local *local);
 
-/* 1 if a scan over n positions runs in several threads. */
+/* 1 if a loop over n positions runs in several threads. */
 static inline int mr_is_parallel(const mr_search *search, int32_t n)
 {
     return search->threads > 1 && n >= search->parallel_from;
+}
+
+/* 1 if a scan over n positions runs in several threads. Where it reads the columns alone, a position takes a nanosecond
+ * or two, and more of them are needed. */
+#define MR_PLAIN 20
+int mr_scan_is_parallel(const mr_search *search, int32_t n);
+
+/* Calls `work` for the blocks of n positions, in parallel or not. Each position is written by one thread, so the result
+ * does not depend on the number of threads. */
+static inline void mr_each_block(const mr_search *search, int parallel, int32_t n, mr_block work, const void *loop)
+{
+    if (parallel) mr_parallel_blocks(search->threads, n, work, loop);
+    else
+        for (int32_t at = 0; at < n; at += MR_BLOCK) work(loop, at, n - at < MR_BLOCK ? n - at : MR_BLOCK);
 }
 
 #endif

@@ -103,11 +103,26 @@ static int64_t common_constant(const mr_search *search)
     return sum;
 }
 
+typedef struct {
+    const mr_search *search;
+    int32_t kernel;
+    const int32_t *rows;
+    int64_t *raw;
+} score_loop;
+
+static void score_block(const void *loop, int32_t first, int32_t n)
+{
+    const score_loop *l = loop;
+    const mr_search *search = l->search;
+    for (int32_t i = first; i < first + n; i++)
+        l->raw[i] = mr_score(l->kernel, search->plan, search->cluster, search->shape, &search->pod, l->rows[i]);
+}
+
 void mr_score_rows(const mr_search *search, int32_t kernel, const int32_t *rows, int32_t n, int64_t *raw, uint8_t *seen)
 {
+    const score_loop loop = {search, kernel, rows, raw};
     if (kernel == MR_POD_TOPOLOGY_SPREAD) mr_spread_weigh(search->pod.terms, rows, NULL, n, seen);
-    for (int32_t i = 0; i < n; i++)
-        raw[i] = mr_score(kernel, search->plan, search->cluster, search->shape, &search->pod, rows[i]);
+    mr_each_block(search, mr_is_parallel(search, n), n, score_block, &loop);
 }
 
 /* Adds the weighted scores of the normalized plugins. Returns 1 if a score is not in 0..100. */
@@ -205,12 +220,25 @@ static int score_found(const mr_search *search, int fused, mr_found *found)
     return add_externals(search, found) || invalid;
 }
 
+typedef struct {
+    const mr_search *search;
+    const mr_local *local;
+    int32_t first; /* the first position */
+    int32_t *out;
+} search_loop;
+
+static void search_blocks(const void *loop, int32_t first, int32_t n)
+{
+    const search_loop *l = loop;
+    search_block(l->search, l->local, l->first + first, n, l->out + first);
+}
+
 /* Evaluates lanes of the list, with nominated pods; returns 1 if a plugin failed. */
 static int search_lanes(const mr_search *search, const mr_local *local, int external, int32_t first, int32_t n,
                         int32_t *out)
 {
-#define BLOCK(at) search_block(search, local, first + (at), n - (at) < MR_BLOCK ? n - (at) : MR_BLOCK, out + (at))
-    MR_EACH_BLOCK(BLOCK);
+    const search_loop loop = {search, local, first, out};
+    mr_each_block(search, mr_scan_is_parallel(search, n), n, search_blocks, &loop);
     if (search->nominated) mr_nominated_lanes(search, first, n, out);
     return external && external_lanes(search, first, n, out);
 }
@@ -225,7 +253,7 @@ int mr_search_find(const mr_search *search, int32_t start, int32_t wanted, mr_fo
     mr_local_read(&local, search);
     /* Blocks are as large as needed if each one costs a call of a plugin or is for several threads. */
     int32_t step = !external || wanted < MR_BLOCK ? MR_BLOCK : wanted < MR_CALL ? wanted + 1 : MR_CALL;
-    if (!external && mr_is_parallel(search, wanted < n ? wanted : n)) {
+    if (!external && mr_scan_is_parallel(search, wanted < n ? wanted : n)) {
         step = wanted < n ? wanted + 1 : n;
         lanes = found->lanes;
         found->parallel++;

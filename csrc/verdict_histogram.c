@@ -21,9 +21,15 @@ static uint64_t verdict_of(const mr_search *s, int32_t position)
     return mr_verdict(s->plan, s->cluster, s->shape, &s->pod, s->order[position]);
 }
 
-static void evaluate(mr_verdict_histogram *h, const mr_search *search, int32_t first, int32_t n)
+typedef struct {
+    const mr_search *search;
+    uint64_t *verdicts;
+} verdicts_loop;
+
+static void evaluate(const void *loop, int32_t first, int32_t n)
 {
-    for (int32_t at = first; at < first + n; at++) h->verdicts[at] = verdict_of(search, at);
+    const verdicts_loop *l = loop;
+    for (int32_t at = first; at < first + n; at++) l->verdicts[at] = verdict_of(l->search, at);
 }
 
 void mr_verdict_histogram_build(mr_verdict_histogram *h, const mr_search *search, const mr_changes *changes)
@@ -32,8 +38,8 @@ void mr_verdict_histogram_build(mr_verdict_histogram *h, const mr_search *search
     h->used = 0;
     h->state = MR_VALID;
     h->cursor = changes->head;
-#define BLOCK(first) evaluate(h, search, first, n - (first) < MR_BLOCK ? n - (first) : MR_BLOCK)
-    MR_EACH_BLOCK(BLOCK);
+    const verdicts_loop loop = {search, h->verdicts};
+    mr_each_block(search, mr_is_parallel(search, n), n, evaluate, &loop);
     for (int32_t at = 0; at < n; at++) count(h, h->verdicts[at], 1);
 }
 

@@ -20,6 +20,7 @@ HEADERS = [
     "rows.h",
     "terms.h",
     "plugins.h",
+    "parallel.h",
     "row_eval.h",
     "scan.h",
     "candidates.h",

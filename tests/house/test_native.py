@@ -93,9 +93,13 @@ def test_exception_decisions() -> None:
     assert wrong == {}
 
 
+POOL = {"csrc/parallel.c": ["static struct {} pool = {}", "static atomic_flag is_taken = ATOMIC_FLAG_INIT"]}
+"""The pool of threads, which a process has once."""
+
+
 def test_c_is_pure() -> None:
     found = {name(path): forbidden_in_c(path.read_text()) for path in files(".c", ".h", under="csrc")}
-    assert {path: lines for path, lines in found.items() if lines} == {}
+    assert {path: lines for path, lines in found.items() if lines} == POOL
 
 
 def stem(path: Path, folder: Path) -> str:

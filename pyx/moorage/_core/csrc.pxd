@@ -237,7 +237,7 @@ cdef extern from "scan.h" nogil:
     const int32_t MR_UNDECIDED
     int mr_has_external_filters(const mr_plan* plan)
     int mr_scan_suits(const mr_search* search)
-    int mr_is_parallel(const mr_search* search, int32_t n)
+    const int MR_PLAIN
     int mr_search_find(const mr_search* search, int32_t start, int32_t wanted, mr_found* found)
     int mr_search_score(const mr_search* search, mr_found* found)
     int mr_search_run(const mr_search* search, int32_t start, int32_t wanted, mr_found* found)
@@ -271,8 +271,8 @@ cdef extern from "candidates.h" nogil:
     size_t mr_candidates_layout(mr_candidates* candidates, char* memory, int32_t stride)
     int mr_candidates_build(mr_candidates* candidates, const mr_changes* changes, int32_t* lanes,
                             uint8_t* seen)
-    void mr_scan_decide(mr_candidates* room, const mr_search* search, int32_t start, int32_t wanted, int heap,
-                        mr_decision* decision)
+    int mr_scan_decide(mr_candidates* room, const mr_search* search, int32_t start, int32_t wanted, int heap,
+                       mr_decision* decision)
     void mr_candidates_refresh(mr_candidates* candidates, int32_t position)
     void mr_candidates_follow(mr_candidates* candidates, const mr_changes* changes)
     void mr_candidates_decide(mr_candidates* candidates, int32_t start, int32_t wanted, int heap,

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import Any
 
@@ -327,8 +328,8 @@ def test_threads_have_no_effect(keeps: bool) -> None:
     nodes = decoded([make_node(random, at) for at in range(700)])
     pods = decoded([make_pod(f"p{at}", make_spec(random, 700)) for at in range(60)])
     outcomes = []
-    for threads in (1, 2, 3):
-        placing = Placing(nodes, pods)
+    for threads in (1, 2, 5):
+        placing = Placing(nodes, pods, percentage=100)
         placing.placer.decider.keeps_candidates = keeps
         placing.placer.search.threads, placing.placer.search.parallel_from = threads, 0
         placing.many()
@@ -341,7 +342,7 @@ FORKING = """
 import os, sys
 from moorage import Scheduler, synthetic
 
-scheduler = Scheduler(synthetic(nodes=500, pods=1, seed=1))
+scheduler = Scheduler(synthetic(nodes=2000, pods=1, seed=1))
 placer, pod = scheduler.placer, next(iter(scheduler.pods.pending.values()))
 placer.search.threads, placer.search.parallel_from = 2, 0
 target = scheduler.context.target_of(pod)
@@ -349,18 +350,37 @@ expected = placer.decider.decide(*target)[0]
 placer.decider.start = 0
 child = os.fork()
 if child == 0:
-    os._exit(0 if placer.decider.decide(*target)[0] == expected and placer.decider.parallel_scans == 1 else 1)
+    same = placer.decider.decide(*target)[0] == expected and placer.decider.parallel_scans == 2
+    os._exit(0 if same and len(os.listdir("/proc/self/task")) == 2 else 1)
 print(placer.decider.parallel_scans, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes do not fork here")
-def test_a_forked_process_has_one_thread() -> None:
+def test_a_forked_process_starts_threads_of_its_own() -> None:
     """The threads of its parent are not there, and waiting for them has no end."""
     ran = subprocess.run(
         [sys.executable, "-c", FORKING], capture_output=True, text=True, timeout=60, check=True
     )
     assert ran.stdout.split() == ["1", "0"]
+
+
+def test_two_callers_at_once() -> None:
+    """Each has a cluster of its own; one of them has the pool, and the other does without."""
+    random = Random(6)
+    nodes = decoded([make_node(random, at) for at in range(700)])
+    pods = decoded([make_pod(f"p{at}", make_spec(random, 700)) for at in range(200)])
+    expected = Placing(nodes, pods)
+    expected.many()
+    placings = [Placing(nodes, pods) for _ in range(4)]
+    for placing in placings:
+        placing.placer.decider.keeps_candidates = False
+        placing.placer.search.threads, placing.placer.search.parallel_from = 3, 0
+    with ThreadPoolExecutor(4) as threads:
+        for done in [threads.submit(placing.many) for placing in placings]:
+            done.result(60)
+    for placing in placings:
+        assert placing.rows.tolist() == expected.rows.tolist()
 
 
 # ---- the verdicts of classes that fit nowhere

@@ -260,7 +260,9 @@ def test_scan(seed: int, n: int, is_narrow: bool) -> None:
         start, heap = random.randrange(n), random.random() < 0.5
         few = random.randrange(1, min(n, 100) + 1)
         wanted = random.choice([1, n, n + 1, random.randrange(1, n + 1), few])
-        lib.mr_scan_decide(room, search, start, wanted, heap, decision)
+        search.threads = random.choice([1, 2, 5])  # for any number of nodes
+        assert lib.mr_scan_decide(room, search, start, wanted, heap, decision) == (search.threads > 1)
+        search.threads = 1
         chosen = decision.position, decision.looked_at, decision.feasible
         assert chosen == found_by_search(world, search, start, wanted, heap)
 

@@ -310,8 +310,7 @@ cdef class Decider:
             if class_search.candidates and class_search.candidates.state == MR_VALID:
                 return _decide_among_candidates(self, class_search)
             class_search.candidates, class_search.is_ready = NULL, False
-        if class_search.by_totals \
-                and not mr_is_parallel(&class_search.search, min(class_search.wanted, class_search.search.n)):
+        if class_search.by_totals:
             at = _decide_by_totals(self, class_search)
             if at != FAILED:
                 return at
@@ -587,8 +586,9 @@ cdef int32_t _decide_by_totals(Decider decider, ClassSearch* class_search) noexc
     """
     cdef mr_decision decision
     decider.search.listing.scan_columns()
-    mr_scan_decide(&decider.scan.c, &class_search.search, decider.rotation % class_search.search.n,
-                   class_search.wanted, decider.tie_break == GO_HEAP, &decision)
+    decider.search.found.parallel += mr_scan_decide(
+        &decider.scan.c, &class_search.search, decider.rotation % class_search.search.n, class_search.wanted,
+        decider.tie_break == GO_HEAP, &decision)
     decider.from_scans += 1
     return FAILED if decision.position == MR_UNDECIDED else _note(decider, &decision, class_search.search.n)
 

@@ -5,8 +5,6 @@ queries, for nominated pods and preemption, change rows in a transaction, run th
 (kube-scheduler v1.36, AddPod and RemovePod of PreFilterExtensions).
 """
 
-import os
-
 import numpy as np
 from libc.stdint cimport INT32_MAX, int16_t, int64_t
 from libc.string cimport memcpy
@@ -18,25 +16,11 @@ from moorage._core.decide.native_plugin cimport NativeExternal, NativeView
 from moorage._core.settings cimport within
 
 cdef enum:
-    PARALLEL_FROM = 20_000  # nodes; for fewer, waking a thread costs more than it saves
-    PLAIN = 20  # factor on PARALLEL_FROM for pods whose filters take about a nanosecond a node
+    PARALLEL_FROM = 10_000  # nodes; for fewer, waking a thread costs more than it saves
 
 MAX_THREADS = 1024
 
 cdef uint64_t ALL = ~<uint64_t>0
-# OpenMP threads do not survive a fork of the process: a child process that uses them would deadlock.
-cdef bint is_forked = False
-
-
-def _after_fork():
-    """Note in a child process that it was forked."""
-    global is_forked
-    is_forked = True
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
-
 
 cdef class Search:
     """The search of one profile over one cluster.
@@ -56,10 +40,10 @@ cdef class Search:
     states : ClassStates
         What is cached for each class of pods.
     threads : int
-        Threads of a search over at least `parallel_from` nodes, 1 to 1024. No result depends on them.
+        Threads of a loop over at least `parallel_from` nodes, 1 to 1024. No result depends on them.
     parallel_from : int
-        The number of nodes from which on several threads are used. For a pod whose filters read nothing but
-        the columns of a node, 20 times as many nodes are needed.
+        The number of nodes from which on several threads are used. For a scan that reads nothing but the
+        columns of a node, 20 times as many nodes are needed.
     node_names : frozenset of str or None
         The names of the only nodes to search. None: the node affinity of the pod decides.
     on_nominated : callable or None
@@ -119,7 +103,7 @@ cdef class Search:
 
     @parallel_from.setter
     def parallel_from(self, value):
-        self.shared_from = <int32_t>within("parallel_from", value, 0, INT32_MAX // PLAIN)
+        self.shared_from = <int32_t>within("parallel_from", value, 0, INT32_MAX // MR_PLAIN)
 
     def search_in(self, const int32_t[::1] rows=None):
         """Restrict the search to the nodes of a placement, as in a pod group cycle.
@@ -428,7 +412,7 @@ cdef int _point(Search search, Shape shape) except -1:
     _fill_cluster(search)
     _keep_memory(search, shape)
     search.reserve_found(search.state.view.size + 1)
-    search.search.threads = 1 if is_forked else search.wanted_threads
+    search.search.threads = search.wanted_threads
     search.search.plan = &search.plan.c
     search.search.cluster = &search.cluster
     search.search.shape = &shape.c
@@ -445,14 +429,6 @@ cdef int _point(Search search, Shape shape) except -1:
         search.found.seen = <unsigned char*>search.seen.data
     _set_fixed_ok(search, shape)
     search.search.parallel_from = search.shared_from
-    if search.search.n >= search.shared_from and not _reads_beyond_columns(search, shape):
-        search.search.parallel_from *= PLAIN
-
-
-cdef bint _reads_beyond_columns(Search search, Shape shape) except -1:
-    """Whether the filters of a pod read more of a node than its columns."""
-    cdef bint names = shape.has_node_affinity or shape.has_preferred
-    return names or bool(shape.ports) or search.terms is not None or not mr_is_fused(&search.search)
 
 
 cdef int _fill_cluster(Search search) except -1:

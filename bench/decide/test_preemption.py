@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ from moorage.objects.model.policy import (
     PodDisruptionBudgetSpec,
     PodDisruptionBudgetStatus,
 )
+from moorage.scheduler.placing.place import Placing
 
 EACH = 4  # pods on a node
 PODS = 500
@@ -174,6 +176,26 @@ def test_following(benchmark: Any, report: Any, case: Case) -> None:
 
     report(f"{case.name}, 5,000 full nodes, following", case.pods - 1)
     benchmark.pedantic(run, setup=fresh, rounds=ROUNDS)
+
+
+@pytest.mark.parametrize("way", ["together", "cycles"])
+def test_nominated(benchmark: Any, report: Any, way: str) -> None:
+    """The second attempts of preemptors: pods that fit on the nodes to which they are nominated."""
+    nodes = synthetic(nodes=1_000, seed=1).nodes
+    asking = [
+        replace(pods.pod(f"n{at}", {}, requests=REQUESTS), status=PodStatus(nominated_node_name=node.name))
+        for at, node in enumerate(nodes)
+    ]
+    untainted = [replace(node, spec=replace(node.spec, taints=())) for node in nodes]
+    cluster = Cluster(nodes=untainted, pods=asking)
+    place = Placing._place_nominated if way == "together" else lambda self, first, end: first
+
+    def run(scheduler: Scheduler) -> None:
+        with patch.object(Placing, "_place_nominated", place):
+            assert len(scheduler.run().placements) == len(asking)
+
+    report("run of pods that fit on their nominated nodes, per pod", len(asking), way == "cycles")
+    benchmark.pedantic(run, setup=lambda: ((Scheduler(cluster),), {}), rounds=ROUNDS)
 
 
 # ---- the twin

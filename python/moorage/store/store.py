@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
-from threading import Condition
 from typing import TypeVar
 
 from fastrlock.rlock import FastRLock
@@ -31,7 +30,7 @@ from .field_selectors import predicate
 from .patches.patch import apply_patch
 from .protocol import ListResult, Patch, PatchType, Selector
 from .tables import Save, Tables
-from .watch import Watch, with_version
+from .watch import Changed, Watch, with_version
 
 T = TypeVar("T", bound=Object)
 
@@ -71,7 +70,7 @@ class ObjectStore:
         self._history = history
         self._tables = Tables(history)
         self._lock = FastRLock()
-        self._changed = Condition(self._lock)
+        self._changed = Changed(self._lock)
 
     @property
     def changes(self) -> int:

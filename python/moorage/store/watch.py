@@ -37,6 +37,43 @@ def with_version(obj: T, version: str) -> T:
     return replace(obj, metadata=replace(obj.metadata, resource_version=version))
 
 
+class Changed(Condition):
+    """The condition of a store's lock. While no thread waits, a notification costs next to nothing.
+
+    Parameters
+    ----------
+    lock : lock
+    """
+
+    def __init__(self, lock: Any) -> None:
+        super().__init__(lock)
+        self._waiting = 0  # threads in `wait`, counted under the lock
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Release the lock until a notification; see `threading.Condition.wait`.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            In seconds.
+
+        Returns
+        -------
+        bool
+            False when the time is over.
+        """
+        self._waiting += 1
+        try:
+            return super().wait(timeout)
+        finally:
+            self._waiting -= 1
+
+    def notify_all(self) -> None:
+        """Wake the threads that wait. To be called with the lock."""
+        if self._waiting:
+            super().notify_all()
+
+
 class Watch(Generic[T]):
     """The events of one kind after a resource version, as the API server's watch cache sends them.
 

@@ -6,13 +6,21 @@ kube-scheduler v1.36, schedule_one.go updatePod. A failed write is only logged.
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 
 from msgspec.structs import replace
 
 from moorage.framework.plugin.interface import NominatingInfo
 from moorage.objects.model.meta import Condition, with_condition
 from moorage.objects.model.pod import Pod
-from moorage.store import ApiError, NotFoundError, ObjectClient, patch_pod_status
+from moorage.store import (
+    ApiError,
+    ConflictError,
+    NotFoundError,
+    ObjectClient,
+    ObjectStore,
+    patch_pod_status,
+)
 
 logger = logging.getLogger("moorage.scheduler")
 
@@ -50,6 +58,11 @@ def patch_pod(
     nominating : NominatingInfo or None
         None, or `noop`, leaves the nomination.
     """
+    if condition is None and isinstance(client, ObjectStore):
+        if nominating is not None and not nominating.noop:
+            with suppress(NotFoundError, ConflictError):  # the latter for another UID
+                client.patch_pod_status(pod, nominating.nominated_node_name, ())
+        return
     try:
         current = client.get(Pod, pod.name, pod.namespace)
         if current.metadata.uid != pod.metadata.uid:

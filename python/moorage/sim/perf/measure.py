@@ -69,6 +69,7 @@ class Meter:
     chunks: list[float] = field(default_factory=list)
     _chunk: tuple[int, float] = (0, 0)
     _collecting: bool = False
+    _measured: dict[PodRun, bool] = field(default_factory=dict)  # of the open window
 
     def open(self, window: Window) -> None:
         """Open a window.
@@ -85,7 +86,7 @@ class Meter:
         """
         if self.window is not None:
             raise InputError("metrics are being collected already", path="collectMetrics")
-        self.window = window
+        self.window, self._measured = window, {}
         self._collecting = gc.isenabled()
         gc.collect()
         gc.freeze()
@@ -102,9 +103,14 @@ class Meter:
             gc.enable()
 
     def measures(self, run: PodRun) -> bool:
-        if self.window is None or not run.matches(self.window.labels):
+        window = self.window
+        if window is None:
             return False
-        return run.template.metadata.namespace in self.window.namespaces
+        known = self._measured.get(run)
+        if known is None:
+            is_inside = run.template.metadata.namespace in window.namespaces
+            known = self._measured[run] = is_inside and run.matches(window.labels)
+        return known
 
     def batch_limit(self) -> int:
         """Return the maximum size of the next batch that does not exceed the current chunk."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.core.make import node, pod
+from tests.core.make import node, pod, port
 from tests.framework.make import make
 from tests.scheduler.make import Clock, scheduler_with
 
@@ -217,8 +218,9 @@ def test_a_class_that_fails_as_before_keeps_its_failure() -> None:
     assert now is not more, "PostFilter has run, as a pod of lower priority is there"
 
 
-def test_events_of_bindings_are_read_without_the_pods(monkeypatch: Any) -> None:
-    one, made = Scheduler(Cluster(nodes=[node("a")], pods=[pod("p")])), list[str]()
+@pytest.mark.parametrize("ports", [(), (port(80),)])
+def test_events_of_bindings_are_read_without_the_pods(monkeypatch: Any, ports: Any) -> None:
+    one, made = Scheduler(Cluster(nodes=[node("a")], pods=[pod("p", ports=ports)])), list[str]()
     bind = Binding.__call__
 
     def noted(binding: Binding, bound: Pod, version: str, on: str) -> Pod:

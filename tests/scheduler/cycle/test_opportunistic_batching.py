@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.core.make import node, pod
+from tests.core.make import node, pod, port
 from tests.scheduler.make import Clock
 
 from moorage.framework.plugin.interface import (
@@ -27,7 +27,9 @@ from moorage.objects.model.pod import Pod, PodStatus, TopologySpreadConstraint
 from moorage.plugins.pod_topology_spread import PodTopologySpread
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile, Scheduler
-from moorage.scheduler.cycle.opportunistic_batching import ScoredNodes, heap_init, heap_pop
+from moorage.scheduler.cycle.opportunistic_batching import ScoredNodes, heap_init, heap_pop, take_hint
+from moorage.scheduler.cycle.results import Decision
+from moorage.scheduler.placing.place import Placing
 
 LARGE = {"cpu": 3}  # one of them fills a node
 LISTED = {"defaultingType": "List"}
@@ -345,6 +347,79 @@ def test_a_batch_decides_as_single_cycles_do(batch: str) -> None:
         scheduler = one([])
         rows = scheduler.schedule_pods(pods).rows.tolist()
         assert [scheduler.table.row_name(row) for row in rows] == expected
+
+
+def cycles(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The indexes of the pods that have a cycle of their own in a batch from now on."""
+    out, cycle = list[int](), Placing.cycle
+
+    def noted(placing: Placing, at: int) -> Decision:
+        out.append(at)
+        return cycle(placing, at)
+
+    monkeypatch.setattr(Placing, "cycle", noted)
+    return out
+
+
+@pytest.mark.parametrize("verb", ["run", "schedule_pods", "schedule_by_template"])
+def test_pods_of_a_batch_follow_the_list_without_cycles(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pods = [large(f"p{at}", labels={"a": "b"}) for at in range(5)]
+    one, alone = scheduler(*(pods if verb == "run" else ()), nodes=6), cycles(monkeypatch)
+    if verb == "run":
+        nodes = list(one.run().placements.values())
+    elif verb == "schedule_pods":
+        nodes = list(one.schedule_pods(pods).nodes)
+    else:
+        nodes = list(one.schedule_by_template(pods[0], 5).nodes)
+    assert (nodes, alone) == (["f", "e", "d", "c", "b"], [0])
+    assert one.table.requested["cpu"].tolist() == [600, 3500, 3400, 3300, 3200, 3100]
+    assert one.schedule_pods([large("q", labels={"a": "b"})]).nodes == ["a"]
+    assert alone == [0] if verb != "run" else [0, 0]
+
+
+def test_an_exception_between_hints_places_none_of_the_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, calls = scheduler(nodes=6), itertools.count()
+    before = one.table.requested["cpu"].tolist()
+
+    def failing(*arguments: Any) -> int:
+        if next(calls) == 2:
+            raise MemoryError
+        return take_hint(*arguments)
+
+    monkeypatch.setattr("moorage.scheduler.placing.place.take_hint", failing)
+    with pytest.raises(MemoryError):
+        one.schedule_pods([large(f"p{at}") for at in range(5)])
+    assert one.table.requested["cpu"].tolist() == before
+    assert one.context.rotation.engines[0].batching.scored is None
+    assert one.schedule_pods([large(f"p{at}") for at in range(5)]).nodes == ["f", "e", "d", "c", "b"]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([1, 2, 3]), st.sampled_from(["", "", "", "a", "d"]), st.sampled_from([0, 0, 80])
+        ),
+        min_size=2,
+        max_size=14,
+    ),
+    st.integers(1, 6),
+    st.sampled_from(["first", "go-heap"]),
+)
+def test_batches_of_any_pods_decide_as_single_cycles_do(
+    asked: list[tuple[int, str, int]], nodes: int, tie_break: str
+) -> None:
+    pods = [
+        nominated(f"p{at}", to, requests={"cpu": cpu}, ports=[port(host)] if host else [])
+        for at, (cpu, to, host) in enumerate(asked)
+    ]
+    together, single = (scheduler(nodes=nodes, tie_break=tie_break) for _ in range(2))
+    assert together.schedule_pods(pods).nodes == [node for node, _ in outcomes(single, *pods)]
+    lists = [one.context.rotation.engines[0].batching.scored for one in (together, single)]
+    kept = [
+        None if each is None else (each.chosen, each.signature, each.created, len(each)) for each in lists
+    ]
+    assert kept[0] == kept[1]
+    assert together.placer.decider.start == single.placer.decider.start
 
 
 @pytest.mark.parametrize(("gate", "second"), [(True, "c"), (False, "a")])

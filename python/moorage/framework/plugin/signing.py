@@ -54,6 +54,8 @@ class Signer:
         outside = [plugin for plugin in self.plugins if not plugin.in_core]
         # Cached by spec and labels, since in-tree plugins read nothing else.
         self._signed: dict[Any, bytes | None] | None = None if outside else {}
+        # What the last pod was signed by, and its signature: replicas of a template share these objects.
+        self._latest: tuple[Any, Any, Any, str, bytes | None] = (None, None, None, "", None)
 
     def sign(self, pod: Pod) -> bytes | None:
         """Return the signature of a pod.
@@ -69,6 +71,15 @@ class Signer:
         """
         if not self.plugins or self._signed is None:
             return self._sign(pod) if self.plugins else None
+        spec, labels, status, namespace, signature = self._latest
+        is_same = pod.spec is spec and pod.metadata.labels is labels and pod.status is status
+        if not is_same or pod.metadata.namespace != namespace:
+            signature = self._find(self._signed, pod)
+            self._latest = pod.spec, pod.metadata.labels, pod.status, pod.metadata.namespace, signature
+        return signature
+
+    def _find(self, signed: dict[Any, bytes | None], pod: Pod) -> bytes | None:
+        """Return the signature of a pod by its spec and labels."""
         spec = pod.spec
         key = (
             spec_key(pod),
@@ -77,11 +88,11 @@ class Signer:
             encode(spec.volumes),
             tuple(pod.metadata.labels.items()),
         )
-        if key not in self._signed:
-            if len(self._signed) >= LIMIT:
-                self._signed.clear()
-            self._signed[key] = self._sign(pod)
-        return self._signed[key]
+        if key not in signed:
+            if len(signed) >= LIMIT:
+                signed.clear()
+            signed[key] = self._sign(pod)
+        return signed[key]
 
     def _sign(self, pod: Pod) -> bytes | None:
         parts: dict[str, Any] = {"schedulerName": pod.spec.scheduler_name}

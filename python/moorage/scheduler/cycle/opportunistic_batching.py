@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from moorage._core.decide.decider import TieBreak
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.runtime.call import StatusError
+from moorage.framework.runtime.runtime import Target
 from moorage.objects.model.pod import Pod
 
 from .results import Decision
@@ -64,6 +65,11 @@ class ScoredNodes(Struct):
         """Return a copy from which nodes are taken independently."""
         return replace(self, _left=None if self._left is None else self._left.copy())
 
+    def best(self) -> int:
+        """Return the symbol of the name of the best remaining node."""
+        left = self._remaining()
+        return left[0 if self.by_heap else -1][1]
+
     def pop(self) -> int:
         """Remove the best remaining node.
 
@@ -72,7 +78,10 @@ class ScoredNodes(Struct):
         int
             Symbol of its name.
         """
-        take = heap_pop if self.by_heap else list.pop
+        left = self._remaining()
+        return (heap_pop(left) if self.by_heap else left.pop())[1]
+
+    def _remaining(self) -> list[tuple[int, int]]:
         if self._left is None:
             # Sorted at the first use, as most lists are never used. The first node is the chosen one.
             self._left = list(zip(self.totals.tolist(), self.names.tolist(), strict=True))
@@ -81,8 +90,8 @@ class ScoredNodes(Struct):
             else:
                 self._left.sort(key=itemgetter(0), reverse=True)
                 self._left.reverse()
-            take(self._left)
-        return take(self._left)[1]
+            self.pop()
+        return self._left
 
 
 class Batching:
@@ -184,20 +193,51 @@ def find_hint(engine: Engine, scored: ScoredNodes | None, state: CycleState, pod
         Without a node, if the pod may not use the list.
     """
     signature = engine.sign(pod)
-    if signature is None or scored is None or scored.signature != signature or len(scored) == 0:
+    if scored is None or not _may_use(engine, scored, state.target, signature):
         return Hint(signature)
+    return Hint(signature, scored, engine.cache.state.symbols.names[scored.pop()] or "")
+
+
+def _may_use(engine: Engine, scored: ScoredNodes, target: Target, signature: bytes | None) -> bool:
+    """Whether a pod may use the list of the last cycle; see `find_hint`."""
+    if signature is None or scored.signature != signature or len(scored) == 0:
+        return False
     row = engine.row_in_view(scored.chosen)
     if row < 0 or engine.batching.clock() - scored.created > MAX_AGE:
-        return Hint(signature)
+        return False
     try:
-        is_full = engine.search.verdict(row, *state.target, nominated=False) != 0
+        return engine.search.verdict(row, *target, nominated=False) != 0
     except StatusError:
-        is_full = False
-    return (
-        Hint(signature, scored, engine.cache.state.symbols.names[scored.pop()] or "")
-        if is_full
-        else Hint(signature)
-    )
+        return False
+
+
+def take_hint(engine: Engine, scored: ScoredNodes, target: Target, pod: Pod) -> int:
+    """Take the next node of the list of the last cycle, if the pod may use the list and fits there. No pod
+    is nominated, and all plugins are in the core.
+
+    Parameters
+    ----------
+    engine : Engine
+    scored : ScoredNodes
+        The list; unchanged where the result is -1.
+    target : (int, int, int)
+        Class of the pod, symbol of spec.nodeName, symbol of the node it is pinned to; 0 for none.
+    pod : Pod
+
+    Returns
+    -------
+    int
+        The row of the node; -1 where the pod needs a cycle of its own.
+    """
+    if not _may_use(engine, scored, target, engine.sign(pod)):
+        return -1
+    name = engine.cache.state.symbols.names[scored.best()] or ""
+    row = engine.row_in_view(name)
+    if row < 0 or engine.search.verdict(row, *target):
+        return -1
+    scored.pop()
+    scored.chosen = name
+    return row
 
 
 def leave_nodes(engine: Engine, hint: Hint, decision: Decision) -> Decision:

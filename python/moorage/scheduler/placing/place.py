@@ -12,6 +12,7 @@ from moorage._core.decide.pod_batch import LedgerSink, PodBatch, Route, Sink
 from moorage.framework.runtime.runtime import Target
 from moorage.scheduler.cycle.diagnosis import Diagnosis
 from moorage.scheduler.cycle.engine import Engine, FailedSearch
+from moorage.scheduler.cycle.opportunistic_batching import take_hint
 from moorage.scheduler.cycle.results import Decision, Failure, ScheduleResult
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ APART = WHOLE_CYCLE | int(Route.WAITS)
 """`WHOLE_CYCLE` and the route bit of single pods of a group, which wait on Permit for the other members."""
 
 NOT_TOGETHER = int(Route.ALONE | Route.CLAIMS | Route.VOLUMES)
-"""Of the pods that need a cycle of their own, nominated ones without these other bits may do without."""
+"""Of the pods that need a cycle of their own, nominated and signed ones without these other bits may do
+without."""
 
 LEDGER = LedgerSink()
 ALONE, CLAIMS = int(Route.ALONE), int(Route.CLAIMS)
@@ -75,7 +77,7 @@ class Placing(Struct):
         while at < end:
             with self.context.cache.lock:  # for one step only: informers take it after a lock of their own
                 together = self.place_together(at, end)
-                at = self._place_nominated(together, end)
+                at = self._place_hinted(self._place_nominated(together, end), end)
                 if at > together:
                     continue
                 if at == end or self.batch.route(at) & CLAIMS:
@@ -104,7 +106,7 @@ class Placing(Struct):
         """
         at = 0
         while at < end and not self.result.failures:
-            at = self.place_together(at, end)
+            at = self._place_hinted(self.place_together(at, end), end)
             if at < end:
                 self._place_one(at)
                 at += 1
@@ -151,6 +153,32 @@ class Placing(Struct):
             at += 1
         if at > first:
             engine.batching.scored = None
+        return at
+
+    def _place_hinted(self, first: int, end: int) -> int:
+        """Assume leading pods on the nodes that the list of the last cycle proposes, as a cycle of each would
+        (see `opportunistic_batching`). Return the index of the first other pod."""
+        state, nominator = self.context.cache.state, self.context.nominator
+        route = self.batch.route(first) if first < end and self.engine.batching.scored is not None else 0
+        if route & NOT_TOGETHER != Route.SIGNED or self.sink is not LEDGER:
+            return first
+        if nominator or self.engine.search.has_nominated:
+            return first
+        self.context.enlist_if_possible()
+        return state.atomically(self._follow_hints, first, end)
+
+    def _follow_hints(self, first: int, end: int) -> int:
+        batch, engine, at = self.batch, self.engine, first
+        scored = engine.batching.take()
+        while scored is not None and at < end and batch.route(at) & NOT_TOGETHER == Route.SIGNED:
+            row = take_hint(engine, scored, batch.target(at), batch.pod(at))
+            if row < 0:
+                break
+            self.result.rows[at] = row
+            engine.placer.account(batch, self.result, at, at + 1)
+            at += 1
+        self.sink.enter(batch, self.result, first, at)
+        engine.batching.scored = scored
         return at
 
     def _needs_post_filter(self, at: int) -> bool:

@@ -26,4 +26,5 @@ cdef class PortSets:
 
     cpdef int32_t intern(self, frozenset ports) except -1
     cdef int _make(self, frozenset ports) except -1
+    cdef bint holds(self, int32_t set_id, tuple ports) except -1
     cdef int32_t moved(self, int32_t set_id, tuple ports, bint adding) except -1

@@ -151,6 +151,10 @@ cdef class PortSets:
         self.sets.append(ports)
         self.ids[ports] = at
 
+    cdef bint holds(self, int32_t set_id, tuple ports) except -1:
+        """Whether a set has all of some ports. If so, it is the same after they are removed and added."""
+        return not ports or self.moved(set_id, ports, True) == set_id
+
     cdef int32_t moved(self, int32_t set_id, tuple ports, bint adding) except -1:
         """Return the id of a set after some ports have been added (`adding`) or removed."""
         key = (set_id, ports, adding)

@@ -461,7 +461,7 @@ cdef bint _only_binds(ClusterState state, int32_t number, WatchEvent event) exce
     if not event.is_binding or state.journal.depth or event.before() is not ledger.objects[number] \
             and not is_only_bound(ledger.model_of(number), event.before()):
         return False
-    if state.classes.shape(ledger.class_of(number)).ports:
+    if not state.table.has_ports(ledger.row_of(number), state.classes.shape(ledger.class_of(number)).ports):
         return False
     return event._argument == state._node_of(number)
 

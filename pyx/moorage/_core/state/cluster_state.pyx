@@ -435,7 +435,8 @@ cdef class ClusterState:
         self._enter(number, pod, self.classes.intern(pod), ADDED)
 
     cdef bint _is_confirmed_by(self, int32_t number, object pod) except -1:
-        """Whether a reported pod equals the one with a number in node, class, deletion and lack of ports.
+        """Whether a reported pod equals the one with a number in node, class and deletion, and its host ports
+        are in use there.
 
         Then only the object of the pod changes, and its state if it was assumed.
         """
@@ -449,7 +450,7 @@ cdef class ClusterState:
         return (
             pod_class == self.ledger.class_of(number)
             and terminating == self.ledger.is_terminating(number)
-            and not self.classes.shape(pod_class).ports
+            and self.table.has_ports(self.ledger.row_of(number), self.classes.shape(pod_class).ports)
         )
 
     cdef int _confirm(self, int32_t number, object pod) except -1:

@@ -29,6 +29,7 @@ cdef class NodeTable:
     cdef int set_allocatable(self, int32_t which, int32_t row, dict allocatable) except -1
     cdef int add_pod(self, int32_t ledger, int32_t row, const mr_shape* shape, tuple ports,
                      int32_t sign) except -1
+    cdef bint has_ports(self, int32_t row, tuple ports) except -1
     cdef int changed(self, Kind kind, int32_t row) except -1
     cdef int check_logged(self) except -1
     cdef int32_t resource_id(self, str resource) except -1

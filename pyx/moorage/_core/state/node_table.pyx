@@ -407,6 +407,10 @@ cdef class NodeTable:
             self.port_set.touch(row)
             (<int32_t*>self.port_set.data)[row] = moved
 
+    cdef bint has_ports(self, int32_t row, tuple ports) except -1:
+        """Whether all of some host ports are in use on a row."""
+        return self.port_sets.holds((<int32_t*>self.port_set.data)[row], ports)
+
     def set_ports(self, int32_t row, ports):
         """Set the host ports in use on a row. The caller logs the row.
 

@@ -200,7 +200,7 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
         if self._make_binder is not None:
             return 0
         sources = self.binder.sources
-        return super().needs_version + sources.pvc_cache.changes + sources.pv_cache.changes
+        return sources.pvc_cache.changes + sources.pv_cache.changes
 
     def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
         topology = self.required_handle().shared(VolumeTopology.of)

@@ -233,10 +233,6 @@ class CorePostFilter(interface.PostFilterPlugin):
 class Lister(Protocol[T_co]):
     """The lister of an informer."""
 
-    @property
-    def changes(self) -> int:
-        """The number of changes of the objects so far."""
-
     def get(self, name: str) -> T_co:
         """Return the object with a key.
 
@@ -395,9 +391,9 @@ class VolumePlugin(
 
     @property
     def needs_version(self) -> int:
-        """A number that grows whenever the results of `needs_of` change, other than by pods or with
-        `demand_version`."""
-        return self.lister(PersistentVolumeClaim).changes + self.lister(PersistentVolume).changes
+        """A number that grows whenever the results of `needs_of` change, other than by pods, by claims and
+        volumes of the informers, or with `demand_version`."""
+        return 0
 
     def lister(self, kind: type[T]) -> Lister[T]:
         """Return the lister of a kind of objects.

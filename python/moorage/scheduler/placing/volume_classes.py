@@ -8,6 +8,7 @@ from contextlib import suppress
 from moorage.framework.plugin.nodes_view import NodesView
 from moorage.framework.profiles.in_core import VolumesOfBatch
 from moorage.framework.profiles.profile import Profile
+from moorage.objects import Object, PersistentVolume, PersistentVolumeClaim
 from moorage.objects.model.pod import Pod, PodSpec
 from moorage.objects.model.pod_group import group_of
 from moorage.scheduler.cycle.engine import Engine
@@ -15,6 +16,7 @@ from moorage.scheduler.cycle.results import Decision
 from moorage.volume.binding.claims import VolumeError
 from moorage.volume.usage.in_use import VolumesInUse
 
+CLAIMS_AND_VOLUMES: tuple[type[Object], ...] = (PersistentVolumeClaim, PersistentVolume)
 MOST_PODS = 1 << 16
 """The number of pods whose needs are kept."""
 
@@ -132,7 +134,8 @@ class VolumeClasses:
             if version != self._versions.get(engine):
                 self._versions[engine], engine.search.states.volume_demands = version, {}
                 engine.search.states.open_scope()  # failures of classes with other demands hold no longer
-            needs_version = *version, *[plugin.needs_version for plugin in profile.volume_plugins]
+            changes = [engine.handle.informers.lister(kind).changes for kind in CLAIMS_AND_VOLUMES]
+            needs_version = *version, *changes, *[one.needs_version for one in profile.volume_plugins]
             known, unrestricted = self._unrestricted[engine]
             if needs_version != known or len(unrestricted) >= MOST_PODS:
                 self._unrestricted[engine] = needs_version, {}

@@ -19,18 +19,22 @@ from msgspec.structs import replace
 from moorage import Cluster, Scheduler, synthetic
 from moorage._core.preempt.preemptor import Preemptor
 from moorage.objects.model.meta import LabelSelector, ObjectMeta
-from moorage.objects.model.node import Node
+from moorage.objects.model.node import Node, NodeStatus
 from moorage.objects.model.pod import (
     Affinity,
     Pod,
     PodAffinity,
+    PodSchedulingGroup,
     PodStatus,
 )
+from moorage.objects.model.pod_group import AllDisruptionMode, DisruptionMode, PodGroup, PodGroupSpec
 from moorage.objects.model.policy import (
     PodDisruptionBudget,
     PodDisruptionBudgetSpec,
     PodDisruptionBudgetStatus,
 )
+from moorage.preemption.dry_run import PreemptionDryRuns
+from moorage.scheduler.cycle.examine_preemption import examine_preemption
 from moorage.scheduler.placing.place import Placing
 
 EACH = 4  # pods on a node
@@ -196,6 +200,49 @@ def test_nominated(benchmark: Any, report: Any, way: str) -> None:
 
     report("run of pods that fit on their nominated nodes, per pod", len(asking), way == "cycles")
     benchmark.pedantic(run, setup=lambda: ((Scheduler(cluster),), {}), rounds=ROUNDS)
+
+
+# ---- groups
+
+
+GROUPS, OF_GROUP = 1000, 10
+GATES = {"GenericWorkload": True, "GangScheduling": True}
+
+
+def bare(name: str) -> Node:
+    allocatable = {"cpu": str(OF_GROUP), "memory": "64Gi", "pods": "20"}
+    return Node(metadata=ObjectMeta(name=name), status=NodeStatus(allocatable=allocatable))
+
+
+def of_groups() -> Scheduler:
+    """Full nodes of ten pods each; the pods of a group, which is evicted as a whole, are on ten nodes."""
+    nodes = [bare(f"n{at}") for at in range(GROUPS)]
+    mode = DisruptionMode(all=AllDisruptionMode())
+    spec = PodGroupSpec(disruption_mode=mode, priority=0)
+    meta = [ObjectMeta(name=f"g{at}", namespace="default", uid=f"g{at}") for at in range(GROUPS)]
+    there = []
+    for number in range(GROUPS * OF_GROUP):
+        pod = pods.pod(f"low-{number}", {}, requests={"cpu": "1"})
+        node, group = nodes[number % GROUPS].name, PodSchedulingGroup(f"g{number // OF_GROUP}")
+        there.append(replace(pod, spec=replace(pod.spec, node_name=node, scheduling_group=group)))
+    groups = [PodGroup(metadata=one, spec=spec) for one in meta]
+    return Scheduler(Cluster(nodes=nodes, pods=there, others=groups), feature_gates=GATES)
+
+
+@pytest.mark.parametrize("twin", [False, True], ids=["core", "python"])
+def test_groups(benchmark: Any, report: Any, monkeypatch: pytest.MonkeyPatch, twin: bool) -> None:
+    """The dry runs for one pod, by the core and by the way of plugins in Python."""
+    scheduler = of_groups()
+    engine = scheduler.engines["default-scheduler"]
+    pod = pods.pod("high", {}, requests={"cpu": "4"})
+    pod = replace(pod, spec=replace(pod.spec, priority=100))
+    if twin:
+        monkeypatch.setattr(PreemptionDryRuns, "framework_of", lambda *given: None)
+    report(f"preemption, {GROUPS:,} groups evicted whole, dry runs of 100 candidates", twin=twin)
+    found = benchmark.pedantic(
+        lambda: examine_preemption(engine, pod, everywhere=False), rounds=3 if twin else ROUNDS
+    )
+    assert len(found.choice.candidate.victims.pods) == 4 * OF_GROUP
 
 
 # ---- the twin

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -89,23 +88,24 @@ class NodeResourcesFit(
             capacity, used = sum_resource(state, rows, name)
             if capacity == 0:
                 continue
-            used = min(used + requests[name], capacity)
+            used = min(used + requests.get(name, 0), capacity)
             points += weight * (used * fwk.MAX_NODE_SCORE // capacity)
             total += weight
         return points // total if total else 0
 
-    def _requests(self, assignments: fwk.Assignments) -> Counter[str]:
+    def _requests(self, assignments: fwk.Assignments) -> dict[str, int]:
         """The sum of the requests of the assigned pods, as counted by Score."""
-        shapes = Counter(
-            self.shape_of(pod)
-            for pod, row in zip(assignments.pods, assignments.rows.tolist(), strict=True)
-            if row >= 0
-        )
-        total: Counter[str] = Counter()
-        for shape, pods in shapes.items():
+        pods_by_shape: dict[Shape, int] = {}
+        classes = self.required_handle().cache.state.classes
+        for pod, row in zip(assignments.pods, assignments.rows.tolist(), strict=True):
+            if row >= 0:
+                shape = classes.shape_of(classes.intern(pod))
+                pods_by_shape[shape] = pods_by_shape.get(shape, 0) + 1
+        total: dict[str, int] = {}
+        for shape, pods in pods_by_shape.items():
             cpu, memory = shape.score_requests
             for name, amount in {"cpu": cpu, "memory": memory, **shape.other_requests}.items():
-                total[name] += pods * amount
+                total[name] = total.get(name, 0) + pods * amount
         return total
 
     # ---- queueing hints ------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from functools import partial
-from itertools import chain
+from itertools import chain, groupby
 from threading import Condition
 from typing import Any, cast
 
@@ -331,8 +331,8 @@ class SchedulingQueue:
                 if timeout == 0 or not self._wait(timeout):  # a wait releases a single hold of the lock
                     return []
             others = [info for info in self._places.units.waiting(first.unit) if not info.gating_plugin]
-            for info in others:
-                self._in_flight.take([info], self._places.take(info), self._places.infos)
+            for place, infos in groupby(others, self._places.take):
+                self._in_flight.take(list(infos), place, self._places.infos)
             return sorted([first, *others], key=group_order)
 
     def pop_batch(self, limit: int) -> list[QueuedPodInfo]:

@@ -1,5 +1,7 @@
 """Schedulers by partition: `python -m bench.schedulers` prints a table, `--processes` has each in its own.
 
+With `--costly` each decision evaluates all nodes: 100 %, and ties are broken at random.
+
 A made-up cluster that its pods nearly fill. Conflicts are rejected placements in a hundred; seconds are those
 of deciding, binding and updating; what is left was tried by one scheduler at the end.
 """
@@ -55,13 +57,19 @@ HEADINGS = [
 ]
 
 
-def measure(nodes: int, chunk: int, processes: bool) -> Iterator[Measured]:
+def measure(nodes: int, chunk: int, processes: bool, costly: bool) -> Iterator[Measured]:
     """Every number of schedulers with every partition."""
-    cluster = synthetic(nodes=nodes, zones=8, pods=nodes * PODS_PER_NODE)
+    cluster = synthetic(nodes=nodes, zones=8, pods=nodes * (1 if costly else PODS_PER_NODE))
+    settings = {"tie_break": "random", "percentage_of_nodes_to_score": 100} if costly else {}
     for schedulers in SCHEDULERS:
         for partition in PARTITIONS if schedulers > 1 else PARTITIONS[:1]:
             out = simulate_optimistically(
-                cluster, schedulers, partition=partition, chunk=chunk, processes=processes
+                cluster,
+                schedulers,
+                partition=partition,
+                chunk=chunk,
+                processes=processes,
+                settings=settings,
             )
             yield Measured(schedulers, partition, out)
 
@@ -76,9 +84,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--nodes", type=int, default=5_000)
     parser.add_argument("--chunk", type=int, default=CHUNK)
     parser.add_argument("--processes", action="store_true")
+    parser.add_argument("--costly", action="store_true")
     asked = parser.parse_args(arguments)
     print(table([HEADINGS, ["---:"] * len(HEADINGS)]), end="")
-    for one in measure(asked.nodes, asked.chunk, asked.processes):
+    for one in measure(asked.nodes, asked.chunk, asked.processes, asked.costly):
         print(table([one.cells()]), end="", flush=True)
 
 

@@ -153,6 +153,21 @@ def test_pods_that_others_bound_are_added_with_their_nodes() -> None:
     assert one.get_pod(pods[1]).spec.node_name == "b"
 
 
+def test_new_pods_that_others_bound_are_entered_as_they_are() -> None:
+    one = cache()
+    pods = [pod("r", requests={"cpu": 1}), pod("s", requests={"cpu": 1})]
+    one.add_bound_pods(pods, ["a", "new"])
+    assert [one.get_pod(each).spec.node_name for each in pods] == ["a", "new"]
+    assert [used(one, name) for name in ("a", "new")] == [3000, 1000]
+    one.update_pod(one.get_pod(pods[0]), pod("r", on="a", requests={"cpu": 2}))
+    assert used(one, "a") == 4000
+    one.remove_pod(pod("r", on="a"))
+    one.remove_pod(pod("s", on="new"))
+    assert used(one, "a") == 2000
+    with pytest.raises(ValueError, match="2 pods and 1 nodes"):
+        one.add_bound_pods(pods, ["a"])
+
+
 def test_pods_that_others_bound_are_added_once() -> None:
     one = cache()
     with pytest.raises(CacheError, match="pod r was already in added state"):

@@ -10,7 +10,7 @@ import pytest
 from tests.core.make import node
 from tests.multi.kit import asking
 
-from moorage.errors import MoorageError
+from moorage.errors import CacheError, MoorageError
 from moorage.multi import (
     BinderUpdate,
     Processes,
@@ -72,7 +72,7 @@ def test_a_worker_hears_of_victims_of_others() -> None:
 
 
 def test_an_error_in_a_process_is_the_caller_s() -> None:
-    with Processes(inits()) as pool, pytest.raises(KeyError):
+    with Processes(inits()) as pool, pytest.raises(CacheError):
         pool.update([BinderUpdate([5], NONE, NONE), BinderUpdate([], NONE, NONE)])  # it has not placed that
 
 

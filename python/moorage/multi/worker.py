@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -113,9 +113,9 @@ class Worker:
         self.scheduler = Scheduler(cluster, **init.settings)
         for engine in self.scheduler.engines.values():
             engine.runs_post_filter = False  # preemption is done by `_preempt`
-        find = self.scheduler.table.find_row
-        self._node_of = {find(node.name): at for at, node in enumerate(nodes)}
-        self._placed: dict[int, Pod] = {}
+        rows = [cast(int, self.scheduler.table.find_row(node.name)) for node in nodes]
+        self._node_of = np.full(max(rows, default=-1) + 2, NO_NODE, dtype=np.int32)  # row -1 is the last item
+        self._node_of[rows] = np.arange(len(nodes), dtype=np.int32)
         self._victims: dict[int, list[Pod]] = {}
         self._anywhere = cache(lambda at: tolerate_partitions(self.init.pods[at]))
 
@@ -131,32 +131,28 @@ class Worker:
         -------
         ProposedPlacements
         """
-        nodes = np.full(len(pods), NO_NODE, dtype=np.int32)
+        nodes = self._schedule([self.init.pods[at] for at in pods.tolist()])
         proposed = ProposedPlacements(pods, nodes)
-        self._schedule(pods, nodes, [self.init.pods[at] for at in pods.tolist()])
         unplaced = np.flatnonzero(nodes < 0)
         if self.init.owners is not None and len(unplaced):
-            rest, chosen = pods[unplaced], nodes[unplaced]
-            self._schedule(rest, chosen, [self._anywhere(at) for at in rest.tolist()])
-            nodes[unplaced] = chosen
+            nodes[unplaced] = self._schedule([self._anywhere(at) for at in pods[unplaced].tolist()])
             unplaced = np.flatnonzero(nodes < 0)
         for place in unplaced.tolist():
             if self._unit_of(self.init.pods[int(pods[place])]) is None:  # no worker evicts pods for a group
                 self._preempt(proposed, place)
         return proposed
 
-    def _schedule(self, numbers: Ints, nodes: Ints, pods: list[Pod]) -> None:
-        """Choose nodes and assume the pods on them without binding them."""
-        rows: list[int] = []
+    def _schedule(self, pods: list[Pod]) -> Ints:
+        """Choose nodes and assume the pods on them without binding them; return the nodes."""
+        if not self.scheduler.queue.groups_pods:
+            return self._node_of[self._rows(pods)]
+        rows = [np.zeros(0, dtype=np.int32)]
         for unit, some in groupby(pods, key=self._unit_of):
             equal = list(some)
-            rows += self._rows(equal) if unit is None else self._rows_of_unit(unit, equal)
-        for place, (number, pod, row) in enumerate(zip(numbers.tolist(), pods, rows, strict=True)):
-            if row >= 0:
-                nodes[place] = self._node_of[row]
-                self._placed[number] = pod
+            rows.append(self._rows(equal) if unit is None else self._rows_of_unit(unit, equal))
+        return self._node_of[np.concatenate(rows)]
 
-    def _rows(self, pods: list[Pod]) -> list[int]:
+    def _rows(self, pods: list[Pod]) -> Ints:
         context = self.scheduler.context
         batch, result = context.batch_of(pods), ScheduleResult(context.cache.state, len(pods))
         for first, end, route in batch.cut(SEGMENTS):
@@ -166,21 +162,19 @@ class Worker:
                 continue
             for at in range(first, end):
                 result.rows[at] = self._choose(engine, pods[at], batch.target(at))
-        rows: list[int] = result.rows.tolist()
-        return rows
+        return result.rows
 
     def _unit_of(self, pod: Pod) -> UnitKey | None:
         return group_of(pod) if self.scheduler.queue.groups_pods else None
 
-    def _rows_of_unit(self, unit: UnitKey, pods: list[Pod]) -> list[int]:
+    def _rows_of_unit(self, unit: UnitKey, pods: list[Pod]) -> Ints:
         """The rows of the pods of a group; -1 for all if the group fails."""
         scheduler, engines = self.scheduler, {self.scheduler.context.engine_of(pod) for pod in pods}
         if len(engines) > 1:
-            return [NO_NODE] * len(pods)
+            return np.full(len(pods), NO_NODE, dtype=np.int32)
         scheduled = [pod for pod in self._members[unit] if scheduler.cache.state.has_pod(pod)]
         group = scheduler.groups.get(unit)
-        rows: list[int] = place_group(scheduler.context, engines.pop(), group, pods, scheduled).rows.tolist()
-        return rows
+        return place_group(scheduler.context, engines.pop(), group, pods, scheduled).rows
 
     @cached_property
     def _members(self) -> dict[UnitKey, list[Pod]]:
@@ -217,7 +211,7 @@ class Worker:
             self._remove(victim)
         scheduler.cache.assume_pod(bound(pod, scheduler.table.row_name(row)))
         proposed.nodes[place] = self._node_of[row]
-        self._placed[number], self._victims[number] = pod, evicted
+        self._victims[number] = evicted
         (protected,) = violations([Unit(tuple(evicted), 0)], budgets_of(engine.handle))
         proposed.victims[number] = tuple(victim.metadata.uid for victim in evicted), protected
 
@@ -231,7 +225,7 @@ class Worker:
         """
         cache, pods, nodes = self.scheduler.cache, self.init.pods, self.init.cluster.nodes
         for number in update.rejected:
-            self._remove(self._placed.pop(number))
+            self._remove(pods[number])
         kept = [victim for number in update.rejected for victim in self._victims.pop(number, ())]
         cache.add_pods([victim for victim in kept if victim.metadata.uid not in update.deleted])
         cache.add_bound_pods(

@@ -114,15 +114,15 @@ def assume_pods(ClusterState state not None, pods):
     _place_new(state, pods, ASSUMED)
 
 
-cdef int _place_new(ClusterState state, pods, PodState pod_state) except -1:
-    """Enter pods that are not in the cache, all or none."""
+cdef int _place_new(ClusterState state, pods, PodState pod_state, nodes=None) except -1:
+    """Enter pods that are not in the cache, all or none, on the nodes that they name, or on others."""
     cdef int32_t[::1] classes = np.empty(len(pods), dtype=np.int32)
     cdef int32_t[::1] rows = np.empty(len(pods), dtype=np.int32)
     try:
-        if _prepare(state, pods, classes, rows):
-            state.atomically(_place, state, pods, classes, rows, pod_state)
+        if _prepare(state, pods, nodes, classes, rows):
+            state.atomically(_place, state, pods, nodes, classes, rows, pod_state)
         else:
-            _place(state, pods, classes, rows, pod_state)
+            _place(state, pods, nodes, classes, rows, pod_state)
     except BaseException:
         for pod in pods:
             if state.ledger.index.get(pod.metadata.uid) == PENDING:
@@ -130,7 +130,7 @@ cdef int _place_new(ClusterState state, pods, PodState pod_state) except -1:
         raise
 
 
-cdef bint _prepare(ClusterState state, pods, int32_t[::1] classes, int32_t[::1] rows) except -1:
+cdef bint _prepare(ClusterState state, pods, nodes, int32_t[::1] classes, int32_t[::1] rows) except -1:
     """Check pods, mark their UIDs as pending, and find their classes and rows (-1: the node has no row yet).
 
     Returns whether memory can run out when the pods are entered.
@@ -149,7 +149,8 @@ cdef bint _prepare(ClusterState state, pods, int32_t[::1] classes, int32_t[::1] 
         if len(index) != known + at + 1:  # the pod is in the cache, or is listed twice
             raise CacheError(KNOWN.format(uid))
         classes[at] = state.classes.intern(pod)
-        rows[at] = state.table.find(state.symbols.find(NODE_NAME.of(SPEC.of(pod))))
+        name = NODE_NAME.of(SPEC.of(pod)) if nodes is None else nodes[at]
+        rows[at] = state.table.find(state.symbols.find(name))
         if rows[at] < 0:
             can_run_out = True
         if classes[at] != last:  # most pods have the class of the previous one
@@ -159,14 +160,16 @@ cdef bint _prepare(ClusterState state, pods, int32_t[::1] classes, int32_t[::1] 
     return can_run_out
 
 
-def _place(ClusterState state, pods, const int32_t[::1] classes, const int32_t[::1] rows, PodState pod_state):
+def _place(ClusterState state, pods, nodes, const int32_t[::1] classes, const int32_t[::1] rows,
+           PodState pod_state):
     """Enter checked pods."""
     cdef Py_ssize_t at
     cdef int32_t row
     for at, pod in enumerate(pods):
         row = rows[at]
         if row < 0:
-            row = state.table.row_for(state.symbols.intern(NODE_NAME.of(SPEC.of(pod))))
+            name = NODE_NAME.of(SPEC.of(pod)) if nodes is None else nodes[at]
+            row = state.table.row_for(state.symbols.intern(name))
         state._place(pod, classes[at], row, pod_state)
 
 
@@ -248,7 +251,7 @@ def add_pods(ClusterState state not None, pods):
 def add_bound(ClusterState state not None, pods, nodes):
     """Add several pods that other schedulers bound, all or none.
 
-    Pods that share a spec share a class, so that the spec is read once.
+    Pods that are not in the cache are entered as they are; their objects get the node when they are read.
 
     Parameters
     ----------
@@ -262,7 +265,16 @@ def add_bound(ClusterState state not None, pods, nodes):
     ------
     CacheError
         As in `add_pods`.
+    ValueError
+        There are more pods than nodes, or fewer.
     """
+    cdef list reported
+    if len(pods) != len(nodes):
+        raise ValueError(f"{len(pods)} pods and {len(nodes)} nodes")
+    if len({UID.of(METADATA.of(pod)) for pod in pods}) == len(pods) \
+            and not any([state._known(pod) >= 0 for pod in pods]):
+        _place_new(state, pods, ADDED, nodes)
+        return
     reported = [bound(pod, node) for pod, node in zip(pods, nodes, strict=True)]
     for pod, bound_pod in zip(pods, reported, strict=True):
         state.classes.remember(bound_pod, state.classes.intern(pod))

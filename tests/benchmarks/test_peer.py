@@ -1,0 +1,45 @@
+"""kube-scheduler's figures beside those of `moorage perf`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from bench.peer import __main__ as peer
+
+EXCERPT = Path("tests/data/scheduler_perf")
+
+
+def item(name: str, metric: str, average: float) -> dict[str, object]:
+    return {"data": {"Average": average}, "unit": "pods/s", "labels": {"Metric": metric, "Name": name}}
+
+
+def test_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    suite = tmp_path / peer.SUITE
+    suite.parent.mkdir(parents=True)
+    suite.symlink_to(EXCERPT.resolve())
+    items = tmp_path / "BenchmarkPerfScheduling_benchmark.json"
+    found = [
+        item("BenchmarkPerfScheduling/SchedulingBasic/5Nodes/namespace-2", "SchedulingThroughput", 10.0),
+        item("BenchmarkPerfScheduling/SchedulingBasic/5Nodes/namespace-2", "scheduling_duration", 1.0),
+        item("BenchmarkPerfScheduling/Other/5Nodes/namespace-2", "SchedulingThroughput", 20.0),
+    ]
+    items.write_text(json.dumps({"version": "v1", "dataItems": found}))
+    peer.main([str(tmp_path), "excerpt", "--case", "SchedulingBasic", "--items", str(items)])
+    head, _, *rows = (line.strip("|").split("|") for line in capsys.readouterr().out.splitlines())
+    assert [cell.strip() for cell in head] == peer.HEADINGS
+    assert [[cell.strip() for cell in row][:2] for row in rows] == [["SchedulingBasic/5Nodes", "10"]]
+
+
+def test_upstream_is_run_in_its_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = []
+    monkeypatch.setattr(peer.subprocess, "run", lambda command, **options: ran.append((command, options)))
+    peer.run_upstream(tmp_path, "misc", "SchedulingBasic", "performance,-fast", tmp_path / "items")
+    ((command, options),) = ran
+    assert command[:3] == ["make", "test-integration", "WHAT=./test/integration/scheduler_perf/misc"]
+    assert "-bench=BenchmarkPerfScheduling/SchedulingBasic " in command[4]
+    assert (
+        f"-perf-scheduling-label-filter=performance,-fast -data-items-dir={tmp_path / 'items'}" in command[4]
+    )
+    assert options == {"cwd": tmp_path, "check": True}

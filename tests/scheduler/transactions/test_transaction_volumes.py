@@ -19,6 +19,7 @@ from tests.volume.make import storage_class
 import moorage as mo
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from moorage.plugins.volume_binding import sources_of
 from moorage.scheduler import Scheduler
 from moorage.scheduler.volume_controllers import SimulatedController
 from moorage.store import ObjectStore
@@ -80,9 +81,8 @@ def pending(one: Scheduler) -> list[Pod]:
 
 
 def caches(one: Scheduler) -> list[AssumeCache[Any]]:
-    made = one.handle.made().values()
-    caches = [getattr(shared, name, None) for shared in made for name in ("pv_cache", "pvc_cache")]
-    return [cache for cache in caches if cache is not None]
+    sources = one.handle.shared(sources_of)  # made at the first use, which is not the same for a fork
+    return [sources.pv_cache, sources.pvc_cache]
 
 
 def assumed(cache: AssumeCache[Any]) -> dict[str, tuple[Any, ...]]:

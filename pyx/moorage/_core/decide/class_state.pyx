@@ -129,12 +129,12 @@ cdef class ClassState:
         self.c.owner = <void*>self
         self.c.failed = -1
         self.candidates = Candidates()
-        self.counted = Buffer(Journal(), sizeof(void*))
-        self.undo = Buffer(Journal(), sizeof(Undo))
-        self.verdicts = Buffer(Journal(), sizeof(uint64_t), 1)
-        self.named = Buffer(Journal(), 1, 1)
+        self.counted = Buffer(Journal(), sizeof(void*), 0)  # most classes need few of these
+        self.undo = Buffer(Journal(), sizeof(Undo), 0)
+        self.verdicts = Buffer(Journal(), sizeof(uint64_t), 0)
+        self.named = Buffer(Journal(), 1, 0)
         self.named_by = -1
-        self.order = Buffer(Journal(), sizeof(int32_t), 1)
+        self.order = Buffer(Journal(), sizeof(int32_t), 0)
 
     cdef bint is_made_of(self, const mr_search* search, int64_t version) noexcept nogil:
         """Whether the prepared search of this class is still valid for a search of the profile.
@@ -150,7 +150,7 @@ cdef class ClassState:
         cdef int32_t at
         cdef bint is_other = self.histogram_terms is not terms or self.histogram.n != self.c.search.n
         if is_other or self.histogram.state != MR_VALID:
-            self.verdicts.reserve(self.c.search.n)
+            self.verdicts.reserve(self.c.search.n + 1)
             self.histogram.verdicts = <uint64_t*>self.verdicts.data
             self.histogram_terms = terms
             self.histogram.state = MR_UNMADE
@@ -199,14 +199,14 @@ cdef class ClassState:
         elif self.named_state == NOT_CACHED:
             self.named_state = CACHED if mr_asks_for_statics(search) else NOT_NEEDED
             if self.named_state == CACHED:
-                self.named.reserve(search.n)
+                self.named.reserve(search.n + 1)
                 mr_static_lanes(search, <uint8_t*>self.named.data)
         if self.named_state == CACHED:
             search.static_ok = <const uint8_t*>self.named.data
 
     cdef int copy_order(self, mr_search* search) except -1:
         """Copy the list of searched nodes, which the next search of the profile overwrites."""
-        self.order.reserve(search.n)
+        self.order.reserve(search.n + 1)
         memcpy(self.order.data, search.order, search.n * sizeof(int32_t))
         search.order = <int32_t*>self.order.data
 

@@ -15,6 +15,8 @@ class TermKind(IntEnum):
     PREFERRED_ANTI_AFFINITY = 3
 
 
+KINDS = tuple(TermKind)
+NO_TERMS = ((), (), (), ())
 LISTS = (
     "requiredAffinityTerms",
     "requiredAntiAffinityTerms",
@@ -110,9 +112,11 @@ def read_terms(pod):
         "" if all lists are valid.
     """
     affinity = pod.spec.affinity
-    sides = (affinity and affinity.pod_affinity, affinity and affinity.pod_anti_affinity)
+    if affinity is None:
+        return NO_TERMS, ""
+    sides = affinity.pod_affinity, affinity.pod_anti_affinity
     terms, errors = [], []
-    for kind in TermKind:
+    for kind in KINDS:
         side = sides[kind % 2]
         listed = () if side is None else side.required if kind < 2 else side.preferred
         try:

@@ -9,6 +9,7 @@
 #define MR_WORKERS 63          /* most threads of the pool */
 #define MR_STACK (512 << 10)   /* bytes */
 #define MR_PATIENCE 16         /* a loop that lost time is made up for by so many times that time without the pool */
+#define MR_MOST_LOST 4000000   /* nanoseconds, a time slice: a pause of the process is no reason to do without the pool */
 #define MR_SPINS 2000          /* a few microseconds, in which most chunks end that are in progress at the end */
 
 #ifdef __x86_64__
@@ -147,6 +148,7 @@ static void do_with_others(mr_job *job)
     alone = (read_clock(CLOCK_THREAD_CPUTIME_ID) - worked) / (mine ? mine : 1) * job->chunks;
     finish(job);
     lost = read_clock(CLOCK_MONOTONIC) - began - alone;
+    if (lost > MR_MOST_LOST) lost = MR_MOST_LOST;
     pool.debt = lost > 0 ? lost * MR_PATIENCE : 0;
 }
 

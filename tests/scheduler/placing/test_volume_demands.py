@@ -235,6 +235,7 @@ def test_claims_for_one_pod_that_are_in_use(monkeypatch: pytest.MonkeyPatch) -> 
         for at in range(3)
         for one in claimed(f"c{at}", volume(f"c{at}", ("d", f"{at}")), modes=("ReadWriteOncePod",))
     ]
+    others.append(csi_node("a", d=9))
     holders = [pod(f"h{at}", on="a", volumes=(uses(claim=f"c{at}"),)) for at in range(3)]
     pods = [pod(f"p{at}", volumes=(uses(claim=f"c{at}"),)) for at in range(3)]
     one = Scheduler(Cluster(nodes=[node("a")], pods=[*holders, *pods], others=others))

@@ -11,6 +11,7 @@ from moorage.framework.profiles.profile import Profile
 from moorage.objects import Object, PersistentVolume, PersistentVolumeClaim
 from moorage.objects.model.pod import Pod, PodSpec
 from moorage.objects.model.pod_group import group_of
+from moorage.plugins.volume_restrictions import IN_USE
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Decision
 from moorage.volume.binding.claims import VolumeError
@@ -98,7 +99,8 @@ class VolumeClasses:
         found = engine.cache.state.classes.with_volumes(pod_class, needs)
         if found not in demands:
             demands[found] = known[0].volume_demand(needs)
-        return found, batch.shared
+        # A claim in use rejects every node before the limits are asked, wherever the volumes are.
+        return found, [] if IN_USE in needs else batch.shared
 
     def fails_alike(self, decision: Decision) -> bool:
         """Whether the pods of a class that share no volumes with others all fail as one of them did, while

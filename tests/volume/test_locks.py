@@ -33,6 +33,7 @@ def test_an_assume_cache(values: tuple[str, ...]) -> None:
         "find": lambda: cache.find(old.key),
         "save": cache.save,
         "undo": lambda: cache.undo(cache.save()),
+        "copy_from": lambda: cache.copy_from(cache),
         "on_delete": lambda: cache.on_delete(old),
         "remove": lambda: cache.remove(old.key),
     }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from moorage.errors import MoorageError
 from moorage.framework import FrameworkHandle
 from moorage.store import ObjectStore
+from moorage.volume.binding.assume_cache import AssumeCache
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler
@@ -49,8 +50,7 @@ class Shared:
     def save(self) -> object:
         """Return the shared data and their state."""
         shared = self._scheduler.handle.made()
-        caches = [getattr(data, name, None) for data in shared.values() for name in ("pv_cache", "pvc_cache")]
-        parts: list[Part] = [cache for cache in caches if cache is not None]
+        parts: list[Part] = [cache for data in shared.values() for cache in _assume_caches(data)]
         engines = [(engine, engine.volume_engine) for engine in self._scheduler.engines.values()]
         return shared.copy(), [(part, part.save()) for part in parts], engines
 
@@ -70,6 +70,26 @@ class Shared:
             part.undo(state)
         for engine, volume_engine in engines:
             engine.volume_engine = volume_engine
+
+    def copy_from(self, other: Shared) -> None:
+        """Take the assumed volumes of another scheduler; all other shared data is derived from the informers.
+
+        Parameters
+        ----------
+        other : Shared
+        """
+        for make, data in other._scheduler.handle.made().items():
+            caches = _assume_caches(data)
+            if caches:
+                mine = self._scheduler.handle.shared(cast(Any, make))
+                for cache, its in zip(_assume_caches(mine), caches, strict=True):
+                    cache.copy_from(its)
+
+
+def _assume_caches(data: object) -> list[AssumeCache[Any]]:
+    """Return the assume caches of shared data."""
+    caches = [getattr(data, name, None) for name in ("pv_cache", "pvc_cache")]
+    return [cache for cache in caches if cache is not None]
 
 
 class Records:
@@ -160,7 +180,8 @@ class Records:
         other : Records
         """
         here, there = self._scheduler, other._scheduler
-        here.informers.copy_from(there.informers, cast(ObjectStore, here.client).resource_version)
+        version = cast(ObjectStore, here.client).resource_version
+        here.informers.copy_from(there.informers, version)
         here.pods.undo(there.pods.save())
         here.queue.copy_from(there.queue)
         engines = here.context.rotation.copy_from(there.context.rotation)
@@ -168,7 +189,8 @@ class Records:
         here.bindings.copy_from(there.bindings, engines)
         here.handle.recorder.copy_from(there.handle.recorder)
         here.handle.plugin_errors.counts.update(there.handle.plugin_errors.counts)
-        here.volumes.copy_from(cast(Any, there.volumes))
+        here.volumes.copy_from(cast(Any, there.volumes), version)
+        self._shared.copy_from(other._shared)
         for mine, its in zip(self._plugins_with_state(), other._plugins_with_state(), strict=True):
             mine.undo(its.save())
 

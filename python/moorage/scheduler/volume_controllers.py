@@ -70,17 +70,22 @@ class SimulatedController:
         if self._controller is not None:
             self._controller.undo(known)
 
-    def copy_from(self, other: SimulatedController) -> None:
-        """Take the time and the provisioned volumes of another store with equal contents.
+    def copy_from(self, other: SimulatedController, resource_version: str) -> None:
+        """Take the state of the controller of another store with equal contents.
 
         Parameters
         ----------
         other : SimulatedController
+        resource_version : str
+            Of both stores.
         """
         self._now = other._now
         for name, plugin in other._plugins.items():
             self._plugins[name] = InMemoryProvisioner(name)
             self._plugins[name].volumes = plugin.volumes.copy()
+        if other._controller is not None:
+            controller = self._make_controller(other._provisioners)
+            controller.copy_from(other._controller, resource_version)
 
     def now(self) -> float:
         """Return the simulated time in seconds."""
@@ -127,22 +132,27 @@ class SimulatedController:
         classes: list[StorageClass] = self._client.list(StorageClass)[0]
         names = tuple(sorted({storage_class.provisioner for storage_class in classes} - {"", NO_PROVISIONER}))
         if self._controller is None or names != self._provisioners:
-            informer = InformerFactory(self._client).informer
-            for name in names:
-                self._plugins.setdefault(name, InMemoryProvisioner(name))
-            parameters = ControllerParameters(
-                kube_client=self._client,
-                volume_informer=informer(PersistentVolume),
-                claim_informer=informer(PersistentVolumeClaim),
-                class_informer=informer(StorageClass),
-                pod_informer=informer(Pod),
-                node_informer=informer(Node),
-                volume_plugins=[self._plugins[name] for name in names],
-                sync_period=SYNC_PERIOD,
-                enable_dynamic_provisioning=True,
-            )
-            self._provisioners = names
-            self._controller = PersistentVolumeController(parameters, clock=lambda: self._now)
+            return self._make_controller(names)
+        return self._controller
+
+    def _make_controller(self, provisioners: tuple[str, ...]) -> PersistentVolumeController:
+        """Make the controller for storage classes with these provisioners."""
+        informer = InformerFactory(self._client).informer
+        for name in provisioners:
+            self._plugins.setdefault(name, InMemoryProvisioner(name))
+        parameters = ControllerParameters(
+            kube_client=self._client,
+            volume_informer=informer(PersistentVolume),
+            claim_informer=informer(PersistentVolumeClaim),
+            class_informer=informer(StorageClass),
+            pod_informer=informer(Pod),
+            node_informer=informer(Node),
+            volume_plugins=[self._plugins[name] for name in provisioners],
+            sync_period=SYNC_PERIOD,
+            enable_dynamic_provisioning=True,
+        )
+        self._provisioners = provisioners
+        self._controller = PersistentVolumeController(parameters, clock=self.now)
         return self._controller
 
 
@@ -192,12 +202,14 @@ class ExternalController:
         """
         self._reached = saved
 
-    def copy_from(self, other: ExternalController) -> None:
+    def copy_from(self, other: ExternalController, resource_version: str) -> None:
         """Take the time of another controller.
 
         Parameters
         ----------
         other : ExternalController
+        resource_version : str
+            Not used.
         """
         self._reached = other._reached
 

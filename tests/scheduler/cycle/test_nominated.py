@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from tests.core.inside import dump
 from tests.core.make import ZONE, node, pinned, pod
 from tests.core.make import port as host_port
+from tests.scheduler.groups.gang_kit import GATES, gang
 from tests.scheduler.make import searched
 
 from moorage.objects import Cluster
@@ -21,9 +22,11 @@ from moorage.objects.model.pod import (
     Pod,
     PodAffinity,
     PodAffinityTerm,
+    PodSchedulingGroup,
     PodStatus,
     TopologySpreadConstraint,
 )
+from moorage.objects.model.pod_group import PodGroup
 from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.placing.place import Placing
@@ -272,3 +275,16 @@ def test_zone_is_a_label_like_any_other() -> None:
     there = pod("t", on="b", labels={"app": "x"})
     one = scheduler(there, nominated("n", "a", requests={"cpu": 3}))
     assert fits(one, affinity=near, requests={"cpu": 2}) == ["b"]
+
+
+@pytest.mark.parametrize(("cpu", "placed"), [(2, 2), (3, 0)])
+def test_a_nominated_member_is_placed_with_its_group_or_not_at_all(cpu: int, placed: int) -> None:
+    cluster = Cluster(nodes=NODES[:1], others=[gang("g", 2)])
+    one = Scheduler(cluster, feature_gates=GATES)
+    members = PodSchedulingGroup("g")
+    one.client.create(nominated("m0", "a", requests={"cpu": cpu}, scheduling_group=members))
+    one.client.create(pod("m1", requests={"cpu": cpu}, scheduling_group=members))
+    one.sync()
+    result = one.schedule_workload(one.client.get(PodGroup, "g", "default"))
+    assert sum(row >= 0 for row in result.rows) == placed
+    assert len(one.cache.state.pods()) == placed

@@ -59,8 +59,10 @@ class ForkMachine(Machine):
         self.others = [other, *self.others[:2]]
 
     def _step(self) -> Step:
+        """One step, or in a transaction a fork of its own, which processes the events of the store."""
         if self.one.cache.transactions and self.rng.random() < 0.2:
             draw(self.rng)(self.one.fork())
+            return Scheduler.sync
         return super()._step()
 
 

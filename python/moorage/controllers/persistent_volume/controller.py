@@ -233,6 +233,33 @@ class PersistentVolumeController(VolumeHost):
         for part, state in parts:
             part.undo(state)
 
+    def copy_from(self, other: PersistentVolumeController, resource_version: str) -> None:
+        """Take the state of a controller over another store with equal contents.
+
+        An operation that waits between two steps is dropped; it is started again when its object is
+        synchronized.
+
+        Parameters
+        ----------
+        other : PersistentVolumeController
+            As for `save`.
+        resource_version : str
+            Of both stores.
+        """
+        self._next_resync = other._next_resync
+        for informer, its in zip(self._informers, other._informers, strict=True):
+            informer.copy_from(its, resource_version)
+        self._writer.claims.copy_from(other._writer.claims)
+        self._writer.volumes.copy_from(other._writer.volumes)
+        mine, work = self._volume_operations, other._volume_operations
+        for part, state in (
+            (self._claim_queue, other._claim_queue.save()),
+            (self._volume_queue, other._volume_queue.save()),
+            (mine.operations, work.operations.save()),
+            (mine.times, work.times.save()),
+        ):
+            part.undo(state)
+
     def _parts(self) -> tuple[Any, ...]:
         queues, caches = (self._claim_queue, self._volume_queue), (self._writer.claims, self._writer.volumes)
         work = self._volume_operations

@@ -315,6 +315,17 @@ class AssumeCache(Generic[T]):
             self._assumed = assumed.copy()
             self._assumptions += 1
 
+    def copy_from(self, other: AssumeCache[T]) -> None:
+        """Take the states of another cache.
+
+        Parameters
+        ----------
+        other : AssumeCache
+        """
+        with other._lock, self._lock:
+            self._objects.copy_from(other._objects)
+            self._assumed = other._assumed.copy()
+
     # ---- within --------------------------------------------------------------------------------------------
 
     def _key(self, obj: object) -> str:

@@ -34,7 +34,6 @@ def test_a_store() -> None:
         "save": one.save,
         "release": lambda: one.release(one.save()),
         "undo": lambda: one.undo(mark),
-        "resource_version": lambda: one.resource_version,
     }
     check_locked(one, one._changed, ["_tables"], calls, exempt=["changes"])  # one read of an int
 
@@ -64,7 +63,7 @@ def test_an_informer() -> None:
         "add_event_handler": lambda: one.add_event_handler(Recorder()),
         "save": one.save,
         "undo": lambda: one.undo(one.save()),
-        "copy_from": lambda: one.copy_from(Informer(store, Pod), "1"),
+        "copy_from": lambda: one.copy_from(Informer(store, Pod)),
         "remove_event_handler": lambda: one.remove_event_handler(registration),
     }
     check_locked(one, one._lock, ["_registrations"], calls, exempt=["has_synced", "lister", "run"])

@@ -180,8 +180,7 @@ class Records:
         other : Records
         """
         here, there = self._scheduler, other._scheduler
-        version = cast(ObjectStore, here.client).resource_version
-        here.informers.copy_from(there.informers, version)
+        here.informers.copy_from(there.informers)
         here.pods.undo(there.pods.save())
         here.queue.copy_from(there.queue)
         engines = here.context.rotation.copy_from(there.context.rotation)
@@ -189,7 +188,7 @@ class Records:
         here.bindings.copy_from(there.bindings, engines)
         here.handle.recorder.copy_from(there.handle.recorder)
         here.handle.plugin_errors.counts.update(there.handle.plugin_errors.counts)
-        here.volumes.copy_from(cast(Any, there.volumes), version)
+        here.volumes.copy_from(cast(Any, there.volumes))
         self._shared.copy_from(other._shared)
         for mine, its in zip(self._plugins_with_state(), other._plugins_with_state(), strict=True):
             mine.undo(its.save())

@@ -241,11 +241,11 @@ class Scheduler:
 
     def fork(self) -> Self:
         """Return an independent copy of the scheduler: its cache, store, queue, nominations, pods that wait
-        on Permit, and volumes. The copy may be used in another thread. Objects are shared.
+        on Permit, and volumes. Objects are shared.
 
-        New events of the store are processed first. Each scheduler then takes the decisions that it would
-        take without the other. The copy has no watches of others on its store, and its extenders are the same
-        servers.
+        Each of the two takes the decisions that it would take without the other, also in a thread of its own.
+        The copy has no watches of others on its store, and the same extenders. No other thread may use this
+        scheduler or its store meanwhile.
 
         Returns
         -------
@@ -260,15 +260,13 @@ class Scheduler:
             configuration are made anew; one with the methods `save()` and `undo(saved)` receives the state of
             the other.
         """
-        self.sync()
-        with self.cache.lock:
-            records = self.context.records
-            store = records.copyable_store()
-            profiles = [engine.profile for engine in self.engines.values()]
-            out = type(self).__new__(type(self))
-            out._options = self._options
-            with out._assembled(self.cache.fork(), store.clone(), profiles):
-                out.context.records.copy_from(records)
+        records = self.context.records
+        store = records.copyable_store()
+        profiles = [engine.profile for engine in self.engines.values()]
+        out = type(self).__new__(type(self))
+        out._options = self._options
+        with out._assembled(self.cache.fork(), store.clone(), profiles):
+            out.context.records.copy_from(records)
         return out
 
     def diff(self, other: Scheduler) -> Difference:

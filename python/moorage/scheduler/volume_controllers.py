@@ -70,14 +70,12 @@ class SimulatedController:
         if self._controller is not None:
             self._controller.undo(known)
 
-    def copy_from(self, other: SimulatedController, resource_version: str) -> None:
-        """Take the state of the controller of another store with equal contents.
+    def copy_from(self, other: SimulatedController) -> None:
+        """Take the state of the controller of another store, of which this one's is a clone.
 
         Parameters
         ----------
         other : SimulatedController
-        resource_version : str
-            Of both stores.
         """
         self._now = other._now
         for name, plugin in other._plugins.items():
@@ -85,7 +83,7 @@ class SimulatedController:
             self._plugins[name].volumes = plugin.volumes.copy()
         if other._controller is not None:
             controller = self._make_controller(other._provisioners)
-            controller.copy_from(other._controller, resource_version)
+            controller.copy_from(other._controller)
 
     def now(self) -> float:
         """Return the simulated time in seconds."""
@@ -202,14 +200,12 @@ class ExternalController:
         """
         self._reached = saved
 
-    def copy_from(self, other: ExternalController, resource_version: str) -> None:
+    def copy_from(self, other: ExternalController) -> None:
         """Take the time of another controller.
 
         Parameters
         ----------
         other : ExternalController
-        resource_version : str
-            Not used.
         """
         self._reached = other._reached
 

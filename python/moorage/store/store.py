@@ -77,12 +77,6 @@ class ObjectStore:
         """The number of writes and of calls of `undo` so far; equal numbers mean equal contents."""
         return self._tables.changes
 
-    @property
-    def resource_version(self) -> str:
-        """The number of the last write."""
-        with self._lock:
-            return str(self._tables.version)
-
     def changed_since(self, changes: int) -> list[type[Object]]:
         """Return the kinds that were written after `changes` had a value.
 

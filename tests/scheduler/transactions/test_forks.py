@@ -52,17 +52,14 @@ class ForkMachine(Machine):
 
     def fork(self) -> None:
         """Go on with either of the two; random steps of the other change nothing here."""
-        self.twin.sync()
         both = [self.one, self.one.fork()]
         self.rng.shuffle(both)
         self.one, other = both
         self.others = [other, *self.others[:2]]
 
     def _step(self) -> Step:
-        """One step, or in a transaction a fork of its own, which processes the events of the store."""
         if self.one.cache.transactions and self.rng.random() < 0.2:
             draw(self.rng)(self.one.fork())
-            return Scheduler.sync
         return super()._step()
 
 

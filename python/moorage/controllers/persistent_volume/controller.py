@@ -233,8 +233,8 @@ class PersistentVolumeController(VolumeHost):
         for part, state in parts:
             part.undo(state)
 
-    def copy_from(self, other: PersistentVolumeController, resource_version: str) -> None:
-        """Take the state of a controller over another store with equal contents.
+    def copy_from(self, other: PersistentVolumeController) -> None:
+        """Take the state of a controller over an ObjectStore of which this one's store is a clone.
 
         An operation that waits between two steps is dropped; it is started again when its object is
         synchronized.
@@ -243,12 +243,10 @@ class PersistentVolumeController(VolumeHost):
         ----------
         other : PersistentVolumeController
             As for `save`.
-        resource_version : str
-            Of both stores.
         """
         self._next_resync = other._next_resync
         for informer, its in zip(self._informers, other._informers, strict=True):
-            informer.copy_from(its, resource_version)
+            informer.copy_from(its)
         self._writer.claims.copy_from(other._writer.claims)
         self._writer.volumes.copy_from(other._writer.volumes)
         mine, work = self._volume_operations, other._volume_operations

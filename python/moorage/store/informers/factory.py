@@ -125,18 +125,16 @@ class InformerFactory:
             self._changes = changes
         return notices
 
-    def copy_from(self, other: InformerFactory, resource_version: str) -> None:
-        """Take the copies of the informers of another store with equal contents; see `Informer.copy_from`.
+    def copy_from(self, other: InformerFactory) -> None:
+        """Take the copies of the informers of another store; see `Informer.copy_from`.
 
         Parameters
         ----------
         other : InformerFactory
-        resource_version : str
-            Of both stores.
         """
         for kind, informer in other._informers.items():
             mine = self.informer(kind, field_selector=informer.field_selector or None)
-            mine.copy_from(informer, resource_version)
+            mine.copy_from(informer)
 
     def save(self) -> object:
         """Return the state of all informers, for `undo`. The client must be an ObjectStore."""

@@ -328,15 +328,14 @@ class Informer(Generic[T]):
             for one, one.is_synced, pending in handlers:
                 one.pending = pending.copy()
 
-    def copy_from(self, other: Informer[T], resource_version: str) -> None:
-        """Take the copy of an informer of another store with equal contents. No handler is notified.
+    def copy_from(self, other: Informer[T]) -> None:
+        """Take the copy of an informer of an ObjectStore of which this one's store is a clone. No handler is
+        notified of what is in it; later events follow from where the other watch is.
 
         Parameters
         ----------
         other : Informer
             Its handlers have received all notices.
-        resource_version : str
-            Of both stores.
         """
         with other._lock, self._lock:
             self.indexer.copy_from(other.indexer)
@@ -345,10 +344,10 @@ class Informer(Generic[T]):
                 self._watch = self._client.watch(
                     self._struct,
                     self._namespace,
-                    resource_version=resource_version,
                     label_selector=self._label_selector,
                     field_selector=self.field_selector,
                 )
+                cast("Watch[T]", self._watch).undo(cast("Watch[T]", other._watch).save())
             self._synced, self._next_resync = other._synced, other._next_resync
             for registration in self._registrations:
                 registration.is_synced = self._synced

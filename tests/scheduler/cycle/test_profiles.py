@@ -120,7 +120,7 @@ class Counting(mo.FilterPlugin):
 
 REFUSED = (
     r'^plugin "Counting" keeps state and belongs to another scheduler already: '
-    r"make an instance for each scheduler$"
+    r"make an instance for each scheduler, or give it a method clone\(\)$"
 )
 
 

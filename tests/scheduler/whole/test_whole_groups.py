@@ -23,7 +23,6 @@ from tests.scheduler.make import profile_with
 
 import moorage as mo
 from moorage.cli.output import pod_rows
-from moorage.errors import MoorageError
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import PodGroup
 from moorage.scheduler import Scheduler
@@ -130,11 +129,10 @@ def test_what_is_known_of_groups_is_not_of_the_copy_that_an_explanation_looks_at
     assert {each.name for each in one.groups.scheduled(("default", "g"))} == {"m0", "m1", "m2"}
 
 
-def test_pods_cannot_be_placed_at_once_beside_such_groups() -> None:
-    one, asked = full(), preemptor(3)
-    text = "^pod default/p: there are pod groups that are only evicted whole, so it cannot be placed at once$"
-    with pytest.raises(MoorageError, match=text):
-        one.preempt_pods([asked])
+def test_pods_placed_at_once_evict_such_groups_whole() -> None:
+    asked = preemptor(3)
+    with full().preempt_pods([asked]) as tried:
+        assert [each.name for each in tried.victims(0)] == ["m0", "m1"]
     with full(group=group(mode=SINGLE)).preempt_pods([asked]) as tried:
         assert [each.name for each in tried.victims(0)] == ["m0"]
 

@@ -1,7 +1,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import UTC as UTC
 from datetime import datetime, timedelta
-from typing import Protocol, Self
+from typing import Protocol, Self, type_check_only
 
 from moorage._core.state.ledger import Ledger
 from moorage._core.state.node_table import NodeTable
@@ -13,6 +13,7 @@ MICROSECOND: timedelta
 
 def start_time(pod: Pod) -> int: ...
 
+@type_check_only
 class EvictedGroups(Protocol):
     @property
     def whole(self) -> Mapping[tuple[str, str], int]: ...

@@ -2,7 +2,6 @@ cimport cython
 
 
 @cython.final
-@cython.no_gc
 @cython.freelist(256)
 cdef class WatchEvent:
     cdef readonly str type
@@ -16,7 +15,6 @@ cdef class WatchEvent:
 
 
 @cython.final
-@cython.no_gc
 @cython.freelist(256)
 cdef class Notice:
     cdef object _old, _new

@@ -6,6 +6,7 @@ which is called when the object is first read. Maps and notices hold the event i
 """
 
 import msgspec
+cimport cython
 from libc.stdint cimport int64_t
 
 from moorage._core.base.fields cimport (
@@ -31,6 +32,7 @@ cdef object made(object held):
     return (<WatchEvent>held).read() if type(held) is WatchEvent else held
 
 
+@cython.no_gc  # cannot be part of a reference cycle, and thousands are created at a time
 cdef class WatchEvent:
     """One change of one object.
 
@@ -161,6 +163,7 @@ cdef class WatchEvent:
         )
 
 
+@cython.no_gc
 cdef class Notice:
     """What an informer tells a handler: an object was added, changed or deleted.
 

@@ -15,8 +15,8 @@ class TermKind(IntEnum):
     PREFERRED_ANTI_AFFINITY = 3
 
 
-KINDS = tuple(TermKind)
-NO_TERMS = ((), (), (), ())
+cdef tuple KINDS = tuple(TermKind)
+cdef tuple NO_TERMS = ((), (), (), ())
 LISTS = (
     "requiredAffinityTerms",
     "requiredAntiAffinityTerms",

@@ -151,6 +151,7 @@ cdef str text_of(object raw):
 
 @cython.total_ordering
 @cython.final
+@cython.no_gc
 cdef class Quantity:
     """A fixed-point number with a unit suffix, as Kubernetes reads, rounds and shows it.
 

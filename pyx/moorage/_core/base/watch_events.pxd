@@ -2,7 +2,6 @@ cimport cython
 
 
 @cython.final
-@cython.freelist(256)
 cdef class WatchEvent:
     cdef readonly str type
     cdef bint is_binding
@@ -15,7 +14,6 @@ cdef class WatchEvent:
 
 
 @cython.final
-@cython.freelist(256)
 cdef class Notice:
     cdef object _old, _new
     cdef readonly bint is_initial

@@ -33,6 +33,7 @@ cdef object made(object held):
 
 
 @cython.no_gc  # cannot be part of a reference cycle, and thousands are created at a time
+@cython.freelist(256)
 cdef class WatchEvent:
     """One change of one object.
 
@@ -164,6 +165,7 @@ cdef class WatchEvent:
 
 
 @cython.no_gc
+@cython.freelist(256)
 cdef class Notice:
     """What an informer tells a handler: an object was added, changed or deleted.
 

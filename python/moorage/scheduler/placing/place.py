@@ -77,10 +77,12 @@ class Placing(Struct):
         while at < end:
             with self.context.cache.lock:  # for one step only: informers take it after a lock of their own
                 together = self.place_together(at, end)
+                if together == end:
+                    return end
                 at = self._place_hinted(self._place_nominated(together, end), end)
                 if at > together:
                     continue
-                if at == end or self.batch.route(at) & CLAIMS:
+                if self.batch.route(at) & CLAIMS:
                     break
                 evicted = self._place_one(at)
             at += 1

@@ -11,13 +11,13 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 
 import pytest
 from tests.core.make import node, pod
-from tests.plugins.volume_binding_kit import MADE, waiting
+from tests.plugins.volume_binding_kit import LATE, MADE, asking, disk, waiting
 from tests.scheduler.groups.gang_kit import GATES, gang
 from tests.scheduler.make import Clock, profile_with
 from tests.scheduler.transactions.test_transaction_machine import Machine, Step, draw
 from tests.scheduler.transactions.test_transactions import everything
 from tests.store.informers.lossy import LossyClient
-from tests.volume.make import uses
+from tests.volume.make import storage_class, uses
 
 import moorage as mo
 from moorage._core.base.resources import PodGates
@@ -32,6 +32,7 @@ from moorage.framework.plugin.status import Code, Status
 from moorage.objects.model.meta import Object
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod, PodSchedulingGroup
+from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.scheduler import Scheduler
 from moorage.store import ObjectStore
 
@@ -186,6 +187,36 @@ def test_a_decided_pod_is_bound_in_both() -> None:
     assert fork.advance().placements == one.advance().placements == {"default/p": "a"}
 
 
+def test_the_volume_of_a_pod_that_waits_is_taken_in_both() -> None:
+    cluster = mo.Cluster(
+        nodes=[node("a", "z1")],
+        pods=[asking("p", "c")],
+        others=[LATE, disk("v", on="z1"), waiting("c"), waiting("d")],
+    )
+    one = Scheduler(cluster, profile=profile_with(Waits()), clock=Clock())
+    assert one.run().waiting == {"default/p": "a"}
+    for each in (one, one.fork()):
+        each.client.create(asking("q", "d"))
+        assert list(each.run().unschedulable) == ["default/q"]
+
+
+def test_the_volume_controller_resyncs_when_the_other_does() -> None:
+    claim, plugin = waiting("c", "own"), storage_class("own", "kubernetes.io/no-provisioner")
+    one = Scheduler(mo.Cluster(nodes=[node("a")], pods=[asking("p", "c")], others=[plugin, claim]))
+    one.run()
+    found = []
+    for each in (one, one.fork()):
+        each.client.create(disk("v", its_class="own"))
+        found.append([volume_after(each, seconds) for seconds in (1.0, 15.0)])
+    assert found == [["", "v"], ["", "v"]]
+
+
+def volume_after(one: Scheduler, seconds: float) -> str:
+    """The volume of the claim after some seconds."""
+    one.volumes.wait(seconds)
+    return one.client.get(PersistentVolumeClaim, "c", "default").spec.volume_name
+
+
 class Counts(ReservePlugin):
     """Counts the pods it has reserved."""
 
@@ -277,6 +308,7 @@ def test_counts_of_failed_plugins_go_on() -> None:
     one = Scheduler(mo.Cluster(nodes=[node("a")], pods=[pod("p")]), profile=profile_with(Fails()))
     one.run()
     fork = one.fork()
+    assert fork.plugin_errors == {("Fails", "ValueError"): 1}
     fork.client.create(pod("q"))
     fork.run()
     assert one.plugin_errors == {("Fails", "ValueError"): 1}

@@ -13,7 +13,7 @@ from bench.twins.numpy_twin import NumpyTwin, heap_top
 
 from moorage import Scheduler, synthetic
 from moorage._core.decide.decider import TieBreak, num_feasible_nodes_to_find
-from moorage._core.decide.pod_batch import PodBatch
+from moorage._core.decide.pod_batch import Placements, PodBatch
 from moorage.objects.model.pod import Pod
 
 SINGLE = 100
@@ -110,11 +110,11 @@ def test_batch_numpy(
 def test_million(benchmark: Any, report: Any) -> None:
     """All of them in one call; fewer pods are there, so that they fit."""
     scheduler = fill(synthetic(nodes=130_000, seed=1), 0.4)
-    placer, rows = placer_of(scheduler, 0), np.empty(1_000_000, dtype=np.int32)
-    batch = PodBatch(scheduler.cache.state, plain_pods(1) * len(rows))
+    placer, batch = placer_of(scheduler, 0), PodBatch(scheduler.cache.state, plain_pods(1) * 1_000_000)
+    out = Placements(scheduler.cache.state, len(batch))
     report("1,000,000 plain pods, 130,000 nodes, adaptive")
-    assert benchmark.pedantic(placer.place, (batch, rows), rounds=1) == len(rows)
-    assert (rows >= 0).all()
+    assert benchmark.pedantic(placer.place, (batch, out), rounds=1) == len(batch)
+    assert (out.rows >= 0).all()
 
 
 # ---- the first pods of a class: every node is looked at once

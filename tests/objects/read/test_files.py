@@ -56,7 +56,7 @@ def test_broken_gzip(name: str, tmp_path: Path) -> None:
 
 def test_errors_inside_name_file_and_line(tmp_path: Path) -> None:
     (tmp_path / "f.yaml.gz").write_bytes(gzip.compress(b"kind: Pod\nkind: Node\n"))
-    assert refusal(tmp_path / "f.yaml.gz") == 'f.yaml.gz:2: duplicate key "kind"'
+    assert refusal(tmp_path / "f.yaml.gz") == 'f.yaml.gz:2: duplicate field "kind"'
     (tmp_path / "g.gz").write_bytes(gzip.compress(gzip.compress(POD)))
     assert refusal(tmp_path / "g.gz") == "g.gz: not a text file"
 
@@ -86,7 +86,7 @@ def test_standard_input(data: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: 
     [
         (b"", "stdin: empty: there is no object in this file"),
         (b'{"kind": ', "stdin:1: invalid JSON: it ends too early"),
-        (b"kind: Pod\nkind: Pod\n", 'stdin:2: duplicate key "kind"'),
+        (b"kind: Pod\nkind: Pod\n", 'stdin:2: duplicate field "kind"'),
         (b"kind: Pod\nmetadata: {name: p}\nspec: 7\n", "stdin: Pod p: spec: expected map, got integer"),
         (b"\x00", "stdin: not a text file"),
         (PACKED[:-12], "stdin: broken gzip data"),

@@ -99,7 +99,7 @@ def test_kind_that_ends_in_list_is_an_object_without_items(tmp_path: Path) -> No
 
 def test_other_kinds_are_counted_in_one_warning(tmp_path: Path) -> None:
     objects = [
-        {"kind": "Ingress", "apiVersion": "networking.k8s.io/v1", "metadata": {"name": "s"}, "items": [1]},
+        {"kind": "Ingress", "apiVersion": "networking.k8s.io/v1", "metadata": {"name": "s"}, "spec": {}},
         {"kind": "ConfigMap", "apiVersion": "v1", "metadata": 7},
         {"kind": "ConfigMap", "apiVersion": "v1"},
         {"kind": "Service", "apiVersion": "serving.knative.dev/v1", "metadata": {"name": "k"}},

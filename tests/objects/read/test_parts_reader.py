@@ -199,7 +199,7 @@ def test_lines_are_never_in_memory_as_a_whole(tmp_path: Path, monkeypatch: pytes
     expected = load(tmp_path / "f.json")
     monkeypatch.setattr(load_module, "_PIECE", 5000)
     monkeypatch.setattr(load_module, "read_file", None)
-    monkeypatch.setattr(load_module, "_documents", None)
+    monkeypatch.setattr(load_module, "read_yaml", None)
     assert load(tmp_path / "f.json") == expected
 
 
@@ -216,7 +216,7 @@ GOOD = json.dumps(pod({"containers": [{"name": "c"}]}))
 BAD = {
     "type": (GOOD.replace('"p"', '"q"').replace('"c"', "7"), "Pod q: spec.containers[0].name: expected"),
     "validation": (GOOD.replace('"p"', '"q"').replace('"c"', '"c", "restartPolicy": "x"'), "Pod q: spec.con"),
-    "duplicate": (GOOD, "Pod p: listed twice"),
+    "duplicate": (GOOD.replace('"c"', '"d"'), "Pod p: listed twice, and different in"),
     "no kind": ('{"metadata": {"name": "x"}}', "x: no kind"),
     "list": ('{"kind": "PodList", "items": [{"kind": 5}]}', "items[0]: kind: expected string"),
 }

@@ -83,7 +83,8 @@ def strategy(hint: Any) -> st.SearchStrategy[Any]:
             if name not in ("kind", "api_version")
         }
         return st.fixed_dictionaries({}, optional=chosen).map(lambda fields: hint(**fields))
-    return {str: TEXTS, bool: st.booleans(), int: NUMBERS, float: NUMBERS, type(None): st.none()}[hint]
+    plain = {str: TEXTS, bool: st.booleans(), int: NUMBERS, float: NUMBERS, type(None): st.none(), Any: TEXTS}
+    return plain[hint]
 
 
 OBJECTS = st.one_of(*(st.deferred(lambda kind=kind: strategy(kind)) for kind in _KINDS.values()))

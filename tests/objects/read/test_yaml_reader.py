@@ -153,7 +153,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 def test_the_first_document_with_its_duplicate_keys() -> None:
     text = "a: 1\nb:\n  c: 1\n  c: 2\na:\n  - x\n---\n[\n"
-    assert read_first(text, "f") == ({"a": ["x"], "b": {"c": 2}}, [(4, "c"), (6, "a")])
+    assert read_first(text, "f") == ({"a": ["x"], "b": {"c": 2}}, [(4, ("b", "c")), (6, ("a",))])
     assert read_first("# nothing\n", "f") == (None, [])
     assert read_first("---\n---\na: 1\n", "f") == (None, [])
     with pytest.raises(InputError, match="f:1: "):

@@ -75,12 +75,13 @@ OBJECTS = {
         "2006-01-02T15:04:05Z",
     ),
     "duplicate pod": (
-        pod() + "---\n" + pod(metadata="name: p, namespace: default"),
-        "f.yaml: Pod default/p: listed twice",
+        pod() + "---\n" + pod(metadata="name: p, namespace: default, labels: {a: b}"),
+        "f.yaml: Pod default/p: listed twice, and different in f.yaml, document 1",
     ),
     "duplicate node": (
-        "kind: List\nitems:\n" + "- {kind: Node, metadata: {name: node}}\n" * 2,
-        "f.yaml: Node node: listed twice",
+        "kind: List\nitems:\n- {kind: Node, metadata: {name: node}}\n"
+        "- {kind: Node, metadata: {name: node}, spec: {unschedulable: true}}\n",
+        "f.yaml: Node node: listed twice, and different in f.yaml, items[0]",
     ),
     "duplicate UID": (
         pod(metadata="name: p, uid: u") + "---\n" + pod(metadata="name: q, uid: u"),
@@ -183,10 +184,6 @@ OBJECTS = {
     "node capacity": (
         "kind: Node\nmetadata: {name: node}\nstatus: {capacity: {cpu: -4}}\n",
         "f.yaml: Node node: status.capacity[cpu]: must not be negative, not -4",
-    ),
-    "resource claims": (
-        pod("resourceClaims: [{name: gpu}]"),
-        f"{POD}spec.resourceClaims: dynamic resource allocation is not supported",
     ),
     "toleration operator": (
         pod("tolerations: [{key: a, operator: In}]"),
@@ -378,14 +375,6 @@ OBJECTS = {
     "completed indexes": (
         workload("Job", "completions: 3").replace("apps", "batch") + "status: {completedIndexes: 1-}\n",
         'f.yaml: Job w: status.completedIndexes: "1-" is not a list of indexes like 1,3-5',
-    ),
-    "priority class": (
-        pod("priorityClassName: vip"),
-        f'{POD}spec.priorityClassName: there is no PriorityClass "vip"',
-    ),
-    "priority class of a template": (
-        workload("Deployment", "replicas: 0").replace("containers", "priorityClassName: vip, containers"),
-        'f.yaml: Deployment w: spec.template.spec.priorityClassName: there is no PriorityClass "vip"',
     ),
 }
 

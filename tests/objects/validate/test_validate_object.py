@@ -31,8 +31,10 @@ def test_error_names_object_and_field() -> None:
 def test_objects_made_by_hand() -> None:
     good = Pod(metadata=ObjectMeta(name="p"), spec=PodSpec(containers=(Container(name="c"),)))
     assert [item.key for item in build_cluster([good]).pods] == ["default/p"]
-    with pytest.raises(InputError, match=r"^Pod p: listed twice$"):
-        build_cluster([good, good])
+    assert len(build_cluster([good, good]).pods) == 1
+    other = Pod(metadata=good.metadata, spec=PodSpec(containers=good.spec.containers, priority=1))
+    with pytest.raises(InputError, match=r"^Pod p: listed twice, and different$"):
+        build_cluster([good, other])
 
 
 def test_no_objects_are_an_empty_cluster() -> None:

@@ -163,10 +163,12 @@ def test_hash_follows_the_template() -> None:
     assert replica_set() != replica_set(hostNetwork=True)
 
 
-def listed_replica_set(name: str, replicas: int, deployment: str = "web", **metadata: Any) -> Object:
-    return workload(
-        "ReplicaSet", name, {"replicas": replicas}, metadata=owned("Deployment", deployment, **metadata)
-    )
+def listed_replica_set(name: str, replicas: int, app: str = "web", **metadata: Any) -> Object:
+    """A ReplicaSet of the Deployment web; with another `app` its template is not that of web."""
+    labels = {"app": app, "pod-template-hash": name.removeprefix("web-")}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": CONTAINERS}}
+    spec = {"replicas": replicas, "template": template}
+    return workload("ReplicaSet", name, spec, metadata=owned("Deployment", "web", **metadata))
 
 
 def replicas_of(result: Cluster) -> dict[str, int]:
@@ -195,24 +197,38 @@ def test_replica_set_of_another_deployment_with_the_same_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second"),
+    ("first", "second", "grown"),
     [
-        ({}, {}),
-        ({"creationTimestamp": "2024-01-02T00:00:00Z"}, {"creationTimestamp": "2024-01-03T00:00:00Z"}),
+        ({}, {}, "web-1"),
         (
-            {"annotations": {"deployment.kubernetes.io/revision": "9"}},
-            {"annotations": {"deployment.kubernetes.io/revision": "10"}},
+            {"creationTimestamp": "2024-01-03T00:00:00Z"},
+            {"creationTimestamp": "2024-01-02T00:00:00Z"},
+            "web-2",
         ),
-        ({"annotations": {"deployment.kubernetes.io/revision": "x"}}, {}),
+        (
+            {"annotations": {"deployment.kubernetes.io/revision": "10"}},
+            {"annotations": {"deployment.kubernetes.io/revision": "9"}},
+            "web-2",
+        ),
+        ({}, {"annotations": {"deployment.kubernetes.io/revision": "x"}}, "web-1"),
     ],
 )
-def test_newest_replica_set_makes_up_for_what_is_missing(
-    first: dict[str, Any], second: dict[str, Any]
+def test_the_oldest_replica_set_of_the_template_grows(
+    first: dict[str, Any], second: dict[str, Any], grown: str
 ) -> None:
     deployment = workload("Deployment", "web", {"replicas": 5})
-    sets = [listed_replica_set("web-1", 1, **first), listed_replica_set("web-2", 2, **second)]
-    assert replicas_of(cluster(deployment, *sets)) == {"web-1": 1, "web-2": 4}
-    assert replicas_of(cluster(*sets[::-1], deployment)) == {"web-1": 1, "web-2": 4}
+    sets = [listed_replica_set("web-1", 1, **first), listed_replica_set("web-2", 1, **second)]
+    wanted = {"web-1": 1, "web-2": 1} | {grown: 5}
+    assert replicas_of(cluster(deployment, *sets)) == wanted
+    assert replicas_of(cluster(*sets[::-1], deployment)) == wanted
+
+
+def test_a_changed_template_grows_by_the_surge() -> None:
+    deployment = workload("Deployment", "web", {"replicas": 5})
+    old = listed_replica_set("web-1", 5, app="old")
+    made = replicas_of(cluster(deployment, old))
+    assert made.pop("web-1") == 5
+    assert list(made.values()) == [2]  # 25% of 5, rounded up
 
 
 def test_rolling_update_keeps_the_surplus() -> None:
@@ -237,7 +253,7 @@ def test_deployment_finds_its_pods_without_replica_sets() -> None:
     stranger = active("ReplicaSet", "web-api-ccc", "p4", labels={"app": "api", "pod-template-hash": "ccc"})
     result = cluster(workload("Deployment", "web", {"replicas": 5}), *pods, stranger)
     made = new(result, "p1", "p2", "p3", "p4")
-    assert len(made) == 2
+    assert len(made) == 3  # as many as 5 pods and a surge of 2 leave room for
     for item in made:
         owner = item.metadata.controller()
         assert owner is not None

@@ -10,7 +10,7 @@ from tests.objects.make import CONTAINERS, cluster, make, node, pod
 from moorage import Scheduler
 from moorage.objects import Cluster, Object
 from moorage.objects.model.storage import PersistentVolumeClaim, StorageClass
-from moorage.objects.workloads.expand_workloads import ephemeral_claims
+from moorage.objects.workloads.pod_claims import ephemeral_claims
 
 ASKS = {
     "storageClassName": "k",

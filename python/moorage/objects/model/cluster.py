@@ -2,15 +2,51 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import Any, NamedTuple
+
+import msgspec
+
+from moorage.tables import Table, Tabular
 
 from .meta import Object
 from .node import Namespace, Node
 from .pod import Pod
 
 
-@dataclass(slots=True)
-class Cluster:
+class RefusedPod(NamedTuple):
+    """A new pod that the API server would refuse.
+
+    Attributes
+    ----------
+    pod : Pod
+    message : str
+        The API server's text.
+    """
+
+    pod: Pod
+    message: str
+
+
+class UnsimulatedWorkload(NamedTuple):
+    """A workload of a kind that scheduling does not know, whose pods are not made.
+
+    Attributes
+    ----------
+    kind, namespace, name : str
+    replicas : int
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    replicas: int
+
+
+@dataclass(slots=True, repr=False)
+class Cluster(Tabular):
     """The objects of a cluster by kind, valid and with defaults.
 
     Attributes
@@ -23,6 +59,10 @@ class Cluster:
         Pods that have succeeded or failed: they occupy no resources and are not scheduled.
     skipped : dict of str to int
         Number of objects that scheduling does not read and that were left out, by kind.
+    refused : list of RefusedPod
+        New pods that the API server would refuse: they are in no other list.
+    unsimulated : list of UnsimulatedWorkload
+        Workloads among the skipped objects; those that control a listed object are not.
     warnings : list of str
         Warnings of the loader, one sentence each.
     """
@@ -33,4 +73,50 @@ class Cluster:
     others: list[Object] = field(default_factory=list)
     finished: list[Pod] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
+    refused: list[RefusedPod] = field(default_factory=list)
+    unsimulated: list[UnsimulatedWorkload] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+
+    def headline(self) -> str:
+        """Return the number of objects by kind, in one line."""
+        pending = sum(not pod.spec.node_name for pod in self.pods)
+        counts = {"nodes": len(self.nodes), f"pods ({pending} without a node)": len(self.pods)}
+        counts |= {"namespaces": len(self.namespaces), "finished pods": len(self.finished)}
+        counts |= Counter(obj.kind for obj in self.others)
+        counts |= {f"{kind} (skipped)": n for kind, n in self.skipped.items()}
+        counts |= {"refused pods": len(self.refused)}
+        return "Cluster: " + ", ".join(f"{n} {name}" for name, n in counts.items() if n)
+
+    def table(self, limit: int | None = None) -> Table:
+        """Return one row for each object.
+
+        Parameters
+        ----------
+        limit : int, optional
+            Number of rows, from the first on; by default all.
+
+        Returns
+        -------
+        Table
+            Columns kind, namespace (missing where the kind has none), name, node (of a placed pod).
+        """
+        objects = list(islice(self._objects(), limit))
+        return Table(
+            {
+                "kind": [obj.kind for obj in objects],
+                "namespace": [obj.namespace or None for obj in objects],
+                "name": [obj.name for obj in objects],
+                "node": [obj.spec.node_name or None if isinstance(obj, Pod) else None for obj in objects],
+            }
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the objects as a ``kind: List``, which `load` reads."""
+        heads = [{"apiVersion": obj.api_version, "kind": obj.kind} for obj in self._objects()]
+        bodies = map(msgspec.to_builtins, self._objects())
+        items = [head | body for head, body in zip(heads, bodies, strict=True)]
+        return {"apiVersion": "v1", "kind": "List", "items": items}
+
+    def _objects(self) -> chain[Object]:
+        """Return all objects."""
+        return chain(self.nodes, self.pods, self.namespaces, self.others, self.finished)

@@ -7,7 +7,7 @@ function of the value that raises InputError.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -18,6 +18,10 @@ from moorage.errors import InputError, shorten
 
 _EXCERPT = 80
 _LABEL_VALUE = "at most 63 of letters, digits, -, _ and ., with a letter or digit at both ends"
+_PERCENT = (
+    "a valid percent string must be a numeric string followed by an ending '%' "
+    "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
+)
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
 
 Rule = Callable[[Any], None]
@@ -97,6 +101,26 @@ def between(low: int, high: int | None = None) -> Rule:
     return rule
 
 
+def at_most(count: int) -> Rule:
+    """Return the rule that a list has a limited number of items, or is None.
+
+    Parameters
+    ----------
+    count : int
+        The limit.
+
+    Returns
+    -------
+    Rule
+    """
+
+    def rule(items: Sequence[object] | None) -> None:
+        if items is not None and len(items) > count:
+            raise InputError(f"must have at most {count} items, not {len(items)}")
+
+    return rule
+
+
 def each(rule: Rule) -> Rule:
     """Return the rule that all items of a list, or all values of a map, follow a rule.
 
@@ -110,8 +134,8 @@ def each(rule: Rule) -> Rule:
     Rule
     """
 
-    def of_all(items: tuple[Any, ...] | dict[str, Any]) -> None:
-        for at, item in items.items() if isinstance(items, dict) else enumerate(items):
+    def of_all(items: tuple[Any, ...] | dict[str, Any] | None) -> None:
+        for at, item in items.items() if isinstance(items, dict) else enumerate(items or ()):
             try:
                 rule(item)
             except InputError as error:
@@ -137,6 +161,50 @@ def quantity(raw: str | int | float | None) -> None:
     negative = raw.startswith("-") if isinstance(raw, str) else raw < 0
     if negative and Quantity(raw).sign() < 0:
         raise InputError(f"must not be negative, not {raw}")
+
+
+def percent(text: str) -> int:
+    """Parse a percentage, with any number of leading zeros.
+
+    Parameters
+    ----------
+    text : str
+        Digits and a percent sign.
+
+    Returns
+    -------
+    int
+        Percent; not limited to 100.
+    """
+    return int(text.removesuffix("%").lstrip("0") or "0")
+
+
+def int_or_percent(limited: bool = True) -> Rule:
+    """Return the rule that the value is a number, a percentage or None, with the API server's messages.
+
+    Parameters
+    ----------
+    limited : bool
+        Whether a percentage is at most 100%.
+
+    Returns
+    -------
+    Rule
+    """
+
+    def rule(value: int | str | None) -> None:
+        if isinstance(value, int) and value < 0:
+            raise InputError(f"Invalid value: {value}: must be greater than or equal to 0")
+        if isinstance(value, str):
+            if re.fullmatch("[0-9]+%", value) is None:
+                raise InputError(f'Invalid value: "{value}": {_PERCENT}')
+            digits = len(value.lstrip("0"))
+            if limited and (digits > len("100%") or percent(value) > 100):
+                raise InputError(f'Invalid value: "{value}": must not be greater than 100%')
+            if digits > len("2147483647%"):
+                raise InputError(f'Invalid value: "{value}": must be a 32-bit number')
+
+    return rule
 
 
 def labels(value: Mapping[str, str] | None) -> None:

@@ -209,6 +209,10 @@ class EphemeralVolumeSource(Struct, frozen=True):
     volume_claim_template: PersistentVolumeClaimTemplate | None = None
 
 
+class EmptyDirVolumeSource(Struct, frozen=True):
+    """A directory whose data goes with the pod."""
+
+
 class ImageVolumeSource(Struct, frozen=True):
     """A volume source from an image."""
 
@@ -239,6 +243,7 @@ class Volume(Struct, frozen=True):
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
     ephemeral: EphemeralVolumeSource | None = None
     image: ImageVolumeSource | None = None
+    empty_dir: EmptyDirVolumeSource | None = None
     gce_persistent_disk: DiskVolumeSource | None = None
     aws_elastic_block_store: DiskVolumeSource | None = None
     azure_disk: DiskVolumeSource | None = None
@@ -273,11 +278,6 @@ def _check_containers(containers: tuple[Container, ...]) -> None:
         raise InputError("a pod needs at least one container")
 
 
-def _refuse_claims(claims: tuple[PodResourceClaim, ...]) -> None:
-    if claims:
-        raise InputError("dynamic resource allocation is not supported")
-
-
 class PodSpec(Struct, frozen=True):
     """Spec of a pod."""
 
@@ -285,6 +285,8 @@ class PodSpec(Struct, frozen=True):
     scheduler_name: str = ""
     priority: Int32 | None = None
     priority_class_name: str = ""
+    runtime_class_name: str | None = None
+    active_deadline_seconds: Int64 | None = None
     preemption_policy: PreemptionPolicy = None
     containers: Annotated[tuple[Container, ...], _check_containers] = ()
     init_containers: tuple[Container, ...] = ()
@@ -297,7 +299,7 @@ class PodSpec(Struct, frozen=True):
     volumes: tuple[Volume, ...] = ()
     scheduling_gates: tuple[PodSchedulingGate, ...] = ()
     scheduling_group: PodSchedulingGroup | None = None
-    resource_claims: Annotated[tuple[PodResourceClaim, ...], _refuse_claims] = ()
+    resource_claims: tuple[PodResourceClaim, ...] = ()
     host_network: bool = False
     host_users: bool | None = None
     restart_policy: Annotated[str, one_of(*_RESTART_POLICIES)] = ""
@@ -319,9 +321,18 @@ class PodResourceClaimStatus(Struct, frozen=True):
     resource_claim_name: str | None = None
 
 
+class ContainerExtendedResourceRequest(Struct, frozen=True):
+    """The request of a claim that serves an extended resource of a container."""
+
+    container_name: str = ""
+    resource_name: str = ""
+    request_name: str = ""
+
+
 class PodExtendedResourceClaimStatus(Struct, frozen=True):
     """The resource claim that serves a pod's extended resources."""
 
+    request_mappings: tuple[ContainerExtendedResourceRequest, ...] = ()
     resource_claim_name: str = ""
 
 

@@ -1,43 +1,290 @@
-"""Kinds of dynamic resource allocation that queueing hints read; files are not decoded into them."""
+"""Resource claims, their templates and device classes (resource.k8s.io/v1)."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from .meta import Object, Struct
+from msgspec import field
+
+from moorage.errors import InputError
+
+from .field_rules import at_most, between, one_of, required, timestamp
+from .meta import Condition, Int64, Object, ObjectMeta, Resources, Struct
+from .pod import NodeSelector
+
+API_VERSION = "resource.k8s.io/v1"
+EXACT_COUNT = "ExactCount"
+ALL = "All"
+
+TAINT_EFFECTS = ("None", "NoSchedule", "NoExecute")
+_MAX_LIST = at_most(32)  # requests, constraints, selectors and configurations
+_MAX_EXPRESSION = 10 * 1024
+
+
+def _check_expression(text: str) -> None:
+    required(text)
+    if len(text) > _MAX_EXPRESSION:
+        raise InputError(f"must have at most {_MAX_EXPRESSION} characters, not {len(text)}")
+
+
+class CELDeviceSelector(Struct, frozen=True):
+    """A CEL expression about a device."""
+
+    expression: Annotated[str, _check_expression] = ""
+
+
+class DeviceSelector(Struct, frozen=True):
+    """A condition that a device must meet."""
+
+    cel: CELDeviceSelector | None = None
+
+    def check(self) -> None:
+        if self.cel is None:
+            raise InputError("required", path="cel")
+
+
+class OpaqueDeviceConfiguration(Struct, frozen=True):
+    """Parameters for a driver, which the scheduler only passes on."""
+
+    driver: Annotated[str, required] = ""
+    parameters: Any = None
+
+
+class DeviceToleration(Struct, frozen=True):
+    """A toleration of device taints."""
+
+    key: str = ""
+    operator: Annotated[str, one_of("Exists", "Equal")] = ""
+    value: str = ""
+    effect: Annotated[str, one_of(*TAINT_EFFECTS)] = ""
+    toleration_seconds: Int64 | None = None
+
+    def check(self) -> None:
+        if not self.key and self.operator != "Exists":
+            raise InputError("must be Exists when the key is empty", path="operator")
+        if self.value and self.operator == "Exists":
+            raise InputError("must be empty for operator Exists", path="value")
+
+
+class CapacityRequirements(Struct, frozen=True):
+    """The capacity of a device that a request needs, by name."""
+
+    requests: Resources = {}
+
+
+class DeviceSubRequest(Struct, frozen=True):
+    """One alternative of a request with `firstAvailable`."""
+
+    name: Annotated[str, required] = ""
+    device_class_name: Annotated[str, required] = ""
+    selectors: Annotated[tuple[DeviceSelector, ...], _MAX_LIST] = ()
+    allocation_mode: Annotated[str, one_of(EXACT_COUNT, ALL)] = ""
+    count: Annotated[Int64, between(0)] = 0
+    tolerations: Annotated[tuple[DeviceToleration, ...], at_most(16)] = ()
+    capacity: CapacityRequirements | None = None
+
+    def check(self) -> None:
+        _check_count(self.allocation_mode, self.count)
+
+
+class ExactDeviceRequest(Struct, frozen=True):
+    """A request without alternatives."""
+
+    device_class_name: Annotated[str, required] = ""
+    selectors: Annotated[tuple[DeviceSelector, ...], _MAX_LIST] = ()
+    allocation_mode: Annotated[str, one_of(EXACT_COUNT, ALL)] = ""
+    count: Annotated[Int64, between(0)] = 0
+    admin_access: bool | None = None
+    tolerations: Annotated[tuple[DeviceToleration, ...], at_most(16)] = ()
+    capacity: CapacityRequirements | None = None
+
+    def check(self) -> None:
+        _check_count(self.allocation_mode, self.count)
+
+
+def _check_count(mode: str, count: int) -> None:
+    if mode == ALL and count:
+        raise InputError(f"must not be set with allocationMode {ALL}", path="count")
+
+
+class DeviceRequest(Struct, frozen=True):
+    """A request for devices: exact, or a list of alternatives of which the first available is taken."""
+
+    name: Annotated[str, required] = ""
+    exactly: ExactDeviceRequest | None = None
+    first_available: Annotated[tuple[DeviceSubRequest, ...], at_most(8)] = ()
+
+    def check(self) -> None:
+        if (self.exactly is None) == (not self.first_available):
+            raise InputError("exactly one of exactly and firstAvailable is required")
+
+
+class DeviceConstraint(Struct, frozen=True):
+    """A condition that the devices of several requests meet together."""
+
+    requests: Annotated[tuple[str, ...], _MAX_LIST] = ()
+    match_attribute: str | None = None
+    distinct_attribute: str | None = None
+
+    def check(self) -> None:
+        if not self.match_attribute and not self.distinct_attribute:
+            raise InputError("matchAttribute or distinctAttribute is required")
+
+
+class DeviceClaimConfiguration(Struct, frozen=True):
+    """Parameters for a driver, for some requests of a claim; for all where `requests` is empty."""
+
+    requests: Annotated[tuple[str, ...], _MAX_LIST] = ()
+    opaque: OpaqueDeviceConfiguration | None = None
+
+
+class DeviceClaim(Struct, frozen=True):
+    """The devices that a claim asks for."""
+
+    requests: Annotated[tuple[DeviceRequest, ...], _MAX_LIST] = ()
+    constraints: Annotated[tuple[DeviceConstraint, ...], _MAX_LIST] = ()
+    config: Annotated[tuple[DeviceClaimConfiguration, ...], _MAX_LIST] = ()
+
+    def check(self) -> None:
+        names: set[str] = set()
+        for at, request in enumerate(self.requests):
+            if request.name in names:
+                raise InputError(f'duplicate name "{request.name}"', path=f"requests[{at}].name")
+            names.add(request.name)
+        names |= {f"{one.name}/{sub.name}" for one in self.requests for sub in one.first_available}
+        for path, part in (
+            *((f"constraints[{at}]", constraint.requests) for at, constraint in enumerate(self.constraints)),
+            *((f"config[{at}]", config.requests) for at, config in enumerate(self.config)),
+        ):
+            for name in part:
+                if name not in names:
+                    raise InputError(f'no request "{name}"', path=f"{path}.requests")
+
+
+class ResourceClaimSpec(Struct, frozen=True):
+    """Spec of a resource claim."""
+
+    devices: DeviceClaim = DeviceClaim()
+
+
+class DeviceRequestAllocationResult(Struct, frozen=True):
+    """A device that was allocated for a request.
+
+    Attributes
+    ----------
+    request : str
+        Name of the request, or ``request/subrequest``.
+    consumed_capacity : dict of str to quantity
+        What a share of the device takes of its capacity; only of devices for several allocations.
+    """
+
+    request: str = ""
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    admin_access: bool | None = None
+    tolerations: tuple[DeviceToleration, ...] = ()
+    binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
+    share_id: str | None = field(default=None, name="shareID")
+    consumed_capacity: Resources = {}
+
+
+class DeviceAllocationConfiguration(Struct, frozen=True):
+    """Parameters for a driver, with where they come from."""
+
+    source: Annotated[str, one_of("FromClass", "FromClaim")] = ""
+    requests: tuple[str, ...] = ()
+    opaque: OpaqueDeviceConfiguration | None = None
+
+
+class DeviceAllocationResult(Struct, frozen=True):
+    """The allocated devices and the parameters for their drivers."""
+
+    results: Annotated[tuple[DeviceRequestAllocationResult, ...], _MAX_LIST] = ()
+    config: tuple[DeviceAllocationConfiguration, ...] = ()
+
+
+class AllocationResult(Struct, frozen=True):
+    """What a claim was given."""
+
+    devices: DeviceAllocationResult = DeviceAllocationResult()
+    node_selector: NodeSelector | None = None
+    allocation_timestamp: Annotated[str | None, timestamp] = None
+
+
+class ResourceClaimConsumerReference(Struct, frozen=True):
+    """Who uses a claim."""
+
+    api_group: str = ""
+    resource: Annotated[str, required] = ""
+    name: Annotated[str, required] = ""
+    uid: Annotated[str, required] = ""
+
+
+class AllocatedDeviceStatus(Struct, frozen=True):
+    """What a driver reports about an allocated device."""
+
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    share_id: str | None = field(default=None, name="shareID")
+    conditions: Annotated[tuple[Condition, ...], at_most(8)] = ()
 
 
 class ResourceClaimStatus(Struct, frozen=True):
     """Status of a resource claim."""
 
-    allocation: dict[str, Any] | None = None
-    reserved_for: tuple[dict[str, Any], ...] = ()
+    allocation: AllocationResult | None = None
+    reserved_for: Annotated[tuple[ResourceClaimConsumerReference, ...], at_most(256)] = ()
+    devices: tuple[AllocatedDeviceStatus, ...] = ()
 
 
 class ResourceClaim(Object, frozen=True):
-    """A resource claim (resource.k8s.io)."""
+    """A claim for devices."""
 
     kind: str = "ResourceClaim"
-    api_version: str = "resource.k8s.io/v1"
+    api_version: str = API_VERSION
+    spec: ResourceClaimSpec = ResourceClaimSpec()
     status: ResourceClaimStatus = ResourceClaimStatus()
 
 
-class ResourceSlice(Object, frozen=True):
-    """A resource slice (resource.k8s.io)."""
+class ResourceClaimTemplateSpec(Struct, frozen=True):
+    """The claims that are made from a template."""
 
-    kind: str = "ResourceSlice"
-    api_version: str = "resource.k8s.io/v1"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceClaimSpec = ResourceClaimSpec()
+
+
+class ResourceClaimTemplate(Object, frozen=True):
+    """A template of resource claims."""
+
+    kind: str = "ResourceClaimTemplate"
+    api_version: str = API_VERSION
+    spec: ResourceClaimTemplateSpec = ResourceClaimTemplateSpec()
+
+
+class DeviceClassConfiguration(Struct, frozen=True):
+    """Parameters for a driver, for all devices of a class."""
+
+    opaque: OpaqueDeviceConfiguration | None = None
 
 
 class DeviceClassSpec(Struct, frozen=True):
     """Spec of a device class."""
 
+    selectors: Annotated[tuple[DeviceSelector, ...], _MAX_LIST] = ()
+    config: Annotated[tuple[DeviceClassConfiguration, ...], _MAX_LIST] = ()
     extended_resource_name: str | None = None
 
 
 class DeviceClass(Object, frozen=True):
-    """A device class (resource.k8s.io)."""
+    """A class of devices."""
 
     kind: str = "DeviceClass"
-    api_version: str = "resource.k8s.io/v1"
+    api_version: str = API_VERSION
     spec: DeviceClassSpec = DeviceClassSpec()
+
+
+KINDS = (ResourceClaim, ResourceClaimTemplate, DeviceClass)
+"""The kinds of this module that files are decoded to."""

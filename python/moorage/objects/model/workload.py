@@ -8,7 +8,7 @@ from typing import Annotated
 from moorage._core.base.selectors import LabelSelectorMatcher
 from moorage.errors import InputError
 
-from .field_rules import between, labels, one_of, required
+from .field_rules import between, int_or_percent, labels, one_of, required
 from .meta import Condition, Int32, LabelSelector, Object, ObjectMeta, Struct
 from .pod import PersistentVolumeClaimTemplate, PodSpec, PreemptionPolicy
 
@@ -80,12 +80,34 @@ class ReplicaSet(Object, frozen=True):
     spec: ReplicaSetSpec = ReplicaSetSpec()
 
 
+class RollingUpdateDeployment(Struct, frozen=True):
+    """How many pods a rolling update may add, and how many may be unavailable; None is 25%."""
+
+    max_unavailable: Annotated[Int32 | str | None, int_or_percent()] = None
+    max_surge: Annotated[Int32 | str | None, int_or_percent(limited=False)] = None
+
+
+class DeploymentStrategy(Struct, frozen=True):
+    """How a Deployment replaces its pods; "" is RollingUpdate."""
+
+    type: Annotated[str, one_of("Recreate", "RollingUpdate")] = ""
+    rolling_update: RollingUpdateDeployment | None = None
+
+
+class DeploymentSpec(ReplicaSetSpec, frozen=True):
+    """Spec of a Deployment."""
+
+    strategy: DeploymentStrategy = DeploymentStrategy()
+    min_ready_seconds: Annotated[Int32, between(0)] = 0
+    paused: bool = False
+
+
 class Deployment(Object, frozen=True):
     """A Deployment."""
 
     kind: str = "Deployment"
     api_version: str = "apps/v1"
-    spec: ReplicaSetSpec = ReplicaSetSpec()
+    spec: DeploymentSpec = DeploymentSpec()
 
 
 class StatefulSetOrdinals(Struct, frozen=True):

@@ -1,19 +1,18 @@
 """Builds a cluster from objects.
 
-Objects are validated and get defaults, duplicates are refused, workloads are expanded to pods, and disruption
-budgets get a status.
+Objects are validated and get defaults, later ones replace earlier ones, workloads are expanded to pods, and
+disruption budgets get a status.
 """
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 from moorage.errors import InputError, shorten
-from moorage.objects.model.cluster import Cluster
+from moorage.objects.admission.new_pods import NewPods
+from moorage.objects.model.cluster import Cluster, RefusedPod
 from moorage.objects.model.meta import Object, ObjectMeta
 from moorage.objects.model.node import Namespace, Node
 from moorage.objects.model.pod import Pod
@@ -25,80 +24,10 @@ from moorage.objects.workloads.naming import Names
 from moorage.objects.workloads.ownership import FINISHED
 
 from .object_defaults import default_namespace, default_object, priority_classes
+from .origins import Origin, label
+from .overlay import Overlay
 
 _EXAMPLES = 3
-
-
-class Origin(NamedTuple):
-    """The origin of an object: file, index of the document, index of the item in a list."""
-
-    source: str = ""
-    document: int = 0
-    item: int | None = None
-
-
-class Origins(Sequence[Origin]):
-    """The origins of objects in reading order, without an object for each."""
-
-    def __init__(self) -> None:
-        self._sources: list[str] = []
-        self._starts: list[int] = []  # index of the first object of each source
-        self._documents, self._items = array("q"), array("q")
-
-    def add(self, source: str, document: int, item: int | None) -> None:
-        """Append an origin.
-
-        Parameters
-        ----------
-        source : str
-            Name of the file.
-        document : int
-            Index of the document.
-        item : int or None
-            Index of the item in a list.
-        """
-        if not self._sources or self._sources[-1] is not source:
-            self._sources.append(source)
-            self._starts.append(len(self._items))
-        self._documents.append(document)
-        self._items.append(-1 if item is None else item)
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    @overload
-    def __getitem__(self, at: int) -> Origin: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Origin]: ...
-
-    def __getitem__(self, at: int | slice) -> Origin | Sequence[Origin]:
-        if isinstance(at, slice):
-            return [self[index] for index in range(*at.indices(len(self)))]
-        source = self._sources[bisect_right(self._starts, at) - 1]
-        item = self._items[at]
-        return Origin(source, self._documents[at], None if item < 0 else item)
-
-
-def label(kind: str, namespace: str, name: str, origin: Origin) -> str:
-    """Return the name of an object in errors; its position if it has no name.
-
-    Parameters
-    ----------
-    kind, namespace, name : str
-        Identity of the object; empty if unknown.
-    origin : Origin
-        Origin of the object.
-
-    Returns
-    -------
-    str
-        ``Pod default/web-1``, or ``Pod (document 2)``.
-    """
-    if name:
-        return shorten(f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}").strip()
-    position = f"document {origin.document}" if origin.item is None else f"items[{origin.item}]"
-    return f"{shorten(kind)} ({position})" if kind else position
 
 
 def build_cluster(
@@ -109,8 +38,9 @@ def build_cluster(
 ) -> Cluster:
     """Make a cluster of objects: validate them, set defaults, expand workloads.
 
-    A PodDisruptionBudget without a status, as in manifests, gets the status that it has in this cluster (see
-    `disruption_status`).
+    New pods are admitted as by the API server (see `Admission`): pods of manifests without a node, and those
+    of workloads. Refused ones are in `Cluster.refused`. A PodDisruptionBudget without a status, as in
+    manifests, gets the status that it has in this cluster (see `disruption_status`).
 
     Parameters
     ----------
@@ -129,37 +59,89 @@ def build_cluster(
     Raises
     ------
     InputError
-        An object is invalid, or occurs twice; the first error is reported.
+        An object is invalid, or another one has its name and differs (see `Overlay`); the first error is
+        reported.
+    """
+    completed = complete(objects, origins, admitted=True)
+    cluster = Cluster(skipped=dict(sorted((skipped or {}).items())))
+    for obj in completed.objects:
+        _place(cluster, obj)
+    cluster.namespaces += _implied_namespaces(cluster, completed.classes, completed.names)
+    cluster.warnings += completed.warnings + _warnings(cluster)
+    new_pods = NewPods(cluster)
+    cluster.pods = new_pods.admit(cluster.pods)
+    listed_pods = len(cluster.pods)
+    cluster = expand_workloads(cluster)
+    cluster.pods[listed_pods:] = new_pods.admit(cluster.pods[listed_pods:])
+    cluster.refused = new_pods.refused
+    cluster.warnings += _refusals(cluster.refused)
+    cluster.others = new_pods.without_claims_of_refused(cluster.others)
+    cluster.others = with_statuses(cluster)
+    return cluster
+
+
+class Completed(NamedTuple):
+    """Valid objects with defaults, and what they were completed with."""
+
+    objects: list[Object]
+    names: Names
+    classes: Mapping[str, PriorityClass]
+    warnings: list[str]
+
+
+def complete(
+    objects: Iterable[Object],
+    origins: Sequence[Origin] | None = None,
+    known: Iterable[PriorityClass] = (),
+    *,
+    admitted: bool = False,
+) -> Completed:
+    """Validate objects, put later ones over earlier ones, and set defaults.
+
+    Parameters
+    ----------
+    objects : iterable of Object
+    origins : sequence of Origin, optional
+        Origin of each object, for errors.
+    known : iterable of PriorityClass
+        Priority classes besides those among the objects.
+    admitted : bool
+        Whether new pods are admitted later; see `default_object`.
+
+    Returns
+    -------
+    Completed
+
+    Raises
+    ------
+    InputError
+        As for `build_cluster`.
     """
     listed = list(objects)
     places = origins if origins is not None else [Origin()] * len(listed)
     names = Names()
+    overlay = Overlay(listed, places)
     for at, obj in enumerate(listed):
         try:
             validate(obj)
             name = obj.metadata.name
             if name and not names.take(obj.kind, default_namespace(obj), name):
-                raise InputError("listed twice")
+                overlay.put(at)
         except InputError as error:
             raise _located(error, obj, places[at]) from None
-    classes = priority_classes(listed)
-    cluster = Cluster(skipped=dict(sorted((skipped or {}).items())))
+    listed, places = overlay.result()
+    classes = priority_classes([*known, *listed])
     uids: set[str] = set()
     for at, obj in enumerate(listed):
         try:
-            filled = default_object(obj, classes, names)
-            uid = filled.metadata.uid
-            if uid in uids:
+            one = default_object(obj, classes, names, admitted=admitted)
+            if one.metadata.uid in uids:
                 raise InputError("another object has the same UID", path="metadata.uid")
         except InputError as error:
             raise _located(error, obj, places[at]) from None
-        uids.add(uid)
-        _place(cluster, filled)
-    cluster.namespaces += _implied_namespaces(cluster, classes, names)
-    cluster.warnings += _warnings(cluster)
-    cluster = expand_workloads(cluster)
-    cluster.others = with_statuses(cluster)
-    return cluster
+        uids.add(one.metadata.uid)
+        listed[at] = one  # an object without defaults that nobody else holds is freed
+    return Completed(listed, names, classes, overlay.warnings())
 
 
 def _located(error: InputError, obj: Object, origin: Origin) -> InputError:
@@ -191,6 +173,14 @@ def _implied_namespaces(
     for name in used:
         if name and name not in listed:
             yield default_object(Namespace(metadata=ObjectMeta(name=name)), classes, names)
+
+
+def _refusals(refused: list[RefusedPod]) -> list[str]:
+    """A warning about refused pods, with the text about the first one."""
+    if not refused:
+        return []
+    pods = "1 new pod is" if len(refused) == 1 else f"{len(refused)} new pods are"
+    return [f"{pods} refused by admission, such as: {shorten(refused[0].message)}."]
 
 
 def _warnings(cluster: Cluster) -> list[str]:

@@ -8,8 +8,20 @@ from typing import Any, Generic, TypeGuard, TypeVar
 import msgspec
 
 from moorage.errors import InputError
-from moorage.objects.model import node, pod, pod_group, policy, storage, workload
+from moorage.objects.model import (
+    admission_policies,
+    node,
+    pod,
+    pod_group,
+    policy,
+    resource_claims,
+    resource_slices,
+    storage,
+    workload,
+)
 from moorage.objects.model.meta import Object
+
+from .resource_versions import GROUP, to_v1
 
 T = TypeVar("T")
 
@@ -18,7 +30,10 @@ Document = bytes | msgspec.Raw | dict[str, Any]
 
 _KINDS: dict[str, type[Object]] = {
     struct.__name__: struct
-    for module in (node, pod, pod_group, policy, storage, workload)
+    for module in (
+        *(node, pod, pod_group, policy, resource_claims, resource_slices, storage, workload),
+        admission_policies,
+    )
     for struct in module.KINDS
 }
 _APPS = ("ReplicaSet", "Deployment", "StatefulSet", "DaemonSet")
@@ -27,8 +42,8 @@ _GROUPS = {kind: (one().api_version.rpartition("/")[0], _ALIASES.get(kind)) for 
 """API groups by kind."""
 CLUSTER_SCOPED = frozenset(
     {
-        *("Node", "Namespace", "PriorityClass", "DeviceClass", "ResourceSlice"),
-        *("PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment"),
+        *("Node", "Namespace", "PriorityClass", "DeviceClass", "ResourceSlice", "DeviceTaintRule"),
+        *("RuntimeClass", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment"),
     }
 )
 
@@ -121,6 +136,8 @@ def decode_kind(document: Document, kind: str) -> Object:
     InputError
         A field has a wrong type.
     """
+    if _GROUPS[kind][0] == GROUP:
+        document = to_v1(decode(document, dict[str, Any]), kind)
     return decode(document, _KINDS[kind])
 
 

@@ -23,17 +23,19 @@ MAX_STREAMED = 4 << 30
 _PIECE = 1 << 20
 
 YAML_SUFFIXES = (".yaml", ".yml")
-_SUFFIXES = (".json", *YAML_SUFFIXES)
-_GZIP = b"\x1f\x8b"
+SUFFIXES = (".json", *YAML_SUFFIXES)
+GZIP = b"\x1f\x8b"
 
 
-def list_files(path: str | Path) -> list[str]:
+def list_files(path: str | Path, recursive: bool = False) -> list[str]:
     """List the files of a path: those of a directory by name, or the file itself.
 
     Parameters
     ----------
     path : str or Path
         A file, ``-`` (standard input), or a directory.
+    recursive : bool
+        Whether the directories in a directory are listed too; hidden ones and links to directories are not.
 
     Returns
     -------
@@ -48,17 +50,31 @@ def list_files(path: str | Path) -> list[str]:
     if not str(path):
         raise InputError("the name of a file is empty", source="-f")
     path = Path(path)
-    if not _is_directory(path):
+    if not is_directory(path):
         return [str(path)]
-    files = sorted(file for file in path.iterdir() if has_suffix(file.name, _SUFFIXES) and file.is_file())
+    files = []
+    for folder, inner, names in os.walk(path):
+        inner[:] = sorted(name for name in inner if not name.startswith(".")) if recursive else []
+        paths = (Path(folder, name) for name in sorted(names) if has_suffix(name, SUFFIXES))
+        files += [str(file) for file in paths if file.is_file()]
     if not files:
         raise InputError("no .json, .yaml or .yml file in this directory", source=str(path))
-    return [str(file) for file in files]
+    return files
 
 
-def _is_directory(path: Path) -> bool:
+def is_directory(path: str | Path) -> bool:
+    """Whether a path is that of a directory.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    bool
+    """
     try:
-        return path.is_dir()
+        return Path(path).is_dir()
     except (OSError, ValueError):  # the name is too long or has a zero byte; reading reports it
         return False
 
@@ -124,7 +140,7 @@ def read_file(file: str) -> bytes:
         raise InputError(f"cannot be read: {error}", source=source) from None
     if len(data) > MAX_STREAMED:
         raise InputError(f"more than {MAX_STREAMED} bytes", source=source)
-    return _unpack(data, source) if data.startswith(_GZIP) else data
+    return unpack(data, source) if data.startswith(GZIP) else data
 
 
 def open_regular(file: str) -> BinaryIO | None:
@@ -145,7 +161,7 @@ def open_regular(file: str) -> BinaryIO | None:
         if status is None or not stat.S_ISREG(status.st_mode) or status.st_size > MAX_STREAMED:
             return None
         opened = open(file, "rb")  # noqa: SIM115  # the caller closes it
-        if not opened.peek(len(_GZIP)).startswith(_GZIP):
+        if not opened.peek(len(GZIP)).startswith(GZIP):
             return opened
         opened.close()
     except (OSError, ValueError):
@@ -178,8 +194,25 @@ def _read(file: str) -> bytes:
         return first + opened.read(MAX_STREAMED + 1)
 
 
-def _unpack(data: bytes, source: str) -> bytes:
-    """Decompress gzip data in pieces, up to a limit."""
+def unpack(data: bytes, source: str) -> bytes:
+    """Decompress gzip data in pieces, up to a limit.
+
+    Parameters
+    ----------
+    data : bytes
+        Compressed data.
+    source : str
+        Name of the file, for errors.
+
+    Returns
+    -------
+    bytes
+
+    Raises
+    ------
+    InputError
+        The data are broken, or unpack to too much.
+    """
     most = min(MAX_UNPACKED, max(ALWAYS_UNPACKED, MAX_RATIO * len(data)))
     pieces, size = [], 0
     try:

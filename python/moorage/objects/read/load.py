@@ -2,48 +2,78 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
+from functools import cached_property, partial
 from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
-from moorage.errors import InputError, shorten
-from moorage.objects.model.cluster import Cluster
+from moorage.errors import InputError, NoManifestError, shorten
+from moorage.objects.model.cluster import Cluster, UnsimulatedWorkload
 from moorage.objects.model.meta import Object
+from moorage.objects.validate.field_validation import FieldValidation, ValidationMode
 
-from .cluster_builder import Origin, Origins, build_cluster, label
+from .archives import member_source, read_archive
+from .cluster_builder import build_cluster
 from .decode import Head, decode, decode_kind, is_json, is_known
-from .files import YAML_SUFFIXES, has_suffix, list_files, open_regular, read_file, source_name
-from .parts_reader import PartsReader
-from .yaml_reader import read_yaml
+from .files import YAML_SUFFIXES, has_suffix, is_directory, list_files, open_regular, read_file, source_name
+from .object_defaults import default_namespace
+from .origins import Origin, Origins, label
+from .other_workloads import read_workload, warning, without_owners
+from .parts_reader import Parts, PartsReader
+from .snapshots import read_snapshot
+from .yaml_reader import DuplicateKey, read_yaml
 
 _PEEK = 4096
+_EXAMPLES = 5
 _PIECE = 1 << 20
 """Number of bytes that are read at once, whose lines are decoded at once."""
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 _BOM = b"\xef\xbb\xbf"
 
 
-def load(*paths: str | Path) -> Cluster:
+def load(
+    *paths: str | Path,
+    validate: ValidationMode = "strict",
+    recursive: bool = False,
+    namespace: str = "default",
+) -> Cluster:
     """Read a cluster and its workloads from files and directories.
 
     Supported are the output of ``kubectl get -o json`` and ``-o yaml``, single objects, lists, multi-document
     YAML and concatenated JSON, each optionally compressed with gzip (up to 1 GiB unpacked). Of a directory
     the ``.json``, ``.yaml`` and ``.yml`` files, also with ``.gz`` appended, are read in the order of their
-    names.
+    names, and so are those of an archive (``.tar``, ``.tar.gz``, ``.zip``). Files among them without objects
+    are left out, and named in a warning. Exports of kube-scheduler-simulator, ``/snapshotz`` of
+    cluster-autoscaler and snapshots of the KAI scheduler are read too (see `read_snapshot`).
 
     The objects are validated and get the API server's defaults, workloads are expanded to their missing pods,
     and disruption budgets without a status get one (see `build_cluster`). Kinds that scheduling does not read
     are counted in `Cluster.skipped` and named in a warning.
 
+    An object of a later path replaces one of an earlier path that has the same kind, namespace and name, as
+    ``kubectl apply`` does (see `replace_object`); nothing is deleted or merged. Within a path, equal objects
+    count once, and of several readings of an API server's object the newest counts; other objects of one name
+    are an error.
+
     Parameters
     ----------
     *paths : str or Path
         Files and directories, read in this order; ``"-"`` is standard input.
+    validate : {"strict", "warn", "ignore"}
+        What unknown and duplicate fields of manifests are: errors, warnings, or nothing; see
+        `FieldValidation`.
+    recursive : bool
+        Whether directories in directories are read too.
+    namespace : str
+        The namespace of objects that name none.
 
     Returns
     -------
@@ -55,27 +85,177 @@ def load(*paths: str | Path) -> Cluster:
     InputError
         The input is invalid; names file, object and field of the first error.
     """
-    reader = _Reader()
+    read = read_objects(*paths, validate=validate, recursive=recursive)
+    objects = _in_namespace(_emptied(read.objects), namespace)
+    cluster = build_cluster(objects, origins=read.origins, skipped=read.skipped)
+    cluster.warnings += read.warnings
+    cluster.unsimulated = read.unsimulated
+    return cluster
+
+
+def load_before_and_after(
+    *paths: str | Path,
+    validate: ValidationMode = "strict",
+    recursive: bool = False,
+    namespace: str = "default",
+) -> tuple[Cluster, Cluster]:
+    """Read a cluster, and what its first path alone comes to. Each path is read once.
+
+    Parameters
+    ----------
+    *paths : str or Path
+    validate : {"strict", "warn", "ignore"}
+    recursive : bool
+    namespace : str
+        See `load`.
+
+    Returns
+    -------
+    before, after : Cluster
+        Of the first path, and of all.
+
+    Raises
+    ------
+    InputError
+        See `load`.
+    """
+    read = read_objects(*paths, validate=validate, recursive=recursive)
+    objects = list(_in_namespace(read.objects, namespace))
+    number = sum(origin.argument == read.origins[0].argument for origin in read.origins) if objects else 0
+    before = build_cluster(objects[:number], origins=read.origins[:number])
+    after = build_cluster(objects, origins=read.origins, skipped=read.skipped)
+    after.warnings += read.warnings
+    after.unsimulated = read.unsimulated
+    return before, after
+
+
+def _in_namespace(objects: Iterable[Object], namespace: str) -> Iterator[Object]:
+    """Iterate over objects, those put into a namespace that need one and name none."""
+    for obj in objects:
+        if namespace != "default" and not obj.namespace and default_namespace(obj):
+            obj = replace(obj, metadata=replace(obj.metadata, namespace=namespace))
+        yield obj
+
+
+def _emptied(objects: list[Object]) -> Iterator[Object]:
+    """Iterate over a list that is emptied meanwhile, so that it keeps no object alive."""
+    objects.reverse()
+    while objects:
+        yield objects.pop()
+
+
+def read_objects(
+    *paths: str | Path, validate: ValidationMode = "strict", recursive: bool = False
+) -> ReadObjects:
+    """Read the objects of files and directories as they are; see `load`.
+
+    Parameters
+    ----------
+    *paths : str or Path
+    validate : {"strict", "warn", "ignore"}
+    recursive : bool
+        As for `load`.
+
+    Returns
+    -------
+    ReadObjects
+        Not validated, and without defaults.
+
+    Raises
+    ------
+    InputError
+        The input cannot be decoded.
+    """
+    reader = _Reader(FieldValidation(validate))
     for path in paths:
-        for file in list_files(path):
-            reader.read(file)
-    return build_cluster(reader.objects, origins=reader.origins, skipped=reader.skipped)
+        reader.origins.begin_argument()
+        reader.read_path(path, recursive)
+    unsimulated = without_owners(reader.unsimulated, reader.objects)
+    warnings = [no_manifests(reader.left_out)] if reader.left_out else []
+    warnings += [warning(unsimulated)] if unsimulated else []
+    warnings += reader.fields.warnings()
+    return ReadObjects(reader.objects, reader.origins, reader.skipped, unsimulated, warnings)
+
+
+def no_manifests(files: list[str]) -> str:
+    """Return the warning about files that have no objects.
+
+    Parameters
+    ----------
+    files : list of str
+        At least one.
+
+    Returns
+    -------
+    str
+    """
+    shown = ", ".join(files[:_EXAMPLES] + ["…"] * (len(files) > _EXAMPLES))
+    return f"Left out, because there are no objects in these files ({len(files)}): {shown}."
+
+
+class ReadObjects(NamedTuple):
+    """Objects in reading order, where each is from, how many were left out by kind, and warnings."""
+
+    objects: list[Object]
+    origins: Origins
+    skipped: Mapping[str, int]
+    unsimulated: list[UnsimulatedWorkload]
+    warnings: list[str]
 
 
 class _Reader:
     """Collects the objects of all files, in reading order."""
 
-    def __init__(self) -> None:
+    def __init__(self, fields: FieldValidation) -> None:
         self.objects: list[Object] = []
         self.origins = Origins()
         self.skipped: Counter[str] = Counter()
-        self._parts = PartsReader()
+        self.unsimulated: list[UnsimulatedWorkload] = []
+        self.left_out: list[str] = []
+        self.fields = fields
+        self._source = ""
+        self._parts = PartsReader(
+            lambda kind, metadata, spec: fields.check_spec(spec, kind, metadata, self._source)
+        )
 
-    def read(self, file: str) -> None:
-        source = source_name(file)
+    def read_path(self, path: str | Path, recursive: bool) -> None:
+        """Read a file, a directory or an archive."""
+        before = self._read_so_far()
+        may_leave_out = is_directory(path)
+        for file in list_files(path, recursive):
+            source = source_name(file)
+            members = read_archive(file)
+            if members is None:
+                with open_regular(file) or BytesIO(read_file(file)) as opened:
+                    self._read_file(opened, source, may_leave_out)
+                continue
+            may_leave_out = True
+            with closing(members):
+                for member in members:
+                    self._read_file(BytesIO(member.data), member_source(source, member.name), True)
+        if may_leave_out and before == self._read_so_far():
+            raise InputError("there are no objects in its files", source=source_name(str(path)))
+
+    def _read_so_far(self) -> tuple[int, int]:
+        return len(self.objects), self.skipped.total()
+
+    def _read_file(self, opened: BinaryIO, source: str, may_leave_out: bool) -> None:
+        """Read a file; one without objects may be left out."""
+        before = self._read_so_far()
+        try:
+            self._read_stream(opened, source)
+        except NoManifestError:
+            if not may_leave_out or before != self._read_so_far():
+                raise
+            self.left_out.append(source)
+
+    def _read_stream(self, opened: BinaryIO, source: str) -> None:
+        self._source = source
         number, rest, lines = 0, b"", 0
-        with open_regular(file) or BytesIO(read_file(file)) as opened:
+        with opened:
             try:
+                if (text := _utf16(opened)) is not None:
+                    opened = BytesIO(text)
                 if not has_suffix(source, YAML_SUFFIXES):  # in YAML lines like JSON may be something else
                     number, rest, lines = self._read_lines(opened, source)
                 if not number:
@@ -85,11 +265,11 @@ class _Reader:
                 raise InputError(f"cannot be read: {error.strerror}", source=source) from None
         if not number and self._read_parts(rest, Origin(source, 1)):
             return
-        for document in _json_documents(rest, source, lines) if number else _documents(rest, source):
+        for document in _json_documents(rest, source, lines) if number else self._documents(rest, source):
             number += 1
             self._read_whole(document, Origin(source, number))
         if not number:
-            raise InputError("empty: there is no object in this file", source=source)
+            raise NoManifestError("empty: there is no object in this file", source=source)
 
     def _read_lines(self, opened: BinaryIO, source: str) -> tuple[int, bytes, int]:
         """Read the objects at the beginning of a file of JSON lines, piece by piece.
@@ -110,13 +290,12 @@ class _Reader:
             objects = self._parts.split_lines(piece)
             if objects is None:
                 break
-            whole: list[msgspec.Raw] = []
+            texts = _Texts(partial(_RAW.decode_lines, piece))
             for at, parts in enumerate(objects):
                 number += 1
-                if not self._store(self._parts.read(parts, ""), source, number, None):
-                    whole = whole or _RAW.decode_lines(piece)
+                if not self._store(self._read_part(parts, "", texts, at), source, number, None):
                     try:
-                        self._read_whole(whole[at], Origin(source, number))
+                        self._read_whole(texts[at], Origin(source, number))
                     except InputError:
                         # An error of the syntax comes first.
                         _json_documents(data + opened.read(), source, lines)
@@ -141,15 +320,22 @@ class _Reader:
         """
         parts = self._parts.split(document)
         if parts is None or parts.items is None:
-            return parts is not None and self._store(self._parts.read(parts, ""), *origin)
+            return parts is not None and self._store(self._read_part(parts, "", [document], 0), *origin[:3])
         if not str(parts.kind).endswith("List") or "/" in str(parts.api_version):
             return False
-        kind, whole = str(parts.kind).removesuffix("List"), None
+        kind = str(parts.kind).removesuffix("List")
+        texts = _Texts(lambda: decode(document, Head[msgspec.Raw]).items or [])
         for at, item in enumerate(parts.items):
-            if not self._store(self._parts.read(item, kind), origin.source, origin.document, at):
-                whole = whole or decode(document, Head[msgspec.Raw]).items or []
-                self._read_document(whole[at], kind, origin._replace(item=at))
+            if not self._store(self._read_part(item, kind, texts, at), origin.source, origin.document, at):
+                self._read_document(texts[at], kind, origin._replace(item=at))
         return True
+
+    def _read_part(self, parts: Parts, kind: str, texts: _Texts | list[Any], at: int) -> Object | None:
+        """Read an object by its parts, if its fields need no check; its whole text is ``texts[at]``."""
+        obj = self._parts.read(parts, kind)
+        if obj is None or obj.metadata.uid or obj.metadata.resource_version or self.fields.mode == "ignore":
+            return obj
+        return obj if self.fields.is_sound(texts[at], obj.kind) else None
 
     def _store(self, obj: Object | None, source: str, document: int, item: int | None) -> bool:
         """Store an object, unless there is none."""
@@ -169,7 +355,8 @@ class _Reader:
             except InputError as error:
                 obj = label(*_identity(document, kind), origin)
                 path = shorten(error.path)
-                raise InputError(error.message, source=origin.source, obj=obj, path=path) from None
+                wrapped = NoManifestError if isinstance(error, NoManifestError) else InputError
+                raise wrapped(error.message, source=origin.source, obj=obj, path=path) from None
             except RecursionError:
                 raise InputError("nested too deeply", source=origin.source) from None
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -177,39 +364,99 @@ class _Reader:
 
     def _read_one(self, document: Any, kind: str, origin: Origin) -> list[tuple[Any, str, Origin]]:
         """Store or count one object; items of a list are returned in reverse order."""
+        if not (is_json(document) or isinstance(document, dict)):
+            raise NoManifestError(_no_map(document))
         head = decode(document, Head[msgspec.Raw] if is_json(document) else Head[Any])
         kind = head.kind or kind
         if head.api_version.startswith("audit.k8s.io/"):
-            raise InputError("an audit log, not a dump of objects")
+            raise NoManifestError("an audit log, not a dump of objects")
         if not kind:
-            is_trace = "events" in decode(document, dict[str, Any])
-            raise InputError("no kind: a trace, not a dump of objects" if is_trace else "no kind")
+            return self._read_snapshot(document, origin)
         if kind == "List" or (kind.endswith("List") and head.items is not None):
             item_kind = kind.removesuffix("List")
             items = [(item, item_kind, origin._replace(item=i)) for i, item in enumerate(head.items or ())]
             return items[::-1]
         if is_known(kind, head.api_version):
-            self._store(decode_kind(document, kind), *origin)
+            obj = decode_kind(document, kind)
+            self.fields.check(document, kind, obj.api_version, origin.source, obj.metadata)
+            self._store(obj, *origin[:3])
         else:
+            self.fields.check(document, kind, head.api_version, origin.source)
             self.skipped[kind] += 1
+            if workload := read_workload(document, kind):
+                self.unsimulated.append(workload)
         return []
 
+    def _read_snapshot(self, document: Any, origin: Origin) -> list[tuple[Any, str, Origin]]:
+        """Return the objects of a snapshot of another tool, in reverse order."""
+        found = read_snapshot(document)
+        if found is None:
+            is_trace = "events" in decode(document, dict[str, Any])
+            raise NoManifestError("no kind: a trace, not a dump of objects" if is_trace else "no kind")
+        lists, left_out = found
+        self.skipped.update(left_out)
+        items = [(item, kind) for kind, listed in lists for item in listed]
+        return [(item, kind, origin._replace(item=at)) for at, (item, kind) in enumerate(items)][::-1]
 
-def _documents(data: bytes, source: str) -> Iterable[Any]:
-    """Split a file into documents: JSON texts, or values of YAML documents."""
-    if data[:_PEEK].lstrip()[:1] in (b"{", b"["):
+    def _documents(self, data: bytes, source: str) -> Iterable[Any]:
+        """Split a file into documents: JSON texts, or values of YAML documents."""
+        if data[:_PEEK].lstrip()[:1] in (b"{", b"["):
+            try:
+                return _json_documents(data, source, 0)
+            except InputError:
+                if not has_suffix(source, YAML_SUFFIXES):  # in YAML a flow map may look like JSON
+                    raise
         try:
-            return _json_documents(data, source, 0)
-        except InputError:
-            if not has_suffix(source, YAML_SUFFIXES):  # in YAML a flow map may look like JSON
-                raise
+            text = data.decode()
+        except UnicodeDecodeError:
+            text = "\0"
+        if "\0" in text:
+            raise NoManifestError("not a text file", source=source)
+        documents = read_yaml(text, source) if self.fields.mode == "strict" else self._lenient(text, source)
+        return _of_template(documents) if "{{" in text else documents
+
+    def _lenient(self, text: str, source: str) -> Iterable[Any]:
+        """Read YAML documents with duplicate keys."""
+        duplicates: list[DuplicateKey] = []
+        yield from read_yaml(text, source, duplicates)
+        for duplicate in duplicates:
+            self.fields.add_duplicate(*duplicate, source)
+
+
+def _utf16(opened: BinaryIO) -> bytes | None:
+    """Return the text of a file that is UTF-16 with a byte order mark, as UTF-8; None for another file."""
+    head = opened.read(2)
+    opened.seek(0)
+    if head not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return None
+    return opened.read().decode("utf-16", errors="replace").encode(errors="replace")
+
+
+def _of_template(documents: Iterable[Any]) -> list[Any]:
+    """Return the documents of a text with ``{{``; if they cannot be read it is a template of Helm."""
     try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        text = "\0"
-    if "\0" in text:
-        raise InputError("not a text file", source=source)
-    return read_yaml(text, source)
+        return list(documents)
+    except InputError as error:
+        raise NoManifestError(error.message, source=error.source) from None
+
+
+def _no_map(value: Any) -> str:
+    names = {list: "list", str: "string", bool: "boolean", int: "integer", float: "number"}
+    return f"expected map, got {names.get(type(value), 'null')}"
+
+
+class _Texts:
+    """Texts of several objects, which are split when the first of them is asked for."""
+
+    def __init__(self, split: Callable[[], list[msgspec.Raw]]) -> None:
+        self._split = split
+
+    def __getitem__(self, at: int) -> msgspec.Raw:
+        return self._texts[at]
+
+    @cached_property
+    def _texts(self) -> list[msgspec.Raw]:
+        return self._split()
 
 
 def _json_documents(data: bytes, source: str, lines: int) -> list[msgspec.Raw]:

@@ -24,7 +24,17 @@ from moorage.objects.model.pod import (
     Toleration,
     TopologySpreadConstraint,
 )
-from moorage.objects.model.pod_group import PodGroup
+from moorage.objects.model.pod_group import PodGroup, PodGroupSpec
+from moorage.objects.model.resource_claims import (
+    EXACT_COUNT,
+    DeviceRequest,
+    DeviceSubRequest,
+    DeviceToleration,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimSpec,
+    ResourceClaimTemplate,
+)
 from moorage.objects.model.storage import StorageClass
 from moorage.objects.model.workload import (
     DaemonSet,
@@ -42,6 +52,7 @@ from .decode import CLUSTER_SCOPED
 
 T = TypeVar("T", bound=Object)
 S = TypeVar("S", bound=Struct)
+R = TypeVar("R", ExactDeviceRequest, DeviceSubRequest)
 
 BUILT_IN_CLASSES = {
     "system-node-critical": PriorityClass(value=2_000_001_000),
@@ -53,6 +64,8 @@ _NO_STATUS = PodStatus()
 _PENDING = PodStatus(phase="Pending")
 _TOLERATION_SECONDS = 300
 _OVERCOMMITTABLE = frozenset({"cpu", "memory"})
+
+_WITH_TEMPLATE = (Deployment, ReplicaSet, StatefulSet, DaemonSet, ReplicationController, Job)
 
 PriorityClasses = Mapping[str, PriorityClass]
 
@@ -103,7 +116,7 @@ def defaults(objects: Iterable[Object]) -> list[Object]:
     return [default_object(obj, classes, names) for obj in objects]
 
 
-def default_object(obj: T, classes: PriorityClasses, names: Names) -> T:
+def default_object(obj: T, classes: PriorityClasses, names: Names, *, admitted: bool = False) -> T:
     """Set the defaults of one object; see `defaults`.
 
     Parameters
@@ -114,6 +127,9 @@ def default_object(obj: T, classes: PriorityClasses, names: Names) -> T:
         Priority classes by name.
     names : Names
         The used names; a generated name is added.
+    admitted : bool
+        Whether new pods are admitted later. Then a pod, or the template of a workload, whose priority class
+        does not exist has no priority; without it this is an error.
 
     Returns
     -------
@@ -131,6 +147,8 @@ def default_object(obj: T, classes: PriorityClasses, names: Names) -> T:
         return obj
     try:
         filled: T = fill(obj, classes)
+        if not admitted:
+            _check_priority_class(filled)
     except InputError as error:
         raise error.located(obj=f"{obj.kind} {obj.key}") from None
     return filled
@@ -162,7 +180,8 @@ def _default_metadata(obj: T, names: Names) -> T:
 
 
 _changes = {False: SpecMemo(), True: SpecMemo()}
-"""The priority classes and the fields that `default_pod_spec` changes with them, by `tolerate`."""
+"""By `tolerate`: the priority classes, the fields that `default_pod_spec` changes with them, a spec, and that
+spec with its defaults."""
 
 
 def _default_pod(pod: Pod, classes: PriorityClasses) -> Pod:
@@ -170,9 +189,12 @@ def _default_pod(pod: Pod, classes: PriorityClasses) -> Pod:
     tolerate = not spec.node_name
     known = _changes[tolerate].get(spec)
     if known is None or known[0] is not classes:
-        known = classes, _differences(spec, default_pod_spec(spec, classes, "spec", tolerate=tolerate))
+        filled = default_pod_spec(spec, classes, tolerate=tolerate)
+        known = classes, _differences(spec, filled), spec, filled
         _changes[tolerate].put(spec, known)
-    if known[1]:
+    if spec is known[2]:  # pods of one template without a node share their spec
+        spec = known[3]
+    elif known[1]:
         spec = replace(spec, **known[1])
     if spec.affinity is not None or spec.topology_spread_constraints:
         spec = _merge_label_keys(spec, pod.metadata.labels)
@@ -199,7 +221,7 @@ def _with(struct: S, **fields: Any) -> S:
     return struct
 
 
-def default_pod_spec(spec: PodSpec, classes: PriorityClasses, path: str, *, tolerate: bool) -> PodSpec:
+def default_pod_spec(spec: PodSpec, classes: PriorityClasses, *, tolerate: bool) -> PodSpec:
     """Set the defaults of a pod spec.
 
     Requests default to limits, host ports to container ports under ``hostNetwork``, the protocol to TCP
@@ -213,20 +235,13 @@ def default_pod_spec(spec: PodSpec, classes: PriorityClasses, path: str, *, tole
         The pod spec.
     classes : mapping of str to PriorityClass
         Priority classes by name.
-    path : str
-        Path of the spec in its object, for errors.
     tolerate : bool
         Whether to add the tolerations of DefaultTolerationSeconds.
 
     Returns
     -------
     PodSpec
-        `spec` itself if no default is missing.
-
-    Raises
-    ------
-    InputError
-        The priority class does not exist.
+        `spec` itself if no default is missing; without a priority if the class does not exist.
     """
     containers = tuple([_default_container(item, spec.host_network) for item in spec.containers])
     init_containers = tuple([_default_container(item, spec.host_network) for item in spec.init_containers])
@@ -235,7 +250,7 @@ def default_pod_spec(spec: PodSpec, classes: PriorityClasses, path: str, *, tole
         resources = _pod_level_requests(resources, containers, init_containers)
     return _with(
         spec,
-        **_priority(spec, classes, path),
+        **_priority(spec, classes),
         containers=containers,
         init_containers=init_containers,
         resources=resources,
@@ -246,25 +261,37 @@ def default_pod_spec(spec: PodSpec, classes: PriorityClasses, path: str, *, tole
     )
 
 
-def _priority(spec: PodSpec, classes: PriorityClasses, path: str) -> dict[str, Any]:
-    if spec.priority is not None:
-        return {}
+def _priority(spec: PodSpec, classes: PriorityClasses) -> dict[str, Any]:
     name = spec.priority_class_name
-    chosen = _priority_class(name, classes, path)
+    if spec.priority is not None or (name and name not in classes):
+        return {}
+    chosen = _priority_class(name, classes)
     if chosen is None:
         return {"priority": 0}
     policy = chosen.preemption_policy if spec.preemption_policy is None else spec.preemption_policy
     return {"priority": chosen.value, "priority_class_name": name or chosen.name, "preemption_policy": policy}
 
 
-def _priority_class(name: str, classes: PriorityClasses, path: str) -> PriorityClass | None:
+def _priority_class(name: str, classes: PriorityClasses) -> PriorityClass | None:
     """The priority class of a name; without a name the global default with the lowest value."""
-    if name and name not in classes:
-        raise InputError(f'there is no PriorityClass "{name}"', path=f"{path}.priorityClassName")
     if name:
         return classes[name]
     candidates = (item for item in classes.values() if item.global_default)
     return min(candidates, key=lambda item: (item.value, item.name), default=None)
+
+
+def _check_priority_class(obj: Object) -> None:
+    """Check that the priority class of a pod, or of the pods of a workload, was found."""
+    if isinstance(obj, Pod):
+        _require_priority(obj.spec, "spec")
+    elif isinstance(obj, _WITH_TEMPLATE) and obj.spec.template is not None:
+        _require_priority(obj.spec.template.spec, "spec.template.spec")
+
+
+def _require_priority(spec: PodSpec | PodGroupSpec, path: str) -> None:
+    if spec.priority is None:
+        name = spec.priority_class_name
+        raise InputError(f'there is no PriorityClass "{name}"', path=f"{path}.priorityClassName")
 
 
 def _default_container(container: Container, host_network: bool) -> Container:
@@ -383,14 +410,16 @@ def _default_pod_group(group: PodGroup, classes: PriorityClasses) -> PodGroup:
     """Set the priority of a pod group from its class (admission plugin Priority)."""
     if group.spec.priority is not None:
         return group
-    chosen = _priority_class(group.spec.priority_class_name, classes, "spec")
+    if group.spec.priority_class_name and group.spec.priority_class_name not in classes:
+        _require_priority(group.spec, "spec")
+    chosen = _priority_class(group.spec.priority_class_name, classes)
     return replace(group, spec=replace(group.spec, priority=chosen.value if chosen is not None else 0))
 
 
 def _default_template(
     template: PodTemplateSpec, classes: PriorityClasses, *, tolerate: bool
 ) -> PodTemplateSpec:
-    spec = default_pod_spec(template.spec, classes, "spec.template.spec", tolerate=tolerate)
+    spec = default_pod_spec(template.spec, classes, tolerate=tolerate)
     return replace(template, spec=spec)
 
 
@@ -434,6 +463,42 @@ def _default_storage_class(storage_class: StorageClass, classes: PriorityClasses
     return replace(storage_class, reclaim_policy=policy, volume_binding_mode=mode)
 
 
+def _default_claim(claim: ResourceClaim, classes: PriorityClasses) -> ResourceClaim:
+    return _with(claim, spec=_default_claim_spec(claim.spec))
+
+
+def _default_claim_template(
+    template: ResourceClaimTemplate, classes: PriorityClasses
+) -> ResourceClaimTemplate:
+    return _with(template, spec=_with(template.spec, spec=_default_claim_spec(template.spec.spec)))
+
+
+def _default_claim_spec(spec: ResourceClaimSpec) -> ResourceClaimSpec:
+    """Default to one device of each request (v1.36, SetDefaults_ExactDeviceRequest)."""
+    requests = tuple([_default_device_request(request) for request in spec.devices.requests])
+    return _with(spec, devices=_with(spec.devices, requests=requests))
+
+
+def _default_device_request(request: DeviceRequest) -> DeviceRequest:
+    exactly = None if request.exactly is None else _default_count(request.exactly)
+    return _with(
+        request,
+        exactly=exactly,
+        first_available=tuple([_default_count(one) for one in request.first_available]),
+    )
+
+
+def _default_count(request: R) -> R:
+    mode = request.allocation_mode or EXACT_COUNT
+    tolerations: tuple[DeviceToleration, ...] = request.tolerations
+    return _with(
+        request,
+        allocation_mode=mode,
+        count=request.count or 1 if mode == EXACT_COUNT else request.count,
+        tolerations=tuple([_with(one, operator=one.operator or "Equal") for one in tolerations]),
+    )
+
+
 _DEFAULTS: dict[type[Object], Any] = {
     Pod: _default_pod,
     Node: _default_node,
@@ -446,4 +511,6 @@ _DEFAULTS: dict[type[Object], Any] = {
     ReplicationController: _default_replication_controller,
     Job: _default_job,
     StorageClass: _default_storage_class,
+    ResourceClaim: _default_claim,
+    ResourceClaimTemplate: _default_claim_template,
 }

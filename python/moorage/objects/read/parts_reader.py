@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -122,9 +123,16 @@ class PartsReader:
     Pods of one template share the decoded values of equal texts: labels, annotations, owners, a status
     without times, and the spec, of which an API server changes the node name, the name of the volume
     ``kube-api-access-…`` and the host name from pod to pod. Nodes share equal resources and images.
+
+    Parameters
+    ----------
+    on_spec : callable, optional
+        Called with the kind, metadata and spec of each node, and of each pod whose spec is the first of its
+        template, as JSON texts.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_spec: Callable[[str, Raw, Raw], None] = lambda *_: None) -> None:
+        self._on_spec = on_spec
         decoder = msgspec.json.Decoder
         self._parts, self._metadata, self._status = decoder(Parts), decoder(_Metadata), decoder(PodStatus)
         self._node = decoder(ObjectMeta), decoder(NodeSpec), decoder(_NodeStatus)
@@ -194,6 +202,7 @@ class PartsReader:
             if kind == "Pod":
                 return self._pod(parts.metadata, parts.spec, parts.status)
             meta, spec, status = self._node
+            self._on_spec(kind, parts.metadata, parts.spec)
             return Node(
                 metadata=meta.decode(parts.metadata),
                 spec=spec.decode(parts.spec),
@@ -242,14 +251,16 @@ class PartsReader:
                 owner_references=self._owners[bytes(meta.owner_references)],
                 finalizers=meta.finalizers,
             ),
-            spec=self._spec(bytes(spec)),
+            spec=self._spec(metadata, spec),
             status=self._status.decode(status) if _TIMES in status_text else self._statuses[status_text],
         )
 
-    def _spec(self, text: bytes) -> PodSpec:
+    def _spec(self, metadata: Raw, spec: Raw) -> PodSpec:
         """Decode a spec: from the template of an equal one, if there was one."""
+        text = bytes(spec)
         key, varying = _cut(text)
         if key not in self._specs:
+            self._on_spec("Pod", metadata, spec)
             self._specs.put(key, _template(key, varying))
         template: _Template | None = self._specs[key]
         return msgspec.json.decode(text, type=PodSpec) if template is None else template.fill(varying)

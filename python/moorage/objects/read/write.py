@@ -50,7 +50,7 @@ def plain(value: Any) -> Any:
     Parameters
     ----------
     value : object
-        A struct, a tuple of structs, or a JSON value.
+        A struct, a tuple or map of structs, or a JSON value.
 
     Returns
     -------
@@ -65,6 +65,8 @@ def plain(value: Any) -> Any:
         }
     if isinstance(value, tuple):
         return [plain(item) for item in value]
+    if isinstance(value, dict) and isinstance(next(iter(value.values()), None), Struct):
+        return {key: plain(item) for key, item in value.items()}
     return value
 
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from yaml import events
 
 from moorage.errors import InputError, shorten
+from moorage.objects.validate.unknown_fields import Path, path_text
 
 from .block_yaml import read_block_style
 
@@ -39,8 +40,13 @@ _MAX_DIGITS = 400
 _TAG = "tag:yaml.org,2002:"
 
 
-DuplicateKey = tuple[int, str]
-"""Line of the value, counted from 1, and key."""
+class DuplicateKey(NamedTuple):
+    """A key that occurs twice in a map."""
+
+    line: int
+    """Of the value, counted from 1."""
+    path: Path
+    """Keys and indices from the document to the value."""
 
 
 class _RefusedError(Exception):
@@ -134,6 +140,7 @@ class _Builder:
     def __init__(self, text: str, duplicates: list[DuplicateKey] | None) -> None:
         self.duplicates = duplicates
         self.line = 1
+        self._path: list[str | int] = []  # to the value that is being read
         self._events = yaml.parse(text, Loader=yaml.CSafeLoader)
 
     def documents(self) -> Iterator[Any]:
@@ -178,9 +185,11 @@ class _Builder:
         return value
 
     def _list(self) -> list[Any]:
-        items = []
+        items: list[Any] = []
         while not isinstance(event := self._next(), events.SequenceEndEvent):
+            self._path.append(len(items))
             items.append(self._value(event))
+            self._path.pop()
         return items
 
     def _map(self) -> dict[str, Any]:
@@ -193,13 +202,15 @@ class _Builder:
             if isinstance(event, events.CollectionStartEvent):
                 raise _RefusedError("a key must be a string")
             key = _key(self._value(event))
+            self._path.append(key)
             if key in members and self.duplicates is None:
-                raise _RefusedError(f'duplicate key "{key}"')
+                raise _RefusedError(f'duplicate field "{path_text(self._path)}"')
             event, line = self._next(), self.line
             value = self._value(event)
             if key in members and self.duplicates is not None:
-                self.duplicates.append((line, key))
+                self.duplicates.append(DuplicateKey(line, tuple(self._path)))
             members[key] = value
+            self._path.pop()
         for source in merged:  # keys of the map itself take precedence, then earlier merges
             members = members | source | members
         return members
@@ -224,7 +235,7 @@ def _merged(value: Any) -> list[dict[str, Any]]:
     return sources
 
 
-def read_yaml(text: str, source: str) -> Iterator[Any]:
+def read_yaml(text: str, source: str, duplicates: list[DuplicateKey] | None = None) -> Iterator[Any]:
     """Read the documents of a YAML text, without empty ones.
 
     Parameters
@@ -233,6 +244,8 @@ def read_yaml(text: str, source: str) -> Iterator[Any]:
         YAML text.
     source : str
         Name of the file, for errors.
+    duplicates : list of DuplicateKey, optional
+        Gets the duplicate keys, of which the last value counts; without a list they are an error.
 
     Yields
     ------
@@ -250,7 +263,7 @@ def read_yaml(text: str, source: str) -> Iterator[Any]:
     except _RefusedError:
         documents = None
     if documents is None:
-        documents = _documents(text, source)
+        documents = _documents(text, source, duplicates)
     return (document for document in documents if document is not None)
 
 
@@ -270,8 +283,7 @@ def read_first(text: str, source: str) -> tuple[Any, list[DuplicateKey]]:
     Returns
     -------
     document : object
-    duplicates : list of (int, str)
-        Line and key.
+    duplicates : list of DuplicateKey
 
     Raises
     ------

@@ -68,7 +68,7 @@ def _check_names(obj: Object) -> None:
 
 
 def _check(value: object) -> None:
-    """Check a struct, or all structs of a list, including the structs in their fields."""
+    """Check a struct, or all structs of a list or map, including the structs in their fields."""
     if isinstance(value, Struct):
         for read, encoded, absent, rule in _rules(type(value)):
             item = read(value)
@@ -80,7 +80,7 @@ def _check(value: object) -> None:
                 raise error.located(path=encoded) from None
         if type(value).check is not Struct.check:
             value.check()
-    elif value and isinstance(value, tuple):
+    elif value and isinstance(value, tuple | dict):
         _check_each(value)
 
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
 from moorage._core.base.selectors import LabelSelectorMatcher
 from moorage.objects.model.cluster import Cluster
+from moorage.objects.model.field_rules import percent
 from moorage.objects.model.meta import Int32, Object
 from moorage.objects.model.pod import Pod
-from moorage.objects.model.policy import NO_STATUS, PodDisruptionBudget, PodDisruptionBudgetStatus, percent
+from moorage.objects.model.policy import NO_STATUS, PodDisruptionBudget, PodDisruptionBudgetStatus
 from moorage.objects.model.workload import Deployment, ReplicaSet, ReplicationController, StatefulSet
 
-from .ownership import FINISHED, refers_to
+from .ownership import is_healthy, refers_to
 
-_SCALABLE = (Deployment, ReplicaSet, ReplicationController, StatefulSet)
+Scalable: TypeAlias = Deployment | ReplicaSet | ReplicationController | StatefulSet
+SCALABLE = (Deployment, ReplicaSet, ReplicationController, StatefulSet)
+FindWorkload: TypeAlias = Callable[[str, str, str], Scalable | None]
 
 
 def disruption_status(budget: PodDisruptionBudget, cluster: Cluster) -> PodDisruptionBudgetStatus:
@@ -51,16 +55,39 @@ def disruption_status(budget: PodDisruptionBudget, cluster: Cluster) -> PodDisru
         for pod in (*cluster.pods, *cluster.finished)
         if pod.namespace == budget.namespace and matcher.matches(pod.metadata.labels)
     ]
+    scales = {(obj.kind, obj.namespace, obj.name): obj for obj in cluster.others if isinstance(obj, SCALABLE)}
+    found = status_of(budget, pods, lambda kind, namespace, name: scales.get((kind, namespace, name)))
+    return found or PodDisruptionBudgetStatus()
+
+
+def status_of(
+    budget: PodDisruptionBudget, pods: Sequence[Pod], find: FindWorkload
+) -> PodDisruptionBudgetStatus | None:
+    """Compute the status of a budget from its pods; see `disruption_status`.
+
+    Parameters
+    ----------
+    budget : PodDisruptionBudget
+    pods : sequence of Pod
+        All pods of its namespace that its selector matches.
+    find : callable
+        Returns the scalable workload of a kind, a namespace and a name, or None.
+
+    Returns
+    -------
+    PodDisruptionBudgetStatus or None
+        None where replicas are needed and a pod has a controller that is not known, or has none.
+    """
     low, high = budget.spec.min_available, budget.spec.max_unavailable
     expected: int | None = 0
     if high is not None or isinstance(low, str):
-        expected = _replicas(pods, cluster.others)
+        expected = _replicas(pods, find)
     elif low is not None:
         expected = len(pods)
     if expected is None:
-        return PodDisruptionBudgetStatus()
+        return None
     desired = _share(low or 0, expected) if high is None else max(0, expected - _share(high, expected))
-    healthy = sum(map(_is_healthy, pods))
+    healthy = sum(map(is_healthy, pods))
     allowed = max(0, healthy - desired) if expected else 0
     return PodDisruptionBudgetStatus(
         disruptions_allowed=allowed, current_healthy=healthy, desired_healthy=desired, expected_pods=expected
@@ -93,22 +120,12 @@ def _share(value: Int32 | str, total: int) -> int:
     return value if isinstance(value, int) else -(-percent(value) * total // 100)
 
 
-def _is_healthy(pod: Pod) -> bool:
-    if pod.metadata.deletion_timestamp is not None:
-        return False
-    for condition in pod.status.conditions:
-        if condition.type == "Ready":
-            return condition.status == "True"
-    return bool(pod.spec.node_name) and pod.status.phase not in FINISHED
-
-
-def _replicas(pods: list[Pod], others: Iterable[Object]) -> int | None:
+def _replicas(pods: Iterable[Pod], find: FindWorkload) -> int | None:
     """Total replicas of the workloads that control the pods; None if one is unknown or has none."""
-    scales = {(obj.namespace, obj.kind, obj.name): obj for obj in others if isinstance(obj, _SCALABLE)}
 
-    def controller(obj: Object) -> Deployment | ReplicaSet | ReplicationController | StatefulSet | None:
+    def controller(obj: Object) -> Scalable | None:
         reference = obj.metadata.controller()
-        owner = reference and scales.get((obj.namespace, reference.kind, reference.name))
+        owner = reference and find(reference.kind, obj.namespace, reference.name)
         return owner if owner and refers_to(reference, owner) else None
 
     total: dict[str, int] = {}

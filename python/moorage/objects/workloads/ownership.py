@@ -30,6 +30,63 @@ def is_active(pod: Pod) -> bool:
     return pod.status.phase not in FINISHED and pod.metadata.deletion_timestamp is None
 
 
+def is_healthy(pod: Pod) -> bool:
+    """Whether a pod is ready, or bound where the condition Ready is not reported, as there is no kubelet.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    bool
+        False for a pod that is being deleted or has finished.
+    """
+    if pod.metadata.deletion_timestamp is not None:
+        return False
+    for condition in pod.status.conditions:
+        if condition.type == "Ready":
+            return condition.status == "True"
+    return bool(pod.spec.node_name) and pod.status.phase not in FINISHED
+
+
+def controller_reference(owner: Object) -> tuple[OwnerReference, ...]:
+    """Return the owner references of an object controlled by `owner`.
+
+    Parameters
+    ----------
+    owner : Object
+        The controller.
+
+    Returns
+    -------
+    tuple of OwnerReference
+    """
+    reference = OwnerReference(
+        api_version=owner.api_version,
+        kind=owner.kind,
+        name=owner.name,
+        uid=owner.metadata.uid,
+        controller=True,
+        block_owner_deletion=True,
+    )
+    return (reference,)
+
+
+def has_made_up_uid(obj: Object) -> bool:
+    """Whether the UID of an object was generated because its file had none.
+
+    Parameters
+    ----------
+    obj : Object
+
+    Returns
+    -------
+    bool
+    """
+    return obj.metadata.uid == stable_uid(obj.kind, obj.namespace, obj.name)
+
+
 def refers_to(reference: OwnerReference | None, obj: Object) -> bool:
     """Whether an owner reference refers to an object.
 
@@ -49,8 +106,7 @@ def refers_to(reference: OwnerReference | None, obj: Object) -> bool:
     """
     if reference is None or (reference.kind, reference.name) != (obj.kind, obj.name):
         return False
-    made_up = stable_uid(obj.kind, obj.namespace, obj.name)
-    return reference.uid in ("", obj.metadata.uid) or obj.metadata.uid == made_up
+    return reference.uid in ("", obj.metadata.uid) or has_made_up_uid(obj)
 
 
 class PodIndex:
@@ -89,13 +145,13 @@ class PodIndex:
         pods = self._controlled.get((obj.namespace, obj.kind, obj.name), ())
         return [pod for pod in pods if refers_to(pod.metadata.controller(), obj)]
 
-    def adopt(self, namespace: str, selector: LabelSelector | None) -> list[Pod]:
+    def adopt(self, owner: Object, selector: LabelSelector | None) -> list[Pod]:
         """Adopt the active pods without a controller that match a selector; each pod is adopted once.
 
         Parameters
         ----------
-        namespace : str
-            Namespace of the pods.
+        owner : Object
+            In whose namespace the pods are.
         selector : LabelSelector or None
             Label selector; None adopts no pods.
 
@@ -106,7 +162,7 @@ class PodIndex:
         """
         if selector is None:
             return []
-        key: tuple[str, ...] = (namespace, *next(iter(selector.match_labels.items()), ()))
+        key: tuple[str, ...] = (owner.namespace, *next(iter(selector.match_labels.items()), ()))
         matcher = LabelSelectorMatcher(selector)
         orphans = [pod for pod in self._orphans.get(key, ()) if pod.key not in self._adopted]
         adopted = [pod for pod in orphans if matcher.matches(pod.metadata.labels)]

@@ -1,0 +1,139 @@
+"""The admission plugins of the API server that change or refuse new pods."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from moorage.errors import MoorageError
+from moorage.objects.model.admission_policies import LimitRange, ResourceQuota, RuntimeClass
+from moorage.objects.model.meta import Object
+from moorage.objects.model.pod import Pod, PodSpec
+
+from .limit_ranges import violations, with_defaults
+from .pod_resources import Quantities
+from .resource_quotas import QuotaUsage, usage
+from .runtime_classes import NotAdmittedError, with_runtime_class
+
+
+class RefusedError(MoorageError):
+    """The API server would refuse a new pod; the message is its text."""
+
+
+class _Template(NamedTuple):
+    """The outcome of admission for a pod spec, but for quotas."""
+
+    original: PodSpec
+    spec: PodSpec
+    refusal: str
+    usage: Quantities
+
+
+class Admission:
+    """Admits new pods as kube-apiserver v1.36 does with its default plugins.
+
+    - **LimitRanger:** containers get default requests and limits; minimum, maximum and ratio are checked.
+    - **Priority:** the class of the pod must exist. Its value and preemption policy are set with the other
+      defaults (`default_pod_spec`), as are the tolerations of DefaultTolerationSeconds.
+    - **RuntimeClass:** overhead, node selector and tolerations of the class.
+    - **ResourceQuota:** the usage of the pods so far and of the new one must not exceed a quota.
+
+    A pod with a value in ``spec.priority`` keeps it, also if the API server would compute another one. Other
+    default plugins change nothing that scheduling reads. PodTolerationRestriction and
+    ExtendedResourceToleration are off by default.
+
+    Parameters
+    ----------
+    policies : iterable of Object
+        Limit ranges, quotas and runtime classes; other kinds are ignored.
+    pods : callable
+        Returns the pods of a namespace, finished ones included. It is called once for each namespace with a
+        quota, before the first pod of the namespace is admitted.
+    """
+
+    def __init__(self, policies: Iterable[Object], pods: Callable[[str], Iterable[Pod]]) -> None:
+        self._limit_ranges: defaultdict[str, list[LimitRange]] = defaultdict(list)
+        self._quotas: defaultdict[str, list[ResourceQuota]] = defaultdict(list)
+        self._runtime_classes: dict[str, RuntimeClass] = {}
+        self._pods = pods
+        self._usages: dict[str, list[QuotaUsage]] = {}
+        self._templates: dict[tuple[str, int], _Template] = {}
+        for obj in policies:
+            if isinstance(obj, LimitRange):
+                self._limit_ranges[obj.namespace].append(obj)
+            elif isinstance(obj, ResourceQuota):
+                self._quotas[obj.namespace].append(obj)
+            elif isinstance(obj, RuntimeClass):
+                self._runtime_classes[obj.name] = obj
+
+    def admit(self, pod: Pod) -> Pod:
+        """Admit a new pod.
+
+        Parameters
+        ----------
+        pod : Pod
+            With the defaults of the API server, and a name or the prefix of one.
+
+        Returns
+        -------
+        Pod
+            The pod as it is stored. Pods with one spec share the spec of the result.
+
+        Raises
+        ------
+        RefusedError
+            The pod is refused.
+        """
+        template = self._template(pod)
+        try:
+            if template.refusal:
+                raise NotAdmittedError(template.refusal)
+            if pod.namespace in self._quotas:
+                self._charge(pod, template)
+        except NotAdmittedError as error:
+            name = pod.name or pod.metadata.generate_name
+            raise RefusedError(f'pods "{name}" is forbidden: {error}') from None
+        return pod if template.spec is pod.spec else replace(pod, spec=template.spec)
+
+    def _template(self, pod: Pod) -> _Template:
+        key = pod.namespace, id(pod.spec)
+        found = self._templates.get(key)
+        if found is None or found.original is not pod.spec:
+            found = self._templates[key] = self._admit_spec(pod)
+        return found
+
+    def _admit_spec(self, pod: Pod) -> _Template:
+        """Run all plugins but ResourceQuota."""
+        original, limit_ranges = pod.spec, self._limit_ranges.get(pod.namespace, ())
+        try:
+            spec = with_defaults(original, limit_ranges)
+            if spec.priority is None and spec.priority_class_name:
+                raise NotAdmittedError(f"no PriorityClass with name {spec.priority_class_name} was found")
+            spec = with_runtime_class(spec, self._runtime_classes)
+            changed = replace(pod, spec=spec)
+            for limit_range in limit_ranges:
+                texts = list(dict.fromkeys(violations(changed, limit_range)))
+                if texts:
+                    raise NotAdmittedError(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+        except NotAdmittedError as error:
+            return _Template(original, original, str(error), {})
+        spec = original if spec == original else spec
+        return _Template(original, spec, "", usage(changed) if pod.namespace in self._quotas else {})
+
+    def _charge(self, pod: Pod, template: _Template) -> None:
+        """Check the quotas of the pod's namespace, and add its usage to those that count it."""
+        namespace = pod.namespace
+        if namespace not in self._usages:
+            pods = list(self._pods(namespace))
+            self._usages[namespace] = [QuotaUsage(quota, pods) for quota in self._quotas[namespace]]
+        admitted = replace(pod, spec=template.spec)
+        matching = [quota for quota in self._usages[namespace] if quota.matches(admitted)]
+        for quota in matching:
+            quota.check_constraints(template.spec)
+        for quota in matching:
+            quota.check(template.usage)
+        for quota in matching:
+            quota.charge(template.usage)

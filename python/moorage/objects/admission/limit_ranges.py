@@ -1,0 +1,153 @@
+"""The admission plugin LimitRanger (kubernetes v1.36, plugin/pkg/admission/limitranger)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec.structs import replace
+
+from moorage._core.base.quantity import Quantity
+from moorage._core.base.resources import pod_requests
+from moorage.objects.model.admission_policies import LimitRange, LimitRangeItem
+from moorage.objects.model.meta import Resources
+from moorage.objects.model.pod import Container, Pod, PodSpec
+
+from .pod_resources import Quantities, pod_limits, quantities, without_overhead
+
+_MAX_MILLI = (2**63 - 1) // 1000
+_ZERO = Quantity("0")
+
+
+def container_defaults(limit_range: LimitRange) -> tuple[Resources, Resources]:
+    """Return the default limits and requests of containers.
+
+    A default limit is that of the item, else its maximum; a default request is that of the item, else the
+    default limit, else the minimum (SetDefaults_LimitRangeItem).
+
+    Parameters
+    ----------
+    limit_range : LimitRange
+
+    Returns
+    -------
+    limits, requests : dict of str to QuantityLike
+    """
+    limits: Resources = {}
+    requests: Resources = {}
+    for item in limit_range.spec.limits:
+        if item.type == "Container":
+            own = item.max | item.default
+            limits |= own
+            requests |= item.min | own | item.default_request
+    return limits, requests
+
+
+def with_defaults(spec: PodSpec, limit_ranges: Iterable[LimitRange]) -> PodSpec:
+    """Set the requests and limits that the containers of a pod lack.
+
+    The annotation ``kubernetes.io/limit-ranger`` is not written.
+
+    Parameters
+    ----------
+    spec : PodSpec
+    limit_ranges : iterable of LimitRange
+        Those of the pod's namespace; the first one that has a default counts.
+
+    Returns
+    -------
+    PodSpec
+    """
+    for limit_range in limit_ranges:
+        limits, requests = container_defaults(limit_range)
+        if limits or requests:
+            spec = replace(
+                spec,
+                containers=tuple([_filled(one, limits, requests) for one in spec.containers]),
+                init_containers=tuple([_filled(one, limits, requests) for one in spec.init_containers]),
+            )
+    return spec
+
+
+def _filled(container: Container, limits: Resources, requests: Resources) -> Container:
+    own = container.resources
+    filled = replace(own, limits=limits | own.limits, requests=requests | own.requests)
+    return replace(container, resources=filled)
+
+
+def violations(pod: Pod, limit_range: LimitRange) -> Iterator[str]:
+    """Yield what a limit range forbids of a pod, in upstream's words and in the order of resource names.
+
+    Parameters
+    ----------
+    pod : Pod
+    limit_range : LimitRange
+        Of the pod's namespace.
+
+    Yields
+    ------
+    str
+    """
+    for item in limit_range.spec.limits:
+        if item.type == "Container":
+            for container in (*pod.spec.containers, *pod.spec.init_containers):
+                own = container.resources
+                yield from _of_item(item, quantities(own.requests), quantities(own.limits))
+        elif item.type == "Pod":
+            bare = without_overhead(pod)
+            yield from _of_item(item, pod_requests(bare, resizes=False), pod_limits(bare))
+
+
+def _of_item(item: LimitRangeItem, requests: Quantities, limits: Quantities) -> Iterator[str]:
+    for check, bounds in (
+        (_minimum, item.min),
+        (_maximum, item.max),
+        (_ratio, item.max_limit_request_ratio),
+    ):
+        for name in sorted(bounds):
+            message = check(
+                f"{name} ", item.type, Quantity(bounds[name]), requests.get(name), limits.get(name)
+            )
+            if message:
+                yield message
+
+
+def _minimum(name: str, kind: str, bound: Quantity, request: Quantity | None, limit: Quantity | None) -> str:
+    head = f"minimum {name}usage per {kind} is {bound}"
+    requested, limited, least = _values(request, limit, bound)
+    if request is None:
+        return f"{head}.  No request is specified"
+    if requested < least:
+        return f"{head}, but request is {request}"
+    return f"{head}, but limit is {limit}" if limit is not None and limited < least else ""
+
+
+def _maximum(name: str, kind: str, bound: Quantity, request: Quantity | None, limit: Quantity | None) -> str:
+    head = f"maximum {name}usage per {kind} is {bound}"
+    requested, limited, most = _values(request, limit, bound)
+    if limit is None:
+        return f"{head}.  No limit is specified"
+    if limited > most:
+        return f"{head}, but limit is {limit}"
+    return f"{head}, but request is {request}" if request is not None and requested > most else ""
+
+
+def _ratio(name: str, kind: str, bound: Quantity, request: Quantity | None, limit: Quantity | None) -> str:
+    head = f"{name}max limit to request ratio per {kind} is {bound}, but"
+    requested, limited, _ = _values(request, limit, bound)
+    if not requested:
+        return f"{head} no request is specified or request is 0"
+    if not limited:
+        return f"{head} no limit is specified or limit is 0"
+    ratio = limited / requested
+    is_exact = bound.value() <= _MAX_MILLI
+    exceeds = ratio * 1000 > bound.milli_value() if is_exact else ratio > bound.value()
+    return f"{head} provided ratio is {ratio:.6f}" if exceeds else ""
+
+
+def _values(request: Quantity | None, limit: Quantity | None, bound: Quantity) -> tuple[int, int, int]:
+    """Request, limit and bound in one unit: thousandths, unless one is too large for them."""
+    request, limit = request if request is not None else _ZERO, limit if limit is not None else _ZERO
+    whole = request.value(), limit.value(), bound.value()
+    if max(whole) > _MAX_MILLI:
+        return whole
+    return request.milli_value(), limit.milli_value(), bound.milli_value()

@@ -1,0 +1,215 @@
+"""Resource slices, which publish the devices of drivers, and device taint rules (resource.k8s.io)."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from msgspec import field
+
+from moorage.errors import InputError, shorten
+
+from .field_rules import at_most, between, each, one_of, quantity, required, timestamp
+from .meta import Int64, Object, QuantityLike, Struct
+from .pod import NodeSelector
+from .resource_claims import API_VERSION, TAINT_EFFECTS
+
+MAX_DEVICES = 128
+MAX_DEVICES_WITH_TAINTS_OR_COUNTERS = 64
+_MAX_TEXT = 64
+_MAX_PROPERTIES = 32
+_MAX_CONDITIONS = at_most(4)
+_NUMBER = r"(?:0|[1-9][0-9]*)"
+_PRE_RELEASE = rf"(?:{_NUMBER}|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*)"
+SEMVER = re.compile(
+    rf"({_NUMBER})\.({_NUMBER})\.({_NUMBER})"
+    rf"(?:-({_PRE_RELEASE}(?:\.{_PRE_RELEASE})*))?(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?"
+)
+"""A version of semver.org 2.0.0: major, minor, patch, pre-release, build."""
+
+
+def _text(value: str | None) -> None:
+    if value is not None and len(value) > _MAX_TEXT:
+        raise InputError(f"must have at most {_MAX_TEXT} characters, not {len(value)}")
+
+
+def _version(value: str | None) -> None:
+    _text(value)
+    if value is not None and SEMVER.fullmatch(value) is None:
+        raise InputError(f'"{shorten(value)}" is not a semantic version')
+
+
+class DeviceAttribute(Struct, frozen=True):
+    """The value of an attribute; exactly one field is set."""
+
+    int_: Int64 | None = field(default=None, name="int")
+    bool_: bool | None = field(default=None, name="bool")
+    string: Annotated[str | None, _text] = None
+    version: Annotated[str | None, _version] = None
+    ints: tuple[Int64, ...] | None = None
+    bools: tuple[bool, ...] | None = None
+    strings: Annotated[tuple[str, ...] | None, each(_text)] = field(default=None)
+    versions: Annotated[tuple[str, ...] | None, each(_version)] = field(default=None)
+
+    def check(self) -> None:
+        values = (
+            *(self.int_, self.bool_, self.string, self.version),
+            *(self.ints, self.bools, self.strings, self.versions),
+        )
+        if sum(value is not None for value in values) != 1:
+            raise InputError("exactly one value is required")
+
+
+class CapacityRequestPolicyRange(Struct, frozen=True):
+    """The amounts ``min``, ``min + step``, … up to ``max``."""
+
+    min: Annotated[QuantityLike | None, quantity] = None
+    max: Annotated[QuantityLike | None, quantity] = None
+    step: Annotated[QuantityLike | None, quantity] = None
+
+
+class CapacityRequestPolicy(Struct, frozen=True):
+    """How much of a capacity one share of a device may take."""
+
+    default: Annotated[QuantityLike | None, quantity] = None
+    valid_values: Annotated[tuple[QuantityLike, ...], each(quantity)] = ()
+    valid_range: CapacityRequestPolicyRange | None = None
+
+
+class DeviceCapacity(Struct, frozen=True):
+    """A capacity of a device."""
+
+    value: Annotated[QuantityLike, quantity] = "0"
+    request_policy: CapacityRequestPolicy | None = None
+
+
+class Counter(Struct, frozen=True):
+    """An amount of a counter."""
+
+    value: Annotated[QuantityLike, quantity] = "0"
+
+
+class CounterSet(Struct, frozen=True):
+    """Counters that devices of a pool share."""
+
+    name: Annotated[str, required] = ""
+    counters: dict[str, Counter] = {}
+
+
+class DeviceCounterConsumption(Struct, frozen=True):
+    """What a device takes of the counters of a set."""
+
+    counter_set: Annotated[str, required] = ""
+    counters: dict[str, Counter] = {}
+
+
+class DeviceTaint(Struct, frozen=True):
+    """A taint of a device."""
+
+    key: Annotated[str, required] = ""
+    value: str = ""
+    effect: Annotated[str, one_of(*TAINT_EFFECTS, required=True)] = ""
+    time_added: Annotated[str | None, timestamp] = None
+
+
+class Device(Struct, frozen=True):
+    """A device.
+
+    Attributes
+    ----------
+    binding_conditions : tuple of str or None
+        None and an empty list differ: pools with a list come last.
+    """
+
+    name: Annotated[str, required] = ""
+    attributes: dict[str, DeviceAttribute] = {}
+    capacity: dict[str, DeviceCapacity] = {}
+    consumes_counters: Annotated[tuple[DeviceCounterConsumption, ...], at_most(2)] = ()
+    node_name: str | None = None
+    node_selector: NodeSelector | None = None
+    all_nodes: bool | None = None
+    taints: Annotated[tuple[DeviceTaint, ...], at_most(16)] = ()
+    binds_to_node: bool | None = None
+    binding_conditions: Annotated[tuple[str, ...] | None, _MAX_CONDITIONS] = None
+    binding_failure_conditions: Annotated[tuple[str, ...] | None, _MAX_CONDITIONS] = None
+    allow_multiple_allocations: bool | None = None
+
+    def check(self) -> None:
+        count = len(self.attributes) + len(self.capacity)
+        if count > _MAX_PROPERTIES:
+            raise InputError(f"must have at most {_MAX_PROPERTIES} attributes and capacities, not {count}")
+
+
+class ResourcePool(Struct, frozen=True):
+    """The pool of a slice; of its slices only those of the highest generation count."""
+
+    name: Annotated[str, required] = ""
+    generation: Annotated[Int64, between(0)] = 0
+    resource_slice_count: Annotated[Int64, between(1)] = 0
+
+
+class ResourceSliceSpec(Struct, frozen=True):
+    """Devices of a driver, and the nodes from which they can be used."""
+
+    driver: Annotated[str, required] = ""
+    pool: ResourcePool = ResourcePool()
+    node_name: str | None = None
+    node_selector: NodeSelector | None = None
+    all_nodes: bool | None = None
+    devices: tuple[Device, ...] = ()
+    per_device_node_selection: bool | None = None
+    shared_counters: Annotated[tuple[CounterSet, ...], at_most(8)] = ()
+
+    def check(self) -> None:
+        nodes = (self.node_name, self.node_selector, self.all_nodes, self.per_device_node_selection)
+        if sum(bool(one) for one in nodes) != 1:
+            raise InputError(
+                "exactly one of nodeName, nodeSelector, allNodes and perDeviceNodeSelection is required"
+            )
+        few = any(device.taints or device.consumes_counters for device in self.devices)
+        at_most(MAX_DEVICES_WITH_TAINTS_OR_COUNTERS if few else MAX_DEVICES)(self.devices)
+        _refuse_duplicates("devices", [device.name for device in self.devices])
+        _refuse_duplicates("sharedCounters", [one.name for one in self.shared_counters])
+
+
+def _refuse_duplicates(path: str, names: list[str]) -> None:
+    seen: set[str] = set()
+    for at, name in enumerate(names):
+        if name in seen:
+            raise InputError(f'duplicate name "{shorten(name)}"', path=f"{path}[{at}].name")
+        seen.add(name)
+
+
+class ResourceSlice(Object, frozen=True):
+    """A part of the devices of a pool."""
+
+    kind: str = "ResourceSlice"
+    api_version: str = API_VERSION
+    spec: ResourceSliceSpec = ResourceSliceSpec()
+
+
+class DeviceTaintSelector(Struct, frozen=True):
+    """Selects devices by names; all that are given must agree."""
+
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+
+
+class DeviceTaintRuleSpec(Struct, frozen=True):
+    """A taint for all selected devices."""
+
+    device_selector: DeviceTaintSelector | None = None
+    taint: DeviceTaint = DeviceTaint()
+
+
+class DeviceTaintRule(Object, frozen=True):
+    """A rule that taints devices."""
+
+    kind: str = "DeviceTaintRule"
+    api_version: str = "resource.k8s.io/v1beta2"
+    spec: DeviceTaintRuleSpec = DeviceTaintRuleSpec()
+
+
+KINDS = (ResourceSlice, DeviceTaintRule)
+"""The kinds of this module that files are decoded to."""

@@ -1,0 +1,106 @@
+"""Snapshots of other tools: which lists of objects they have.
+
+- kube-scheduler-simulator: the JSON of ``GET /api/v1/export``.
+- cluster-autoscaler: the JSON of ``/snapshotz``.
+- KAI scheduler: the ``snapshot.json`` of ``/get-snapshot``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from .decode import Document, decode, is_json
+
+_SIMULATOR = {
+    "namespaces": "Namespace",
+    "priorityClasses": "PriorityClass",
+    "storageClasses": "StorageClass",
+    "pvs": "PersistentVolume",
+    "pvcs": "PersistentVolumeClaim",
+    "nodes": "Node",
+    "pods": "Pod",
+}
+_KAI = {
+    "priorityClasses": "PriorityClass",
+    "storageClasses": "StorageClass",
+    "csiDrivers": "CSIDriver",
+    "csiStorageCapacities": "CSIStorageCapacity",
+    "persistentVolumes": "PersistentVolume",
+    "persistentVolumeClaims": "PersistentVolumeClaim",
+    "deviceClasses": "DeviceClass",
+    "resourceSlices": "ResourceSlice",
+    "resourceClaims": "ResourceClaim",
+    "nodes": "Node",
+    "pods": "Pod",
+}
+_KAI_OTHERS = ("queues", "podGroups", "bindRequests", "configMaps", "topologies", "nodeResourceTopologies")
+
+Listed = tuple[str, list[Any]]
+"""A kind and objects of it, of which each may lack its kind."""
+
+
+def read_snapshot(document: Document) -> tuple[list[Listed], dict[str, int]] | None:
+    """Return the objects of a snapshot of another tool.
+
+    Parameters
+    ----------
+    document : dict or bytes
+        A document without a kind, as a JSON value or its JSON text.
+
+    Returns
+    -------
+    (list of (str, list), dict of str to int) or None
+        Kinds with their objects, undecoded as in the document, and numbers of parts that are left out; None
+        for another document.
+
+    Raises
+    ------
+    InputError
+        A part has a wrong type.
+    """
+    parts = _parts(document)
+    if isinstance(raw := parts.get("rawObjects"), dict | msgspec.Raw):
+        lists = _parts(raw)
+        left = {f"{name} (KAI)": len(_list(lists, name)) for name in _KAI_OTHERS}
+        return [(kind, _list(lists, name)) for name, kind in _KAI.items()], _counted(left)
+    if "NodeList" in parts:
+        return list(_autoscaler(parts)), _counted({"TemplateNodes": len(_optional(parts, "TemplateNodes"))})
+    if {"nodes", "pods", "pvcs"} <= parts.keys():
+        config = {"schedulerConfig": len(_optional(parts, "schedulerConfig")) and 1}
+        return [(kind, _list(parts, name)) for name, kind in _SIMULATOR.items()], _counted(config)
+    return None
+
+
+def _autoscaler(parts: dict[str, Any]) -> Iterator[Listed]:
+    nodes, pods = [], []
+    for info in _list(parts, "NodeList"):
+        inner = _parts(info)
+        nodes += [inner["Node"]] if "Node" in inner else []
+        pods += [_parts(pod).get("Pod", pod) for pod in _list(inner, "Pods")]
+    yield "Node", nodes
+    yield "Pod", pods + _list(parts, "UnscheduledPodsCanBeScheduled")
+
+
+def _parts(value: Any) -> dict[str, Any]:
+    return decode(value, dict[str, msgspec.Raw] if is_json(value) else dict[str, Any])
+
+
+def _list(parts: dict[str, Any], name: str) -> list[Any]:
+    value = parts.get(name)
+    if value is None or (is_json(value) and bytes(value) == b"null"):
+        return []
+    return decode(value, list[msgspec.Raw] if is_json(value) else list[Any])
+
+
+def _optional(parts: dict[str, Any], name: str) -> dict[str, Any]:
+    value = parts.get(name)
+    if value is None or (is_json(value) and bytes(value) == b"null"):
+        return {}
+    return _parts(value)
+
+
+def _counted(numbers: dict[str, int]) -> dict[str, int]:
+    return {name: number for name, number in numbers.items() if number}

@@ -1,0 +1,166 @@
+"""Finds fields that the built-in kinds of Kubernetes v1.36 do not have, by the table field_names.json."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+
+_LISTS, _MAPS = "[]", "{}"
+Path = tuple[str | int, ...]
+"""Field names, keys and indices from an object to a field."""
+
+
+class _Table(msgspec.Struct):
+    """Kinds with their structs, and structs with their fields.
+
+    The value of a field is the name of its struct, followed by ``[]`` for a list and ``{}`` for a map of
+    structs; "" for a field without structs.
+    """
+
+    kinds: dict[str, str]
+    structs: dict[str, dict[str, str]]
+
+
+@cache
+def _table() -> _Table:
+    return msgspec.json.decode(files(__package__).joinpath("field_names.json").read_bytes(), type=_Table)
+
+
+@cache
+def struct_of(kind: str, api_version: str) -> str:
+    """Return the name of the struct of a built-in kind.
+
+    Parameters
+    ----------
+    kind : str
+        The kind.
+    api_version : str
+        ``group/version``. A version that the table does not have stands for the newest one of its group.
+
+    Returns
+    -------
+    str
+        "" for a kind that is not built in.
+    """
+    kinds = _table().kinds
+    if (exact := f"{api_version}/{kind}") in kinds:
+        return kinds[exact]
+    group = api_version.rpartition("/")[0]
+    others = [name for name in kinds if name.rpartition("/")[2] == kind and _group(name) == group]
+    return kinds[min(others, key=_age)] if others else ""
+
+
+def _group(name: str) -> str:
+    return name.rpartition("/")[0].rpartition("/")[0]
+
+
+def _age(name: str) -> tuple[bool, bool, str]:
+    """Sort key of versions: v1 comes before v1beta2 and v1alpha1."""
+    version = name.split("/")[-2]
+    return "alpha" in version, "beta" in version, version
+
+
+def has_only_known_fields(text: bytes | msgspec.Raw, struct: str) -> bool:
+    """Whether all fields of an object are those of its struct; faster than `unknown_fields` where they are.
+
+    Parameters
+    ----------
+    text : bytes
+        JSON text.
+    struct : str
+        Name of the struct, from `struct_of`.
+
+    Returns
+    -------
+    bool
+        False also for a text that has no JSON value or values of wrong types.
+    """
+    try:
+        _decoder(struct).decode(text)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
+
+
+@cache
+def _decoder(struct: str) -> msgspec.json.Decoder[Any]:
+    """A decoder that refuses unknown fields; it leaves fields without structs undecoded."""
+    return msgspec.json.Decoder(_strict(struct))
+
+
+@cache
+def _strict(struct: str) -> Any:
+    fields: list[tuple[str, Any, Any]] = []
+    names = {f"field_{number}": field for number, field in enumerate(_table().structs[struct].items())}
+    for attribute, (_, target) in names.items():
+        type_: Any = _strict(target.rstrip(_LISTS + _MAPS)) if target else msgspec.Raw
+        if target.endswith(_LISTS):
+            type_ = list[type_]
+        elif target.endswith(_MAPS):
+            type_ = dict[str, type_]
+        fields.append((attribute, type_ | None if target else type_, None if target else msgspec.Raw()))
+    renamed = {attribute: field for attribute, (field, _) in names.items()}
+    return msgspec.defstruct("Strict", fields, rename=renamed, forbid_unknown_fields=True, gc=False)
+
+
+def unknown_fields(value: Any, struct: str) -> list[Path]:
+    """Return the fields of an object that its struct does not have, in the order of sorted names.
+
+    Parameters
+    ----------
+    value : object
+        A JSON value; only maps have fields.
+    struct : str
+        Name of the struct, from `struct_of`.
+
+    Returns
+    -------
+    list of Path
+    """
+    found: list[Path] = []
+    _collect(value, struct, (), found)
+    return sorted(found)  # siblings are all names or all indices
+
+
+def _collect(value: Any, struct: str, path: Path, found: list[Path]) -> None:
+    if not isinstance(value, dict):
+        return
+    known = _table().structs[struct]
+    for name, item in value.items():
+        target = known.get(name)
+        if target is None:
+            found.append((*path, name))
+        elif target and item:
+            for key, part in _parts(item, target[-2:]):
+                _collect(part, target.rstrip(_LISTS + _MAPS), (*path, name, *key), found)
+
+
+def _parts(value: Any, form: str) -> Iterator[tuple[Path, Any]]:
+    """The structs of a field's value with their keys or indices."""
+    if form == _LISTS:
+        if isinstance(value, list):
+            yield from (((at,), item) for at, item in enumerate(value))
+    elif form == _MAPS:
+        if isinstance(value, dict):
+            yield from (((key,), item) for key, item in value.items())
+    else:
+        yield (), value
+
+
+def path_text(path: Iterable[str | int]) -> str:
+    """Return a path as the API server writes it, such as ``spec.containers[0].image``.
+
+    Parameters
+    ----------
+    path : iterable of str or int
+        Field names, keys and indices.
+
+    Returns
+    -------
+    str
+    """
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")

@@ -1,0 +1,116 @@
+"""Claims that come with pods: those of a StatefulSet's templates and those of ephemeral volumes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from moorage.objects.model.meta import Object, ObjectMeta, OwnerReference
+from moorage.objects.model.pod import (
+    PersistentVolumeClaimTemplate,
+    PersistentVolumeClaimVolumeSource,
+    Pod,
+    PodSpec,
+    Volume,
+)
+from moorage.objects.model.storage import PersistentVolumeClaim, PersistentVolumeClaimStatus
+from moorage.objects.model.workload import StatefulSet
+
+from .naming import stable_uid
+from .ownership import controller_reference
+
+_CLAIM_PENDING = PersistentVolumeClaimStatus(phase="Pending")
+
+
+def with_claims(obj: StatefulSet, ordinal: int) -> PodSpec:
+    """Return the template's spec with a volume per claim template, which replaces a volume of that name.
+
+    Parameters
+    ----------
+    obj : StatefulSet
+    ordinal : int
+        Of the pod.
+
+    Returns
+    -------
+    PodSpec
+    """
+    spec = obj.spec.template.spec
+    claims = {
+        claim.metadata.name: _claim_name(claim, obj, ordinal) for claim in obj.spec.volume_claim_templates
+    }
+    if not claims:
+        return spec
+    volumes = tuple(
+        Volume(name=name, persistent_volume_claim=PersistentVolumeClaimVolumeSource(claim_name=claim))
+        for name, claim in claims.items()
+    )
+    return replace(spec, volumes=volumes + tuple(item for item in spec.volumes if item.name not in claims))
+
+
+def claims_of(obj: StatefulSet, ordinal: int) -> list[PersistentVolumeClaim]:
+    """Make the claims of one pod of a StatefulSet, with the labels by which the StatefulSet selects.
+
+    Parameters
+    ----------
+    obj : StatefulSet
+    ordinal : int
+        Of the pod.
+
+    Returns
+    -------
+    list of PersistentVolumeClaim
+    """
+    selected = obj.spec.selector.match_labels if obj.spec.selector else {}
+    claims = []
+    for template in obj.spec.volume_claim_templates:
+        meta = template.metadata
+        labelled = replace(template, metadata=replace(meta, labels=meta.labels | selected))
+        claims.append(_new_claim(obj, _claim_name(template, obj, ordinal), labelled))
+    return claims
+
+
+def _claim_name(template: PersistentVolumeClaimTemplate, obj: StatefulSet, ordinal: int) -> str:
+    return f"{template.metadata.name}-{obj.name}-{ordinal}"
+
+
+def _new_claim(
+    maker: Object, name: str, template: PersistentVolumeClaimTemplate, owners: tuple[OwnerReference, ...] = ()
+) -> PersistentVolumeClaim:
+    """Make an unbound claim in the namespace of the object that requests it."""
+    meta = ObjectMeta(
+        name=name,
+        namespace=maker.namespace,
+        uid=stable_uid("PersistentVolumeClaim", maker.namespace, name),
+        creation_timestamp=maker.metadata.creation_timestamp,
+        labels=template.metadata.labels,
+        annotations=template.metadata.annotations,
+        owner_references=owners,
+    )
+    return PersistentVolumeClaim(metadata=meta, spec=template.spec, status=_CLAIM_PENDING)
+
+
+def ephemeral_claims(pods: Iterable[Pod]) -> list[PersistentVolumeClaim]:
+    """Make the claims of ephemeral volumes, each owned by its pod.
+
+    Source: kube-controller-manager v1.36, ephemeral volume controller.
+
+    Parameters
+    ----------
+    pods : iterable of Pod
+        Pods that may have ephemeral volumes.
+
+    Returns
+    -------
+    list of PersistentVolumeClaim
+        Claims in the order of pods and volumes, existing ones included.
+    """
+    claims = []
+    for pod in pods:
+        for volume in pod.spec.volumes:
+            template = None if volume.ephemeral is None else volume.ephemeral.volume_claim_template
+            if template is not None and pod.metadata.deletion_timestamp is None:
+                name = f"{pod.name}-{volume.name}"
+                claims.append(_new_claim(pod, name, template, controller_reference(pod)))
+    return claims

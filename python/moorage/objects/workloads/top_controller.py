@@ -1,0 +1,75 @@
+"""The workload of a pod: the controller at the top of its chain of owners."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from moorage.objects.model.meta import Object, OwnerReference
+from moorage.objects.model.pod import Pod
+
+from .ownership import HASH_LABEL
+
+
+class Workload(NamedTuple):
+    """The identity of a workload; that of the pod itself where nothing controls it."""
+
+    namespace: str
+    kind: str
+    name: str
+
+    @property
+    def text(self) -> str:
+        """As kubectl names it: ``deployment/web``."""
+        return f"{self.kind.lower()}/{self.name}"
+
+
+class Workloads:
+    """Finds the workloads of pods.
+
+    Parameters
+    ----------
+    objects : iterable of Object
+        The objects among which owners of owners are looked up, such as ReplicaSets and Jobs. For a ReplicaSet
+        that is not among them, the pod's label ``pod-template-hash`` tells the name of the Deployment.
+    """
+
+    def __init__(self, objects: Iterable[Object]) -> None:
+        self._controllers = {
+            Workload(obj.namespace, obj.kind, obj.name): obj.metadata.controller() for obj in objects
+        }
+        self._of_owner: dict[tuple[str, OwnerReference, str], Workload] = {}
+
+    def of(self, pod: Pod) -> Workload:
+        """Return the workload of a pod.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        Workload
+        """
+        owner = pod.metadata.controller()
+        if owner is None:
+            return Workload(pod.namespace, "Pod", pod.name)
+        key = (pod.namespace, owner, pod.metadata.labels.get(HASH_LABEL, ""))
+        found = self._of_owner.get(key)
+        if found is None:
+            found = self._of_owner[key] = self._top(*key)
+        return found
+
+    def _top(self, namespace: str, owner: OwnerReference, template: str) -> Workload:
+        """Return the last controller of a chain that begins with the controller of a pod."""
+        workload = Workload(namespace, owner.kind, owner.name)
+        if workload not in self._controllers and owner.kind == "ReplicaSet" and template:
+            deployment = owner.name.removesuffix(f"-{template}")
+            return workload if deployment == owner.name else Workload(namespace, "Deployment", deployment)
+        seen = {workload}
+        while (above := self._controllers.get(workload)) is not None:
+            workload = Workload(namespace, above.kind, above.name)
+            if workload in seen:  # owners in a circle
+                break
+            seen.add(workload)
+        return workload

@@ -1,0 +1,399 @@
+"""Admission of new pods: what is changed, what is refused, and the API server's texts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moorage import Scheduler
+from moorage.objects import Cluster, Pod, load
+from moorage.objects.model.pod import Toleration
+
+NODE = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"capacity": {"cpu": "64", "pods": "110"}}}
+
+
+def resources(requests: dict[str, str] | None = None, limits: dict[str, str] | None = None) -> dict[str, Any]:
+    parts = {"requests": requests, "limits": limits}
+    return {name: value for name, value in parts.items() if value is not None}
+
+
+def pod(name: str = "p", *containers: dict[str, Any], meta: Any = (), **spec: Any) -> dict[str, Any]:
+    inner = [{"name": f"c{at}", "resources": part} for at, part in enumerate(containers or ({},))]
+    metadata = {"name": name, "namespace": "shop", **dict(meta)}
+    return {"kind": "Pod", "metadata": metadata, "spec": {"containers": inner} | spec}
+
+
+def existing(name: str, *containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    """A pod that came from a server and has a node."""
+    return pod(name, *containers, meta={"uid": f"uid-{name}"}, nodeName="n1", **spec) | {
+        "status": {"phase": "Running"}
+    }
+
+
+def quota(hard: dict[str, str], name: str = "compute", **spec: Any) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "shop"}
+    return {"kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard, **spec}}
+
+
+def limit_range(*items: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "kind": "LimitRange",
+        "metadata": {"name": "limits", "namespace": "shop"},
+        "spec": {"limits": list(items)},
+    }
+
+
+def deployment(replicas: int, *containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": pod("p", *containers, **spec)["spec"],
+            },
+        },
+    }
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Any:
+    def read(*objects: Any) -> Cluster:
+        (tmp_path / "f.json").write_text(json.dumps({"kind": "List", "items": [NODE, *objects]}))
+        return load(tmp_path / "f.json")
+
+    return read
+
+
+def messages(cluster: Cluster) -> list[str]:
+    return [one.message for one in cluster.refused]
+
+
+def only(cluster: Cluster) -> Pod:
+    assert messages(cluster) == []
+    (found,) = cluster.pods
+    return found
+
+
+# ---- limit ranges ------------------------------------------------------------------------------------------
+
+
+def test_defaults_of_containers(cluster: Any) -> None:
+    item = {
+        "type": "Container",
+        "default": {"cpu": "1"},
+        "defaultRequest": {"cpu": "250m"},
+        "max": {"memory": "2Gi"},
+        "min": {"ephemeral-storage": "1Mi"},
+    }
+    found = only(cluster(limit_range(item), pod("p", {}, resources({"cpu": "2"}, {"cpu": "3"}))))
+    first, second = (one.resources for one in found.spec.containers)
+    assert first.limits == {"cpu": "1", "memory": "2Gi"}
+    assert first.requests == {"cpu": "250m", "memory": "2Gi", "ephemeral-storage": "1Mi"}
+    assert (second.limits["cpu"], second.requests["cpu"]) == ("3", "2")
+
+
+def test_a_default_limit_is_a_default_request(cluster: Any) -> None:
+    found = only(cluster(limit_range({"type": "Container", "default": {"cpu": "1"}}), pod()))
+    assert found.spec.containers[0].resources.requests == {"cpu": "1"}
+
+
+def test_defaults_are_for_new_pods_of_the_namespace(cluster: Any) -> None:
+    item = {"type": "Container", "default": {"cpu": "1"}}
+    elsewhere = pod("q", meta={"namespace": "other"})
+    running = existing("r")
+    waiting = pod("s", meta={"uid": "of-a-server"})
+    found = cluster(limit_range(item), elsewhere, running, waiting)
+    assert [one.spec.containers[0].resources.requests for one in found.pods] == [{}, {}, {}]
+
+
+def test_pods_of_a_workload_share_their_spec(cluster: Any) -> None:
+    found = cluster(limit_range({"type": "Container", "default": {"cpu": "1"}}), deployment(3))
+    first, second, _ = found.pods
+    assert first.spec.containers[0].resources.requests == {"cpu": "1"}
+    assert first.spec is second.spec
+
+
+@pytest.mark.parametrize(
+    ("item", "given", "message"),
+    [
+        (
+            {"type": "Container", "max": {"cpu": "1"}},
+            resources({"cpu": "500m"}, {"cpu": "2"}),
+            "maximum cpu usage per Container is 1, but limit is 2",
+        ),
+        (
+            {"type": "Container", "max": {"cpu": "1"}, "default": {"cpu": "1"}},
+            resources({"cpu": "1500m"}),
+            "maximum cpu usage per Container is 1, but request is 1500m",
+        ),
+        (
+            {"type": "Container", "min": {"cpu": "100m"}},
+            resources({"cpu": "50m"}),
+            "minimum cpu usage per Container is 100m, but request is 50m",
+        ),
+        (
+            {"type": "Container", "maxLimitRequestRatio": {"cpu": "2"}},
+            resources({"cpu": "1"}, {"cpu": "3"}),
+            "cpu max limit to request ratio per Container is 2, but provided ratio is 3.000000",
+        ),
+        (
+            {"type": "Container", "maxLimitRequestRatio": {"cpu": "2"}},
+            {},
+            "cpu max limit to request ratio per Container is 2, but no request is specified or request is 0",
+        ),
+        (
+            {"type": "Pod", "max": {"memory": "1Gi"}},
+            {},
+            "maximum memory usage per Pod is 1Gi.  No limit is specified",
+        ),
+        (
+            {"type": "Pod", "min": {"memory": "1Gi"}},
+            {},
+            "minimum memory usage per Pod is 1Gi.  No request is specified",
+        ),
+        (
+            {"type": "Container", "max": {"cpu": "1", "memory": "1Gi"}},
+            resources(None, {"cpu": "2", "memory": "2Gi"}),
+            "[maximum cpu usage per Container is 1, but limit is 2, "
+            "maximum memory usage per Container is 1Gi, but limit is 2Gi]",
+        ),
+    ],
+)
+def test_limits(item: Any, given: Any, message: str, cluster: Any) -> None:
+    found = cluster(limit_range(item), pod("p", given))
+    assert messages(found) == [f'pods "p" is forbidden: {message}']
+    assert found.pods == []
+
+
+def test_a_pod_counts_as_a_whole(cluster: Any) -> None:
+    item = {"type": "Pod", "max": {"cpu": "2"}}
+    one = resources({"cpu": "1"}, {"cpu": "1"})
+    assert messages(cluster(limit_range(item), pod("p", one, one))) == []
+    assert messages(cluster(limit_range(item), pod("p", one, one, one))) == [
+        'pods "p" is forbidden: maximum cpu usage per Pod is 2, but limit is 3'
+    ]
+
+
+# ---- quotas ------------------------------------------------------------------------------------------------
+
+
+def test_exceeded_quota(cluster: Any) -> None:
+    one = resources({"cpu": "1", "memory": "1Gi"})
+    found = cluster(
+        existing("a", resources({"cpu": "500m", "memory": "512Mi"})),
+        quota({"requests.cpu": "3", "requests.memory": "10Gi", "configmaps": "1"}),
+        deployment(4, one),
+    )
+    assert len(found.pods) == 1 + 2
+    names = [refused.pod.name for refused in found.refused]
+    assert messages(found) == [
+        f'pods "{name}" is forbidden: exceeded quota: compute, '
+        "requested: requests.cpu=1, used: requests.cpu=2500m, limited: requests.cpu=3"
+        for name in names
+    ]
+    assert len(names) == 2
+    assert found.warnings == [f"2 new pods are refused by admission, such as: {messages(found)[0]}."]
+
+
+def test_all_exceeded_resources_are_named(cluster: Any) -> None:
+    found = cluster(quota({"pods": "0", "limits.cpu": "1"}), pod("p", resources(None, {"cpu": "2"})))
+    assert messages(found) == [
+        'pods "p" is forbidden: exceeded quota: compute, requested: limits.cpu=2,pods=1, '
+        "used: limits.cpu=0,pods=0, limited: limits.cpu=1,pods=0"
+    ]
+
+
+def test_refused_pods_use_nothing(cluster: Any) -> None:
+    found = cluster(
+        quota({"cpu": "2"}),
+        pod("big", resources({"cpu": "3"})),
+        pod("small", resources({"cpu": "2"})),
+        pod("last", resources({"cpu": "1m"})),
+    )
+    assert [one.name for one in found.pods] == ["small"]
+    assert [one.pod.name for one in found.refused] == ["big", "last"]
+
+
+def test_cpu_and_memory_of_a_quota_must_be_set(cluster: Any) -> None:
+    found = cluster(
+        quota({"limits.cpu": "9", "requests.memory": "9Gi", "requests.ephemeral-storage": "1"}),
+        pod("p", resources({"memory": "1Gi"}), {}),
+    )
+    assert messages(found) == [
+        'pods "p" is forbidden: failed quota: compute: '
+        "must specify limits.cpu for: c0,c1; requests.memory for: c1"
+    ]
+
+
+def test_existing_pods_above_a_quota_stay(cluster: Any) -> None:
+    found = cluster(existing("a"), existing("b"), quota({"pods": "1"}), pod("p"))
+    assert [one.name for one in found.pods] == ["a", "b"]
+    assert messages(found) == [
+        'pods "p" is forbidden: exceeded quota: compute, requested: pods=1, used: pods=2, limited: pods=1'
+    ]
+
+
+def test_finished_pods_count_as_objects_only(cluster: Any) -> None:
+    done = pod("done", meta={"uid": "u"}) | {"status": {"phase": "Succeeded"}}
+    assert messages(cluster(done, quota({"pods": "1"}), pod("p"))) == []
+    assert messages(cluster(done, quota({"count/pods": "1"}), pod("p"))) == [
+        'pods "p" is forbidden: exceeded quota: compute, '
+        "requested: count/pods=1, used: count/pods=1, limited: count/pods=1"
+    ]
+
+
+def test_extended_resources(cluster: Any) -> None:
+    gpus = resources({"nvidia.com/gpu": "2"}, {"nvidia.com/gpu": "2"})
+    hard = {"requests.nvidia.com/gpu": "3"}
+    assert messages(cluster(quota(hard), pod("a", gpus), pod("b", gpus))) == [
+        'pods "b" is forbidden: exceeded quota: compute, requested: requests.nvidia.com/gpu=2, '
+        "used: requests.nvidia.com/gpu=2, limited: requests.nvidia.com/gpu=3"
+    ]
+
+
+SET = resources({"cpu": "1"})
+AFFINE = {
+    "podAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "zone", "namespaces": ["x"], "labelSelector": {}}
+        ]
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("spec", "matching", "other"),
+    [
+        ({"scopes": ["BestEffort"]}, pod("p"), pod("p", SET)),
+        ({"scopes": ["NotBestEffort"]}, pod("p", SET), pod("p")),
+        ({"scopes": ["Terminating"]}, pod("p", activeDeadlineSeconds=5), pod("p")),
+        ({"scopes": ["NotTerminating"]}, pod("p"), pod("p", activeDeadlineSeconds=0)),
+        ({"scopes": ["PriorityClass"]}, pod("p", priorityClassName="high"), pod("p")),
+        ({"scopes": ["CrossNamespacePodAffinity"]}, pod("p", affinity=AFFINE), pod("p")),
+        ({"scopes": ["NotTerminating", "BestEffort"]}, pod("p"), pod("p", SET)),
+    ]
+    + [
+        (
+            {"scopeSelector": {"matchExpressions": [{"scopeName": "PriorityClass"} | requirement]}},
+            pod("p", priorityClassName=first) if first else pod("p"),
+            pod("p", priorityClassName=second) if second else pod("p"),
+        )
+        for requirement, first, second in (
+            ({"operator": "In", "values": ["high"]}, "high", "low"),
+            ({"operator": "NotIn", "values": ["high"]}, "low", "high"),
+            ({"operator": "NotIn", "values": ["high"]}, "", "high"),
+            ({"operator": "Exists"}, "low", ""),
+            ({"operator": "DoesNotExist"}, "", "low"),
+        )
+    ],
+)
+def test_scopes(spec: Any, matching: Any, other: Any, cluster: Any) -> None:
+    classes = [
+        {"kind": "PriorityClass", "metadata": {"name": name}, "value": value}
+        for name, value in (("high", 5), ("low", 1))
+    ]
+    hard = quota({"pods": "0"}, **spec)
+    assert len(messages(cluster(*classes, hard, matching))) == 1
+    assert messages(cluster(*classes, hard, other)) == []
+
+
+def test_each_quota_must_have_room_before_one_is_charged(cluster: Any) -> None:
+    first, second = quota({"pods": "1"}, "a"), quota({"cpu": "1"}, "b")
+    found = cluster(first, second, pod("p", resources({"cpu": "2"})), pod("q", resources({"cpu": "1"})))
+    assert [one.name for one in found.pods] == ["q"]
+
+
+# ---- priority and runtime classes --------------------------------------------------------------------------
+
+
+def test_a_missing_priority_class(cluster: Any) -> None:
+    found = cluster(pod("p", priorityClassName="vip"), deployment(2, priorityClassName="vip"))
+    assert messages(found) == [
+        f'pods "{one.pod.name}" is forbidden: no PriorityClass with name vip was found'
+        for one in found.refused
+    ]
+    assert len(found.refused) == 3
+
+
+GVISOR = {
+    "apiVersion": "node.k8s.io/v1",
+    "kind": "RuntimeClass",
+    "metadata": {"name": "gvisor"},
+    "handler": "runsc",
+    "overhead": {"podFixed": {"cpu": "250m"}},
+    "scheduling": {
+        "nodeSelector": {"runtime": "gvisor"},
+        "tolerations": [{"key": "gvisor", "operator": "Exists"}],
+    },
+}
+
+
+def test_a_runtime_class(cluster: Any) -> None:
+    spec = only(cluster(GVISOR, pod("p", runtimeClassName="gvisor", nodeSelector={"disk": "ssd"}))).spec
+    assert spec.overhead == {"cpu": "250m"}
+    assert spec.node_selector == {"disk": "ssd", "runtime": "gvisor"}
+    assert spec.tolerations[-1] == Toleration(key="gvisor", operator="Exists")
+    assert len(spec.tolerations) == 3
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"runtimeClassName": "kata"}, 'pod rejected: RuntimeClass "kata" not found'),
+        (
+            {"runtimeClassName": "gvisor", "overhead": {"cpu": "1"}},
+            "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead",
+        ),
+        (
+            {"overhead": {"cpu": "1"}},
+            "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead",
+        ),
+        (
+            {"runtimeClassName": "gvisor", "nodeSelector": {"runtime": "runc"}},
+            "conflict: runtimeClass.scheduling.nodeSelector[runtime] = gvisor; "
+            "pod.spec.nodeSelector[runtime] = runc",
+        ),
+    ],
+)
+def test_refusals_of_runtime_classes(spec: Any, message: str, cluster: Any) -> None:
+    assert messages(cluster(GVISOR, pod("p", **spec))) == [f'pods "p" is forbidden: {message}']
+
+
+def test_overhead_counts_for_a_quota(cluster: Any) -> None:
+    one = resources({"cpu": "1"}, {"cpu": "1"})
+    found = cluster(GVISOR, quota({"limits.cpu": "1"}), pod("p", one, runtimeClassName="gvisor"))
+    assert messages(found) == [
+        'pods "p" is forbidden: exceeded quota: compute, '
+        "requested: limits.cpu=1250m, used: limits.cpu=0, limited: limits.cpu=1"
+    ]
+
+
+# ---- as a whole --------------------------------------------------------------------------------------------
+
+
+def test_refused_pods_are_not_scheduled_and_have_no_claims(cluster: Any) -> None:
+    volume = {
+        "name": "data",
+        "ephemeral": {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"]}}},
+    }
+    found = cluster(quota({"pods": "1"}), deployment(2, volumes=[volume]))
+    assert len(found.refused) == 1
+    claims = [one.name for one in found.others if one.kind == "PersistentVolumeClaim"]
+    assert claims == [f"{found.pods[0].name}-data"]
+
+
+def test_admitted_pods_are_placed(cluster: Any) -> None:
+    found = cluster(limit_range({"type": "Container", "default": {"cpu": "30"}}), deployment(3))
+    result = Scheduler(found).run()
+    assert len(result.placements) == 2
+
+
+def test_without_policies_nothing_changes(cluster: Any) -> None:
+    assert only(cluster(pod("p", SET))).spec.containers[0].resources.requests == {"cpu": "1"}

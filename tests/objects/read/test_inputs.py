@@ -1,0 +1,278 @@
+"""Inputs as they are: nested directories, archives, UTF-16, snapshots of other tools, unknown workloads."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.objects.refusal import refusal
+
+from moorage.objects import Cluster, load
+from moorage.objects.read import archives
+
+NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": {"capacity": {"cpu": "4"}}}
+
+
+def pod(name: str, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": [{"name": "c"}]} | spec,
+    }
+
+
+def names(cluster: Cluster) -> list[str]:
+    return [obj.name for obj in (*cluster.nodes, *cluster.pods)]
+
+
+FILES = {
+    "dump/core/nodes.json": json.dumps({"kind": "NodeList", "apiVersion": "v1", "items": [NODE]}),
+    "dump/namespaces/a/pods.yaml": yaml.safe_dump(pod("p1")),
+    "dump/namespaces/a/pods/p1.yaml": yaml.safe_dump(pod("p1")),
+    "dump/version.txt": "4.2",
+    "dump/chart/values.yaml": "replicas: 3\n",
+    "dump/chart/templates/web.yaml": "kind: Pod\nmetadata:\n  name: {{ .Release.Name }}\n",
+    "dump/empty.json": "",
+    "dump/binary.json": "\0\1",
+    "dump/list.yaml": "- a\n",
+}
+LEFT_OUT = 5
+
+
+def write(folder: Path) -> None:
+    for name, text in FILES.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+def pack(path: Path, files: dict[str, bytes]) -> Path:
+    """An archive of files; the suffix decides its format."""
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, data in files.items():
+                archive.writestr(name, data)
+        return path
+    with tarfile.open(path, "w:gz" if path.name.endswith("gz") else "w") as tar:
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    return path
+
+
+# ---- directories -------------------------------------------------------------------------------------------
+
+
+def test_directories_in_directories(tmp_path: Path) -> None:
+    write(tmp_path)
+    cluster = load(tmp_path / "dump", recursive=True)
+    assert names(cluster) == ["n1", "p1"]
+    (warning,) = cluster.warnings
+    assert warning.startswith(f"Left out, because there are no objects in these files ({LEFT_OUT}): ")
+    assert f"{tmp_path}/dump/chart/values.yaml" in warning
+
+
+def test_without_recursion_they_are_not_read(tmp_path: Path) -> None:
+    write(tmp_path)
+    assert refusal(tmp_path / "dump") == "dump: there are no objects in its files"
+
+
+def test_hidden_directories_and_links_to_directories_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / "d" / ".git").mkdir(parents=True)
+    (tmp_path / "d" / ".git" / "x.json").write_text("{")
+    (tmp_path / "d" / "loop").symlink_to(tmp_path / "d")
+    (tmp_path / "d" / "n.json").write_text(json.dumps(NODE))
+    assert names(load(tmp_path / "d", recursive=True)) == ["n1"]
+
+
+def test_a_broken_manifest_is_not_left_out(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(NODE))
+    (tmp_path / "b.yaml").write_text("kind: Pod\nmetadata: {name: p\n")
+    assert refusal(tmp_path).endswith("b.yaml:3: invalid YAML: did not find expected ',' or '}'")
+    (tmp_path / "b.yaml").write_text("kind: Pod\nmetadata: {name: p}\nspec: {}\n---\nno: kind\n")
+    assert refusal(tmp_path).endswith("b.yaml: document 2: no kind")
+
+
+def test_a_file_that_is_named_must_have_objects(tmp_path: Path) -> None:
+    (tmp_path / "values.yaml").write_text("replicas: 3\n")
+    assert refusal(tmp_path / "values.yaml") == "values.yaml: document 1: no kind"
+
+
+# ---- archives ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["a.tar", "a.tar.gz", "a.tgz", "a.zip", "no suffix.tar"])
+def test_archives(name: str, tmp_path: Path) -> None:
+    packed = pack(tmp_path / name, {file: text.encode() for file, text in FILES.items()})
+    if name.startswith("no"):
+        packed = packed.rename(tmp_path / "archive")
+    cluster = load(packed)
+    assert names(cluster) == ["n1", "p1"]
+    assert f"({LEFT_OUT}): {packed}!dump/" in cluster.warnings[0]
+
+
+def test_compressed_files_in_an_archive(tmp_path: Path) -> None:
+    packed = pack(tmp_path / "a.zip", {"n.json.gz": gzip.compress(json.dumps(NODE).encode())})
+    assert names(load(packed)) == ["n1"]
+
+
+def test_errors_name_archive_and_member(tmp_path: Path) -> None:
+    packed = pack(tmp_path / "a.zip", {"x/p.json": json.dumps(pod("p", x=1)).encode()})
+    assert refusal(packed) == 'a.zip!x/p.json: Pod p: unknown field "spec.x"'
+    packed = pack(tmp_path / "b.zip", {"notes.txt": b"nothing"})
+    assert refusal(packed) == "b.zip: there are no objects in its files"
+
+
+@pytest.mark.parametrize("name", ["a.tar.gz", "a.zip"])
+def test_bombs(name: str, tmp_path: Path) -> None:
+    packed = pack(tmp_path / name, {"x.json": bytes(40 << 20)})
+    assert refusal(packed) == f"{name}: unpacks to more than {16 << 20} bytes"
+
+
+@pytest.mark.parametrize("name", ["a.tar", "a.zip"])
+def test_limits_of_members(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = pack(tmp_path / name, {f"{at}.json": json.dumps(NODE).encode() for at in range(3)})
+    monkeypatch.setattr(archives, "MAX_MEMBERS", 2)
+    assert refusal(packed) == f"{name}: more than 2 files"
+    monkeypatch.setattr(archives, "MAX_MEMBERS", 3)
+    monkeypatch.setattr(archives, "MAX_UNPACKED", 10)
+    assert refusal(packed) == f"{name}!0.json: more than 10 bytes"
+
+
+@pytest.mark.parametrize("name", ["a.tar", "a.tar.gz", "a.zip"])
+def test_broken_archives(name: str, tmp_path: Path) -> None:
+    packed = pack(tmp_path / name, {f"{at}.json": json.dumps(NODE).encode() * 99 for at in range(3)})
+    data = packed.read_bytes()
+    for size in (len(data) // 2, len(data) - 30):
+        packed.write_bytes(data[:size])
+        if name != "a.tar" or size < len(data) - 30:
+            assert refusal(packed).startswith(name)
+        else:  # only the end of the archive is missing
+            assert names(load(packed)) == ["n1"]
+
+
+def test_names_of_members_go_nowhere(tmp_path: Path) -> None:
+    packed = pack(tmp_path / "a.tar", {"../../etc/n.json": json.dumps(NODE).encode()})
+    assert names(load(packed)) == ["n1"]
+    assert list(tmp_path.iterdir()) == [packed]
+
+
+# ---- texts -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("name", ["f.json", "f.yaml", "f.json.gz"])
+def test_utf_16(encoding: str, name: str, tmp_path: Path) -> None:
+    data = ("\ufeff" + json.dumps(NODE)).encode(encoding)
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    assert names(load(tmp_path / name)) == ["n1"]
+
+
+def test_broken_utf_16(tmp_path: Path) -> None:
+    (tmp_path / "f.json").write_bytes(b"\xff\xfe{\x00\x00\xd8x")
+    assert refusal(tmp_path / "f.json").startswith("f.json")
+
+
+# ---- snapshots of other tools ------------------------------------------------------------------------------
+
+
+def of_server(obj: dict[str, Any]) -> dict[str, Any]:
+    """An object as these tools write it: with a UID, without kind and apiVersion."""
+    meta = obj["metadata"] | {"uid": f"uid-{obj['metadata']['name']}"}
+    return {"metadata": meta, **{key: obj[key] for key in ("spec", "status") if key in obj}}
+
+
+SIMULATOR = {
+    "pods": [of_server(pod("p1"))],
+    "nodes": [of_server(NODE)],
+    "pvs": [],
+    "pvcs": None,
+    "storageClasses": [],
+    "priorityClasses": [{"metadata": {"name": "high"}, "value": 5}],
+    "schedulerConfig": {"kind": "KubeSchedulerConfiguration"},
+    "namespaces": [{"metadata": {"name": "default"}}],
+}
+AUTOSCALER = {
+    "NodeList": [{"Node": of_server(NODE), "Pods": [{"Pod": of_server(pod("p0", nodeName="n1"))}]}],
+    "UnscheduledPodsCanBeScheduled": [of_server(pod("p1"))],
+    "TemplateNodes": {"group": {"Node": of_server(NODE), "Pods": None}},
+    "Error": "",
+}
+KAI = {
+    "config": {},
+    "rawObjects": {
+        "pods": [of_server(pod("p1"))],
+        "nodes": [of_server(NODE)],
+        "queues": [{"metadata": {"name": "q"}}],
+        "priorityClasses": None,
+    },
+}
+
+
+@pytest.mark.parametrize("name", ["f.json", "f.yaml"])
+@pytest.mark.parametrize(
+    ("snapshot", "found", "skipped"),
+    [
+        (SIMULATOR, ["n1", "p1"], {"schedulerConfig": 1}),
+        (AUTOSCALER, ["n1", "p0", "p1"], {"TemplateNodes": 1}),
+        (KAI, ["n1", "p1"], {"queues (KAI)": 1}),
+    ],
+)
+def test_snapshots(name: str, snapshot: Any, found: list[str], skipped: Any, tmp_path: Path) -> None:
+    text = json.dumps(snapshot) if name == "f.json" else yaml.safe_dump(snapshot)
+    (tmp_path / name).write_text(text)
+    cluster = load(tmp_path / name)
+    assert names(cluster) == found
+    assert cluster.skipped == skipped
+
+
+def test_a_snapshot_of_kai_is_an_archive_of_any_name(tmp_path: Path) -> None:
+    packed = pack(tmp_path / "s.zip", {"snapshot.json": json.dumps(KAI).encode()})
+    assert names(load(packed.rename(tmp_path / "snapshot.gzip"))) == ["n1", "p1"]
+
+
+def test_bad_snapshots(tmp_path: Path) -> None:
+    for snapshot, error in (
+        (KAI | {"rawObjects": {"pods": 7}}, "f.json: document 1: expected list, got integer"),
+        (SIMULATOR | {"pods": [{"spec": 7}]}, "f.json: Pod (items[3]): spec: expected map, got integer"),
+    ):
+        (tmp_path / "f.json").write_text(json.dumps(snapshot))
+        assert refusal(tmp_path / "f.json") == error
+
+
+# ---- workloads of unknown kinds ----------------------------------------------------------------------------
+
+
+def rollout(name: str, replicas: int) -> dict[str, Any]:
+    return {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Rollout",
+        "metadata": {"name": name, "namespace": "shop"},
+        "spec": {"replicas": replicas, "template": {"spec": {"containers": [{"name": "c"}]}}},
+    }
+
+
+def test_replicas_of_unknown_kinds_are_told(tmp_path: Path) -> None:
+    owned = pod("p")
+    reference = {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Rollout",
+        "name": "b",
+        "uid": "u",
+        "controller": True,
+    }
+    owned["metadata"] |= {"namespace": "shop", "uid": "p", "ownerReferences": [reference]}
+    widget = {"apiVersion": "x/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 3}}
+    items = [rollout("a", 5), rollout("b", 4), rollout("c", 0), owned, widget]
+    (tmp_path / "f.json").write_text(json.dumps({"kind": "List", "items": items}))
+    cluster = load(tmp_path / "f.json")
+    assert [tuple(one) for one in cluster.unsimulated] == [("Rollout", "shop", "a", 5)]
+    assert "Rollout a: 5 replicas not simulated." in cluster.warnings

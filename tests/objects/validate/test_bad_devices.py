@@ -1,0 +1,131 @@
+"""Bad claims, classes and slices: the one line that they are refused with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.objects.refusal import refusal
+
+EXACT = {"deviceClassName": "gpu"}
+REQUEST = {"name": "r", "exactly": EXACT}
+SLICE = {"driver": "d", "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1}}
+
+
+def claim(request: dict[str, Any] | None = None, **fields: Any) -> tuple[str, dict[str, Any]]:
+    return "ResourceClaim", {"devices": {"requests": [REQUEST if request is None else request], **fields}}
+
+
+def of_slice(**fields: Any) -> tuple[str, dict[str, Any]]:
+    return "ResourceSlice", SLICE | {"nodeName": "n"} | fields
+
+
+def device(**fields: Any) -> tuple[str, dict[str, Any]]:
+    return of_slice(devices=[{"name": "a", **fields}])
+
+
+def exactly(**fields: Any) -> tuple[str, dict[str, Any]]:
+    return claim({"name": "r", "exactly": EXACT | fields})
+
+
+ONE_OF_NODES = "exactly one of nodeName, nodeSelector, allNodes and perDeviceNodeSelection is required"
+BAD = {
+    "no request": (claim({"name": "r"}), "spec.devices.requests[0]: exactly one of exactly and firstAvail"),
+    "both": (
+        claim(REQUEST | {"firstAvailable": [EXACT | {"name": "s"}]}),
+        "spec.devices.requests[0]: exactly one of exactly and firstAvailable is required",
+    ),
+    "no class": (claim({"name": "r", "exactly": {"count": 1}}), "requests[0].exactly.deviceClassName: req"),
+    "alternatives": (
+        claim({"name": "r", "firstAvailable": [EXACT | {"name": f"s{at}"} for at in range(9)]}),
+        "spec.devices.requests[0].firstAvailable: must have at most 8 items, not 9",
+    ),
+    "mode": (
+        exactly(allocationMode="Some"),
+        'exactly.allocationMode: must be one of ExactCount, All, not "S',
+    ),
+    "count with All": (exactly(allocationMode="All", count=1), "exactly.count: must not be set with alloc"),
+    "negative count": (exactly(count=-1), "exactly.count: must be at least 0, not -1"),
+    "capacity": (exactly(capacity={"requests": {"memory": "1Gx"}}), 'capacity.requests[memory]: "1Gx" is n'),
+    "selector": (exactly(selectors=[{}]), "spec.devices.requests[0].exactly.selectors[0].cel: required"),
+    "expression": (exactly(selectors=[{"cel": {"expression": ""}}]), "selectors[0].cel.expression: required"),
+    "long expression": (
+        exactly(selectors=[{"cel": {"expression": "a" * 20000}}]),
+        "selectors[0].cel.expression: must have at most 10240 characters, not 20000",
+    ),
+    "toleration": (
+        exactly(tolerations=[{"operator": "Equal"}]),
+        "tolerations[0].operator: must be Exists wh",
+    ),
+    "same name": (
+        ("ResourceClaim", {"devices": {"requests": [REQUEST, REQUEST]}}),
+        'spec.devices.requests[1].name: duplicate name "r"',
+    ),
+    "requests": (
+        ("ResourceClaim", {"devices": {"requests": [REQUEST] * 33}}),
+        "spec.devices.requests: must have at most 32 items, not 33",
+    ),
+    "constraint": (claim(constraints=[{}]), "spec.devices.constraints[0]: matchAttribute or distinctAttrib"),
+    "unknown request": (
+        claim(constraints=[{"matchAttribute": "a/b", "requests": ["q"]}]),
+        'spec.devices.constraints[0].requests: no request "q"',
+    ),
+    "configuration of an unknown request": (
+        claim(config=[{"requests": ["q"]}]),
+        'spec.devices.config[0].requests: no request "q"',
+    ),
+    "no driver": (("ResourceSlice", {"pool": SLICE["pool"], "allNodes": True}), "spec.driver: required"),
+    "no nodes": (("ResourceSlice", SLICE), f"spec: {ONE_OF_NODES}"),
+    "two kinds of nodes": (of_slice(allNodes=True), f"spec: {ONE_OF_NODES}"),
+    "no slices": (of_slice(pool={"name": "p"}), "spec.pool.resourceSliceCount: must be at least 1, not 0"),
+    "two devices of a name": (
+        of_slice(devices=[{"name": "a"}, {"name": "a"}]),
+        'spec.devices[1].name: duplicate name "a"',
+    ),
+    "too many devices": (
+        of_slice(devices=[{"name": f"d{at}"} for at in range(129)]),
+        "spec: must have at most 128 items, not 129",
+    ),
+    "too many devices with taints": (
+        of_slice(
+            devices=[{"name": f"d{at}", "taints": [{"key": "k", "effect": "NoSchedule"}]} for at in range(65)]
+        ),
+        "spec: must have at most 64 items, not 65",
+    ),
+    "a million attributes": (
+        device(attributes={f"a{at}": {"int": 1} for at in range(10**6)}),
+        "spec.devices[0]: must have at most 32 attributes and capacities, not 1000000",
+    ),
+    "no value": (
+        device(attributes={"a": {}}),
+        "spec.devices[0].attributes[a]: exactly one value is required",
+    ),
+    "two values": (device(attributes={"a": {"int": 1, "bool": True}}), "attributes[a]: exactly one value is"),
+    "version": (
+        device(attributes={"a": {"version": "1.0"}}),
+        'attributes[a].version: "1.0" is not a semanti',
+    ),
+    "text": (device(attributes={"a": {"string": "x" * 65}}), "a].string: must have at most 64 characters, n"),
+    "value of a capacity": (
+        device(capacity={"m": {"value": "x"}}),
+        'capacity[m].value: "x" is not a quantity',
+    ),
+    "effect": (device(taints=[{"key": "k", "effect": "Never"}]), "taints[0].effect: must be one of None, No"),
+    "counter": (
+        of_slice(sharedCounters=[{"name": "c", "counters": {"m": {"value": "-1"}}}]),
+        "spec.sharedCounters[0].counters[m].value: must not be negative, not -1",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_devices(case: str, tmp_path: Path) -> None:
+    (kind, spec), expected = BAD[case]
+    path = tmp_path / "f.json"
+    document = {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": {"name": "x"}, "spec": spec}
+    path.write_text(json.dumps(document))
+    text = refusal(path)
+    assert text.startswith(f"f.json: {kind} ")
+    assert expected in text

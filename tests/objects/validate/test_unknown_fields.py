@@ -1,0 +1,162 @@
+"""The table of field names, and what is found by it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, get_args
+
+import msgspec
+import pytest
+from msgspec.structs import fields
+from tests.objects.validate.make_field_names import table, text
+
+from moorage.objects.model.meta import Struct
+from moorage.objects.model.pod_group import PodGroup
+from moorage.objects.read.decode import _KINDS
+from moorage.objects.validate import unknown_fields as module
+from moorage.objects.validate.unknown_fields import (
+    has_only_known_fields,
+    path_text,
+    struct_of,
+    unknown_fields,
+)
+
+POD = struct_of("Pod", "v1")
+
+
+def found(value: Any, struct: str = POD) -> list[str]:
+    paths = unknown_fields(value, struct)
+    assert has_only_known_fields(json.dumps(value).encode(), struct) == (not paths)
+    return [path_text(path) for path in paths]
+
+
+@pytest.mark.parametrize(
+    ("value", "paths"),
+    [
+        ({}, []),
+        ({"spec": {"nodeSelektor": {"a": "b"}, "nodeName": "n"}}, ["spec.nodeSelektor"]),
+        (
+            {"spec": {"containers": [{"name": "a"}, {"resources": {"request": {"cpu": "1"}}, "Image": "x"}]}},
+            ["spec.containers[1].Image", "spec.containers[1].resources.request"],
+        ),
+        ({"zzz": 1, "aaa": {}, "metadata": {"label": {}}}, ["aaa", "metadata.label", "zzz"]),
+        ({"metadata": {"labels": {"any": "x"}, "managedFields": [{"fieldsV1": {"f:x": {}}}]}}, []),
+        ({"spec": {"containers": None, "affinity": None}}, []),
+    ],
+)
+def test_paths(value: Any, paths: list[str]) -> None:
+    assert found(value) == paths
+
+
+def test_maps_of_structs() -> None:
+    slices = struct_of("ResourceSlice", "resource.k8s.io/v1")
+    device = {"name": "d", "capacity": {"memory": {"value": "1Gi", "values": "2Gi"}}}
+    assert found({"spec": {"devices": [device]}}, slices) == ["spec.devices[0].capacity.memory.values"]
+
+
+@pytest.mark.parametrize("value", [7, "x", [1], {"spec": 7}, {"spec": {"containers": {"a": 1}}}])
+def test_wrong_types_have_no_fields(value: Any) -> None:
+    assert unknown_fields(value, POD) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "api_version", "struct"),
+    [
+        ("Deployment", "apps/v1", "apps.v1.Deployment"),
+        ("Deployment", "apps/v1beta1", "apps.v1.Deployment"),
+        ("DeviceClass", "resource.k8s.io/v1alpha2", "resource.v1.DeviceClass"),
+        ("Deployment", "example.com/v1", ""),
+        ("Rollout", "argoproj.io/v1alpha1", ""),
+        ("PodGroup", "scheduling.k8s.io/v1alpha2", "scheduling.v1alpha2.PodGroup"),
+    ],
+)
+def test_versions(kind: str, api_version: str, struct: str) -> None:
+    assert struct_of(kind, api_version) == struct
+
+
+def names(struct: type[Struct], path: str) -> dict[str, type[Struct] | None]:
+    """The fields of a struct and of those below it."""
+    inner: dict[str, type[Struct] | None] = {}
+    for field in fields(struct):
+        inner[f"{path}{field.encode_name}"] = None
+        for part in _structs(field.type):
+            inner |= names(part, f"{path}{field.encode_name}.")
+    return inner
+
+
+def _structs(type_: Any) -> list[type[Struct]]:
+    if isinstance(type_, type) and issubclass(type_, Struct):
+        return [type_]
+    return [struct for argument in get_args(type_) for struct in _structs(argument)]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in _KINDS if kind != "PodGroup"])
+def test_each_field_that_is_read_is_known(kind: str) -> None:
+    """Of the built-in kinds; disks and resources are read by structs that have the fields of several."""
+    struct = _KINDS[kind]
+    known = struct_of(kind, struct().api_version)
+    if not known:
+        return
+    for path in names(struct, ""):
+        if any(disk in path for disk in DISKS) or ".spec.resources.claims" in f".{path}":
+            continue
+        assert not missing(known, path.split(".")), f"{kind}: {path}"
+
+
+DISKS = ("gcePersistentDisk.", "awsElasticBlockStore.", "azureDisk.", "cinder.", "iscsi.", "rbd.", "csi.")
+
+
+def missing(struct: str, path: list[str]) -> bool:
+    for name in path:
+        if not struct:
+            return False
+        members = module._table().structs[struct]
+        if name not in members:
+            return True
+        struct = members[name].rstrip("[]{}")
+    return False
+
+
+def test_pod_groups_that_are_read_are_newer_than_the_table() -> None:
+    assert PodGroup().api_version not in {name.rpartition("/")[0] for name in module._table().kinds}
+
+
+def test_the_table_is_made_of_a_schema() -> None:
+    definitions = {
+        "io.k8s.api.core.v1.Thing": {
+            "properties": {
+                "metadata": {"$ref": "#/$defs/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"},
+                "spec": {"type": "object"},
+                "parts": {"type": "array", "items": {"$ref": "#/$defs/io.k8s.api.core.v1.Part"}},
+                "size": {"$ref": "#/$defs/io.k8s.apimachinery.pkg.api.resource.Quantity"},
+            },
+            "x-kubernetes-group-version-kind": [{"group": "", "version": "v1", "kind": "Thing"}],
+        },
+        "io.k8s.api.core.v1.ThingList": {
+            "properties": {"metadata": {}, "items": {}},
+            "x-kubernetes-group-version-kind": [{"group": "", "version": "v1", "kind": "ThingList"}],
+        },
+        "io.k8s.api.core.v1.Part": {
+            "properties": {
+                "by": {"type": "object", "additionalProperties": {"$ref": "#/$defs/io.k8s.api.core.v1.Part2"}}
+            }
+        },
+        "io.k8s.api.core.v1.Part2": {"properties": {"x": {"type": "string"}}},
+        "io.k8s.api.core.v1.Unused": {"properties": {"x": {"type": "string"}}},
+        "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta": {"properties": {"name": {"type": "string"}}},
+        "io.k8s.apimachinery.pkg.api.resource.Quantity": {"type": "string"},
+    }
+    made = msgspec.json.decode(text(table(definitions)))
+    assert made["kinds"] == {"v1/Thing": "core.v1.Thing"}
+    assert made["structs"] == {
+        "core.v1.Part": {"by": "core.v1.Part2{}"},
+        "core.v1.Part2": {"x": ""},
+        "core.v1.Thing": {
+            "metadata": "meta.v1.ObjectMeta",
+            "parts": "core.v1.Part[]",
+            "size": "",
+            "spec": "",
+        },
+        "meta.v1.ObjectMeta": {"name": ""},
+    }
+    assert {"source", "licence"} <= made.keys()

@@ -15,6 +15,8 @@ from moorage.framework.plugin.interface import FilterPlugin, ScorePlugin
 from moorage.objects.model.node import Node
 from moorage.scheduler import Scheduler
 
+from .dra_mode import DRA_STEPS, DraCycle, DraWorld
+from .dra_mode import OPTIONAL as DRA_OPTIONAL
 from .extenders import totals_of_plugins
 from .gang_mode import replay_gang
 from .modes import Mode
@@ -25,12 +27,12 @@ from .world import World, check_keys
 
 Json = dict[str, Any]
 
-TIE_BREAK = {"full": "first", "sampled": "go-heap", "order": "first", "preempt": "first"}
+TIE_BREAK = {"full": "first", "sampled": "go-heap", "order": "first", "preempt": "first", "dra": "first"}
 ONE_BY_ONE = Mode()
 LARGE = Quantity("1T")
 SCENARIO_KEYS = {
     *("name", "family", "seed", "mode", "brief", "digest", "batching"),
-    *("config", "objects", "steps"),
+    *("config", "objects", "steps", "themes"),
 }
 
 
@@ -58,11 +60,11 @@ def replay(scenario: Json, how: Mode = ONE_BY_ONE) -> Iterator[Json]:
     gates = scenario.get("config", {}).get("featureGates", {})
     if not scenario.get("batching"):  # upstream's pods were not signed then
         gates = gates | {"OpportunisticBatching": False}
-    world = World(
+    world = (DraWorld if mode == "dra" else World)(
         scenario["objects"],
         from_the_top=mode == "full" and how.batch,
         tie_break=TIE_BREAK[mode],
-        percentage_of_nodes_to_score=100 if mode in ("full", "preempt") else None,
+        percentage_of_nodes_to_score=100 if mode in ("full", "preempt", "dra") else None,
         preempts=mode == "preempt",
         config=scenario.get("config", {}).get("configuration"),
         feature_gates=gates,
@@ -71,7 +73,7 @@ def replay(scenario: Json, how: Mode = ONE_BY_ONE) -> Iterator[Json]:
     yield header(scenario, world.scheduler)
     recorder = Recorder(scenario, world)
     for in_batch, steps in groupby(
-        scenario["steps"], lambda step: how.batch and mode != "preempt" and is_plain(step)
+        scenario["steps"], lambda step: how.batch and mode not in ("preempt", "dra") and is_plain(step)
     ):
         if in_batch:
             pods = [world.pod(step) for step in steps]
@@ -138,6 +140,8 @@ class Recorder:
         self.last_order: list[str] | None = None
 
     def step(self, step: Json) -> Json:
+        if self.mode == "dra":
+            return self.dra(step)
         if step.get("op") != "schedule":
             check_keys(step)
             result = {"op": step["op"]} | given(absent=self.world.apply(step) or None)
@@ -148,6 +152,48 @@ class Recorder:
         result = {"op": "schedule"} | record(self.world.pod(step))
         if self.mode == "preempt" and "fitError" in result:
             result["preempt"] = preempt(self.world, self.world.pod(step), step.get("apply", True))
+        return result
+
+    def dra(self, step: Json) -> Json:
+        """One step in mode dra."""
+        world = self.world
+        assert isinstance(world, DraWorld)
+        before = world.versions()
+        check_keys(step, DRA_STEPS, DRA_OPTIONAL)
+        if step["op"] != "schedule":
+            result = {"op": step["op"]} | given(absent=world.apply(step) or None)
+            tells = step["op"] not in ("addObject", "updateObject", "removeObject")
+            return result | given(claims=world.changed(before) if tells else None)
+        cycle = DraCycle(world, step)
+        try:
+            result = {"op": "schedule"} | self._dra_cycle(cycle)
+        finally:
+            cycle.close()
+        claim_of_pod = [one["status"]["extendedResourceClaimStatus"] for one in world.pod_patches]
+        return result | given(
+            writes=world.recording.writes,
+            claims=world.changed(before),
+            extendedClaim=claim_of_pod[-1] if claim_of_pod and "preBind" not in result else None,
+        )
+
+    def _dra_cycle(self, cycle: DraCycle) -> Json:
+        world, pod = cycle.world, cycle.pod
+        pre_enqueue = cycle.pre_enqueue()
+        result = self.full(pod, places=False)
+        e, order = result.get("error"), list(world.scheduler.context.view_order())
+        if e and "filter plugin" in e:
+            result |= given(filter=cycle.rejected_before_error(order))
+        result |= given(preEnqueue=pre_enqueue)
+        if "fitError" in result:
+            result |= {"postFilter": cycle.post_filter()}
+        if "chosen" not in result:
+            world.remove_pod(pod.key)
+            return result
+        result |= given(allocations=cycle.allocations()) | cycle.bind(result["chosen"])
+        if "preBind" in result or "reserve" in result:
+            world.remove_pod(pod.key)
+        else:
+            world.place(pod, result["chosen"])
         return result
 
     def batch(self, pods: list[Any]) -> Iterator[Json]:
@@ -186,7 +232,7 @@ class Recorder:
                 step["next"] = after if at == len(nodes) - 1 else BETWEEN
             yield step
 
-    def full(self, pod: Any) -> Json:
+    def full(self, pod: Any, places: bool = True) -> Json:
         """One pod in mode full: every node filtered, all feasible ones scored, the first best chosen."""
         e = self.world.scheduler.examine(pod)
         if e.error:
@@ -194,7 +240,7 @@ class Recorder:
             return self.order(e.order) | given(error=e.error, skippedFilter=list(e.skipped_filter), **found)
         chosen = e.best[0] if e.best else None
         reserved = {}
-        if chosen is not None:
+        if chosen is not None and places:
             reserved = self.world.reserve_volumes(pod, chosen) if uses_volumes(pod) else {}
             if "reserve" not in reserved:
                 self.world.place(pod, chosen)

@@ -60,7 +60,7 @@ class World:
         self, objects: list[Json], from_the_top: bool = False, preempts: bool = False, **settings: Any
     ) -> None:
         decoded = [decode_object(one) for one in objects]
-        self.scheduler = Scheduler(**settings)
+        self.scheduler = Scheduler(controllers=False, **settings)
         for engine in self.scheduler.engines.values():
             engine.runs_post_filter = preempts
         if from_the_top:

@@ -26,7 +26,7 @@ def pod(name: str, cpu: str, node_name: str = "") -> Pod:
 def summary(nodes: list[Node], pods: list[Pod]) -> Summary:
     cluster = Cluster(nodes=nodes, pods=pods)
     scheduler = Scheduler(cluster)
-    return summarize(cluster, scheduler, scheduler.run())
+    return summarize([], scheduler, scheduler.run(), cluster.pods)
 
 
 def by_name(use: tuple[Use, ...]) -> dict[str, Use]:

@@ -1,66 +1,137 @@
-"""DynamicResources: devices for resource claims, which this version does not implement."""
+"""DynamicResources: allocates the devices of resource claims, and writes and waits for them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+from msgspec.structs import replace
 
 from moorage import framework as fwk
+from moorage._core.base.quantity import parse_value
+from moorage._core.base.resources import pod_requests
+from moorage._core.base.selectors import NodeSelectorMatcher
 from moorage._core.state.pod_class import Shape
+from moorage.devices.allocation.allocation_results import allocation_of
+from moorage.devices.allocation.allocator import NANOSECONDS_PER_STEP, Allocator
+from moorage.devices.allocation.claim_requests import (
+    AllocationError,
+    ClaimRequests,
+    PoolsInvalidError,
+    SearchTimeoutError,
+)
+from moorage.devices.claims.binding_conditions import (
+    POLL_INTERVAL,
+    BindingError,
+    has_conditions,
+    is_overdue,
+    is_ready,
+)
+from moorage.devices.claims.claim_writer import ClaimWriteError, ClaimWriter
+from moorage.devices.claims.claims_of_cycle import ClaimOfCycle, DeviceCycleState, NodeAllocation
+from moorage.devices.claims.pod_resource_claims import ClaimError, is_reserved_for, pod_claims
+from moorage.devices.device_state import DeviceState
+from moorage.devices.extended_resources import find_claim, is_extended, new_claim, with_requests
+from moorage.errors import MoorageError
+from moorage.framework.configuration.durations import parse_duration
 from moorage.framework.plugin import events
 from moorage.framework.plugin.events import ActionType, is_same_pod, on, queue_if
 from moorage.framework.plugin.signing import UNSIGNED
-from moorage.framework.profiles.in_core import CorePostFilter, UnbuiltPlugin
+from moorage.framework.profiles.in_core import (
+    BoundClaims,
+    CorePostFilter,
+    VolumePlugin,
+    VolumesOfBatch,
+    gates_only_with,
+)
+from moorage.framework.runtime.steps import StatusSteps
 from moorage.objects import Pod
-from moorage.objects.model.resource_claims import ResourceClaim
+from moorage.objects.model.resource_claims import DeviceClass, DeviceRequest, ResourceClaim
+from moorage.store import ApiError, ObjectClient
+from moorage.store.clock import timestamp
+from moorage.volume.binding.assume_cache import ObjectNotFoundError
+from moorage.volume.binding.claims import VolumeError
 
+STATE = "DynamicResources"
 NO_CLAIMS = "no new claims to deallocate"
 NOT_FOUND = "not found"
-FREES_NOTHING = fwk.Status(fwk.Code.UNSCHEDULABLE, (NO_CLAIMS,), "DynamicResources")
+FREES_NOTHING = fwk.Status(fwk.Code.UNSCHEDULABLE, (NO_CLAIMS,), STATE)
+CANNOT_ALLOCATE = fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("cannot allocate all claims",))
+NOT_AVAILABLE = fwk.Status(
+    fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("resourceclaim not available on the node",)
+)
+STALE_CLAIM = fwk.Status(
+    fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("cannot schedule extended resource claim",)
+)
+NO_RESOURCE = fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("cannot fit resource",))
+MAX_ALTERNATIVES = 8
+_SECOND = 10**9
 
 
 class DynamicResources(
-    UnbuiltPlugin, fwk.PreEnqueuePlugin, CorePostFilter, fwk.ScorePlugin, fwk.ReservePlugin, fwk.PreBindPlugin
+    VolumePlugin,
+    fwk.PreEnqueuePlugin,
+    CorePostFilter,
+    fwk.ScorePlugin,
+    fwk.ReservePlugin,
+    fwk.PreBindPlugin,
 ):
-    """A placeholder with the queueing hints of kube-scheduler v1.36, dynamicresources/.
+    """The plugin of kube-scheduler v1.36, dynamicresources/.
 
-    It filters no node and scores 0 for pods without resource claims. Pods with claims are refused when they
-    are read.
+    In a profile it is idle, as plugins about volumes are: it filters no node and scores 0 for pods without
+    claims. Pods with claims, or with extended resources of a device class, are scheduled by its copy
+    (`enabled`). PreBind is a generator that looks at binding conditions every 5 s on the handle's clock.
+    Arguments: ``filterTimeout``, ``bindingTimeout``.
     """
 
-    name = "DynamicResources"
+    name = STATE
     default_weight = 2
     feature_gate = "DynamicResourceAllocation"
     default_args = {"filterTimeout": "10s", "bindingTimeout": "10m0s"}
 
-    def post_filter(
-        self, state: fwk.CycleState, pod: Pod, statuses: Mapping[str, fwk.Status]
-    ) -> tuple[fwk.PostFilterResult | None, fwk.Status | None]:
-        return None, self.failure(state) or FREES_NOTHING
+    @property
+    def devices(self) -> DeviceState:
+        """Claims, slices and classes, which all profiles share."""
+        return self.required_handle().shared(DeviceState.of)
 
-    def failure(self, state: fwk.CycleState) -> fwk.Status | None:
-        """Return the Error of a cycle whose PreFilter ended before this plugin wrote its state.
-
-        Parameters
-        ----------
-        state : CycleState
-            State of the scheduling cycle.
-
-        Returns
-        -------
-        Status or None
-        """
-        if self.name in state.skip_filter_plugins:
-            return None
-        return fwk.Status(fwk.Code.ERROR, (NOT_FOUND,), self.name)
-
-    def may_preempt(self, shape: Shape, potential: int) -> bool:
-        return False
-
-    def futile_message(self, shape: Shape, nodes: int, potential: int) -> tuple[str, bool]:
-        return NO_CLAIMS, False
-
-    def sign_pod(self, pod: Pod) -> fwk.Status | None:
+    def sign_pod(self, pod: Pod) -> fwk.Status | None:  # type: ignore[override]
         return UNSIGNED if pod.spec.resource_claims else None
+
+    def needs_of(
+        self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: VolumesOfBatch | None = None
+    ) -> tuple[()] | None:
+        return None if pod.spec.resource_claims or self.concerns(pod) else ()
+
+    def concerns(self, pod: Pod) -> bool:
+        handle = self.handle
+        if handle is None or handle.informers is None or not handle.informers.lister(DeviceClass).changes:
+            return False
+        by_resource = self.devices.by_resource()
+        return bool(by_resource) and not by_resource.keys().isdisjoint(pod_requests(pod))
+
+    def delegated_resources(self) -> frozenset[str]:
+        handle = self.required_handle()
+        if not handle.informers.lister(DeviceClass).changes:
+            return frozenset()
+        return frozenset(self.devices.by_resource())
+
+    # ---- the queue -----------------------------------------------------------------------------------------
+
+    @gates_only_with("resource_claims")
+    def pre_enqueue(self, pod: Pod) -> fwk.Status | None:
+        try:
+            pod_claims(pod, self._reported)
+        except ClaimError as error:
+            return _rejected(str(error))
+        return None
+
+    def _reported(self, key: str) -> ResourceClaim | None:
+        """The reported state of a claim: events reach the queue before they reach the cache."""
+        indexer = self.required_handle().informers.informer(ResourceClaim).indexer
+        claim: ResourceClaim | None = indexer.get(key)
+        return claim
 
     def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         nodes = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE
@@ -118,28 +189,464 @@ class DynamicResources(
 
     def _claims(self, pod: Pod) -> list[ResourceClaim] | None:
         """The claims of a pod; None if one is missing, being deleted, or owned by another pod."""
-        indexer = self.required_handle().informers.informer(ResourceClaim).indexer
-        claims = []
-        for name, is_generated in _claim_names(pod):
-            claim: ResourceClaim | None = None if name is None else indexer.get(f"{pod.namespace}/{name}")
-            if claim is None or claim.metadata.deletion_timestamp:
+        try:
+            return pod_claims(pod, self._reported)
+        except ClaimError:
+            return None
+
+    # ---- PreFilter -----------------------------------------------------------------------------------------
+
+    def pre_filter(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
+        found = DeviceCycleState()
+        state.write(STATE, found)
+        devices = self.devices
+        try:
+            claims = [ClaimOfCycle(claim) for claim in pod_claims(pod, devices.claim_cache.find)]
+        except ClaimError as error:
+            return _rejected(str(error))
+        extended = self._extended_claim(pod, found)
+        self._provide_devices(found, nodes)
+        if extended is not None:
+            claims.append(ClaimOfCycle(extended, is_extended=True))
+        if not claims:
+            return fwk.SKIP
+        for one in claims:
+            one.uid = one.claim.metadata.uid
+            status = self._examine(one)
+            if status is not None:
+                return status
+        found.claims = claims
+        if any(one.needs_allocation for one in claims):
+            if self.required_handle().feature_gates["DRADeviceTaintRules"] and devices.has_taint_rules():
+                return fwk.as_status(MoorageError("device taint rules: kube-scheduler v1.36.2 panics"))
+            found.allocator = self._allocator()
+        return None
+
+    def _examine(self, one: ClaimOfCycle) -> fwk.Status | None:
+        """Prepare a claim for Filter; a status if the pod cannot be scheduled with it."""
+        claim = one.claim
+        if claim.status.allocation is not None:
+            selector = claim.status.allocation.node_selector
+            if selector is not None:
+                try:
+                    one.nodes = NodeSelectorMatcher(selector)
+                except (MoorageError, ValueError) as error:
+                    return fwk.as_status(MoorageError(str(error)))
+            return None
+        if self.devices.claim_cache.is_pending(one.uid):
+            return _rejected(f"resource claim {claim.key} is in the process of being allocated")
+        if one.is_extended:
+            return None
+        for request in claim.spec.devices.requests:
+            status = self._examine_request(claim, request)
+            if status is not None:
+                return status
+        one.requests = ClaimRequests.of(claim)
+        return None
+
+    def _examine_request(self, claim: ResourceClaim, request: DeviceRequest) -> fwk.Status | None:
+        start = f"resource claim {claim.key}, request {request.name}"
+        if request.exactly is not None:
+            classes = {request.name: request.exactly.device_class_name}
+        elif not request.first_available:
+            return _rejected(f"{start}: unknown request type")
+        elif not self.devices.features.prioritized_list:
+            return _rejected(f"{start}: has subrequests, but the DRAPrioritizedList feature is disabled")
+        else:
+            classes = {f"{request.name}/{one.name}": one.device_class_name for one in request.first_available}
+        class_of = self.devices.class_of()
+        for name, class_name in classes.items():
+            if not class_name:
+                return fwk.as_status(MoorageError(f"request {name}: unsupported request type"))
+            if class_of(class_name) is None:
+                return _rejected(f"request {name}: device class {class_name} does not exist")
+        return None
+
+    def _allocator(self) -> Allocator:
+        devices = self.devices
+        timeout = parse_duration(str(self.args.get("filterTimeout") or "0"))
+        return Allocator(
+            devices.slices(),
+            devices.features,
+            devices.claim_cache.in_use(),
+            devices.class_of(),
+            devices.selectors,
+            timeout // NANOSECONDS_PER_STEP,
+        )
+
+    def _extended_claim(self, pod: Pod, state: DeviceCycleState) -> ResourceClaim | None:
+        """The claim for extended resources of a pod that a device class provides; None if there are none."""
+        by_resource = self.devices.by_resource()
+        if not by_resource:
+            return None
+        requests = {name: parse_value(str(amount)) for name, amount in pod_requests(pod).items()}
+        state.resources = {name: amount for name, amount in requests.items() if amount and is_extended(name)}
+        if state.resources.keys().isdisjoint(by_resource):
+            return None
+        return find_claim(pod, self.devices.claim_cache.claims()) or new_claim(pod)
+
+    def _provide_devices(self, found: DeviceCycleState, nodes: fwk.NodesView) -> None:
+        """Tell NodeResourcesFit the devices of nodes that it scores as extended resources of the pod."""
+        framework = self.required_handle().framework
+        if framework is None or framework.kernels is None:
+            return
+        plan, by_resource, devices = framework.kernels.search.plan, self.devices.by_resource(), self.devices
+        names = [name for name in plan.fit if name in found.resources and name in by_resource]
+        if not names:
+            plan.provide({})
+            return
+        slices, in_use = devices.slices(), devices.claim_cache.in_use()
+        provided = {name: np.zeros((int(nodes.rows.max(initial=0)) + 1, 2), dtype=np.int64) for name in names}
+        for row, info in zip(nodes.rows.tolist(), nodes, strict=True):
+            node = info.node
+            if node is None:
+                continue
+            for name in names:
+                provided[name][row] = devices.counts.count(node, by_resource[name], slices, in_use)
+        plan.provide(provided)
+
+    # ---- Filter --------------------------------------------------------------------------------------------
+
+    def filter(self, state: fwk.CycleState, pod: Pod, node_info: fwk.NodeInfo) -> fwk.Status | None:
+        found = _read(state)
+        if found is None or not found.claims or node_info.node is None:
+            return None
+        on_node = NodeAllocation([])
+        extended = found.extended
+        if extended is not None:
+            status = self._filter_extended(found, extended, pod, node_info, on_node)
+            if status is not None:
+                return status
+            if on_node.extended is None and not any(True for _ in found.of_user()):
                 return None
-            if is_generated and not claim.metadata.is_controlled_by(pod.metadata.uid):
-                return None
-            claims.append(claim)
-        return claims
+        unavailable = [
+            at for at, one in enumerate(found.claims) if not self._is_available(one, node_info.node)
+        ]
+        status = self._allocate(found, node_info, on_node)
+        if status is not None:
+            return status
+        if unavailable:
+            found.unavailable.update(unavailable)
+            return NOT_AVAILABLE
+        if found.allocator is not None:
+            found.nodes[node_info.name] = on_node
+        return None
+
+    def filter_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Answers:
+        found = _read(state)
+        if found is None or not found.claims:
+            return fwk.Answers(np.zeros(len(nodes), dtype=np.uint8), (None,))
+        statuses = [self.filter(state, pod, info) for info in nodes]
+        return fwk.Answers(np.arange(len(statuses)), statuses)
+
+    def _is_available(self, one: ClaimOfCycle, node: Any) -> bool:
+        """Whether a node can use an allocated claim."""
+        if one.nodes is not None and not one.nodes.matches(node):
+            return False
+        if one.needs_allocation or not self.devices.features.binding_conditions:
+            return True
+        try:
+            return is_ready(one.claim) or not is_overdue(one.claim, self._binding_timeout(), self._now())
+        except BindingError:
+            return False
+
+    def _allocate(
+        self, found: DeviceCycleState, node_info: fwk.NodeInfo, on_node: NodeAllocation
+    ) -> fwk.Status | None:
+        """Find devices for the claims that have to be allocated."""
+        if found.allocator is None or node_info.node is None:
+            return None
+        requests = []
+        for one in found.to_allocate():
+            if one.is_extended:
+                requests.append(ClaimRequests.of(on_node.extended or one.claim))
+            elif one.requests is not None:
+                requests.append(one.requests)
+        try:
+            results = found.allocator.allocate(node_info.node, requests)
+        except AllocationError as error:
+            return fwk.as_status(error)
+        except PoolsInvalidError as error:
+            return _rejected(str(error))
+        except SearchTimeoutError:
+            text = f"node {node_info.name}: timed out trying to allocate devices"
+            return fwk.as_status(MoorageError(text))
+        if results is None:
+            return CANNOT_ALLOCATE
+        on_node.results = results
+        return None
+
+    def _filter_extended(
+        self,
+        found: DeviceCycleState,
+        extended: ClaimOfCycle,
+        pod: Pod,
+        node_info: fwk.NodeInfo,
+        on_node: NodeAllocation,
+    ) -> fwk.Status | None:
+        """Find out which extended resources of the pod the node has as devices."""
+        if extended.claim.spec.devices.requests:
+            return STALE_CLAIM
+        by_resource, names = self.devices.by_resource(), []
+        allocatable = node_info.allocatable.scalar_resources
+        for name in found.resources:
+            if name in by_resource and not allocatable.get(name):
+                names.append(name)
+            elif name not in allocatable:
+                return NO_RESOURCE
+        if names or any(True for _ in found.of_user()):
+            on_node.extended, on_node.mappings = with_requests(extended.claim, pod, names, by_resource)
+        return None
+
+    # ---- PostFilter ----------------------------------------------------------------------------------------
+
+    def post_filter(
+        self, state: fwk.CycleState, pod: Pod, statuses: Mapping[str, fwk.Status]
+    ) -> tuple[fwk.PostFilterResult | None, fwk.Status | None]:
+        found = _read(state)
+        if found is None or not self.may_free_claims(state):
+            return None, self.failure(state) or FREES_NOTHING
+        try:
+            return None, self._free_claim(found, pod)
+        except (ApiError, ClaimWriteError) as error:
+            return None, fwk.as_status(error)
+
+    def _free_claim(self, found: DeviceCycleState, pod: Pod) -> fwk.Status:
+        """Deallocate the first claim that some node cannot use and no other pod uses, or delete the claim of
+        an earlier cycle."""
+        for at in sorted(found.unavailable):
+            claim = found.claims[at].claim
+            users = claim.status.reserved_for
+            if found.claims[at].is_extended or any(one.uid != pod.metadata.uid for one in users):
+                continue
+            if len(users) <= 1:
+                status = replace(claim.status, allocation=None, reserved_for=(), devices=())
+                self._writer().update_status(claim, status)
+                return _unschedulable("deallocation of ResourceClaim completed")
+        extended = found.extended
+        if extended is not None and not extended.is_in_memory:
+            self._writer().delete(extended.claim)
+            return _unschedulable("deletion of ResourceClaim completed")
+        return _unschedulable("still not schedulable")
+
+    def failure(self, state: fwk.CycleState) -> fwk.Status | None:
+        """Return the Error of a cycle whose PreFilter ended before this plugin wrote its state.
+
+        Parameters
+        ----------
+        state : CycleState
+            State of the scheduling cycle.
+
+        Returns
+        -------
+        Status or None
+        """
+        if self.name in state.skip_filter_plugins or _read(state) is not None:
+            return None
+        return fwk.Status(fwk.Code.ERROR, (NOT_FOUND,), self.name)
+
+    def may_preempt(self, shape: Shape, potential: int) -> bool:
+        return False
+
+    def may_free_claims(self, state: fwk.CycleState) -> bool:
+        found = _read(state)
+        return not self.in_core and found is not None and bool(found.claims)
+
+    def futile_message(self, shape: Shape, nodes: int, potential: int) -> tuple[str, bool]:
+        return NO_CLAIMS, False
+
+    # ---- Score ---------------------------------------------------------------------------------------------
+
+    def score(self, state: fwk.CycleState, pod: Pod, node_info: fwk.NodeInfo) -> int:
+        """Score a node by the alternatives that it gives: the earlier in its list, the better.
+
+        Parameters
+        ----------
+        state : CycleState
+        pod : Pod
+        node_info : NodeInfo or NodeInfoClone
+
+        Returns
+        -------
+        int
+        """
+        found = _read(state)
+        on_node = None if found is None else found.nodes.get(node_info.name)
+        if found is None or on_node is None:
+            return 0
+        total, results = 0, iter(on_node.results)
+        for one in found.claims:
+            allocation = one.claim.status.allocation
+            if allocation is None:
+                names = {result.request.full_name for result in next(results).devices}
+            else:
+                names = {result.request for result in allocation.devices.results}
+            for request in one.claim.spec.devices.requests:
+                for at, alternative in enumerate(request.first_available):
+                    if f"{request.name}/{alternative.name}" in names:
+                        total += MAX_ALTERNATIVES - at
+        return total
+
+    def score_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> npt.ArrayLike:
+        found = _read(state)
+        if found is None or not found.nodes:
+            return np.zeros(len(nodes), dtype=np.int64)
+        return np.array([self.score(state, pod, info) for info in nodes], dtype=np.int64)
+
+    def normalize_score(
+        self, state: fwk.CycleState, pod: Pod, scores: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        highest = int(scores.max(initial=0))
+        return scores * fwk.MAX_NODE_SCORE // highest if highest else scores
+
+    # ---- Reserve and Unreserve -----------------------------------------------------------------------------
+
+    def reserve(self, state: fwk.CycleState, pod: Pod, node_name: str) -> fwk.Status | None:
+        found = _read(state)
+        if found is None or found.allocator is None:
+            return None
+        on_node = found.nodes.get(node_name)
+        if on_node is None:
+            if all(one.is_extended for one in found.to_allocate()):
+                return None  # the node has all extended resources itself
+            return fwk.as_status(MoorageError("claim allocation not found for node"))
+        try:
+            for one, result in zip(found.to_allocate(), on_node.results, strict=True):
+                one.allocation = allocation_of(result, node_name, self.devices.features)
+                self.devices.claim_cache.signal_pending(one.uid, one.allocation)
+        except AllocationError as error:
+            return fwk.as_status(error)
+        return None
+
+    def unreserve(self, state: fwk.CycleState, pod: Pod, node_name: str) -> None:
+        found = _read(state)
+        if found is None:
+            return
+        cache = self.devices.claim_cache
+        for one in found.claims:
+            if cache.remove_pending(one.uid):
+                cache.restore(one.claim.key)
+            claim = one.claim
+            if one.is_extended:
+                self._drop_extended(one)
+            elif claim.status.allocation is not None and is_reserved_for(claim, pod):
+                self._writer().unreserve(claim, pod)
+
+    def _drop_extended(self, one: ClaimOfCycle) -> None:
+        """Delete the claim that was written for extended resources."""
+        if one.is_in_memory:
+            return
+        try:
+            self._writer().delete(one.claim)
+        except (ApiError, ClaimWriteError) as error:
+            self.required_handle().recorder.event(
+                one.claim, "Warning", "FailedDelete", "Unreserving", f"delete claim {one.claim.key}: {error}"
+            )
+
+    # ---- PreBind -------------------------------------------------------------------------------------------
+
+    def pre_bind_pre_flight(self, state: fwk.CycleState, pod: Pod, node_name: str) -> fwk.Status | None:
+        found = _read(state)
+        return fwk.SKIP if found is None or not found.claims else None
+
+    def pre_bind(self, state: fwk.CycleState, pod: Pod, node_name: str) -> fwk.Status | StatusSteps | None:
+        found = _read(state)
+        if found is None or not found.claims:
+            return None
+        try:
+            for one in found.claims:
+                if not is_reserved_for(one.claim, pod):
+                    self._bind_claim(found, one, pod, node_name)
+        except ClaimWriteError as error:
+            return fwk.as_status(error)
+        waits = any(has_conditions(one.claim) for one in found.claims)
+        if not waits or not self.devices.features.binding_conditions:
+            return None
+        return self._await_devices(found)
+
+    def _bind_claim(self, found: DeviceCycleState, one: ClaimOfCycle, pod: Pod, node_name: str) -> None:
+        """Write the allocation and the reservation of a claim."""
+        cache, writer, on_node = self.devices.claim_cache, self._writer(), found.nodes.get(node_name)
+        if one.is_extended and one.allocation is None and not one.claim.spec.devices.requests:
+            return  # the node has the extended resources itself
+        written: ResourceClaim | None = None
+        try:
+            claim = one.claim
+            if one.is_in_memory and on_node is not None and on_node.extended is not None:
+                claim = one.claim = writer.create(on_node.extended)
+            written = writer.reserve(claim, one.allocation, pod)
+            if one.is_extended and on_node is not None:
+                writer.tell_pod(pod, written, on_node.mappings)
+        finally:
+            if written is not None:
+                self._assume(written)
+            if one.allocation is not None:
+                cache.remove_pending(one.uid)
+        one.claim = written
+
+    def _assume(self, claim: ResourceClaim) -> None:
+        """Take a written claim into the cache, before the informer reports it."""
+        cache = self.devices.claim_cache
+        try:
+            cache.assume(claim)
+        except ObjectNotFoundError:
+            cache.add(claim)
+        except VolumeError:
+            return  # the informer has reported a newer state
+
+    def _await_devices(self, found: DeviceCycleState) -> StatusSteps:
+        """Wait until all binding conditions are true."""
+        timeout = self._binding_timeout()
+        waited = 0.0
+        while True:
+            try:
+                if all(self._is_claim_ready(one) for one in found.claims):
+                    return None
+            except (BindingError, VolumeError) as error:
+                return fwk.as_status(error)
+            step = min(POLL_INTERVAL, timeout - waited)
+            yield step
+            waited += step
+            if waited >= timeout:
+                return fwk.as_status(MoorageError("device binding timeout: context deadline exceeded"))
+
+    def _is_claim_ready(self, one: ClaimOfCycle) -> bool:
+        if not has_conditions(one.claim):
+            return True
+        claim = self.devices.claim_cache.get(one.claim.key)
+        if is_ready(claim):
+            return True
+        if is_overdue(claim, self._binding_timeout(), self._now()):
+            raise BindingError(f"device binding timeout: claim={claim.name}")
+        return False
+
+    # ---- time and writing ----------------------------------------------------------------------------------
+
+    def _binding_timeout(self) -> float:
+        return parse_duration(str(self.args.get("bindingTimeout") or "10m")) / _SECOND
+
+    def _now(self) -> float:
+        return self.required_handle().now()
+
+    def _writer(self) -> ClaimWriter:
+        return ClaimWriter(cast(ObjectClient, self.required_handle().client), self._allocation_time)
+
+    def _allocation_time(self) -> str | None:
+        return timestamp(int(self._now())) if self.devices.features.binding_conditions else None
 
 
-def _claim_names(pod: Pod) -> Iterator[tuple[str | None, bool]]:
-    """The claim names of a pod, and whether each is generated for the pod.
+def _rejected(text: str) -> fwk.Status:
+    return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
 
-    The name of a generated claim that has none yet is None.
-    """
-    statuses = {status.name: status for status in pod.status.resource_claim_statuses}
-    for use in pod.spec.resource_claims:
-        if use.resource_claim_name is not None:
-            yield use.resource_claim_name, False
-        elif use.name not in statuses:
-            yield None, True
-        elif (name := statuses[use.name].resource_claim_name) is not None:
-            yield name, True
+
+def _unschedulable(text: str) -> fwk.Status:
+    return fwk.Status(fwk.Code.UNSCHEDULABLE, (text,))
+
+
+def _read(state: fwk.CycleState) -> DeviceCycleState | None:
+    """The plugin's state; None for a pod without claims, for which PreFilter was not called."""
+    try:
+        found: DeviceCycleState = state.read(STATE)
+    except fwk.NotFoundError:
+        return None
+    return found

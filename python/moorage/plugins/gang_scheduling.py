@@ -81,12 +81,12 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
 
     def _missing(self, key: UnitKey) -> int:
         group = self._groups.get(key)
-        return group.min_count - len(self._groups.scheduled(key)) if group is not None else 0
+        return group.min_count - len(self._groups.scheduled(key)[0]) if group is not None else 0
 
     def _allow(self, key: UnitKey) -> None:
         handle = self.required_handle()
         if len(handle.waiting_pods):
-            for member in self._groups.scheduled(key):
+            for member in self._groups.scheduled(key)[0]:
                 waiting = handle.get_waiting_pod(member.metadata.uid)
                 if waiting is not None:
                     waiting.allow(self.name)

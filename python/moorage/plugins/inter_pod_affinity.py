@@ -7,6 +7,7 @@ from typing import Any
 
 from moorage import framework as fwk
 from moorage._core.state.cluster_state import ClusterState
+from moorage._core.state.pod_class import Shape
 from moorage._core.state.pod_terms import PodTerm
 from moorage.framework.plugin.events import (
     NODE,
@@ -55,6 +56,9 @@ class InterPodAffinity(
             text = f"parsing pod: {state.shape.terms_error}"
             return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,), self.name)
         return None if state.terms.affinity_filters else fwk.SKIP
+
+    def may_reject(self, shape: Shape) -> bool:
+        return bool(shape.terms_error)
 
     def pre_score(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
         return None if state.terms.affinity_scores else fwk.SKIP

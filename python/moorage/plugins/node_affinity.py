@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from moorage import framework as fwk
 from moorage._core.base.selectors import field_requirement_error, pod_matches_node_selector, requirement_error
 from moorage._core.state.cluster_state import ClusterState
+from moorage._core.state.pod_class import Shape
 from moorage._core.state.pod_spec import pinned_node
 from moorage.framework.plugin import signing
 from moorage.framework.plugin.events import NODE, ActionType, of_class, on, queue_if
@@ -48,6 +49,9 @@ class NodeAffinity(InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.PreS
         if pinned is not None:
             return fwk.PreFilterResult(frozenset({pinned}))
         return None if shape.node_names is None else fwk.PreFilterResult(shape.node_names)
+
+    def may_reject(self, shape: Shape) -> bool:
+        return shape.names_conflict or bool(shape.preferred_error)
 
     def pre_score(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
         shape = state.shape

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moorage import framework as fwk
+from moorage._core.state.pod_class import Shape
 from moorage.framework.plugin.events import NODE, POD, ActionType, is_live, of_class, on, queue_if
 from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import Pod
@@ -20,6 +21,9 @@ class NodePorts(InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin):
 
     def pre_filter(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
         return None if state.shape.ports else fwk.SKIP
+
+    def may_reject(self, shape: Shape) -> bool:
+        return False
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         """Return the numbers of all host ports, including those of init containers.

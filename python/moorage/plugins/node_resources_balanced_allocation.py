@@ -7,6 +7,7 @@ from typing import Any
 
 from moorage import framework as fwk
 from moorage._core.state.cluster_state import ClusterState
+from moorage._core.state.pod_class import Shape
 from moorage.framework.plugin import signing
 from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import Pod
@@ -30,6 +31,9 @@ class NodeResourcesBalancedAllocation(InTreePlugin, fwk.PreScorePlugin, fwk.Scor
         requests = {"cpu": cpu, "memory": memory} | shape.other_requests
         scored = weighted_resources(self.args["resources"])
         return None if any(requests.get(name) for name, _ in scored) else fwk.SKIP
+
+    def may_reject(self, shape: Shape) -> bool:
+        return False
 
     def plan_arguments(self, state: ClusterState) -> dict[str, Any]:
         return {"balanced": weighted_resources(self.args["resources"])}

@@ -49,7 +49,7 @@ class NodeVolumeLimits(VolumePlugin):
                     return fwk.Status(fwk.Code.ERROR, (text,))
         return None
 
-    def filter(self, state: fwk.CycleState, pod: Pod, node_info: fwk.AnyNodeInfo) -> fwk.Status | None:
+    def filter(self, state: fwk.CycleState, pod: Pod, node_info: fwk.NodeInfo) -> fwk.Status | None:
         attached = self._attached()
         volumes = self._wanted(state, pod, attached)
         if isinstance(volumes, fwk.Status):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from moorage import framework as fwk
 from moorage._core.base.selectors import with_labels
 from moorage._core.state.cluster_state import ClusterState
+from moorage._core.state.pod_class import Shape
 from moorage.framework.plugin.events import (
     NODE,
     POD,
@@ -80,6 +81,9 @@ class PodTopologySpread(
             text = f"obtaining pod's hard topology spread constraints: {terms.spread_error}"
             return fwk.Status(fwk.Code.ERROR, (text,), self.name)
         return None if terms.n_hard else fwk.SKIP
+
+    def may_reject(self, shape: Shape) -> bool:
+        return bool(shape.spread)
 
     def pre_score(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
         terms = state.terms

@@ -155,7 +155,7 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
             return f"PVC {key} was not created for pod {pod.key} (pod is not owner)"
         return ""
 
-    def filter(self, state: fwk.CycleState, pod: Pod, node_info: fwk.AnyNodeInfo) -> fwk.Status | None:
+    def filter(self, state: fwk.CycleState, pod: Pod, node_info: fwk.NodeInfo) -> fwk.Status | None:
         pod_state = _read(state)
         if pod_state is None or pod_state.claims is None or node_info.node is None:
             return None
@@ -240,7 +240,7 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
     def pre_score(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
         return fwk.SKIP if self._utilization is None else None
 
-    def score(self, state: fwk.CycleState, pod: Pod, node_info: fwk.AnyNodeInfo) -> int:
+    def score(self, state: fwk.CycleState, pod: Pod, node_info: fwk.NodeInfo) -> int:
         pod_state = _read(state)
         volumes = None if pod_state is None else pod_state.volumes.get(node_info.name)
         return 0 if volumes is None or self._utilization is None else self._utilization.score(volumes)

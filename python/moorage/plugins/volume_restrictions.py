@@ -105,12 +105,12 @@ class VolumeRestrictions(VolumePlugin):
         return self
 
     def add_pod(
-        self, state: fwk.CycleState, pod: Pod, pod_to_add: Pod, node_info: fwk.AnyNodeInfo
+        self, state: fwk.CycleState, pod: Pod, pod_to_add: Pod, node_info: fwk.NodeInfo
     ) -> fwk.Status | None:
         return self._change(state, pod_to_add, 1)
 
     def remove_pod(
-        self, state: fwk.CycleState, pod: Pod, pod_to_remove: Pod, node_info: fwk.AnyNodeInfo
+        self, state: fwk.CycleState, pod: Pod, pod_to_remove: Pod, node_info: fwk.NodeInfo
     ) -> fwk.Status | None:
         return self._change(state, pod_to_remove, -1)
 
@@ -123,7 +123,7 @@ class VolumeRestrictions(VolumePlugin):
         claims.uses += sign * sum(claim is not None and claim.claim_name in claims.names for claim in used)
         return None
 
-    def filter(self, state: fwk.CycleState, pod: Pod, node_info: fwk.AnyNodeInfo) -> fwk.Status | None:
+    def filter(self, state: fwk.CycleState, pod: Pod, node_info: fwk.NodeInfo) -> fwk.Status | None:
         theirs = [volume for other in node_info.pods for volume in other.spec.volumes if disk_of(volume)]
         if any(conflict(mine, volume) for mine in pod.spec.volumes for volume in theirs):
             return NO_DISK

@@ -80,7 +80,7 @@ class VolumeZone(VolumePlugin):
         state.write(STATE, PodTopologies(topologies, self._mask(topologies)))
         return None
 
-    def filter(self, state: fwk.CycleState, pod: Pod, node_info: fwk.AnyNodeInfo) -> fwk.Status | None:
+    def filter(self, state: fwk.CycleState, pod: Pod, node_info: fwk.NodeInfo) -> fwk.Status | None:
         try:
             topologies = state.read(STATE).topologies
         except fwk.NotFoundError:

@@ -133,7 +133,7 @@ def test_blocks(text: str, value: str) -> None:
         ("{{len 3}}", "t.yaml:1: len: 3 has no length"),
         ("{{index .items 2}}", "t.yaml:1: index: ['a', 'b'] has no item 2"),
         ("{{.kind.more}}", "t.yaml:1: single has no field more"),
-        ("{{range .Index}}{{end}}", "t.yaml:1: range can't iterate over 7"),
+        ('{{range "a"}}{{end}}', "t.yaml:1: range can't iterate over a"),
         ("{{$x}}", "t.yaml:1: undefined variable $x"),
         ("{{$x = 1}}", "t.yaml:1: undefined variable $x"),
     ],

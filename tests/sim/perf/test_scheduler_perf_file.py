@@ -138,9 +138,9 @@ def test_parameters_have_to_be_used(tmp_path: Path) -> None:
     text = refusal(tmp_path, nodes(1), params={"b": 1, "a": 2})
     assert text == "perf.yaml: Case/small: params.a: no operation uses it"
     # What an operation that is not built names counts.
-    unbuilt = {"opcode": "allocResourceClaims", "a": [{"b": "$b"}], "c": "$a"}
+    unbuilt = {"opcode": "createResourceClaims", "a": [{"b": "$b"}], "c": "$a"}
     one = workload(tmp_path, nodes(1), unbuilt, params={"b": 1, "a": 2})
-    assert one.unbuilt == "allocResourceClaims"
+    assert one.unbuilt == "createResourceClaims"
 
 
 def test_files_that_are_wrong(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_files_that_are_wrong(tmp_path: Path) -> None:
         "[1]": "case 1: expected map, got integer",
         "- name: X": "case X: object missing required field workloadTemplate",
         "- {name: X, workloads: [], workloadTemplate: [], speed: 1}": "case X: object contains unknown field",
-        "- {name: X, name: Y}": 'duplicate key "name"',
+        "- {name: X, name: Y}": 'duplicate field "[0].name"',
         "a\0": "invalid YAML",
     }.items():
         path.write_text(text)

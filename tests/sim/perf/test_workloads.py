@@ -136,19 +136,38 @@ spec:
 BIG_FIRST = BIG.replace("spec:", "spec:\n  priority: 10")
 
 
+DRIVER = {"opcode": "createResourceDriver", "driverName": "d", "nodes": "*", "maxClaimsPerNode": 2}
+CLASS = "kind: DeviceClass\nmetadata: {name: gpu}"
+REQUESTS = "devices: {requests: [{name: r, exactly: {deviceClassName: gpu}}]}"
+CLAIM = f"kind: ResourceClaim\nmetadata: {{name: 'c-{{{{.Index}}}}'}}\nspec: {{{REQUESTS}}}"
+TEMPLATE = f"kind: ResourceClaimTemplate\nmetadata: {{name: t}}\nspec: {{spec: {{{REQUESTS}}}}}"
+CLAIMS_POD = POD.replace("spec:", "spec:\n  resourceClaims: [{name: a, resourceClaimTemplateName: t}]")
+
+
+def test_pods_with_claims_of_templates_use_what_is_left(tmp_path: Path) -> None:
+    """Of four devices one has a claim without a pod."""
+    files = {"class.yaml": CLASS, "claim.yaml": CLAIM, "t.yaml": TEMPLATE, "pod.yaml": CLAIMS_POD}
+    ops = [
+        *(nodes(2), DRIVER, {"opcode": "createAny", "templatePath": "class.yaml"}),
+        {"opcode": "createAny", "templatePath": "claim.yaml", "namespace": "n", "count": 1},
+        {"opcode": "allocResourceClaims", "namespace": "n"},
+        {"opcode": "createAny", "templatePath": "t.yaml", "namespace": "n"},
+    ]
+    for count, status in ((3, "done"), (4, "failed: ")):
+        asking = pods(count, podTemplatePath="pod.yaml", namespace="n")
+        report = run_workload(workload(tmp_path, *ops, asking, files=files), timer=timer())
+        assert report.status.startswith(status)
+        assert report.unschedulable == count - 3
+
+
 @pytest.mark.parametrize(
     ("ops", "files", "status"),
     [
         ([{"opcode": "createCompositePodGroups"}], {}, "createCompositePodGroups not built yet"),
         (
             [{"opcode": "createAny", "templatePath": "x.yaml"}],
-            {"x.yaml": "kind: ResourceSlice\nmetadata: {name: a}"},
-            "objects of kind ResourceSlice not built yet",
-        ),
-        (
-            [nodes(1), pods(1, podTemplatePath="x.yaml")],
-            {"x.yaml": POD.replace("spec:", "spec:\n  resourceClaims: [{name: a}]")},
-            "dynamic resource allocation (spec.resourceClaims) not built yet",
+            {"x.yaml": "kind: Lease\nmetadata: {name: a}"},
+            "objects of kind Lease not built yet",
         ),
         (
             [{"opcode": "createPodGroups", "count": 1, "namespace": "n", "templatePath": "x.yaml"}],

@@ -196,6 +196,8 @@ class _Parser:
             value = condition(scope)
             if not value:
                 return otherwise(scope)
+            if word == "range" and type(value) is int:
+                value = list(range(value))
             if word == "range" and not isinstance(value, list):
                 raise self.error(f"range can't iterate over {show(value)}", line)
             dots = {"if": [scope["."]], "with": [value], "range": value}[word]

@@ -7,6 +7,7 @@ all pods, advance the time; creation of objects and binding take no virtual time
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
@@ -156,7 +157,8 @@ class Run:
         self.cluster.create_many(pod for run in runs for pod in run.pods())
         for run in runs:
             framework = self.scheduler.engines[run.template.spec.scheduler_name].framework
-            if framework.run_pre_enqueue_plugins(run.template) is not None:
+            first = self.cluster.with_claims(run) if run.template.spec.resource_claims else run.template
+            if framework.run_pre_enqueue_plugins(first) is not None:
                 run.state[:] = GATED
 
     def update_pod(self, pod: Pod) -> None:
@@ -411,19 +413,17 @@ class Attempts(SchedulerRun):
     def place_units(self, batch: GroupBatch, first: int) -> int:
         began = self.run.timer()
         end = super().place_units(batch, first)
-        spent, pods = self.run.timer() - began, batch.begin(end) - batch.begin(first)
-        for at in range(first, end):
-            begin, n = batch.begin(at), batch.begin(at + 1) - batch.begin(at)
-            pod_run, _ = self.run.known[batch.batch.pod(begin).key]
-            self.run.meter.scheduled(pod_run, n, 0, spent * n // pods)
+        spent, known = self.run.timer() - began, self._known[batch.begin(first) : batch.begin(end)]
+        for pod_run, n in Counter(pod_run for pod_run, _ in known).items():
+            self.run.meter.scheduled(pod_run, n, 0, spent * n // len(known))
         return end
 
     def _note_placements(self, keys: Sequence[str], nodes: Sequence[str]) -> None:
-        known_pods, find_row = self.run.known, self.scheduler.table.find_row
-        for key, node in zip(keys, nodes, strict=True):
-            pod_run, number = placed = known_pods[key]
-            pod_run.state[number] = cast(int, find_row(node))
-            self.placed.append(placed)
+        placed, rows = list(map(self.run.known.__getitem__, keys)), map(self.scheduler.table.find_row, nodes)
+        for (pod_run, number), row in zip(placed, rows, strict=True):
+            assert row is not None
+            pod_run.state[number] = row
+        self.placed += placed
         super()._note_placements(keys, nodes)
 
     def _failed(self, info: QueuedPodInfo, failure: Failure) -> None:

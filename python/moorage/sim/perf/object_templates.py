@@ -126,8 +126,6 @@ class ObjectTemplate:
 
 def _refuse_unbuilt(obj: Object) -> None:
     """Refuse objects with unsupported features that the workload would measure."""
-    if isinstance(obj, Pod) and obj.spec.resource_claims:
-        raise NotBuiltError("dynamic resource allocation (spec.resourceClaims)")
     if isinstance(obj, PodGroup) and obj.spec.parent_composite_pod_group_name:
         raise NotBuiltError("composite pod groups (spec.parentCompositePodGroupName)")
 

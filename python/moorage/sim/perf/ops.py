@@ -418,6 +418,28 @@ class StopCollectingMetrics(Op, frozen=True):
         run.meter.close()
 
 
+class CreateResourceDriver(Op, frozen=True, kw_only=True):
+    """Publishes devices of a driver for the nodes whose names match a pattern."""
+
+    driver_name: str
+    nodes: str
+    max_claims_per_node: Count = 0
+    max_claims_per_node_param: str = ""
+
+    def execute(self, run: Run, number: int) -> None:
+        run.cluster.devices.publish(self.driver_name, self.nodes, self.max_claims_per_node)
+
+
+class AllocResourceClaims(Op, frozen=True, kw_only=True):
+    """Allocates devices for the claims of a namespace, or of all, without pods."""
+
+    namespace: str = ""
+
+    def execute(self, run: Run, number: int) -> None:
+        if (failed := run.cluster.devices.allocate(self.namespace)) is not None:
+            raise WorkloadFailedError(f"no node has the devices of ResourceClaim {failed}")
+
+
 class UnbuiltOp(Op, frozen=True):
     """An operation that is not supported; its other fields are not read."""
 
@@ -434,6 +456,8 @@ OPS: dict[str, type[Op]] = {
     "createAny": CreateAny,
     "updateAny": UpdateAny,
     "createPodGroups": CreatePodGroups,
+    "createResourceDriver": CreateResourceDriver,
+    "allocResourceClaims": AllocResourceClaims,
     "waitForPodGroups": CreatePodGroups,
     "startCollectingMetrics": StartCollectingMetrics,
     "stopCollectingMetrics": StopCollectingMetrics,
@@ -441,8 +465,7 @@ OPS: dict[str, type[Op]] = {
 
 UNBUILT_OPS = frozenset(
     {
-        *("allocResourceClaims", "createResourceClaims", "createResourceDriver", "updateDeviceConditions"),
-        *("checkPodScheduled", "createCompositePodGroups"),
+        *("createResourceClaims", "updateDeviceConditions", "checkPodScheduled", "createCompositePodGroups"),
         *("startCollectingProfile", "stopCollectingProfile"),
     }
 )

@@ -97,6 +97,7 @@ class PodRun:
         return (
             pod.spec is self.template.spec
             and meta.labels is self.template.metadata.labels
+            and not pod.spec.resource_claims  # their names are in the status of each pod
             and not (meta.deletion_timestamp or self.given_name or pod.status.nominated_node_name)
         )
 
@@ -115,7 +116,7 @@ class PodRun:
         return labels.items() <= self.template.metadata.labels.items()
 
     def count(self, *states: int) -> int:
-        return int(np.isin(self.state, states).sum())
+        return sum(int(np.count_nonzero(self.state == state)) for state in states)
 
 
 class PodNames:

@@ -16,6 +16,7 @@ from moorage.scheduler import Scheduler
 from moorage.store import ApiError, NotFoundError, ObjectStore
 from moorage.volume.constants import MIGRATED_PLUGINS
 
+from .devices_of_nodes import SimulatedDevices
 from .object_templates import CLASSES, ObjectTemplate
 from .ops import CreateNodes, NodeAllocatable
 from .pods import GONE, PodRun
@@ -38,6 +39,7 @@ class SimulatedCluster:
         self.scheduler, self.store = scheduler, scheduler.client
         self.names = Names()
         self.nodes = 0
+        self.devices = SimulatedDevices(scheduler)
 
     # ---- objects -------------------------------------------------------------------------------------------
 
@@ -170,6 +172,22 @@ class SimulatedCluster:
 
     # ---- pods ----------------------------------------------------------------------------------------------
 
+    def with_claims(self, run: PodRun) -> Pod:
+        """Make the resource claims of new pods; return the first of them.
+
+        Parameters
+        ----------
+        run : PodRun
+            The pods, at least one.
+
+        Returns
+        -------
+        Pod
+        """
+        namespace = run.template.metadata.namespace
+        self.devices.make_claims([self.store.get(Pod, run.name(at), namespace) for at in range(len(run))])
+        return self.store.get(Pod, run.name(0), namespace)
+
     def delete_pod(self, run: PodRun, number: int) -> None:
         """Delete a pod; a pod with finalizers stays on its node in termination.
 
@@ -186,6 +204,8 @@ class SimulatedCluster:
             return  # the pod was evicted
         if run.state[number] < 0 or not deleted.metadata.finalizers:
             run.state[number] = GONE
+            if deleted.spec.resource_claims:
+                self.devices.controller.forget(deleted)
         self.scheduler.sync()
 
     def update_pod(self, pod: Pod) -> None:

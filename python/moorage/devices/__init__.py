@@ -1,0 +1,1 @@
+"""Devices of dynamic resource allocation: selectors, pools, the allocator, claims in use."""

@@ -1,0 +1,1 @@
+"""Which devices a claim gets on a node."""

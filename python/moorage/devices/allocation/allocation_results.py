@@ -1,0 +1,122 @@
+"""The status of claims from what the allocator found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from uuid import NAMESPACE_OID, uuid5
+
+from moorage.devices.features import Features
+from moorage.objects import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from moorage.objects.model.resource_claims import (
+    AllocationResult,
+    DeviceAllocationConfiguration,
+    DeviceAllocationResult,
+    DeviceRequestAllocationResult,
+)
+
+from .allocator import ClaimResult, DeviceResult
+from .claim_requests import AllocationError
+
+FROM_CLASS, FROM_CLAIM = "FromClass", "FromClaim"
+
+
+def allocation_of(found: ClaimResult, node_name: str, features: Features) -> AllocationResult:
+    """Return the allocation of a claim.
+
+    Parameters
+    ----------
+    found : ClaimResult
+    node_name : str
+    features : Features
+
+    Returns
+    -------
+    AllocationResult
+
+    Raises
+    ------
+    AllocationError
+        A slice has a node selector with several terms.
+    """
+    claim = found.claim.claim
+    results = tuple([_result(claim.metadata.uid, at, one, features) for at, one in enumerate(found.devices)])
+    devices = DeviceAllocationResult(results=results, config=tuple(_configurations(found)))
+    selector = _node_selector(found.devices, node_name, claim.name)
+    return AllocationResult(devices=devices, node_selector=selector)
+
+
+def _result(uid: str, at: int, found: DeviceResult, features: Features) -> DeviceRequestAllocationResult:
+    request, device = found.request, found.device.device
+    driver, pool, name = found.device.id
+    conditions = features.binding_conditions
+    share = (
+        None if found.consumed is None else str(uuid5(NAMESPACE_OID, f"{uid}/{at}/{driver}/{pool}/{name}"))
+    )
+    return DeviceRequestAllocationResult(
+        request=request.full_name,
+        driver=driver,
+        pool=pool,
+        device=name,
+        admin_access=True if request.admin_access else None,
+        tolerations=tuple(request.tolerations),
+        binding_conditions=(device.binding_conditions or ()) if conditions else (),
+        binding_failure_conditions=(device.binding_failure_conditions or ()) if conditions else (),
+        share_id=None if found.consumed is None else share,
+        consumed_capacity={key: str(amount) for key, amount in (found.consumed or {}).items()},
+    )
+
+
+def _configurations(found: ClaimResult) -> Iterable[DeviceAllocationConfiguration]:
+    """Configurations of each class once, for all its requests, then those of the claim."""
+    by_class: dict[str, list[str]] = {}
+    classes = {one.name: one for one in found.classes}
+    for request, device_class in zip(found.chosen, found.classes, strict=True):
+        by_class.setdefault(device_class.name, []).append(request.full_name)
+    for name, requests in by_class.items():
+        for config in classes[name].spec.config:
+            yield DeviceAllocationConfiguration(
+                source=FROM_CLASS, requests=tuple(requests), opaque=config.opaque
+            )
+    for of_claim in found.claim.claim.spec.devices.config:
+        times = 1
+        if of_claim.requests:
+            names = [{one.parent or one.name, one.full_name} for one in found.chosen]
+            times = sum(not one.isdisjoint(of_claim.requests) for one in names)
+        for _ in range(times):
+            yield DeviceAllocationConfiguration(
+                source=FROM_CLAIM, requests=of_claim.requests, opaque=of_claim.opaque
+            )
+
+
+def _node_selector(devices: Sequence[DeviceResult], node_name: str, claim_name: str) -> NodeSelector | None:
+    """The nodes from which all devices can be used; None for all nodes."""
+    fields: list[NodeSelectorRequirement] = []
+    expressions: list[NodeSelectorRequirement] = []
+    for found in devices:
+        device, spec = found.device.device, found.device.slice.spec
+        name, selector = spec.node_name, spec.node_selector
+        if spec.per_device_node_selection:
+            name, selector = device.node_name, device.node_selector
+        if name is not None or device.binds_to_node:
+            requirement = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node_name,))
+            return NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(requirement,)),))
+        terms = () if selector is None else selector.node_selector_terms
+        if len(terms) > 1:
+            text = f"unsupported ResourceSlice.NodeSelector with {len(terms)} terms"
+            raise AllocationError(f"create NodeSelector for claim {claim_name}: {text}")
+        for term in terms:
+            _extend(fields, term.match_fields)
+            _extend(expressions, term.match_expressions)
+    if not fields and not expressions:
+        return None
+    term = NodeSelectorTerm(match_fields=tuple(fields), match_expressions=tuple(expressions))
+    return NodeSelector(node_selector_terms=(term,))
+
+
+def _extend(known: list[NodeSelectorRequirement], more: Sequence[NodeSelectorRequirement]) -> None:
+    def key(one: NodeSelectorRequirement) -> tuple[str, str, frozenset[str]]:
+        return one.key, one.operator, frozenset(one.values)
+
+    for one in more:
+        if key(one) not in map(key, known):
+            known.append(one)

@@ -1,0 +1,1 @@
+"""CEL, the Common Expression Language, as selectors of devices use it."""

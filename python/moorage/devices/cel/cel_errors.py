@@ -1,0 +1,53 @@
+"""Errors of CEL: those of compiling an expression, and those of evaluating one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Problem(NamedTuple):
+    """What is wrong at a character of an expression."""
+
+    at: int
+    message: str
+
+
+class CompileError(Exception):
+    """An expression cannot be compiled; the message has all problems, as cel-go prints them.
+
+    Parameters
+    ----------
+    text : str
+        The expression.
+    problems : sequence of Problem
+    """
+
+    def __init__(self, text: str, problems: Sequence[Problem]) -> None:
+        self.problems = sorted(problems, key=lambda one: one.at)
+        shown = [_shown(text, one) for one in self.problems]
+        super().__init__("compilation failed: " + "\n".join(shown))
+
+
+class ResultTypeError(CompileError):
+    """The result of an expression is of another type than bool."""
+
+    def __init__(self, type_name: str) -> None:
+        Exception.__init__(self, f"must evaluate to bool or the unknown type, not {type_name}")
+        self.problems = []
+
+
+class EvaluationError(Exception):
+    """An expression has no value; ``||`` and ``&&`` absorb the error if their other side decides."""
+
+
+class CostError(Exception):
+    """An evaluation has cost too much and was ended."""
+
+
+def _shown(text: str, problem: Problem) -> str:
+    start = text.rfind("\n", 0, problem.at) + 1
+    end = text.find("\n", problem.at)
+    line = text[start : len(text) if end < 0 else end]
+    number, column = text.count("\n", 0, problem.at) + 1, problem.at - start
+    return f"ERROR: <input>:{number}:{column + 1}: {problem.message}\n | {line}\n | {'.' * column}^"

@@ -1,0 +1,58 @@
+"""Optional values, and sets of the extension "sets" of cel-go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moorage.devices.cel.cel_errors import EvaluationError
+from moorage.devices.cel.cel_types import BOOL, A, list_of, optional_of
+from moorage.devices.cel.overloads import Library
+from moorage.devices.cel.values import ABSENT, MapValue, Optional, are_equal, size_of
+
+_LISTS = [list_of(A), list_of(A)]
+
+
+def add_optional_functions(library: Library) -> None:
+    """Add the overloads of this module.
+
+    Parameters
+    ----------
+    library : Library
+    """
+    library.function("optional.of", [A], optional_of(A), lambda a: Optional(a, True))
+    library.function("optional.ofNonZeroValue", [A], optional_of(A), _of_non_zero)
+    library.function("optional.none", [], optional_of(A), lambda: ABSENT)
+    library.member("hasValue", [optional_of(A)], BOOL, lambda a: a.is_there)
+    library.member("value", [optional_of(A)], A, _value)
+    library.member(
+        "or", [optional_of(A), optional_of(A)], optional_of(A), lambda a, b: a if a.is_there else b
+    )
+    library.member("orValue", [optional_of(A), A], A, lambda a, b: a.value if a.is_there else b)
+    library.function("sets.contains", _LISTS, BOOL, _contains, _pairs)
+    library.function("sets.intersects", _LISTS, BOOL, _intersects, _pairs)
+    library.function(
+        "sets.equivalent", _LISTS, BOOL, lambda a, b: _contains(a, b) and _contains(b, a), _pairs
+    )
+
+
+def _of_non_zero(value: Any) -> Optional:
+    is_zero = value is None or (not len(value) if isinstance(value, tuple | MapValue) else not value)
+    return ABSENT if is_zero else Optional(value, True)
+
+
+def _value(value: Optional) -> Any:
+    if not value.is_there:
+        raise EvaluationError("optional.none() dereference")
+    return value.value
+
+
+def _pairs(*values: Any) -> int:
+    return 1 + size_of(values[0]) * size_of(values[1])
+
+
+def _contains(values: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
+    return all(any(are_equal(one, other) for one in values) for other in others)
+
+
+def _intersects(values: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
+    return any(are_equal(one, other) for one in values for other in others)

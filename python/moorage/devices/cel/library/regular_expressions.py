@@ -1,0 +1,65 @@
+"""Regular expressions of CEL, which are those of RE2: they take linear time."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from moorage.devices.cel.cel_errors import EvaluationError
+from moorage.errors import NotBuiltError
+
+_MISSING = "regular expressions in CEL need google-re2: pip install 'moorage[devices]'"
+
+
+@lru_cache(maxsize=1024)
+def compiled(pattern: str) -> Any:
+    """Return a compiled pattern.
+
+    Parameters
+    ----------
+    pattern : str
+
+    Returns
+    -------
+    re2.Pattern
+
+    Raises
+    ------
+    EvaluationError
+        The pattern is malformed.
+    NotBuiltError
+        google-re2 is not installed.
+    """
+    try:
+        import re2
+    except ImportError:
+        raise NotBuiltError(_MISSING) from None
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        raise EvaluationError(f"error parsing regexp: {error}") from None
+
+
+def matches(text: str, pattern: str) -> bool:
+    """Whether a pattern matches somewhere in a text."""
+    return compiled(pattern).search(text) is not None
+
+
+def find(text: str, pattern: str) -> str:
+    """Return the first match of a pattern in a text; "" if there is none."""
+    match = compiled(pattern).search(text)
+    return "" if match is None else str(match[0])
+
+
+def find_all(text: str, pattern: str, limit: int = -1) -> tuple[str, ...]:
+    """Return the first matches of a pattern in a text; all if the limit is negative."""
+    found: list[str] = []
+    if limit == 0:
+        return ()
+    for match in compiled(pattern).finditer(text):
+        found.append(match[0])
+        if len(found) == limit:
+            break
+    return tuple(found)

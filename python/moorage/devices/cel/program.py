@@ -1,0 +1,321 @@
+"""Evaluates checked expressions, and counts what that costs (cel-go, interpreter/)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from moorage.devices.cel.library.standard_functions import index, index_map, index_optional
+from moorage.devices.cel.syntax.expressions import (
+    Call,
+    Comprehension,
+    Expression,
+    Identifier,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Select,
+)
+
+from .cel_errors import CostError, EvaluationError
+from .cel_types import TYPE_NAMES, CelType
+from .overloads import Overload
+from .values import NO_OVERLOAD, MapValue, Optional, has_type, type_of_value
+
+COST_LIMIT = 1_000_000
+_LIST_COST, _MAP_COST = 10, 30
+
+
+class Evaluation:
+    """One evaluation: the values of variables, and what it has cost so far.
+
+    Parameters
+    ----------
+    variables : dict of str to object
+    """
+
+    __slots__ = ("cost", "variables")
+
+    def __init__(self, variables: dict[str, Any]) -> None:
+        self.variables = variables
+        self.cost = 0
+
+    def add(self, cost: int) -> None:
+        """Count a cost.
+
+        Raises
+        ------
+        CostError
+            The limit of 1,000,000 is exceeded.
+        """
+        self.cost += cost
+        if self.cost > COST_LIMIT:
+            raise CostError("operation cancelled: actual cost limit exceeded")
+
+
+Evaluate = Callable[[Evaluation], Any]
+
+
+def compile_expression(node: Expression) -> Evaluate:
+    """Return a function that evaluates a checked expression.
+
+    Parameters
+    ----------
+    node : Expression
+
+    Returns
+    -------
+    callable
+        Raises EvaluationError or CostError.
+    """
+    match node:
+        case Literal():
+            value = node.value
+            return lambda run: value
+        case Identifier():
+            return _identifier(node.name)
+        case Select():
+            return _select(node)
+        case Call():
+            return _call(node)
+        case ListLiteral():
+            return _list(node)
+        case MapLiteral():
+            return _map(node)
+        case Comprehension():
+            return _comprehension(node)
+    raise AssertionError(node)
+
+
+def _identifier(name: str) -> Evaluate:
+    named = TYPE_NAMES.get(name)
+    constant = None if named is None else CelType(named.name)
+
+    def evaluate(run: Evaluation) -> Any:
+        run.add(1)
+        if name in run.variables:
+            return run.variables[name]
+        return constant
+
+    return evaluate
+
+
+def _select(node: Select) -> Evaluate:
+    operand, name = compile_expression(node.operand), node.name
+    if node.tests_presence:
+        return _presence(operand, name)
+    is_optional = node.is_optional
+
+    def evaluate(run: Evaluation) -> Any:
+        value = operand(run)
+        run.add(1)
+        if is_optional or type(value) is Optional:
+            return index_optional(value, name)
+        if type(value) is not MapValue:
+            raise EvaluationError(NO_OVERLOAD)
+        return index_map(value, name)
+
+    return evaluate
+
+
+def _presence(operand: Evaluate, name: str) -> Evaluate:
+    def evaluate(run: Evaluation) -> bool:
+        value = operand(run)
+        run.add(1)
+        if type(value) is Optional:
+            return bool(index_optional(value, name).is_there)
+        if type(value) is not MapValue:
+            raise EvaluationError(NO_OVERLOAD)
+        return value.find(name) is not None
+
+    return evaluate
+
+
+def _list(node: ListLiteral) -> Evaluate:
+    elements = [compile_expression(one) for one in node.elements]
+    optional = node.optional
+
+    def evaluate(run: Evaluation) -> tuple[Any, ...]:
+        found: list[Any] = []
+        for at, element in enumerate(elements):
+            value = element(run)
+            if at not in optional:
+                found.append(value)
+            elif value.is_there:
+                found.append(value.value)
+        run.add(_LIST_COST)
+        return tuple(found)
+
+    return evaluate
+
+
+def _map(node: MapLiteral) -> Evaluate:
+    entries = [(compile_expression(key), compile_expression(value)) for key, value in node.entries]
+    optional = node.optional
+
+    def evaluate(run: Evaluation) -> MapValue:
+        found: list[tuple[Any, Any]] = []
+        for at, (key, value) in enumerate(entries):
+            one, other = key(run), value(run)
+            if at not in optional:
+                found.append((one, other))
+            elif other.is_there:
+                found.append((one, other.value))
+        run.add(_MAP_COST)
+        made = MapValue(found)
+        if len(made) != len(found):
+            raise EvaluationError("Failed with repeated key")
+        return made
+
+    return evaluate
+
+
+def _comprehension(node: Comprehension) -> Evaluate:
+    over, start = compile_expression(node.range), compile_expression(node.start)
+    condition, step = compile_expression(node.condition), compile_expression(node.step)
+    result = compile_expression(node.result)
+    first, second, accumulator = node.variable, node.second, node.accumulator
+
+    def evaluate(run: Evaluation) -> Any:
+        values = over(run)
+        outer = run.variables
+        inner = run.variables = {**outer, accumulator: start(run)}
+        try:
+            for one, other in _pairs(values, bool(second)):
+                inner[first] = one
+                if second:
+                    inner[second] = other
+                if not condition(run):
+                    break
+                try:
+                    inner[accumulator] = step(run)
+                except EvaluationError as error:
+                    inner[accumulator] = error
+            return _value(result(run))
+        finally:
+            run.variables = outer
+
+    return evaluate
+
+
+def _pairs(values: Any, two: bool) -> Any:
+    if type(values) is MapValue:
+        return values.items()
+    if type(values) is not tuple:
+        raise EvaluationError(f"got '{type_of_value(values)}', expected iterable type")
+    return enumerate(values) if two else zip(values, values, strict=True)
+
+
+# ---- calls -------------------------------------------------------------------------------------------
+
+
+def _call(node: Call) -> Evaluate:
+    operands = [compile_expression(one) for one in node.arguments]
+    if node.function in ("_&&_", "_||_"):
+        return _logic(operands, node.function == "_||_")
+    if node.function == "_?_:_":
+        return _conditional(*operands)
+    if node.function == "@not_strictly_false":
+        return _not_strictly_false(*operands)
+    if node.function in ("_[_]", "_[?_]"):
+        return _index(*operands, is_optional=node.function == "_[?_]")
+    if node.target is not None:
+        operands.insert(0, compile_expression(node.target))
+    if len(node.overloads) == 1:
+        return _one_overload(operands, node.overloads[0])
+    return _overloads(operands, node.overloads)
+
+
+def _value(found: Any) -> Any:
+    """A value, or the error that stands for it in an accumulator."""
+    if isinstance(found, EvaluationError):
+        raise found
+    return found
+
+
+def _logic(operands: list[Evaluate], decides: bool) -> Evaluate:
+    """``||`` or ``&&``: the first operand that decides, whatever errors the others have."""
+
+    def evaluate(run: Evaluation) -> bool:
+        failure: EvaluationError | None = None
+        for operand in operands:
+            try:
+                value = _value(operand(run))
+            except EvaluationError as error:
+                failure = failure or error
+                continue
+            if value is decides:
+                return bool(value)
+            if type(value) is not bool:
+                failure = failure or EvaluationError(NO_OVERLOAD)
+        if failure is not None:
+            raise failure
+        return not decides
+
+    return evaluate
+
+
+def _conditional(condition: Evaluate, then: Evaluate, otherwise: Evaluate) -> Evaluate:
+    def evaluate(run: Evaluation) -> Any:
+        value = condition(run)
+        if type(value) is not bool:
+            raise EvaluationError(NO_OVERLOAD)
+        return _value(then(run) if value else otherwise(run))
+
+    return evaluate
+
+
+def _not_strictly_false(operand: Evaluate) -> Evaluate:
+    def evaluate(run: Evaluation) -> bool:
+        try:
+            return bool(_value(operand(run)) is not False)
+        except EvaluationError:
+            return True
+
+    return evaluate
+
+
+def _index(operand: Evaluate, key: Evaluate, *, is_optional: bool) -> Evaluate:
+    def evaluate(run: Evaluation) -> Any:
+        values, at = operand(run), key(run)
+        run.add(1)
+        if is_optional or type(values) is Optional:
+            return index_optional(values, at)
+        return index(values, at)
+
+    return evaluate
+
+
+def _one_overload(operands: list[Evaluate], overload: Overload) -> Evaluate:
+    apply, cost, wanted = overload.apply, overload.cost, overload.parameters
+
+    def evaluate(run: Evaluation) -> Any:
+        values = [_value(operand(run)) for operand in operands]
+        for value, parameter in zip(values, wanted, strict=True):
+            if not has_type(value, parameter):
+                raise _no_overload(overload.function, values)
+        result = apply(*values)
+        run.add(cost(*values, result))
+        return result
+
+    return evaluate
+
+
+def _overloads(operands: list[Evaluate], overloads: list[Overload]) -> Evaluate:
+    def evaluate(run: Evaluation) -> Any:
+        values = [_value(operand(run)) for operand in operands]
+        for overload in overloads:
+            if all(has_type(value, one) for value, one in zip(values, overload.parameters, strict=True)):
+                result = overload.apply(*values)
+                run.add(overload.cost(*values, result))
+                return result
+        raise _no_overload(overloads[0].function, values)
+
+    return evaluate
+
+
+def _no_overload(function: str, values: list[Any]) -> EvaluationError:
+    if function.startswith(("_", "@", "-", "!")):
+        return EvaluationError(NO_OVERLOAD)
+    shown = ", ".join([type_of_value(value).name for value in values])
+    return EvaluationError(f"{NO_OVERLOAD}: {function}({shown})")

@@ -1,0 +1,196 @@
+"""Expressions about a device: compiled once, evaluated for a device's properties
+(k8s.io/dynamic-resource-allocation, cel/compile.go)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from moorage._core.base.quantity import Quantity
+from moorage.devices.cel.library.kubernetes_functions import add_kubernetes_functions
+from moorage.devices.cel.library.net_functions import add_net_functions
+from moorage.devices.cel.library.optional_functions import add_optional_functions
+from moorage.devices.cel.library.semver import add_semver_functions, parse_semver
+from moorage.devices.cel.library.standard_functions import add_standard_functions
+from moorage.devices.cel.library.string_functions import add_string_functions
+from moorage.devices.cel.syntax.parser import TOO_DEEP, parse
+from moorage.objects.model.resource_slices import Device, DeviceAttribute
+
+from .cel_errors import CompileError, CostError, EvaluationError, Problem, ResultTypeError
+from .cel_types import ANY, BOOL, DEVICE, QUANTITY, STRING, map_of
+from .literal_checks import literal_problems
+from .overloads import Library
+from .program import Evaluate, Evaluation, compile_expression
+from .type_checker import TypeChecker
+from .values import MapValue, type_of_value
+
+FIELDS = {
+    "driver": STRING,
+    "allowMultipleAllocations": BOOL,
+    "attributes": map_of(STRING, map_of(STRING, ANY)),
+    "capacity": map_of(STRING, map_of(STRING, QUANTITY)),
+}
+
+
+class SelectorError(Exception):
+    """An expression cannot be evaluated for a device; the message is upstream's."""
+
+
+class Selector:
+    """A compiled expression.
+
+    Parameters
+    ----------
+    evaluate : callable
+    """
+
+    def __init__(self, evaluate: Evaluate) -> None:
+        self._evaluate = evaluate
+
+    def matches(self, device: MapValue) -> bool:
+        """Evaluate the expression for a device.
+
+        Parameters
+        ----------
+        device : MapValue
+            Result of `device_value`.
+
+        Returns
+        -------
+        bool
+
+        Raises
+        ------
+        SelectorError
+            There is no result, or one of another type, or it costs too much.
+        """
+        try:
+            result = self._evaluate(Evaluation({"device": device}))
+            if isinstance(result, EvaluationError):
+                raise result
+        except (EvaluationError, CostError) as error:
+            raise SelectorError(str(error)) from None
+        except RecursionError:
+            raise SelectorError(TOO_DEEP) from None
+        if type(result) is bool:
+            return result
+        name = type_of_value(result).name
+        raise SelectorError(
+            f"CEL result of type {name} could not be converted to bool: {_REASONS.get(name, '')}"
+        )
+
+
+_REASONS = {
+    "int": "unsupported type conversion from 'int' to bool",
+    "kubernetes.Semver": "type conversion error from 'Semver' to 'bool'",
+    "list": "type conversion error from list to 'bool'",
+    "string": "unsupported native conversion from string to 'bool'",
+}
+
+
+@lru_cache(1)
+def _library() -> Library:
+    library = Library()
+    add_standard_functions(library)
+    add_string_functions(library)
+    add_kubernetes_functions(library)
+    add_net_functions(library)
+    add_semver_functions(library)
+    add_optional_functions(library)
+    return library
+
+
+@lru_cache(4096)
+def compile_selector(text: str) -> Selector | CompileError:
+    """Compile an expression about a device.
+
+    Parameters
+    ----------
+    text : str
+
+    Returns
+    -------
+    Selector or CompileError
+    """
+    try:
+        root = parse(text)
+        checker = TypeChecker(text, _library().functions, {"device": DEVICE}, FIELDS)
+        result = checker.check(root)
+        problems = literal_problems(root, checker.final)
+        if problems:
+            raise CompileError(text, problems)
+        if result not in (BOOL, ANY):
+            raise ResultTypeError(str(result))
+        return Selector(compile_expression(root))
+    except CompileError as error:
+        return error
+    except RecursionError:
+        return CompileError(text, [Problem(0, TOO_DEEP)])
+
+
+def device_value(driver: str, device: Device) -> MapValue:
+    """Return a device as the variable of expressions.
+
+    Names without a domain belong to the driver's domain. An unknown domain has an empty map.
+
+    Parameters
+    ----------
+    driver : str
+    device : Device
+
+    Returns
+    -------
+    MapValue
+
+    Raises
+    ------
+    SelectorError
+        A version is malformed.
+    """
+    attributes: dict[str, dict[str, Any]] = {}
+    for name, attribute in device.attributes.items():
+        domain, identifier = _split(name, driver)
+        attributes.setdefault(domain, {})[identifier] = _attribute(name, attribute)
+    capacity: dict[str, dict[str, Any]] = {}
+    for name, amount in device.capacity.items():
+        domain, identifier = _split(name, driver)
+        capacity.setdefault(domain, {})[identifier] = Quantity(amount.value)
+    return MapValue(
+        {
+            "driver": driver,
+            "allowMultipleAllocations": bool(device.allow_multiple_allocations),
+            "attributes": _by_domain(attributes),
+            "capacity": _by_domain(capacity),
+        }.items()
+    )
+
+
+def _by_domain(values: Mapping[str, Mapping[str, Any]]) -> MapValue:
+    return MapValue([(domain, MapValue(inner.items())) for domain, inner in values.items()], gives_empty=True)
+
+
+def _split(name: str, driver: str) -> tuple[str, str]:
+    domain, slash, identifier = name.partition("/")
+    return (domain, identifier) if slash else (driver, name)
+
+
+def _attribute(name: str, attribute: DeviceAttribute) -> Any:
+    for value in (attribute.int_, attribute.bool_, attribute.string):
+        if value is not None:
+            return value
+    if attribute.version is not None:
+        return _version(name, attribute.version)
+    if attribute.versions is not None:
+        return tuple([_version(name, one) for one in attribute.versions])
+    for values in (attribute.ints, attribute.bools, attribute.strings):
+        if values is not None:
+            return values
+    raise SelectorError(f"attribute {name}: unsupported attribute value")
+
+
+def _version(name: str, text: str) -> Any:
+    found = parse_semver(text)
+    if found is None:
+        raise SelectorError(f"attribute {name}: parse semantic version: {text!r} is not a semantic version")
+    return found

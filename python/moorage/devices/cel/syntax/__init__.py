@@ -1,0 +1,1 @@
+"""Text of an expression to its tree."""

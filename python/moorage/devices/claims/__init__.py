@@ -1,0 +1,1 @@
+"""The claims of pods: what is cached, in flight and written."""

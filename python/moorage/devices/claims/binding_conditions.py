@@ -1,0 +1,96 @@
+"""Conditions that drivers report about allocated devices, and for which a pod's binding waits (KEP-5007)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from moorage.errors import MoorageError
+from moorage.objects.model.meta import Condition
+from moorage.objects.model.resource_claims import (
+    AllocatedDeviceStatus,
+    DeviceRequestAllocationResult,
+    ResourceClaim,
+)
+
+POLL_INTERVAL = 5.0
+"""Seconds between two looks at the conditions."""
+
+
+class BindingError(MoorageError):
+    """A device cannot be used on the chosen node."""
+
+
+def has_conditions(claim: ResourceClaim) -> bool:
+    """Whether a device of a claim has binding conditions."""
+    allocation = claim.status.allocation
+    return allocation is not None and any(one.binding_conditions for one in allocation.devices.results)
+
+
+def is_ready(claim: ResourceClaim) -> bool:
+    """Whether all binding conditions of a claim are true.
+
+    Parameters
+    ----------
+    claim : ResourceClaim
+
+    Returns
+    -------
+    bool
+
+    Raises
+    ------
+    BindingError
+        A failure condition is true.
+    """
+    allocation = claim.status.allocation
+    results = () if allocation is None else allocation.devices.results
+    ready = True
+    for result in results:
+        if not result.binding_conditions:
+            continue
+        conditions = _conditions_of(claim, result)
+        for name in result.binding_failure_conditions:
+            failed = conditions.get(name)
+            if failed is not None and failed.status == "True":
+                raise BindingError(
+                    f"device binding failed: claim={claim.name}, reason={failed.reason}, "
+                    f'message="{failed.message}"'
+                )
+        ready = ready and all(
+            name in conditions and conditions[name].status == "True" for name in result.binding_conditions
+        )
+    return ready
+
+
+def _conditions_of(claim: ResourceClaim, result: DeviceRequestAllocationResult) -> dict[str, Condition]:
+    for status in claim.status.devices:
+        if _is_of(status, result):
+            return {one.type: one for one in status.conditions}
+    return {}
+
+
+def _is_of(status: AllocatedDeviceStatus, result: DeviceRequestAllocationResult) -> bool:
+    names = status.driver, status.pool, status.device
+    same = names == (result.driver, result.pool, result.device)
+    return same and (status.share_id or "") == (result.share_id or "")
+
+
+def is_overdue(claim: ResourceClaim, timeout: float, now: float) -> bool:
+    """Whether the binding of a claim has taken too long.
+
+    Parameters
+    ----------
+    claim : ResourceClaim
+    timeout : float
+        Seconds.
+    now : float
+        Seconds since 1970.
+
+    Returns
+    -------
+    bool
+    """
+    allocation = claim.status.allocation
+    if allocation is None or allocation.allocation_timestamp is None:
+        return False
+    return datetime.fromisoformat(allocation.allocation_timestamp).timestamp() + timeout <= now

@@ -1,0 +1,204 @@
+"""The claims of a cluster as the scheduler sees them: reported, assumed, and with their devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from moorage._core.base.quantity import Quantity
+from moorage.devices.allocation.allocator import AllocatedDevices
+from moorage.devices.allocation.device_pools import DeviceId
+from moorage.objects.model.resource_claims import (
+    AllocationResult,
+    DeviceRequestAllocationResult,
+    ResourceClaim,
+)
+from moorage.store import Informer
+from moorage.store.informers.indexer import by_namespace
+from moorage.volume.binding.assume_cache import AssumeCache
+
+
+class DevicesInUse:
+    """The devices of allocations.
+
+    As upstream, a device that two allocations have is free when the first of them is given up.
+
+    Parameters
+    ----------
+    counts_shares : bool
+        Whether results with a share ID take a part of a device's capacity, and not the device.
+    """
+
+    def __init__(self, counts_shares: bool) -> None:
+        self._counts_shares = counts_shares
+        self.devices: set[DeviceId] = set()
+        self.consumed: dict[DeviceId, dict[str, Quantity]] = {}
+        self.changes = 0
+
+    def copy(self) -> DevicesInUse:
+        """Return a copy."""
+        out = DevicesInUse(self._counts_shares)
+        out.devices = self.devices.copy()
+        out.consumed = {device: amounts.copy() for device, amounts in self.consumed.items()}
+        out.changes = self.changes
+        return out
+
+    def add(self, allocation: AllocationResult) -> None:
+        """Count the devices of an allocation."""
+        self.changes += 1
+        for result in allocation.devices.results:
+            device = result.driver, result.pool, result.device
+            if result.admin_access:
+                continue
+            if not self._is_share(result):
+                self.devices.add(device)
+                continue
+            amounts = self.consumed.setdefault(device, {})
+            for name, amount in result.consumed_capacity.items():
+                amounts[name] = amounts[name] + Quantity(amount) if name in amounts else Quantity(amount)
+
+    def remove(self, allocation: AllocationResult) -> None:
+        """Take back what `add` has counted."""
+        self.changes += 1
+        for result in allocation.devices.results:
+            device = result.driver, result.pool, result.device
+            if result.admin_access:
+                continue
+            if not self._is_share(result):
+                self.devices.discard(device)
+                continue
+            amounts = self.consumed.get(device, {})
+            for name, amount in result.consumed_capacity.items():
+                amounts[name] -= Quantity(amount)
+            if all(amount.sign() == 0 for amount in amounts.values()):
+                self.consumed.pop(device, None)
+
+    def _is_share(self, result: DeviceRequestAllocationResult) -> bool:
+        return self._counts_shares and result.share_id is not None
+
+
+class ClaimCache(AssumeCache[ResourceClaim]):
+    """Claims with their assumed states, the allocations in flight, and the devices in use.
+
+    An allocation is in flight from Reserve until it is written. As upstream, the devices of a claim are those
+    of the allocation that it had first, until it has none.
+
+    Parameters
+    ----------
+    informer : Informer or None
+    counts_shares : bool
+        See `DevicesInUse`.
+    """
+
+    def __init__(self, informer: Informer[ResourceClaim] | None, counts_shares: bool) -> None:
+        self._held: dict[str, AllocationResult] = {}  # by key of the claim
+        self._in_flight: dict[str, AllocationResult] = {}  # by UID of the claim
+        self._in_use = DevicesInUse(counts_shares)
+        super().__init__(informer, "ResourceClaim", "namespace", by_namespace)
+
+    # ---- devices in use ------------------------------------------------------------------------------------
+
+    def in_use(self) -> AllocatedDevices:
+        """Return the devices in use, by allocations that are written or in flight; valid until the next
+        change."""
+        found = self._in_use
+        if self._in_flight:
+            found = found.copy()
+            for allocation in self._in_flight.values():
+                found.add(allocation)
+        return AllocatedDevices(found.devices, found.consumed)
+
+    @property
+    def in_use_version(self) -> int:
+        """A number that grows whenever the devices in use change."""
+        return self._in_use.changes
+
+    def _observe(self, key: str) -> None:
+        """Count or give up the devices of a claim after a change."""
+        claim = self.find(key)
+        allocation = None if claim is None else claim.status.allocation
+        held = self._held.get(key)
+        if held is None and allocation is not None:
+            self._held[key] = allocation
+            self._in_use.add(allocation)
+        elif held is not None and allocation is None:
+            del self._held[key]
+            self._in_use.remove(held)
+
+    def add(self, obj: ResourceClaim) -> None:
+        super().add(obj)
+        self._observe(obj.key)
+
+    def remove(self, key: str) -> ResourceClaim | None:
+        removed = super().remove(key)
+        self._observe(key)
+        return removed
+
+    def assume(self, obj: ResourceClaim) -> None:
+        super().assume(obj)
+        self._observe(obj.key)
+
+    def restore(self, key: str) -> None:
+        super().restore(key)
+        self._observe(key)
+
+    # ---- allocations in flight -----------------------------------------------------------------------------
+
+    def signal_pending(self, uid: str, allocation: AllocationResult) -> None:
+        """Note an allocation that will be written.
+
+        Parameters
+        ----------
+        uid : str
+            UID of the claim.
+        allocation : AllocationResult
+        """
+        self.remove_pending(uid)
+        self._in_flight[uid] = allocation
+        self._in_use.changes += 1
+
+    def remove_pending(self, uid: str) -> bool:
+        """Forget an allocation in flight.
+
+        Parameters
+        ----------
+        uid : str
+
+        Returns
+        -------
+        bool
+            Whether there was one.
+        """
+        allocation = self._in_flight.pop(uid, None)
+        if allocation is not None:
+            self._in_use.changes += 1
+        return allocation is not None
+
+    def is_pending(self, uid: str) -> bool:
+        """Whether an allocation of a claim is in flight."""
+        return uid in self._in_flight
+
+    def claims(self) -> Iterator[ResourceClaim]:
+        """Return the latest states of all claims."""
+        for namespace in self.index_values():
+            yield from self.list_value(namespace)
+
+    # ---- transactions --------------------------------------------------------------------------------------
+
+    def save(self) -> object:
+        return super().save(), self._held.copy(), self._in_flight.copy(), self._in_use.copy()
+
+    def undo(self, saved: object) -> None:
+        states, held, in_flight, in_use = cast(
+            "tuple[object, Mapping[str, Any], Mapping[str, Any], DevicesInUse]", saved
+        )
+        super().undo(states)
+        changes = self._in_use.changes
+        self._held, self._in_flight, self._in_use = dict(held), dict(in_flight), in_use.copy()
+        self._in_use.changes = changes + 1
+
+    def copy_from(self, other: AssumeCache[ResourceClaim]) -> None:
+        super().copy_from(other)
+        there = cast(ClaimCache, other)
+        self._held, self._in_flight = there._held.copy(), there._in_flight.copy()
+        self._in_use = there._in_use.copy()

@@ -1,0 +1,244 @@
+"""Writes claims: finalizers, allocations and reservations (kube-scheduler v1.36, dynamicresources/)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from moorage.devices.extended_resources import Mappings
+from moorage.errors import MoorageError
+from moorage.objects import Pod
+from moorage.objects.model.meta import ObjectMeta
+from moorage.objects.model.pod import PodExtendedResourceClaimStatus
+from moorage.objects.model.resource_claims import (
+    AllocationResult,
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+    ResourceClaimStatus,
+)
+from moorage.objects.read.write import plain
+from moorage.store import ApiError, ConflictError, NotFoundError, ObjectClient, ObjectStore
+
+FINALIZER = "resource.kubernetes.io/delete-protection"
+RETRIES = 5
+"""How often a write is tried that meets a conflict (client-go, retry.DefaultRetry)."""
+POD_RETRIES = 4
+"""How often the status of a pod is patched when the server has an internal error."""
+
+logger = logging.getLogger("moorage.devices")
+
+
+class ClaimWriteError(MoorageError):
+    """A claim could not be written."""
+
+
+class ClaimWriter:
+    """Writes claims through a client.
+
+    Parameters
+    ----------
+    client : ObjectClient
+    timestamp : callable
+        Returns the time for `allocationTimestamp`, or None where it is not written.
+    """
+
+    def __init__(self, client: ObjectClient, timestamp: Callable[[], str | None]) -> None:
+        self._client = client
+        self._timestamp = timestamp
+
+    def reserve(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> ResourceClaim:
+        """Reserve a claim for a pod, with its allocation if it has none yet.
+
+        Parameters
+        ----------
+        claim : ResourceClaim
+            As the cycle has seen it.
+        allocation : AllocationResult or None
+        pod : Pod
+
+        Returns
+        -------
+        ResourceClaim
+            As written.
+
+        Raises
+        ------
+        ClaimWriteError
+        """
+        for attempt in range(RETRIES):
+            if attempt:
+                claim = self._read(claim)
+            try:
+                return self._reserve(claim, allocation, pod)
+            except ConflictError as error:
+                conflict = error
+        raise ClaimWriteError(f"{_what(allocation)} claim {claim.key}: {conflict}")
+
+    def _read(self, claim: ResourceClaim) -> ResourceClaim:
+        try:
+            return self._client.get(ResourceClaim, claim.name, claim.namespace)
+        except ApiError as error:
+            raise ClaimWriteError(f"get updated claim {claim.key} after conflict: {error}") from None
+
+    def _reserve(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> ResourceClaim:
+        key = claim.key
+        if claim.metadata.deletion_timestamp is not None:
+            raise ClaimWriteError(f"claim {key} got deleted in the meantime")
+        status = claim.status
+        if allocation is not None:
+            if status.allocation is not None:
+                raise ClaimWriteError(f"claim {key} got allocated elsewhere in the meantime")
+            claim = self._with_finalizer(claim)
+            status = replace(claim.status, allocation=allocation)
+        written = status.allocation
+        if written is None:
+            raise ClaimWriteError(f"claim {key} got deallocated elsewhere in the meantime")
+        if written.allocation_timestamp is None and (time := self._timestamp()) is not None:
+            written = replace(written, allocation_timestamp=time)
+        user = ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.metadata.uid)
+        status = replace(status, allocation=written, reserved_for=(*status.reserved_for, user))
+        try:
+            return self.update_status(claim, status)
+        except ConflictError:
+            raise
+        except ApiError as error:
+            raise ClaimWriteError(f"{_what(allocation)} claim {key}: {error}") from None
+
+    def _with_finalizer(self, claim: ResourceClaim) -> ResourceClaim:
+        if FINALIZER in claim.metadata.finalizers:
+            return claim
+        finalizers = (*claim.metadata.finalizers, FINALIZER)
+        try:
+            return self._client.update(
+                replace(claim, metadata=replace(claim.metadata, finalizers=finalizers))
+            )
+        except ConflictError:
+            raise
+        except ApiError as error:
+            raise ClaimWriteError(f"add finalizer to claim {claim.key}: {error}") from None
+
+    def update_status(self, claim: ResourceClaim, status: ResourceClaimStatus) -> ResourceClaim:
+        """Replace the status of a claim.
+
+        Parameters
+        ----------
+        claim : ResourceClaim
+            Its UID and resource version are preconditions.
+        status : ResourceClaimStatus
+
+        Returns
+        -------
+        ResourceClaim
+            As written.
+        """
+        if isinstance(self._client, ObjectStore):
+            return self._client.update(replace(claim, status=status))
+        fields = ("allocation", "reservedFor", "devices")
+        value = plain(status)
+        meta = {"uid": claim.metadata.uid, "resourceVersion": claim.metadata.resource_version}
+        patch: dict[str, Any] = {"metadata": meta, "status": {name: value.get(name) for name in fields}}
+        return self._client.patch(ResourceClaim, claim.name, claim.namespace, patch, subresource="status")
+
+    def unreserve(self, claim: ResourceClaim, pod: Pod) -> None:
+        """Take back the reservation of a claim for a pod; an error is only logged.
+
+        Parameters
+        ----------
+        claim : ResourceClaim
+        pod : Pod
+        """
+        entry = {"$patch": "delete", "uid": pod.metadata.uid}
+        patch: dict[str, Any] = {"metadata": {"uid": claim.metadata.uid}, "status": {"reservedFor": [entry]}}
+        try:
+            self._client.patch(
+                ResourceClaim, claim.name, claim.namespace, patch, type="strategic", subresource="status"
+            )
+        except ApiError as error:
+            logger.error("unreserve claim %s: %s", claim.key, error)
+
+    def create(self, claim: ResourceClaim) -> ResourceClaim:
+        """Create a claim for extended resources.
+
+        Parameters
+        ----------
+        claim : ResourceClaim
+            With `generateName`.
+
+        Returns
+        -------
+        ResourceClaim
+            As written.
+
+        Raises
+        ------
+        ClaimWriteError
+        """
+        meta: ObjectMeta = replace(claim.metadata, name="", uid="")
+        try:
+            return self._client.create(replace(claim, metadata=meta, status=ResourceClaimStatus()))
+        except ApiError as error:
+            text = f"create claim for extended resources {claim.namespace}/: {error}"
+            raise ClaimWriteError(text) from None
+
+    def delete(self, claim: ResourceClaim) -> None:
+        """Delete a claim, without its finalizer.
+
+        Parameters
+        ----------
+        claim : ResourceClaim
+
+        Raises
+        ------
+        ApiError, ClaimWriteError
+        """
+        for attempt in range(RETRIES):
+            if attempt:
+                claim = self._client.get(ResourceClaim, claim.name, claim.namespace)
+            finalizers = tuple([one for one in claim.metadata.finalizers if one != FINALIZER])
+            try:
+                self._client.update(replace(claim, metadata=replace(claim.metadata, finalizers=finalizers)))
+                break
+            except ConflictError as error:
+                if attempt == RETRIES - 1:
+                    raise ClaimWriteError(f"update resourceclaim {claim.key}: {error}") from None
+            except ApiError as error:
+                raise ClaimWriteError(f"update resourceclaim {claim.key}: {error}") from None
+        try:
+            self._client.delete(ResourceClaim, claim.name, claim.namespace)
+        except NotFoundError:
+            return
+
+    def tell_pod(self, pod: Pod, claim: ResourceClaim, mappings: Mappings) -> None:
+        """Write into the status of a pod which claim serves its extended resources.
+
+        Parameters
+        ----------
+        pod : Pod
+        claim : ResourceClaim
+        mappings : tuple of ContainerExtendedResourceRequest
+
+        Raises
+        ------
+        ClaimWriteError
+        """
+        status = PodExtendedResourceClaimStatus(request_mappings=mappings, resource_claim_name=claim.name)
+        patch: dict[str, Any] = {"status": {"extendedResourceClaimStatus": plain(status)}}
+        for attempt in range(POD_RETRIES):
+            try:
+                self._client.patch(
+                    Pod, pod.name, pod.namespace, patch, type="strategic", subresource="status"
+                )
+                return
+            except ApiError as error:
+                is_passing = isinstance(error, ConflictError) or str(error).startswith("Internal error")
+                if attempt < POD_RETRIES - 1 and is_passing:
+                    continue
+                text = f"update pod {pod.key} ExtendedResourceClaimStatus: {error}"
+                raise ClaimWriteError(text) from None
+
+
+def _what(allocation: AllocationResult | None) -> str:
+    return "add reservation to" if allocation is None else "add allocation and reservation to"

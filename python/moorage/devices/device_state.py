@@ -1,0 +1,94 @@
+"""What the plugins of a scheduler share about devices: claims, slices, classes, results of expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from moorage.devices.allocation.device_pools import DeviceSlices
+from moorage.devices.claims.claim_cache import ClaimCache
+from moorage.objects.model.resource_claims import DeviceClass, ResourceClaim
+from moorage.objects.model.resource_slices import DeviceTaintRule, ResourceSlice
+from moorage.store import InformerFactory
+
+from .device_counts import DeviceCounts
+from .extended_resources import classes_by_resource
+from .features import Features
+from .selector_cache import SelectorCache
+
+if TYPE_CHECKING:
+    from moorage.framework.plugin.handle import FrameworkHandle
+
+
+class DeviceState:
+    """Claims, slices and classes of a cluster.
+
+    Parameters
+    ----------
+    informers : InformerFactory
+    features : Features
+
+    Attributes
+    ----------
+    claim_cache : ClaimCache
+    selectors : SelectorCache
+    counts : DeviceCounts
+    """
+
+    def __init__(self, informers: InformerFactory, features: Features) -> None:
+        self.features = features
+        self.claim_cache = ClaimCache(informers.informer(ResourceClaim), features.consumable_capacity)
+        self.selectors = SelectorCache()
+        self.counts = DeviceCounts(self.selectors)
+        self._slices = informers.lister(ResourceSlice)
+        self._classes = informers.lister(DeviceClass)
+        self._rules = informers.lister(DeviceTaintRule)
+        self._known_slices: tuple[int, DeviceSlices] | None = None
+        self._by_resource: tuple[int, dict[str, DeviceClass]] | None = None
+        self._by_name: tuple[int, dict[str, DeviceClass]] | None = None
+
+    @classmethod
+    def of(cls, handle: FrameworkHandle) -> DeviceState:
+        """Return the state for a handle.
+
+        Parameters
+        ----------
+        handle : FrameworkHandle
+
+        Returns
+        -------
+        DeviceState
+        """
+        return cls(handle.informers, Features.of(handle.feature_gates))
+
+    def slices(self) -> DeviceSlices:
+        """Return the slices of the cluster."""
+        changes = self._slices.changes
+        if self._known_slices is None or self._known_slices[0] != changes:
+            self._known_slices = changes, DeviceSlices(self._slices.list(), self.features)
+        return self._known_slices[1]
+
+    def has_taint_rules(self) -> bool:
+        """Whether a rule taints devices."""
+        return bool(self._rules.list())
+
+    @property
+    def classes_version(self) -> int:
+        """A number that grows whenever a class changes."""
+        return self._classes.changes
+
+    def class_of(self) -> Callable[[str], DeviceClass | None]:
+        """Return a function from the name of a class to the class, or None."""
+        changes = self._classes.changes
+        if self._by_name is None or self._by_name[0] != changes:
+            self._by_name = changes, {one.name: one for one in self._classes.list()}
+        return self._by_name[1].get
+
+    def by_resource(self) -> dict[str, DeviceClass]:
+        """Return the classes by the extended resource that they provide; none without the feature."""
+        if not self.features.extended_resources:
+            return {}
+        changes = self._classes.changes
+        if self._by_resource is None or self._by_resource[0] != changes:
+            self._by_resource = changes, classes_by_resource(self._classes.list())
+        return self._by_resource[1]

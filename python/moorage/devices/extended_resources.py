@@ -1,0 +1,207 @@
+"""Extended resources that device classes provide (KEP-5004): names, and the claim that serves them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from moorage._core.base.quantity import parse_value
+from moorage.objects import Container, Pod
+from moorage.objects.model.meta import ObjectMeta, OwnerReference
+from moorage.objects.model.pod import ContainerExtendedResourceRequest
+from moorage.objects.model.resource_claims import (
+    EXACT_COUNT,
+    DeviceClaim,
+    DeviceClass,
+    DeviceRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimSpec,
+)
+
+IMPLICIT = "deviceclass.resource.kubernetes.io/"
+IN_MEMORY = "<extended-resources>"
+"""The name of a claim that is not written yet."""
+ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
+
+Mappings = tuple[ContainerExtendedResourceRequest, ...]
+
+
+def is_extended(name: str) -> bool:
+    """Whether a resource may be one of a device class: it has a domain, and not Kubernetes' own."""
+    if name.startswith(IMPLICIT):
+        return True
+    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
+
+
+def classes_by_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
+    """Return the class of each extended resource.
+
+    Of several classes for one name the newer answers, then the one with the lower name.
+
+    Parameters
+    ----------
+    classes : iterable of DeviceClass
+
+    Returns
+    -------
+    dict of str to DeviceClass
+    """
+    found: dict[str, DeviceClass] = {}
+    for one in sorted(classes, key=lambda one: one.name):
+        found[f"{IMPLICIT}{one.name}"] = one
+        name = one.spec.extended_resource_name
+        if name:
+            known = found.get(name)
+            if known is None or _created(one) > _created(known):
+                found[name] = one
+    return found
+
+
+def _created(one: DeviceClass) -> str:
+    return one.metadata.creation_timestamp or ""
+
+
+def find_claim(pod: Pod, claims: Iterable[ResourceClaim]) -> ResourceClaim | None:
+    """Return the claim that an earlier cycle has written for the extended resources of a pod.
+
+    Parameters
+    ----------
+    pod : Pod
+    claims : iterable of ResourceClaim
+
+    Returns
+    -------
+    ResourceClaim or None
+    """
+    for claim in claims:
+        if claim.metadata.annotations.get(ANNOTATION) == "true":
+            for owner in claim.metadata.owner_references:
+                if owner.controller and owner.uid == pod.metadata.uid and owner.name == pod.name:
+                    return claim
+    return None
+
+
+def new_claim(pod: Pod) -> ResourceClaim:
+    """Return a claim for the extended resources of a pod, without requests.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    ResourceClaim
+    """
+    owner = OwnerReference(api_version="v1", kind="Pod", name=pod.name, uid=pod.metadata.uid, controller=True)
+    meta = ObjectMeta(
+        name=IN_MEMORY,
+        namespace=pod.namespace,
+        uid=f"{IN_MEMORY}/{pod.metadata.uid}",
+        generate_name=f"{pod.name}-extended-resources-",
+        owner_references=(owner,),
+        annotations={ANNOTATION: "true"},
+    )
+    return ResourceClaim(metadata=meta)
+
+
+def with_requests(
+    claim: ResourceClaim, pod: Pod, names: Iterable[str], classes: Mapping[str, DeviceClass]
+) -> tuple[ResourceClaim, Mappings]:
+    """Return a claim with the requests for some extended resources of a pod.
+
+    Parameters
+    ----------
+    claim : ResourceClaim
+    pod : Pod
+    names : iterable of str
+    classes : mapping of str to DeviceClass
+
+    Returns
+    -------
+    claim : ResourceClaim
+    mappings : tuple of ContainerExtendedResourceRequest
+        The requests of each container.
+    """
+    requests: list[DeviceRequest] = []
+    mappings: list[ContainerExtendedResourceRequest] = []
+    for name in sorted(names):
+        _ResourceRequests(pod, name, classes[name].name).extend(requests, mappings)
+    requests.sort(key=lambda one: one.name)
+    devices = DeviceClaim(requests=tuple(requests))
+    return replace(claim, spec=ResourceClaimSpec(devices=devices)), tuple(mappings)
+
+
+class _ResourceRequests:
+    """The requests of a pod's containers for one resource.
+
+    Init containers that end share what later containers ask for; of what they need beyond that, only the
+    largest request counts.
+    """
+
+    def __init__(self, pod: Pod, resource: str, class_name: str) -> None:
+        self.containers = (*pod.spec.init_containers, *pod.spec.containers)
+        self.init_containers = len(pod.spec.init_containers)
+        self.resource = resource
+        self.class_name = class_name
+
+    def extend(self, requests: list[DeviceRequest], mappings: list[ContainerExtendedResourceRequest]) -> None:
+        lasting: list[DeviceRequest | None] = [None] * len(self.containers)
+        passing: list[int] = []
+        for at, container in enumerate(self.containers):
+            if at < self.init_containers and container.restart_policy != "Always":
+                passing.append(at)
+            else:
+                lasting[at], found = self._request(at, container, ())
+                mappings += found
+        largest: DeviceRequest | None = None
+        of_passing: list[ContainerExtendedResourceRequest] = []
+        own: set[str] = set()
+        for at in passing:
+            request, found = self._request(at, self.containers[at], lasting[at:])
+            of_passing += found
+            if request is not None:
+                own.add(request.name)
+                if largest is None or _count(largest) < _count(request):
+                    largest = request
+        if largest is not None:
+            requests.append(largest)
+            of_passing = [
+                replace(one, request_name=largest.name) if one.request_name in own else one
+                for one in of_passing
+            ]
+        requests += [one for one in lasting if one is not None]
+        mappings += of_passing
+
+    def _request(
+        self, at: int, container: Container, reusable: Sequence[DeviceRequest | None]
+    ) -> tuple[DeviceRequest | None, list[ContainerExtendedResourceRequest]]:
+        """The request of a container beyond what it can share, and the requests that serve it."""
+        asked = container.resources.requests
+        wanted = parse_value(asked[self.resource]) if self.resource in asked else 0
+        mappings: list[ContainerExtendedResourceRequest] = []
+        if not wanted:
+            return None, mappings
+        shared = 0
+        for one in reusable:
+            if one is not None:
+                shared += _count(one)
+                mappings.append(self._mapping(container, one.name))
+                if shared >= wanted:
+                    return None, mappings
+        name = f"container-{at}-request-{sorted(asked).index(self.resource)}"
+        mappings.append(self._mapping(container, name))
+        exactly = ExactDeviceRequest(
+            device_class_name=self.class_name, allocation_mode=EXACT_COUNT, count=wanted - shared
+        )
+        return DeviceRequest(name=name, exactly=exactly), mappings
+
+    def _mapping(self, container: Container, request: str) -> ContainerExtendedResourceRequest:
+        return ContainerExtendedResourceRequest(
+            container_name=container.name, resource_name=self.resource, request_name=request
+        )
+
+
+def _count(request: DeviceRequest) -> int:
+    return 0 if request.exactly is None else request.exactly.count

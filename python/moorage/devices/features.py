@@ -1,0 +1,60 @@
+"""Which parts of dynamic resource allocation are on (feature gates of kube-scheduler v1.36)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """The features that gates switch.
+
+    Attributes
+    ----------
+    prioritized_list : bool
+        Requests with `firstAvailable`.
+    taints : bool
+        Taints of devices.
+    partitionable : bool
+        Shared counters, and devices that choose their nodes each.
+    binding_conditions : bool
+        Devices that are attached between their allocation and the pod's binding.
+    consumable_capacity : bool
+        Devices for several allocations, and requested capacity.
+    extended_resources : bool
+        Extended resources from device classes.
+    """
+
+    prioritized_list: bool = True
+    taints: bool = True
+    partitionable: bool = True
+    binding_conditions: bool = True
+    consumable_capacity: bool = True
+    extended_resources: bool = True
+
+    @classmethod
+    def of(cls, gates: Mapping[str, bool]) -> Features:
+        """Return the features of a set of gates.
+
+        Parameters
+        ----------
+        gates : mapping of str to bool
+
+        Returns
+        -------
+        Features
+        """
+        return cls(
+            prioritized_list=gates["DRAPrioritizedList"],
+            taints=gates["DRADeviceTaints"],
+            partitionable=gates["DRAPartitionableDevices"],
+            binding_conditions=gates["DRADeviceBindingConditions"] and gates["DRAResourceClaimDeviceStatus"],
+            consumable_capacity=gates["DRAConsumableCapacity"],
+            extended_resources=gates["DRAExtendedResource"],
+        )
+
+    @property
+    def is_stable(self) -> bool:
+        """Whether the allocator that knows the fewest features suffices: it has no distinctAttribute."""
+        return not (self.binding_conditions or self.consumable_capacity)

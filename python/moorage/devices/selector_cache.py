@@ -1,0 +1,55 @@
+"""The results of expressions for devices: each is evaluated once for devices of equal properties."""
+
+from __future__ import annotations
+
+from moorage.devices.allocation.device_pools import PublishedDevice
+from moorage.devices.cel.cel_errors import CompileError
+from moorage.devices.cel.selector import SelectorError, compile_selector, device_value
+
+_LIMIT = 1 << 20
+
+
+class SelectorCache:
+    """Results by expression and properties of a device."""
+
+    def __init__(self) -> None:
+        self._results: dict[tuple[str, bytes], bool | SelectorError] = {}
+
+    def matches(self, expression: str, device: PublishedDevice) -> bool:
+        """Evaluate an expression for a device.
+
+        Parameters
+        ----------
+        expression : str
+        device : PublishedDevice
+
+        Returns
+        -------
+        bool
+
+        Raises
+        ------
+        CompileError
+            The expression cannot be compiled.
+        SelectorError
+            It has no result for the device.
+        """
+        key = expression, device.properties
+        found = self._results.get(key)
+        if found is None:
+            found = self._evaluate(expression, device)
+            if len(self._results) >= _LIMIT:
+                self._results.clear()
+            self._results[key] = found
+        if isinstance(found, SelectorError):
+            raise found
+        return found
+
+    def _evaluate(self, expression: str, device: PublishedDevice) -> bool | SelectorError:
+        selector = compile_selector(expression)
+        if isinstance(selector, CompileError):
+            raise selector
+        try:
+            return selector.matches(device_value(device.id[0], device.device))
+        except SelectorError as error:
+            return error

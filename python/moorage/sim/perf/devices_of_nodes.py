@@ -1,0 +1,131 @@
+"""Devices of a workload: what drivers publish, and claims that are allocated without pods."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from msgspec.structs import replace
+
+from moorage.controllers.resource_claims import ResourceClaimController
+from moorage.devices.allocation.allocation_results import allocation_of
+from moorage.devices.allocation.allocator import Allocator
+from moorage.devices.allocation.claim_requests import ClaimRequests
+from moorage.devices.device_state import DeviceState
+from moorage.objects import Node, Pod
+from moorage.objects.model.meta import ObjectMeta
+from moorage.objects.model.resource_claims import ResourceClaim
+from moorage.objects.model.resource_slices import (
+    Device,
+    DeviceAttribute,
+    DeviceCapacity,
+    ResourcePool,
+    ResourceSlice,
+    ResourceSliceSpec,
+)
+from moorage.scheduler import Scheduler
+from moorage.store import ObjectStore
+
+
+class SimulatedDevices:
+    """The drivers of a workload, and its controller of resource claims.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+        A scheduler with a store of its own.
+    """
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        assert isinstance(scheduler.client, ObjectStore)
+        self.scheduler, self.store = scheduler, scheduler.client
+        self.controller = ResourceClaimController(self.store)
+
+    def publish(self, driver: str, nodes: str, number: int) -> None:
+        """Publish devices of a driver, one slice for each node.
+
+        Parameters
+        ----------
+        driver : str
+        nodes : str
+            Pattern of the names of nodes, as in a shell.
+        number : int
+            Devices of each node.
+        """
+        devices = tuple([_device(at) for at in range(number)])
+        for node in self.store.list(Node)[0]:
+            if fnmatchcase(node.name, nodes):
+                spec = ResourceSliceSpec(
+                    driver=driver,
+                    pool=ResourcePool(name=node.name, resource_slice_count=1),
+                    node_name=node.name,
+                    devices=devices,
+                )
+                meta = ObjectMeta(name=f"{driver}-{node.name}")
+                self.store.create(ResourceSlice(metadata=meta, spec=spec))
+        self.scheduler.sync()
+
+    def allocate(self, namespace: str) -> str | None:
+        """Allocate the claims that have no devices, each on the first node that has them.
+
+        Parameters
+        ----------
+        namespace : str
+            Namespace of the claims; "" for all.
+
+        Returns
+        -------
+        str or None
+            The key of a claim that no node has the devices for.
+        """
+        state: DeviceState = self.scheduler.handle.shared(DeviceState.of)
+        nodes: list[Node] = self.store.list(Node)[0]
+        claims: list[ResourceClaim] = self.store.list(ResourceClaim, namespace)[0]
+        first = 0
+        for claim in claims:
+            if claim.status.allocation is not None:
+                continue
+            wanted = [ClaimRequests.of(claim)]
+            for at in range(first, len(nodes)):
+                allocator = Allocator(
+                    state.slices(),
+                    state.features,
+                    state.claim_cache.in_use(),
+                    state.class_of(),
+                    state.selectors,
+                )
+                found = allocator.allocate(nodes[at], wanted)
+                if found is not None:
+                    break
+                first += at == first  # equal claims never fit there again
+            else:
+                return claim.key
+            allocation = allocation_of(found[0], nodes[at].name, state.features)
+            status = replace(claim.status, allocation=allocation)
+            self.store.update(replace(claim, status=status))
+            self.scheduler.sync()
+        return None
+
+    def make_claims(self, pods: list[Pod]) -> None:
+        """Make the claims of new pods.
+
+        Parameters
+        ----------
+        pods : list of Pod
+            As they are in the store.
+        """
+        self.controller.make_claims(pods)
+        self.scheduler.sync()
+
+
+def _device(at: int) -> Device:
+    """A device of the test driver of scheduler_perf (kubernetes v1.36, dra.go)."""
+    return Device(
+        name=f"instance-{at}",
+        attributes={
+            "model": DeviceAttribute(string="A100"),
+            "family": DeviceAttribute(string="GPU"),
+            "driverVersion": DeviceAttribute(version="1.2.3"),
+            "dra.example.com/numa": DeviceAttribute(int_=at),
+        },
+        capacity={"memory": DeviceCapacity(value="1Gi")},
+    )

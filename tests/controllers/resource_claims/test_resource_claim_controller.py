@@ -1,0 +1,99 @@
+"""The simulated controller of resource claims: claims of templates, and what pods that are gone leave."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+from tests.core.make import node, pod
+from tests.devices.make import claim, device, device_class, request, resource_slice
+
+import moorage as mo
+from moorage.controllers.resource_claims.resource_claim_controller import POD_CLAIM_NAME
+from moorage.objects.model.meta import ObjectMeta
+from moorage.objects.model.pod import Pod, PodResourceClaim
+from moorage.objects.model.resource_claims import (
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceClaimTemplateSpec,
+)
+from moorage.scheduler import Scheduler
+
+TEMPLATE = ResourceClaimTemplate(
+    metadata=ObjectMeta(name="gpus", namespace="default"),
+    spec=ResourceClaimTemplateSpec(spec=claim("x", [request()]).spec),
+)
+
+
+def asking(name: str, **use: str) -> Pod:
+    one = pod(name)
+    use = use or {"resource_claim_template_name": "gpus"}
+    return replace(one, spec=replace(one.spec, resource_claims=(PodResourceClaim(name="gpu", **use),)))
+
+
+def world(*pods: Pod, devices: int = 1) -> Scheduler:
+    published = resource_slice("n", [device(f"d{at}") for at in range(devices)])
+    others = [device_class(), published, TEMPLATE]
+    return Scheduler(mo.Cluster(nodes=[node("n")], pods=list(pods), others=others))
+
+
+def claims(one: Scheduler) -> list[ResourceClaim]:
+    return one.client.list(ResourceClaim)[0]
+
+
+def test_a_claim_is_made_for_each_pod() -> None:
+    one = world(asking("p"), asking("q"), devices=2)
+    assert len(one.run().placements) == 2
+    for each, name in zip(sorted(claims(one), key=lambda one: one.name), "pq", strict=True):
+        assert each.name.startswith(f"{name}-gpu-")
+        assert each.metadata.annotations == {POD_CLAIM_NAME: "gpu"}
+        assert each.metadata.is_controlled_by(name)
+        (status,) = one.client.get(Pod, name, "default").status.resource_claim_statuses
+        assert (status.name, status.resource_claim_name) == ("gpu", each.name)
+        assert [user.name for user in each.status.reserved_for] == [name]
+    one.run()
+    assert len(claims(one)) == 2
+
+
+def test_a_pod_waits_for_its_template() -> None:
+    one = world(asking("p", resource_claim_template_name="later"))
+    assert one.run().placements == {}
+    later = replace(TEMPLATE, metadata=replace(TEMPLATE.metadata, name="later", uid="", resource_version=""))
+    one.client.create(later)
+    assert list(one.run().placements) == ["default/p"]
+
+
+def test_the_claim_of_a_pod_that_is_gone_is_deleted() -> None:
+    one = world(asking("p"), asking("q"))
+    placed = list(one.run().placements)
+    assert len(placed) == 1
+    one.client.delete(Pod, placed[0].partition("/")[2], "default")
+    assert len(one.run().placements) == 1
+    assert len(claims(one)) == 1
+
+
+def test_a_shared_claim_is_released_by_the_last_pod() -> None:
+    shared = [asking(name, resource_claim_name="c") for name in "pq"]
+    one = world(*shared)
+    one.client.create(claim("c", [request()]))
+    assert len(one.run().placements) == 2
+    one.client.delete(Pod, "p", "default")
+    one.run()
+    (held,) = claims(one)
+    assert [user.name for user in held.status.reserved_for] == ["q"]
+    assert held.status.allocation is not None
+    ended = one.client.get(Pod, "q", "default")
+    one.client.update(replace(ended, status=replace(ended.status, phase="Succeeded")))
+    one.run()
+    (held,) = claims(one)
+    assert held.status.reserved_for == ()
+    assert held.status.allocation is None
+    assert held.metadata.finalizers == ()
+
+
+def test_a_transaction_takes_claims_back() -> None:
+    one = world(asking("p"))
+    with one.transaction():
+        one.run()
+        assert len(claims(one)) == 1
+    assert claims(one) == []
+    assert one.client.get(Pod, "p", "default").status.resource_claim_statuses == ()
+    assert len(one.run().placements) == 1

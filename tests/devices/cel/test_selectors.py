@@ -1,0 +1,111 @@
+"""Expressions about a device: what they say, what they may cost, and what is wrong with them."""
+
+from __future__ import annotations
+
+import pytest
+from tests.devices.make import DRIVER
+
+from moorage.devices.cel.cel_errors import CompileError
+from moorage.devices.cel.selector import Selector, SelectorError, compile_selector, device_value
+from moorage.objects.model.resource_slices import Device
+from moorage.objects.read.decode import decode
+
+DEVICE = decode(
+    {
+        "name": "gpu-0",
+        "attributes": {
+            "model": {"string": "A100"},
+            "index": {"int": 3},
+            "healthy": {"bool": True},
+            "driverVersion": {"version": "1.2.3"},
+            "net.example.com/rail": {"string": "r1"},
+        },
+        "capacity": {"memory": {"value": "40Gi"}},
+        "allowMultipleAllocations": True,
+    },
+    Device,
+)
+ATTRIBUTES = f'device.attributes["{DRIVER}"]'
+CAPACITY = f'device.capacity["{DRIVER}"]'
+
+
+def matches(text: str) -> bool:
+    selector = compile_selector(text)
+    assert isinstance(selector, Selector), selector
+    return selector.matches(device_value(DRIVER, DEVICE))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'device.driver == "{DRIVER}" && device.allowMultipleAllocations',
+        f'{ATTRIBUTES}.model == "A100" && {ATTRIBUTES}.index in [1, 3] && {ATTRIBUTES}.healthy',
+        'device.attributes["net.example.com"].rail.startsWith("r")',
+        f'{CAPACITY}.memory.compareTo(quantity("30Gi")) > 0 && {CAPACITY}.memory.isInteger()',
+        f'{ATTRIBUTES}.driverVersion.isGreaterThan(semver("1.2.0")) && isSemver("1.0.0") && !isSemver("x")',
+        f'!("other" in {ATTRIBUTES}) && has({ATTRIBUTES}.model) && !("a.com" in device.attributes)',
+        f'{ATTRIBUTES}.model.matches("^A[0-9]+$") && "abcd".find("b.") == "bc"',
+        "[1, 2, 3].exists(x, x > 2) && [1, 2].all(x, x > 0) && [1, 2].map(x, x * 2).sum() == 6",
+        'cel.bind(a, 2, a + a == 4) && {"k": 1}.k == 1 && [1, 2].filter(x, x > 1) == [2]',
+        '"a,b".split(",").size() == 2 && "Ab".lowerAscii() == "ab" && " x ".trim() == "x"',
+        'ip("10.0.0.1").family() == 4 && cidr("10.0.0.0/8").containsIP("10.1.2.3")',
+        f'{ATTRIBUTES}[?"none"].orValue(7) == 7',
+        'duration("1h") > duration("59m") && timestamp("2026-01-01T00:00:00Z").getFullYear() == 2026',
+        "true || 1 / 0 > 0",
+        "7 / 2 == 3 && -7 % 3 == -1 && 1.5 < 2 && 2u + 1u == 3u && double(3) == 3.0",
+        "[dyn(1), dyn('a')][1] == 'a' && type(1) == int",
+    ],
+)
+def test_expressions_that_match(text: str) -> None:
+    assert matches(text)
+    assert not matches(f"!({text})")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("1 / 0 == 1", "division by zero"),
+        (f"{ATTRIBUTES}.none == 1", "no such key: none"),
+        ("9223372036854775807 + 1 > 0", "integer overflow"),
+        (f"{ATTRIBUTES}.model", "CEL result of type string could not be converted to bool"),
+        ('quantity("x") == quantity("1")', "quantities must match"),
+        (
+            "[0,1,2,3,4,5,6,7,8,9].all(a, " * 6 + "true" + ")" * 6,
+            "actual cost limit exceeded",
+        ),
+    ],
+)
+def test_expressions_without_a_result(text: str, problem: str) -> None:
+    with pytest.raises(SelectorError, match=problem):
+        matches(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("device.noSuchField", "compilation failed: ERROR: <input>:1:7: undefined field 'noSuchField'"),
+        (
+            "nobody",
+            "compilation failed: ERROR: <input>:1:1: undeclared reference to 'nobody' (in container '')",
+        ),
+        ("1 + true == 2", "compilation failed: ERROR: <input>:1:3: found no matching overload for '_+_'"),
+        ("device.driver", "must evaluate to bool or the unknown type, not string"),
+        ("true &&", "compilation failed: ERROR: <input>:1:8: Syntax error: mismatched input '<EOF>'"),
+    ],
+)
+def test_expressions_that_cannot_be_compiled(text: str, message: str) -> None:
+    found = compile_selector(text)
+    assert isinstance(found, CompileError)
+    assert str(found).startswith(message)
+
+
+def test_deep_nesting_is_one_error() -> None:
+    found = compile_selector("(" * 5_000 + "true" + ")" * 5_000)
+    assert isinstance(found, CompileError)
+    assert "recursion" in str(found)
+
+
+def test_a_version_that_is_none_is_an_error_of_the_device() -> None:
+    broken = decode({"name": "x", "attributes": {"v": {"version": "one"}}}, Device)
+    with pytest.raises(SelectorError, match="attribute v: parse semantic version"):
+        device_value(DRIVER, broken)

@@ -1,0 +1,95 @@
+"""What each gate about devices switches off."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.core.make import pod
+from tests.devices.make import claim, device, request, resource_slice
+from tests.plugins.test_dynamic_resources import asking, cluster
+
+from moorage.objects.model.meta import ObjectMeta
+from moorage.objects.model.resource_claims import ResourceClaim
+from moorage.objects.model.resource_slices import DeviceTaintRule, ResourceSlice
+from moorage.scheduler import Scheduler
+
+ALTERNATIVES = {
+    "name": "r",
+    "firstAvailable": [{"name": "s", "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}],
+}
+COUNTERS = [{"name": "set", "counters": {"memory": {"value": "1"}}}]
+CONSUMES = [{"counterSet": "set", "counters": {"memory": {"value": "1"}}}]
+TAINTS = [{"key": "k", "effect": "NoSchedule"}]
+
+
+def attempt(
+    gates: dict[str, bool], wanted: ResourceClaim, *slices: ResourceSlice, others: tuple[Any, ...] = ()
+) -> str:
+    """The node of the pod, or why it has none."""
+    made = cluster([asking("p", wanted.name)], wanted, *others)
+    made.others[1:3] = slices
+    result = Scheduler(made, feature_gates=gates).run()
+    for failed in result.unschedulable.values():
+        return failed.error or failed.message
+    return result.placements["default/p"]
+
+
+PLAIN = resource_slice("b", [device("d0")])
+TAINTED = resource_slice("b", [device("d0", taints=TAINTS)])
+SHARED = resource_slice("b", [device("d0", allowMultipleAllocations=True)])
+PARTITIONED = (
+    resource_slice("b", [device("d0", consumesCounters=CONSUMES)], count=2),
+    resource_slice("b", [], name="counters", count=2, sharedCounters=COUNTERS),
+)
+
+
+def test_alternatives() -> None:
+    wanted = claim("c", [ALTERNATIVES])
+    assert attempt({}, wanted, PLAIN) == "b"
+    assert "DRAPrioritizedList feature is disabled" in attempt({"DRAPrioritizedList": False}, wanted, PLAIN)
+
+
+def test_taints() -> None:
+    wanted = claim("c", [request()])
+    assert "cannot allocate all claims" in attempt({}, wanted, TAINTED)
+    assert attempt({"DRADeviceTaints": False}, wanted, TAINTED) == "b"
+
+
+def test_shared_counters() -> None:
+    wanted = claim("c", [request()])
+    assert attempt({}, wanted, *PARTITIONED) == "b"
+    assert "cannot allocate" in attempt({"DRAPartitionableDevices": False}, wanted, *PARTITIONED)
+
+
+def test_capacity() -> None:
+    wanted = claim("c", [request(capacity={"requests": {"memory": "1Gi"}})])
+    assert "cannot allocate all claims" in attempt({}, wanted, PLAIN)
+    off = {"DRAConsumableCapacity": False}
+    assert "DRAConsumableCapacity feature is disabled" in attempt(off, wanted, SHARED)
+
+
+def test_extended_resources() -> None:
+    pods = [pod("p", requests={"example.com/gpu": "1"})]
+    assert Scheduler(cluster(pods, extended="example.com/gpu")).run().placements
+    off = Scheduler(cluster(pods, extended="example.com/gpu"), feature_gates={"DRAExtendedResource": False})
+    (failed,) = off.run().unschedulable.values()
+    assert failed.reasons == {"Insufficient example.com/gpu": 3}
+
+
+def test_taint_rules() -> None:
+    rule = DeviceTaintRule(metadata=ObjectMeta(name="all"))
+    wanted = claim("c", [request()])
+    assert attempt({}, wanted, PLAIN, others=(rule,)) == "b"
+    assert attempt({"DRADeviceTaintRules": True}, wanted, PLAIN) == "b"
+    text = attempt({"DRADeviceTaintRules": True}, wanted, PLAIN, others=(rule,))
+    assert "device taint rules" in text
+
+
+@pytest.mark.parametrize("gate", ["DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus"])
+def test_binding_conditions(gate: str) -> None:
+    binds = resource_slice(
+        "b", [device("d0", bindsToNode=True, bindingConditions=["ready"], bindingFailureConditions=["no"])]
+    )
+    gates = {gate: False, "DRADeviceBindingConditions": False}
+    assert "cannot allocate all claims" in attempt(gates, claim("c", [request()]), binds)

@@ -362,3 +362,24 @@ def test_bind_many_is_all_or_nothing() -> None:
     store.bind_many(pods, ["n", "m", "n"])
     assert [obj.spec.node_name for obj in store.list(Pod)[0]] == ["n", "m", "n"]
     assert store.list(Pod)[1] == "7"
+
+
+def test_a_condition_of_several_objects_is_one_write() -> None:
+    """Versions and events are those of one write each; what does not change is not written."""
+    store, ready = ObjectStore(), Condition(type="Ready", status="True")
+    store.create_many([pod("a"), pod("b"), pod("c")])
+    store.set_condition([store.get(Pod, "b", "default")], ready)
+    before = store.list(Pod)[1]
+    watch = store.watch(Pod, resource_version=before)
+    assert store.set_condition([pod("a"), pod("gone"), pod("b"), pod("c")], ready) == [
+        True,
+        False,
+        True,
+        True,
+    ]
+    assert store.set_condition([], ready) == []
+    seen = [(event.type, event.object.name, int(event.resource_version)) for event in watch.poll()]
+    first = int(before)
+    assert seen == [("MODIFIED", "a", first + 1), ("MODIFIED", "c", first + 2)]
+    assert store.list(Pod)[1] == str(first + 2)
+    assert all(one.status.conditions == (ready,) for one in store.list(Pod)[0])

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
+
+from moorage.tables import Table, Tabular
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler
 
 
-class Difference(Struct, frozen=True):
+class Difference(Struct, Tabular, frozen=True):
     """What differs between two schedulers; false if nothing does. Pods are named ``namespace/name``.
 
     Attributes
@@ -39,6 +41,46 @@ class Difference(Struct, frozen=True):
 
     def __bool__(self) -> bool:
         return any(getattr(self, field) for field in self.__struct_fields__)
+
+    __repr__ = Tabular.__repr__
+
+    def headline(self) -> str:
+        """Return the number of differences by kind, in one line."""
+        counts = {field: len(getattr(self, field)) for field in self.__struct_fields__}
+        return ", ".join(f"{field}: {n}" for field, n in counts.items() if n) or "no difference"
+
+    def table(self, limit: int | None = None) -> Table:
+        """Return one row for each difference.
+
+        Parameters
+        ----------
+        limit : int, optional
+            Number of rows, from the first on; by default all.
+
+        Returns
+        -------
+        Table
+            Columns field (of this object), name (of a node, pod or resource), before and after (of placements
+            and sums).
+        """
+        rows: list[tuple[str, str, str | None, str | None]] = []
+        for field in self.__struct_fields__:
+            value = getattr(self, field)
+            if isinstance(value, tuple):
+                rows += [(field, name, None, None) for name in value]
+            else:
+                rows += [(field, name, _text(one), _text(other)) for name, (one, other) in value.items()]
+        names = ("field", "name", "before", "after")
+        return Table({name: [row[at] for row in rows[:limit]] for at, name in enumerate(names)})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a JSON value."""
+        return {field: value for field, value in structs.asdict(self).items() if value}
+
+
+def _text(value: str | int | None) -> str | None:
+    """Return a value as a text; None for none."""
+    return None if value is None else str(value)
 
 
 def difference(one: Scheduler, other: Scheduler) -> Difference:

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
 from itertools import chain
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, cast
 
 from moorage._core.base.watch_events import Notice
 from moorage._core.decide.bulk_operations import evictions, reported_as_bound
 from moorage._core.services.queued_pods import CreationClock
-from moorage.cache import ClusterCache, SchedulerCache
+from moorage.cache import SchedulerCache
 from moorage.errors import CacheError
-from moorage.framework import ActionType, ClusterEvent, FrameworkHandle
+from moorage.framework import FrameworkHandle
 from moorage.framework.plugin.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
@@ -40,7 +39,8 @@ from moorage.objects import (
     PodGroup,
     StorageClass,
 )
-from moorage.objects.model.resource_claims import DeviceClass, ResourceClaim, ResourceSlice
+from moorage.objects.model.resource_claims import DeviceClass, ResourceClaim
+from moorage.objects.model.resource_slices import DeviceTaintRule, ResourceSlice
 from moorage.objects.model.storage import CSIDriver, CSIStorageCapacity, VolumeAttachment
 from moorage.objects.model.workload import (
     ReplicaSet,
@@ -51,6 +51,8 @@ from moorage.objects.model.workload import (
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.queue import QueuedPodInfo, SchedulingQueue
 from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory
+
+from .kind_handlers import EventHandler, GroupHandler, last_state, namespace_handler, workload_handler
 
 STORAGE: tuple[type[Object], ...] = (
     PersistentVolumeClaim,
@@ -63,27 +65,12 @@ STORAGE: tuple[type[Object], ...] = (
 )
 OTHERS: tuple[type[Object], ...] = (ResourceClaim, ResourceSlice, DeviceClass, PodGroup)
 EVENT_KINDS = {event_resource(kind): kind for kind in STORAGE + OTHERS}
-LISTED: tuple[type[Object], ...] = (*STORAGE, PodDisruptionBudget)
+DEVICES: tuple[type[Object], ...] = (ResourceClaim, ResourceSlice, DeviceClass, DeviceTaintRule)
+LISTED: tuple[type[Object], ...] = (*STORAGE, *DEVICES, PodDisruptionBudget)
 """Kinds that plugins list. They are watched even if no plugin registers their events."""
 WORKLOADS = (Service, ReplicationController, ReplicaSet, StatefulSet)
 
 logger = logging.getLogger("moorage.scheduler")
-
-T = TypeVar("T", bound=Object)
-
-
-def last_state(deleted: T | DeletedFinalStateUnknown[T]) -> T:
-    """Return the object of a deletion event, or its last known state.
-
-    Parameters
-    ----------
-    deleted : Object or DeletedFinalStateUnknown
-
-    Returns
-    -------
-    Object
-    """
-    return deleted.obj if isinstance(deleted, DeletedFinalStateUnknown) else deleted
 
 
 class NodeHandler:
@@ -278,15 +265,18 @@ class PodHandler:
 
     def _on_new_pods(self, notices: Iterable[Notice[Pod]]) -> int:
         """Add the leading new pods without a node to the queue; return their number."""
-        ages, pods = self.ages, list[Pod]()
+        ages, pods, ours = self.ages, list[Pod](), None
         if ages is None or self.queue.groups_pods:
             return 0
         for notice in notices:
             if not notice.is_addition:  # asked first: the state of a bound pod is made when it is read
                 break
             new = notice.new
-            if new is None or new.status.phase in FINISHED or new.spec.node_name or not self.is_ours(new):
+            if new is None or new.status.phase in FINISHED or new.spec.node_name:
                 break
+            if new.spec.scheduler_name is not ours and not self.is_ours(new):
+                break
+            ours = new.spec.scheduler_name
             pods.append(new)
         if pods:
             self.queue.add_infos(map(ages.entry, pods))  # lazily: each pod may advance the clock
@@ -488,149 +478,6 @@ class PodHandler:
                 self.on_add(pod, False)
 
 
-@cache
-def _events(resource: str, actions: ActionType) -> tuple[ClusterEvent | None, ...]:
-    """Return the events of adding, updating and deleting an object of a resource; None for an action that no
-    plugin registered."""
-    reported = ActionType.ADD, ActionType.UPDATE, ActionType.DELETE
-    return tuple([ClusterEvent(resource, action) if actions & action else None for action in reported])
-
-
-class EventHandler:
-    """Passes the events of one resource to the queue, as far as some plugin has registered them.
-
-    Parameters
-    ----------
-    queue : SchedulingQueue
-    resource : str
-        The resource in the form of cluster events.
-    actions : ActionType
-        The registered actions.
-    """
-
-    def __init__(self, queue: SchedulingQueue, resource: str, actions: ActionType) -> None:
-        self.queue = queue
-        self._add, self._update, self._delete = _events(resource, actions)
-
-    def on_add(self, obj: Object, is_in_initial_list: bool) -> None:
-        """Pass the addition of an object.
-
-        Parameters
-        ----------
-        obj : Object
-        is_in_initial_list : bool
-            Whether the object existed when the handler was registered.
-        """
-        if self._add is not None:
-            self.queue.move_all_to_active_or_backoff_queue(self._add, None, obj)
-
-    def on_update(self, old: Object, new: Object) -> None:
-        """Pass the update of an object.
-
-        Parameters
-        ----------
-        old : Object
-        new : Object
-        """
-        if self._update is not None:
-            self.queue.move_all_to_active_or_backoff_queue(self._update, old, new)
-
-    def on_delete(self, obj: Object | DeletedFinalStateUnknown[Object]) -> None:
-        """Pass the deletion of an object.
-
-        Parameters
-        ----------
-        obj : Object or DeletedFinalStateUnknown
-        """
-        if self._delete is not None:
-            self.queue.move_all_to_active_or_backoff_queue(self._delete, last_state(obj), None)
-
-
-class StateHandler(Generic[T]):
-    """Passes objects of one kind to the cache's state.
-
-    Parameters
-    ----------
-    lock : lock
-        Of the cache.
-    put : callable
-        Takes a new or changed object.
-    remove : callable
-        Takes the last state of a deleted object.
-    """
-
-    def __init__(self, lock: Any, put: Callable[[T], object], remove: Callable[[T], object]) -> None:
-        self.lock = lock
-        self.put = put
-        self.remove = remove
-
-    def on_add(self, obj: T, is_in_initial_list: bool) -> None:
-        """Put a new object.
-
-        Parameters
-        ----------
-        obj : Object
-        is_in_initial_list : bool
-            Whether the object existed when the handler was registered.
-        """
-        with self.lock:
-            self.put(obj)
-
-    def on_update(self, old: T, new: T) -> None:
-        """Put the new state of an object.
-
-        Parameters
-        ----------
-        old : Object
-        new : Object
-        """
-        self.on_add(new, False)
-
-    def on_delete(self, obj: T | DeletedFinalStateUnknown[T]) -> None:
-        """Remove a deleted object.
-
-        Parameters
-        ----------
-        obj : Object or DeletedFinalStateUnknown
-        """
-        with self.lock:
-            self.remove(last_state(obj))
-
-
-def namespace_handler(cache: ClusterCache) -> StateHandler[Namespace]:
-    """Return a handler that records the labels of namespaces, for the namespace selectors of inter-pod
-    affinity.
-
-    Parameters
-    ----------
-    cache : ClusterCache
-
-    Returns
-    -------
-    StateHandler
-    """
-    namespaces = cache.state.namespaces
-
-    def put(namespace: Namespace) -> None:
-        namespaces.set(namespace.name, namespace.metadata.labels)
-
-    return StateHandler(cache.lock, put, lambda namespace: namespaces.remove(namespace.name))
-
-
-def workload_handler(cache: ClusterCache) -> StateHandler[Any]:
-    """Return a handler that records services and controllers, whose selectors default spread constraints use.
-
-    Parameters
-    ----------
-    cache : ClusterCache
-
-    Returns
-    -------
-    StateHandler
-    """
-    return StateHandler(cache.lock, cache.state.workloads.set, cache.state.workloads.remove)
-
-
 def watch(
     informers: InformerFactory,
     cache: SchedulerCache,
@@ -647,8 +494,8 @@ def watch(
     queue : SchedulingQueue
     pods : PodHandler
     forget_failures : callable
-        Called with a pod group that is added, changed or deleted. Other pods may be evicted after it, so that
-        remembered failures of pods are void.
+        Called with one of the pod groups that are added, changed or deleted. Other pods may be evicted after
+        it, so that remembered failures of pods are void.
     """
     informers.informer(Namespace).add_event_handler(namespace_handler(cache))
     informers.informer(Node).add_event_handler(NodeHandler(cache, queue))
@@ -660,7 +507,7 @@ def watch(
             informers.informer(EVENT_KINDS[resource]).add_event_handler(handler)
     for listed in LISTED:
         informers.informer(listed)
-    group_handler = StateHandler[PodGroup](cache.lock, forget_failures, forget_failures)
+    group_handler = GroupHandler(cache.lock, forget_failures, forget_failures)
     informers.informer(PodGroup).add_event_handler(group_handler)
     informer = informers.informer(Pod)
     informer.add_event_handler(pods)

@@ -31,6 +31,8 @@ class Options(Struct, frozen=True, kw_only=True):
         Number of threads that run steps of binding cycles.
     owns_store : bool
         Whether nobody else writes to the store.
+    controllers : bool
+        Whether the controllers of workloads are simulated in that case.
     fail_fast, group_cycle_bugs : bool
     """
 
@@ -44,5 +46,6 @@ class Options(Struct, frozen=True, kw_only=True):
     wait: Wait | None
     threads: int
     owns_store: bool
+    controllers: bool
     fail_fast: bool
     group_cycle_bugs: bool

@@ -20,6 +20,9 @@ from .cycle.engine import Engine
 logger = logging.getLogger("moorage.scheduler")
 
 
+_SERVER_STAMP = len("2006-01-02T15:04:05Z")
+
+
 @lru_cache(1 << 16)
 def seconds(timestamp: str) -> float:
     """Parse a timestamp of an object (RFC 3339).
@@ -52,8 +55,10 @@ def newest_clock(cluster: Cluster) -> Callable[[], float]:
     callable
         Returns seconds since 1970.
     """
-    stamps = [o.metadata.creation_timestamp for o in (*cluster.nodes, *cluster.pods, *cluster.others)]
-    latest = max((seconds(stamp) for stamp in set(stamps) if stamp), default=0.0)
+    stamps = {o.metadata.creation_timestamp for o in (*cluster.nodes, *cluster.pods, *cluster.others)}
+    # Those of an API server are as new as their text, so that one of them is parsed.
+    alike = {stamp for stamp in stamps if stamp and len(stamp) == _SERVER_STAMP and stamp[-1] == "Z"}
+    latest = max(map(seconds, filter(None, (stamps - alike) | {max(alike, default=None)})), default=0.0)
     return partial(float, latest)
 
 

@@ -88,7 +88,7 @@ class Shared:
 
 def _assume_caches(data: object) -> list[AssumeCache[Any]]:
     """Return the assume caches of shared data."""
-    caches = [getattr(data, name, None) for name in ("pv_cache", "pvc_cache")]
+    caches = [getattr(data, name, None) for name in ("pv_cache", "pvc_cache", "claim_cache")]
     return [cache for cache in caches if cache is not None]
 
 
@@ -125,6 +125,7 @@ class Records:
             handle.recorder,
             scheduler.volumes,
             self._shared,
+            *([scheduler.controllers] if scheduler.controllers is not None else ()),
             *self._plugins_with_state(),
         ]
 
@@ -189,6 +190,8 @@ class Records:
         here.handle.recorder.copy_from(there.handle.recorder)
         here.handle.plugin_errors.counts.update(there.handle.plugin_errors.counts)
         here.volumes.copy_from(cast(Any, there.volumes))
+        if here.controllers is not None and there.controllers is not None:
+            here.controllers.undo(there.controllers.save())
         self._shared.copy_from(other._shared)
         for mine, its in zip(self._plugins_with_state(), other._plugins_with_state(), strict=True):
             mine.undo(its.save())

@@ -28,7 +28,7 @@ from .cycle.engine import Engine
 from .cycle.results import Decision, Eviction, Failure, ScheduleResult
 from .groups.group_attempt import GroupResult
 from .groups.group_batch import GroupBatch
-from .groups.group_status import patch_group
+from .groups.group_status import patch_groups
 from .groups.place_group import place_group, rejected, several_schedulers
 from .placing.binding_cycle import Outcome
 from .placing.place import CLAIMS, WHOLE_CYCLE, Placing
@@ -86,17 +86,29 @@ class Run:
         -------
         ScheduleResult
         """
-        scheduler, queue = self.scheduler, self.queue
+        scheduler, queue, controllers = self.scheduler, self.queue, self.scheduler.controllers
+        deletions = 0 if controllers is None else controllers.control.deletions
         with self._recording_evictions():
             scheduler.sync()
             scheduler.volumes.settle()
             queue.activate([info.pod for info in queue.inactive()])
             self._try_all()
             self._retry_groups()
+        if controllers is not None and controllers.control.deletions != deletions:
+            self._drop_deleted()
         gated = [info.pod for info in queue.inactive() if info.gating_plugin]
         for pod in (*gated, *scheduler.pods.others.values()):
             self.result.skipped[pod.key] = scheduler.not_ours(pod)
         return self.result.end_run()
+
+    def _drop_deleted(self) -> None:
+        """Drop the pods from the result that controllers have deleted since they were tried, as rollouts
+        do."""
+        result, indexer = self.result, self.scheduler.pods.indexer
+        for outcome in (result.placements, result.unschedulable):
+            gone = [key for key, pod in zip(outcome, indexer.get_many(outcome), strict=True) if pod is None]
+            for key in gone:
+                del outcome[key]
 
     def advance(self, now: float) -> None:
         """Continue the binding cycles of pods whose wait on Permit has ended; try no others.
@@ -179,10 +191,10 @@ class Run:
         Returns
         -------
         bool
-            False if no pod is being bound.
+            False if neither a pod is being bound nor a rollout waits for time to pass.
         """
         if not self.scheduler.bindings.let_time_pass():
-            return False
+            return self.scheduler.let_rollouts_proceed()
         self.resume(self.scheduler.cache.clock())
         return True
 
@@ -199,27 +211,19 @@ class Run:
         list of QueuedPodInfo
             Pods without a group, or all pods of groups of one priority, group by group.
         """
-        infos, priority = list[QueuedPodInfo](), self.queue.next_priority()
-        if priority in (None, self._preemptor_priority):
+        queue, infos = self.queue, list[QueuedPodInfo]()
+        if queue.next_priority() in (None, self._preemptor_priority):
             limit = min(limit, self._limit)
-        while len(infos) < limit and (popped := self.queue.pop_batch(limit - len(infos))):
-            unit = popped[0].unit
-            if infos and (unit is None) != (infos[0].unit is None):
-                self.queue.put_back(*popped)
-                break
-            odd = terminating_or_known(self.scheduler.cache.state, [info.pod for info in popped])
+        # Never of two priorities: if these evict pods, pods of lower priority would return to the queue.
+        while not infos and (infos := queue.pop_batch(limit)):
+            odd = terminating_or_known(self.scheduler.cache.state, [info.pod for info in infos])
             if odd:
                 for at in sorted(odd):
-                    self._skip(popped[at].pod)
-                popped = [info for at, info in enumerate(popped) if at not in odd]
-            if unit in self._failed_groups:
-                self._deferred += popped
-                continue
-            infos += popped
-            # If these evict pods, pods of lower priority would return to the queue.
-            is_last = unit is not None and (priority is None or self.queue.next_priority() != priority)
-            if infos and (is_last or not self.queue.groups_pods):
-                break
+                    self._skip(infos[at].pod)
+                infos = [info for at, info in enumerate(infos) if at not in odd]
+            if self._failed_groups:
+                self._deferred += [info for info in infos if info.unit in self._failed_groups]
+                infos = [info for info in infos if info.unit not in self._failed_groups]
         return infos
 
     def _skip(self, pod: Pod) -> None:
@@ -370,7 +374,7 @@ class Run:
             scheduler.context,
             [groups.get(unit) for unit, _ in units],
             [[info.pod for info in pods] for _, pods in units],
-            [groups.scheduled(unit) for unit, _ in units],
+            groups.scheduled(*[unit for unit, _ in units]),
         )
         at = 0
         while at < len(units) and not self._evicts:
@@ -408,11 +412,9 @@ class Run:
         """Record groups whose pods were all placed."""
         scheduler, pods = self.scheduler, range(batch.begin(first), batch.begin(end))
         self._assumed(infos[pods.start : pods.stop], batch.result.nodes_of(pods))
-        for at in range(first, end):
-            group = batch.groups[at]
-            if group is not None:
-                patch_group(scheduler.client, group, "")
-            self._allow(batch.scheduled[at])
+        patch_groups(scheduler.client, [group for group in batch.groups[first:end] if group is not None])
+        for scheduled in batch.scheduled[first:end]:
+            self._allow(scheduled)
 
     def _attempt_unit(
         self,
@@ -435,7 +437,7 @@ class Run:
             else:
                 self._record(scheduler.bindings.bind(done.started[at]))
         if group is not None:
-            patch_group(scheduler.client, group, done.message, done.is_error)
+            patch_groups(scheduler.client, [group], done.message, done.is_error)
         if done.succeeded:
             self._allow(scheduled)
         elif self.defers_failed_groups and not self._evicts:
@@ -523,9 +525,11 @@ class Run:
     def _failed(self, info: QueuedPodInfo, failure: Failure) -> None:
         """Record the failure of a pod, and return the pod to the queue."""
         self.result.unschedulable[info.pod.key] = failure
-        if self.queue.in_flight_pod(info.pod.metadata.uid) is info:
-            give_back(self.queue, info, self.scheduler.pods.current, failure.rejectors, failure.nominating)
-        self.scheduler.announce_freed()
+        scheduler = self.scheduler
+        if self.queue.in_flight_pod(info.uid) is info:
+            give_back(self.queue, info, scheduler.pods.current, failure.rejectors, failure.nominating)
+        if scheduler.bindings.freed:
+            scheduler.announce_freed()
 
     def _evicted(self, victims: Sequence[Pod], node: str, preemptor: Pod | PodGroup) -> None:
         """Record the eviction of pods."""

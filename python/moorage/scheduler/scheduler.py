@@ -3,6 +3,7 @@ order."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from typing import Self
 from moorage._core.decide.decider import TieBreak
 from moorage._core.state.node_table import NodeTable
 from moorage.cache import SchedulerCache, Transaction
+from moorage.controllers.workloads import ClusterControllers, Rollout
 from moorage.framework.configuration import feature_gates as all_gates
 from moorage.framework.configuration import pod_gates
 from moorage.framework.plugin.events import ASSIGNED_POD_DELETE
@@ -25,6 +27,7 @@ from moorage.plugins.registry import ConfigurationSource, default_profile, read_
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
+from .changes.cluster_changes import ClusterChanges
 from .checked_clock import checked
 from .cycle.engines import (
     Rotation,
@@ -50,6 +53,7 @@ from .options import Options
 from .placing.binding_cycle import BindingCycles, threads_for
 from .placing.preempt_pods import Preemption, preempt_pods
 from .placing.schedule_pods import schedule_by_template, schedule_pods
+from .planning_verbs import PlanningVerbs
 from .queueing import make_queue, newest_clock
 from .records import Records
 from .runs import TERMINATING, Run
@@ -60,7 +64,7 @@ TIE_BREAKS = {"first": TieBreak.FIRST, "random": TieBreak.RANDOM, "go-heap": Tie
 NOTHING = Cluster()
 
 
-class Scheduler:
+class Scheduler(PlanningVerbs, ClusterChanges):
     """Schedules the pods of a cluster as kube-scheduler v1.36.2 with one worker (parallelism 1) does.
 
     Parameters
@@ -110,6 +114,11 @@ class Scheduler:
         Number of threads that run PreBind and Bind beside the scheduling of other pods, for plugins and API
         servers that take real time; not with a Cluster, a clock or `wait`. By default 0 with an
         `ObjectStore`, otherwise 8. A plugin that only waits needs no thread (`PreBindPlugin`).
+    controllers : bool
+        Whether the controllers of workloads are simulated in a store of the scheduler's own, as with a
+        Cluster: a pod of a ReplicaSet, StatefulSet, DaemonSet or Job that is evicted or deleted comes back, a
+        changed Deployment is rolled out, and disruption budgets keep their status (`ClusterControllers`).
+        With a client it has no effect, as others run them there.
     fail_fast : bool
         Whether an exception in a plugin ends the run and is raised, for debugging. By default it fails the
         pod in question, is logged once per plugin and type with its traceback, and is counted
@@ -150,6 +159,7 @@ class Scheduler:
         clock: Callable[[], float] | None = None,
         wait: Wait | None = None,
         binding_threads: int | None = None,
+        controllers: bool = True,
         fail_fast: bool = False,
         group_cycle_bugs: bool = True,
     ) -> None:
@@ -167,6 +177,7 @@ class Scheduler:
             wait=wait,
             threads=threads_for(cluster, binding_threads, clock or wait),
             owns_store=isinstance(cluster, Cluster),
+            controllers=controllers,
             fail_fast=fail_fast,
             group_cycle_bugs=group_cycle_bugs,
         )
@@ -207,6 +218,10 @@ class Scheduler:
             self.context.group_cycle_bugs = options.group_cycle_bugs
             self.context.percentage_of_placements = placements_percentage(configuration)
             watch(self.informers, cache, self.queue, self.pods, self._forget_failures)
+            self.controllers: ClusterControllers | None = None
+            if options.owns_store and options.controllers and isinstance(client, ObjectStore):
+                now = clock if clock is not None and options.wait is None else self.volumes.now
+                self.controllers = ClusterControllers(client, self.informers, cache, now)
             yield
 
     def _follow(self, cluster: Cluster | ObjectClient) -> None:
@@ -214,7 +229,11 @@ class Scheduler:
         self.sync()
         if isinstance(cluster, Cluster) and isinstance(self.client, ObjectStore):
             # After the first sync, so that handlers receive the objects in this order, not in that of a list.
-            self.client.create_many((*cluster.namespaces, *cluster.nodes, *cluster.others, *cluster.pods))
+            objects = *cluster.namespaces, *cluster.nodes, *cluster.others, *cluster.pods, *cluster.finished
+            self.client.create_many(objects)
+            if self.controllers is not None:
+                self.informers.run_once()
+                self.controllers.start()
             self.sync()
 
     @contextmanager
@@ -323,7 +342,7 @@ class Scheduler:
         try:
             if self.bindings.freed:
                 self.announce_freed()
-            while self.informers.run_once():
+            while self.informers.run_once() or (self.controllers is not None and self.controllers.work()):
                 has_events = True
         except BaseException:
             self.repair_queue()
@@ -341,6 +360,48 @@ class Scheduler:
         freed = self.bindings.freed
         while freed:
             self.queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, freed.pop(0), None)
+
+    def rollouts(self) -> list[Rollout]:
+        """Return the rollouts of Deployments that are not complete, with their pods that have no node.
+
+        Returns
+        -------
+        list of Rollout
+            By ``namespace/name``; empty where the controllers are not simulated.
+        """
+        self.sync()
+        return [] if self.controllers is None else self.controllers.rollouts()
+
+    def refusals(self) -> dict[str, str]:
+        """Return the workloads that lack pods because the API server would refuse to create them: limit
+        ranges, quotas, or priority and runtime classes that do not exist.
+
+        Returns
+        -------
+        dict of str to str
+            ``Kind namespace/name`` of the workload to the text of the API server; empty where the controllers
+            are not simulated.
+        """
+        self.sync()
+        return {} if self.controllers is None else dict(sorted(self.controllers.control.refusals.items()))
+
+    def let_rollouts_proceed(self) -> bool:
+        """Let time pass until a pod of a rollout becomes available, as far as the scheduler can let time
+        pass.
+
+        Returns
+        -------
+        bool
+            False if no rollout waits for that.
+        """
+        options, controllers = self._options, self.controllers
+        if controllers is None or (options.clock is not None and options.wait is None):
+            return False
+        if (when := controllers.next_time()) == math.inf:
+            return False
+        self.volumes.wait(max(0.0, when - self.volumes.now()))
+        self.sync()
+        return True
 
     @property
     def plugin_errors(self) -> Mapping[tuple[str, str], int]:
@@ -450,7 +511,9 @@ class Scheduler:
         """
         return Run(self).all()
 
-    def schedule_pods(self, pods: Sequence[Pod]) -> ScheduleResult:
+    def schedule_pods(
+        self, pods: Sequence[Pod], *, dry_run: bool = False, stop_on_failure: bool = False
+    ) -> ScheduleResult:
         """Schedule pods in the given order, and assume each on its node.
 
         Parameters
@@ -458,6 +521,10 @@ class Scheduler:
         pods : sequence of Pod
             Not in the cache. A pod in which an out-of-tree plugin or an extender takes part is bound, and
             must be in the store.
+        dry_run : bool
+            Whether everything is undone at the end, so that only the result is left.
+        stop_on_failure : bool
+            Whether the result ends with the first pod that fits nowhere; later pods are not tried.
 
         Returns
         -------
@@ -469,7 +536,10 @@ class Scheduler:
         CacheError
             A pod is in the cache or appears twice; no pod is placed then.
         """
-        return schedule_pods(self.context, pods)
+        if not dry_run:
+            return schedule_pods(self.context, pods, stop_on_failure)
+        with self.cache.transaction():
+            return schedule_pods(self.context, pods, stop_on_failure)
 
     def schedule_workload(self, pod_group: PodGroup, pods: Sequence[Pod] | None = None) -> ScheduleResult:
         """Place the pods of a group together: all that fit, if they reach the group's minimum with the

@@ -4,8 +4,8 @@ cycles."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from moorage.framework.plugin.nominator import PodNominator
 from moorage.framework.runtime.runtime import Target, target_of
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import group_of
+from moorage.objects.model.resource_claims import DeviceClass
 
 from .cycle.engine import Engine
 from .cycle.engines import Rotation
@@ -78,6 +79,7 @@ class SchedulingContext:
     finish_binding: Callable[[Sequence[Pod]], dict[str, Failure]]
     group_cycle_bugs: bool = True
     percentage_of_placements: int | None = None
+    _device_classes: int = field(default=0, init=False)  # `changes` of their lister when routes were computed
 
     @property
     def nominator(self) -> PodNominator:
@@ -160,6 +162,7 @@ class SchedulingContext:
         -------
         PodBatch
         """
+        self._forget_routes()
         return PodBatch(
             self.cache.state, pods, self.routes, self.volume_classes.begin() if by_demand else None
         )
@@ -169,9 +172,20 @@ class SchedulingContext:
         """Finds the classes of pods with volumes."""
         return VolumeClasses(self.engine_of)
 
+    def _forget_routes(self) -> None:
+        """Drop known routes after a change of device classes, as extended resources may be theirs."""
+        version = self.handle.informers.lister(DeviceClass).changes
+        if version != self._device_classes:
+            self._device_classes = version
+            for name in ("routes", "routes_of_members"):
+                with suppress(AttributeError):  # not computed yet
+                    delattr(self, name)
+
     def _route_of_class(self, pod: Pod, target: Target, uses_volumes: bool) -> int:
         """Return the route bits that all pods of a class share."""
         engine = self.engine_of(pod)
+        if not uses_volumes and engine.profile.asks_devices(pod):
+            return engine.number * PROFILE | Route.PYTHON | Route.VOLUMES
         route, decider = engine.number * PROFILE, engine.deciding(uses_volumes)
         if not decider.profile.is_in_core:
             return route | Route.PYTHON

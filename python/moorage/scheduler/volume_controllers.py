@@ -1,4 +1,4 @@
-"""Volume binding and the passage of time beside a scheduler: simulated, or by an external controller."""
+"""Controllers of claims and the passage of time beside a scheduler: simulated, or external."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from moorage.controllers.persistent_volume import ControllerParameters, PersistentVolumeController
 from moorage.controllers.persistent_volume.in_memory_plugin import InMemoryProvisioner
+from moorage.controllers.resource_claims import ResourceClaimController
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -21,10 +22,10 @@ Wait = Callable[[float], object]
 
 
 class SimulatedController:
-    """Simulates the persistent volume controller in a store that only this scheduler writes to.
+    """Simulates the controllers of claims in a store that only this scheduler writes to.
 
-    It runs when the scheduler calls it: it binds claims, and provisions volumes of any number and size for
-    every class with a provisioner.
+    They run when the scheduler calls: volumes are bound, and provisioned in any number and size for every
+    class with a provisioner; resource claims are made from templates, and released.
 
     Parameters
     ----------
@@ -42,6 +43,7 @@ class SimulatedController:
     def __init__(self, client: ObjectClient, sync: Callable[[], object]) -> None:
         self._client = client
         self._sync = sync
+        self._resource_claims = ResourceClaimController(client)
         self._provisioners: tuple[str, ...] = ()
         self._controller: PersistentVolumeController | None = None
         self._now = 0.0  # seconds
@@ -118,7 +120,9 @@ class SimulatedController:
         self.wait(SYNC_PERIOD)
 
     def _work(self) -> None:
-        """Run the controller and process its events, if there are claims."""
+        """Run the controllers and process their events, if there are claims."""
+        if self._resource_claims.settle():
+            self._sync()
         if not self._client.list(PersistentVolumeClaim)[0]:
             return
         self._at_work().settle()

@@ -7,6 +7,8 @@ from .errors import ConflictError as ConflictError
 from .errors import InvalidObjectError as InvalidObjectError
 from .errors import NotFoundError as NotFoundError
 from .errors import ResourceExpiredError as ResourceExpiredError
+from .errors import TooManyRequestsError as TooManyRequestsError
+from .eviction import evict_pod as evict_pod
 from .informers.factory import InformerFactory as InformerFactory
 from .informers.indexer import Indexer as Indexer
 from .informers.informer import DeletedFinalStateUnknown as DeletedFinalStateUnknown
@@ -20,6 +22,8 @@ from .protocol import Patch as Patch
 from .protocol import PatchType as PatchType
 from .protocol import Watcher as Watcher
 from .protocol import WatchEvent as WatchEvent
+from .references import kind_named as kind_named
+from .references import parse_reference as parse_reference
 from .store import ObjectStore as ObjectStore
 from .tables import Save as Save
 from .watch import Watch as Watch

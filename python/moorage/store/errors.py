@@ -32,6 +32,10 @@ class BadRequestError(ApiError):
     """400: the request makes no sense for this kind."""
 
 
+class TooManyRequestsError(ApiError):
+    """429: the request may be granted later."""
+
+
 class ResourceExpiredError(ApiError):
     """410: the history does not have the events after that resource version; the client has to list again."""
 

@@ -17,6 +17,11 @@ def _structs(base: type[Object]) -> Iterator[type[Object]]:
         yield from _structs(struct)
 
 
+def structs() -> Iterator[type[Object]]:
+    """Yield the structs of all kinds."""
+    return _structs(Object)
+
+
 def struct_named(kind: str) -> type[Any]:
     """Return the struct of a kind.
 
@@ -34,7 +39,7 @@ def struct_named(kind: str) -> type[Any]:
     ValueError
         No struct has that name.
     """
-    for struct in _structs(Object):
+    for struct in structs():
         if struct.__name__ == kind:
             return struct
     raise ValueError(f'no matches for kind "{kind}"')

@@ -6,14 +6,13 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fastrlock.rlock import FastRLock
 from msgspec.structs import replace
 
 from moorage.objects import Object, Pod
-from moorage.objects.model.meta import Condition as PodCondition
-from moorage.objects.model.meta import with_condition
+from moorage.objects.model.meta import Condition, with_condition
 from moorage.objects.workloads.naming import generated_names
 
 from . import deletion
@@ -71,6 +70,10 @@ class ObjectStore:
         self._tables = Tables(history)
         self._lock = FastRLock()
         self._changed = Changed(self._lock)
+
+    def now(self) -> float:
+        """Return the time of the store's clock, in seconds since 1970."""
+        return self._clock()
 
     @property
     def changes(self) -> int:
@@ -244,12 +247,12 @@ class ObjectStore:
         AlreadyExistsError, InvalidObjectError
             As for `create`.
         """
-        with self._all_or_nothing():
+        with self.all_or_nothing():
             now = self._now()
-            for (_, has_name), group in groupby(objects, lambda obj: (type(obj), bool(obj.metadata.name))):
+            for _, group in groupby(objects, type):
                 new = list(group)
-                stored = self._tables.create(new, self._uid_prefix, now) if has_name else 0
-                for obj in new[stored:]:
+                stored = self._tables.create(new, self._uid_prefix, now)
+                for obj in new[stored:]:  # from the first without a name, or that cannot be stored
                     self._create(obj, now)
 
     def update(self, obj: T) -> T:
@@ -328,7 +331,7 @@ class ObjectStore:
         return stored
 
     def patch_pod_status(
-        self, pod: Pod, nominated_node_name: str | None, conditions: Sequence[PodCondition]
+        self, pod: Pod, nominated_node_name: str | None, conditions: Sequence[Condition]
     ) -> Pod:
         """Apply a strategic merge patch of a pod's nomination and conditions, without encoding it as JSON.
 
@@ -368,6 +371,27 @@ class ObjectStore:
             stored = self._tables.record("MODIFIED", current, current, {}, status=status)
             self._changed.notify_all()
         return stored
+
+    def set_condition(self, objects: Sequence[T], condition: Condition) -> Sequence[bool]:
+        """Set a condition of several objects, where that changes it, as one write.
+
+        Parameters
+        ----------
+        objects : sequence of Object
+            Of one kind, no two of one name. The name and namespace of each count.
+        condition : Condition
+            Replaces the condition of its type, or is appended. It keeps its transition time if its status
+            stays.
+
+        Returns
+        -------
+        sequence of bool
+            False for an object that does not exist.
+        """
+        with self._lock:
+            found = self._tables.set_condition(objects, condition, _with_condition) if objects else []
+            self._changed.notify_all()
+        return found
 
     def delete(
         self,
@@ -414,7 +438,7 @@ class ObjectStore:
             self._changed.notify_all()
         return deleted
 
-    def evict(self, pods: Sequence[Pod], condition: PodCondition) -> Sequence[bool]:
+    def evict(self, pods: Sequence[Pod], condition: Condition) -> Sequence[bool]:
         """Add a condition to pods and delete them, as one write, in the way in which a scheduler evicts
         victims.
 
@@ -477,12 +501,12 @@ class ObjectStore:
         NotFoundError, ConflictError, InvalidObjectError
             As for `bind`.
         """
-        with self._all_or_nothing():
+        with self.all_or_nothing():
             self._tables.bind(pods, nodes, self._now())
 
     def _now(self) -> str:
         """Return the time of the clock in the format of object fields."""
-        return timestamp(int(self._clock()))
+        return timestamp(int(self.now()))
 
     def _create(self, obj: T, now: str) -> T:
         """Store a new object; see `create`."""
@@ -536,7 +560,7 @@ class ObjectStore:
                 return self._replace(current, replace(current, metadata=meta))
         return self._tables.record("DELETED", current, current, {})
 
-    def _evict_one(self, pod: Pod, condition: PodCondition) -> bool:
+    def _evict_one(self, pod: Pod, condition: Condition) -> bool:
         """Evict a pod that may have finalizers; return whether it existed."""
         current = self._tables[Pod].objects.get(pod.key)
         if current is None or current.metadata.uid != pod.metadata.uid:
@@ -594,7 +618,7 @@ class ObjectStore:
         return copy
 
     @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
+    def all_or_nothing(self) -> Iterator[None]:
         """Hold the lock, and undo the writes of the block if an exception ends it."""
         with self._lock:
             mark = self.save()
@@ -608,10 +632,10 @@ class ObjectStore:
             self._changed.notify_all()
 
 
-def _with_condition(pod: Pod, version: str, condition: PodCondition) -> Pod:
-    """Return a pod with a condition and a resource version."""
-    status = replace(pod.status, conditions=with_condition(pod.status.conditions, condition))
-    return replace(pod, metadata=replace(pod.metadata, resource_version=version), status=status)
+def _with_condition(obj: Any, version: str, condition: Condition) -> Any:
+    """Return an object with a condition and a resource version."""
+    status = replace(obj.status, conditions=with_condition(obj.status.conditions, condition))
+    return replace(obj, metadata=replace(obj.metadata, resource_version=version), status=status)
 
 
 def _last_state(pod: Pod, version: str, _: object) -> Pod:

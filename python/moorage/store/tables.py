@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
@@ -21,7 +22,7 @@ from .protocol import EventType, WatchEvent
 from .watch import Watch
 
 T = TypeVar("T", bound=Object)
-Make = Callable[[Pod, str, Any], Pod]
+Make = Callable[[T, str, Any], T]
 """Makes the object of an event from the previous one, the resource version and an argument."""
 
 
@@ -146,8 +147,34 @@ class Table(Generic[T]):
         self._free()
         return bound
 
+    def set_condition(
+        self, objects: Sequence[T], condition: Condition, make: Make[T], version: int
+    ) -> list[bool]:
+        """Set a condition of objects; see `ObjectMap.set_condition`.
+
+        Parameters
+        ----------
+        objects : sequence of Object
+        condition : Condition
+        make : callable
+        version : int
+            The resource version of the first change.
+
+        Returns
+        -------
+        list of bool
+        """
+        found = self.objects.set_condition(objects, condition, make, version, self._events)
+        self._free()
+        return found
+
     def evict(
-        self: Table[Pod], pods: Sequence[Pod], condition: Condition, make: Make, remove: Make, version: int
+        self: Table[Pod],
+        pods: Sequence[Pod],
+        condition: Condition,
+        make: Make[Pod],
+        remove: Make[Pod],
+        version: int,
     ) -> list[bool]:
         """Add a condition to pods and delete them; see `ObjectMap.evict`.
 
@@ -362,7 +389,27 @@ class Tables:
         table.record(WatchEvent(event, obj, version, previous))
         return obj
 
-    def evict(self, pods: Sequence[Pod], condition: Condition, make: Make, remove: Make) -> list[bool]:
+    def set_condition(self, objects: Sequence[T], condition: Condition, make: Make[T]) -> list[bool]:
+        """Set a condition of objects of one kind; see `ObjectMap.set_condition`.
+
+        Parameters
+        ----------
+        objects : sequence of Object
+            Not empty.
+        condition : Condition
+        make : callable
+
+        Returns
+        -------
+        list of bool
+        """
+        table = self[type(objects[0])]
+        with self._versions(table, len(objects)) as first:
+            return table.set_condition(objects, condition, make, first)
+
+    def evict(
+        self, pods: Sequence[Pod], condition: Condition, make: Make[Pod], remove: Make[Pod]
+    ) -> list[bool]:
         """Add a condition to pods and delete them; see `ObjectMap.evict`.
 
         Parameters
@@ -376,16 +423,23 @@ class Tables:
         list of bool
             Of each pod up to the first with finalizers, whether it existed.
         """
-        table, version, changes, most = self[Pod], self.version, self.changes, 2 * len(pods)
-        before = table.end
-        # If an interrupt ends the call, versions are left out, and none is used twice.
+        table = self[Pod]
+        with self._versions(table, 2 * len(pods)) as first:
+            return table.evict(pods, condition, make, remove, first)
+
+    @contextmanager
+    def _versions(self, table: Table[Any], most: int) -> Iterator[int]:
+        """Number the writes of a block, at most `most`, from the version that is returned on.
+
+        If an interrupt ends the block, versions are left out, and none is used twice.
+        """
+        version, changes, before = self.version, self.changes, table.end
         self.version, self.changes = version + most, changes + most
         table.changes = changes + most
-        found = table.evict(pods, condition, make, remove, version + 1)
+        yield version + 1
         written = table.end - before
         self.version, self.changes = version + written, changes + written
         table.changes = changes + written
-        return found
 
     def create(self, objects: Sequence[T], uid_prefix: str, now: str) -> int:
         """Store new objects of one kind, up to one that needs a name or is refused; see `ObjectMap.create`.

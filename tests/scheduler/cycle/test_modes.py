@@ -93,7 +93,10 @@ class World:
         for mode in self.modes:
             objects = [decode_object(one) for one in manifests]
             cluster = Cluster(nodes=objects[:nodes], pods=objects[nodes:])
-            self.schedulers.append(Scheduler(cluster, profile=profile(spread), seed=seed, **setting))
+            self.schedulers.append(
+                # No controller deletes the pods of lost nodes: decisions after them are compared, too.
+                Scheduler(cluster, profile=profile(spread), seed=seed, controllers=False, **setting)
+            )
             mode.set_up(self.schedulers[-1])
 
     def pod(self, node: str = "", template: Manifest | None = None) -> Manifest:

@@ -12,7 +12,7 @@ SPOT = Taint(key="spot", value="yes", effect="NoSchedule")
 
 FIELDS = (
     "apiVersion kind pod boundTo skipped situation fits message nodes preFilter skippedFilters skippedScores "
-    "groups weights ranking changes conflicts blocked preemption details"
+    "groups weights ranking changes changePairs conflicts blocked preemption details"
 )
 
 
@@ -33,12 +33,13 @@ def test_the_document() -> None:
         ],
         "needs": [{"kind": "resource", "name": "cpu", "nodes": 1, "least": "1", "most": "1"}],
         "otherNeeds": 0,
+        "blockers": [],
     }
     assert made["changes"] == [
         {
             "kind": "lower-request",
             "text": "lower the cpu request of container c from 2 to 1",
-            "opens": 1,
+            "feasibleNodes": 1,
             "resource": "cpu",
             "from": "2",
             "to": "1",
@@ -66,7 +67,7 @@ def test_every_kind_of_change_in_the_document() -> None:
     made = document(one.explain(pod("p", containers=(spare,), node_selector={"d": "x"})))["changes"]
     assert [{key: change[key] for key in list(change)[3:]} for change in made] == [
         {"toleration": {"key": "spot", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}},
-        {"label": {"d": "x"}, "node": "b", "helps": 1},
+        {"label": {"d": "x"}, "node": "b", "eligibleNodes": 1},
         {"like": "c", "allocatable": {"cpu": 2, "memory": "8Gi", "pods": "1"}},
         {"constraint": {"kind": "node-selector", "name": "d=x"}},
     ]

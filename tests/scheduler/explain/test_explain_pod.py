@@ -57,7 +57,7 @@ def test_nodes_with_equal_verdicts_are_one_group() -> None:
         Shortfall("resource", "cpu", 1000, 2000, 2),
     ]
     assert [shortfall_text(need) for need in tainted.shortfalls] == [
-        "toleration spot=yes:NoSchedule",
+        "untolerated taint spot=yes:NoSchedule",
         "1 to 2 more cpu",
     ]
     assert (seen.feasible, seen.message, seen.changes) == (["d"], "", [])

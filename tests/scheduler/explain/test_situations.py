@@ -12,6 +12,7 @@ from moorage.objects import Cluster
 from moorage.objects.model.meta import LabelSelector
 from moorage.objects.model.pod import Affinity, Pod, PodAffinity, PodAffinityTerm
 from moorage.scheduler import Scheduler, Situation, explain_after_run, explain_alone, explain_in_turn
+from moorage.scheduler.explain.explain_document import document
 from moorage.scheduler.explain.situations import CountingRun
 
 
@@ -44,7 +45,7 @@ def test_explanation_and_run_agree(seed: int) -> None:
     result = make().run()
     evictors = {eviction.by for eviction in result.evicted.values()}
     for one in pods[4:]:
-        seen = explain_in_turn(make, one.key)
+        seen = explain_in_turn(make, [one.key])[one.key]
         node_name = result.placements.get(one.key, "")
         assert (seen.situation.kind, seen.situation.node) == ("in-turn", node_name)
         if one.key in evictors:
@@ -66,15 +67,17 @@ def test_what_comes_before_a_pod_is_on_nodes() -> None:
     def make() -> Scheduler:
         return Scheduler(cluster)
 
-    in_turn = explain_in_turn(make, "default/late")
+    in_turn = explain_in_turn(make, ["default/late"])["default/late"]
     assert not in_turn.feasible
     why = "0/1 nodes are available: 1 Insufficient cpu."
     assert in_turn.situation == Situation("in-turn", 1, 0, "", in_turn.situation.message)
     assert in_turn.situation.message.startswith(why)
-    assert explain_in_turn(make, "default/first").situation == Situation("in-turn", 0, 1, "a", "")
-    alone = explain_alone(make, "default/late")
+    assert explain_in_turn(make, ["default/first"])["default/first"].situation == Situation(
+        "in-turn", 0, 1, "a", ""
+    )
+    alone = explain_alone(make, ["default/late"])["default/late"]
     assert (alone.feasible, alone.situation) == (["a"], Situation("alone", 0, 1))
-    after = explain_after_run(make, "default/first")
+    after = explain_after_run(make, ["default/first"])["default/first"]
     assert (after.feasible, after.situation) == (["a"], Situation("after-run", 0, 1, "a"))
     assert make().explain("default/late").situation == Situation("now")
 
@@ -83,10 +86,10 @@ def test_a_pod_that_comes_again_is_explained_as_it_was_when_it_came_last() -> No
     """It waits for one that comes after it; then it is tried once more."""
     pods = [pod("p", priority=9, **next_to("x")), pod("q", labels={"app": "x"})]
     cluster = Cluster(nodes=[node("a", "z1"), node("b", "z2")], pods=pods)
-    run = CountingRun(Scheduler(cluster), "default/p")
+    run = CountingRun(Scheduler(cluster), ["default/p"])
     result = run.all()
-    assert run.decided == 2
-    seen = explain_in_turn(lambda: Scheduler(cluster), "default/p")
+    assert run.decided == {"default/p": 2}
+    seen = explain_in_turn(lambda: Scheduler(cluster), ["default/p"])["default/p"]
     assert seen.feasible == [result.placements["default/q"]] == [result.placements["default/p"]]
 
 
@@ -94,4 +97,17 @@ def test_stopping_a_run_changes_no_decision_before() -> None:
     pods = random_pods(Random(3))
     cluster = Cluster(nodes=[node(f"n{at}", f"z{at % 2}") for at in range(3)], pods=pods)
     whole = Scheduler(cluster).run()
-    assert CountingRun(Scheduler(cluster), "default/p5").all().placements == whole.placements
+    assert CountingRun(Scheduler(cluster), ["default/p5"]).all().placements == whole.placements
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_pods_that_are_explained_together_are_explained_as_by_themselves(seed: int) -> None:
+    pods = random_pods(Random(seed))
+    cluster = Cluster(nodes=[node(f"n{at}", f"z{at % 2}") for at in range(3)], pods=pods)
+    keys = [one.key for one in pods[4:]]
+    for explain in (explain_in_turn, explain_alone, explain_after_run):
+        together = explain(lambda: Scheduler(cluster), keys)
+        assert list(together) == keys
+        for key in keys:
+            alone = explain(lambda: Scheduler(cluster), [key])[key]
+            assert document(together[key]) == document(alone)

@@ -128,7 +128,7 @@ def test_a_pod_is_explained_after_the_groups_before_its_own(late: str) -> None:
         first, second = members("g", 2), members("h", 2)
         return world(nodes(2, 3), gang("g", 2), gang("h", 2), first, second)
 
-    seen = explain_in_turn(make, f"default/{late}")
+    seen = explain_in_turn(make, [f"default/{late}"])[f"default/{late}"]
     assert (seen.situation.placed, seen.situation.node) == (2, make().run().placements[f"default/{late}"])
 
 

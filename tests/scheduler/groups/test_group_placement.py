@@ -119,9 +119,9 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
     search = GroupPlacement._search
 
-    def note(self: GroupPlacement, kind: Any, at: int) -> None:
+    def note(self: GroupPlacement, kind: Any, group: Any, at: int) -> None:
         found.append(at)
-        search(self, kind, at)
+        search(self, kind, group, at)
 
     monkeypatch.setattr(GroupPlacement, "_search", note)
     return found
@@ -163,7 +163,7 @@ def test_changes_that_are_not_known_void_the_memory() -> None:
     placements = [Placement("a", rows[:2]), Placement("b", rows[2:])]
     memory = scheduler.handle.shared(PlacementMemory)
     kind = memory.kind(placements, "kind")
-    kind.note(0, 0, 3, rows[:1])
+    kind.note(0, (0, 3), rows[:1], [])
     assert (kind.known_until(0, 0), kind.known_until(0, 1), kind.known_until(1, 3)) == (1, 0, 1)
     assert memory.kind(placements, "kind") is kind
     memory._cursor -= state.log.capacity + 1  # as after so many changes
@@ -179,15 +179,14 @@ def test_a_result_holds_for_one_start_and_its_scores_for_one_result() -> None:
     rows = np.arange(4, dtype=np.int32)
     memory = scheduler.handle.shared(PlacementMemory)
     kind = memory.kind([Placement("a", rows[:2]), Placement("b", rows[2:])], "kind")
-    kind.note(0, 0, 3, rows[:1])
+    kind.note(0, (0, 3), rows[:1], [7, 5])
     assert kind.outdated(0) is None  # the search of the other one would begin at 3
-    kind.note(1, 2, 3, rows[:0])
+    kind.note(1, (2, 3), rows[:0], [])
     assert (kind.known_until(0, 0), kind.known_until(1, 2), kind.outdated(0)) == (1, 2, None)
-    kind.scores("plugin")[:] = 7
-    kind.note(1, 3, 3, rows[2:3])
+    kind.note(1, (3, 3), rows[2:3], [6, 4])
     assert (kind.known_until(0, 0), kind.outdated(0), kind.outdated(3)) == (2, [], None)
     assert kind.fits.tolist() == [True, True]
-    assert kind.scores("plugin").tolist() == [7, -1]
+    assert [scores.tolist() for scores in kind.scores] == [[7, 6], [5, 4]]
 
 
 def test_where_the_rotation_moves() -> None:

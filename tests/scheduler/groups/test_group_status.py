@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from tests.scheduler.groups.gang_kit import gang
 
 from moorage.objects.model.pod_group import GODEL, PodGroup, PodGroupStatus
-from moorage.scheduler.groups.group_status import patch_group
+from moorage.scheduler.groups.group_status import patch_groups
 from moorage.store import ObjectStore
 
 
@@ -16,7 +16,7 @@ def written(group: PodGroup, *messages: str) -> list[PodGroup]:
     store.create(group)
     found = []
     for message in messages:
-        patch_group(store, group, message)
+        patch_groups(store, [group], message)
         found.append(store.get(PodGroup, "g", "default"))
     return found
 
@@ -48,4 +48,22 @@ def test_phases_of_godel() -> None:
 
 
 def test_a_group_that_is_gone_is_left_alone() -> None:
-    patch_group(ObjectStore(), gang("g", 2), "too few")
+    patch_groups(ObjectStore(), [gang("g", 2)], "too few")
+
+
+def test_several_groups_are_written_at_once() -> None:
+    store = ObjectStore()
+    kinds = [
+        gang("g", 2),
+        replace(gang("h", 2), api_version=f"{GODEL}/v1alpha1"),
+        gang("i", 2),
+        gang("gone", 2),
+    ]
+    for group in kinds[:3]:
+        store.create(group)
+    patch_groups(store, [kinds[0]], "too few")
+    patch_groups(store, kinds)
+    known = {one.name: one.status for one in store.list(PodGroup)[0]}
+    assert [(one.status, one.reason) for one in known["g"].conditions] == [("True", "Scheduled")]
+    assert known["i"] == known["g"]
+    assert known["h"] == PodGroupStatus(phase="Scheduled")

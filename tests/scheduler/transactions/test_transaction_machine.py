@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import pytest
 from msgspec.structs import replace
+from tests.controllers.workloads.make import daemons, replicas
 from tests.core.make import node, pod
 from tests.plugins.volume_binding_kit import LATE, MADE, disk, waiting
 from tests.preemption.world import budget
@@ -131,6 +132,7 @@ def draw(rng: random.Random) -> Step:
     commits, other = rng.random() < 0.5, make_other(rng)
     claim, volume, group = rng.choice(CLAIMS), rng.choice(DISKS), rng.choice(GROUPS)
     storage_class = rng.choice(["made", "at-once"])
+    web = replicas("Deployment", "web", rng.choice([1, 3]), cpu, minReadySeconds=rng.choice([0, 30]))
     steps: list[Step] = [
         lambda one: one.client.create(made),
         lambda one: one.client.create(made),
@@ -158,6 +160,15 @@ def draw(rng: random.Random) -> Step:
         lambda one: schedule_workload(one, group),
         lambda one: schedule_template(one, made, at),
         lambda one: one.explain(one.client.get(Pod, name, "default")),
+        lambda one: one.apply(web),
+        lambda one: one.apply(daemons("log")),
+        lambda one: one.scale("deploy/web", at % 4),
+        lambda one: one.drain(a_node),
+        lambda one: one.remove_nodes(a_node),
+        lambda one: one.add_nodes(1, a_node, zone="z0"),
+        lambda one: one.taint(a_node, "k:NoExecute" if commits else "k-"),
+        lambda one: one.delete("deploy/web"),
+        lambda one: one.rollouts(),
     ]
     return tried(rng.choice(steps))
 

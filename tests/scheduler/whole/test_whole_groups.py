@@ -22,7 +22,6 @@ from tests.scheduler.groups.gang_kit import (
 from tests.scheduler.make import profile_with
 
 import moorage as mo
-from moorage.cli.output import pod_rows
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import PodGroup
 from moorage.scheduler import Scheduler
@@ -116,8 +115,11 @@ def test_the_output_shows_every_victim() -> None:
     assert shown == {"a": ["m0", "m1"], "b": ["m0", "m1"]}
     assert one.run().evicted
     result = full(preemptor(3)).run()
-    (row,) = pod_rows([preemptor(3)], result)
-    assert (row.status, row.victims) == ("placed", ("default/m0", "default/m1"))
+    assert result.placements["default/p"]
+    assert {key: eviction.by for key, eviction in result.evicted.items()} == {
+        "default/m0": "default/p",
+        "default/m1": "default/p",
+    }
 
 
 def test_what_is_known_of_groups_is_not_of_the_copy_that_an_explanation_looks_at() -> None:
@@ -126,7 +128,7 @@ def test_what_is_known_of_groups_is_not_of_the_copy_that_an_explanation_looks_at
     one.cache.assume_pod(member("m2", "b"))
     store_of(one).create(replace(member("m2"), spec=replace(member("m2").spec, node_name="")))
     one.sync()
-    assert {each.name for each in one.groups.scheduled(("default", "g"))} == {"m0", "m1", "m2"}
+    assert {each.name for each in one.groups.scheduled(("default", "g"))[0]} == {"m0", "m1", "m2"}
 
 
 def test_pods_placed_at_once_evict_such_groups_whole() -> None:

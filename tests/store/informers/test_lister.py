@@ -118,6 +118,12 @@ def test_a_lasting_index_makes_no_objects(store: ObjectStore, informer: Informer
     store.bind_many([store.get(Pod, "b", "x")], ["n"])
     informer.run_once()
     assert informer.indexer.count("app", "1") == 2
+    likenesses = [one.name + one.spec.node_name for one in informer.indexer.likenesses()]
+    assert likenesses == ["an", "b", "an", "cm", "d"], "the bound pod b is not made"
+    on_nodes = informer.indexer.select("app", ["2", "1"], lambda pod: bool(pod.spec.node_name))
+    assert [[pod.name for pod in pods] for pods in on_nodes] == [["c"], ["a"]], "the bound pod b is not made"
+    found = informer.indexer.select("app", ["1", "1"], lambda pod: pod.name == "b")
+    assert [[pod.spec.node_name for pod in pods] for pods in found] == [["n"], ["n"]]
     assert seen == ([] if built else ["n", "", "n", "m", ""]), "the bound pod b is not made"
     assert [obj.spec.node_name for obj in informer.lister.by_index("app", "1")] == ["n", "n"]
     store.evict(store.list(Pod)[0][:2], Condition(type="DisruptionTarget", status="True"))

@@ -5,8 +5,8 @@ Texts and counting rules: kube-scheduler v1.36, framework/types.go FitError and 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
@@ -109,6 +109,27 @@ class Diagnosis(Struct, frozen=True):
             plugin.futile_message(self.shape, nodes, potential)[0] for plugin in self.futile_plugins
         )
 
+    def statuses_of_nodes(self) -> Iterator[tuple[Status, int]]:
+        """Return the statuses that rejected the pod, each with the number of nodes that have it.
+
+        Yields
+        ------
+        (Status, int)
+            Ordered by plugin, then by verdict. A rejection of the chosen node counts as one node.
+        """
+        if self.pre_filter is not None:
+            yield self.pre_filter, self.nodes
+        elif self.chosen is not None:
+            yield self.chosen, 1
+        else:
+            for verdict, nodes in sorted(self.verdicts.items()):
+                yield explain_verdict(self.profile, self.shape, verdict, self.statuses), nodes
+            for status in self.extender_statuses.values():
+                yield status, 1
+            left_out = self.nodes - sum(self.verdicts.values()) - len(self.extender_statuses)
+            if self.absent is not None and left_out > 0:
+                yield self.absent, left_out
+
     def reasons(self) -> dict[str, int]:
         """Return the number of nodes that gave each reason.
 
@@ -119,19 +140,10 @@ class Diagnosis(Struct, frozen=True):
         """
         if self.pre_filter is not None:
             return dict.fromkeys(self.pre_filter.reasons, self.nodes)
-        if self.chosen is not None:
-            return dict(Counter(self.chosen.reasons))
         counts: defaultdict[str, int] = defaultdict(int)
-        for verdict, nodes in sorted(self.verdicts.items()):
-            for reason in explain_verdict(self.profile, self.shape, verdict, self.statuses).reasons:
-                counts[reason] += nodes
-        for status in self.extender_statuses.values():
+        for status, nodes in self.statuses_of_nodes():
             for reason in status.reasons:
-                counts[reason] += 1
-        left_out = self.nodes - sum(self.verdicts.values()) - len(self.extender_statuses)
-        if self.absent is not None and left_out > 0:
-            for reason in self.absent.reasons:
-                counts[reason] += left_out
+                counts[reason] += nodes
         return dict(counts)
 
     def rejectors(self) -> Rejectors:

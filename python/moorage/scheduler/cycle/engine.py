@@ -161,7 +161,7 @@ class Engine:
         ----------
         pod : Pod
         """
-        return self.deciding(uses_volumes(pod))
+        return self.deciding(uses_volumes(pod) or self.profile.asks_devices(pod))
 
     @property
     def for_volumes(self) -> Engine:
@@ -216,7 +216,11 @@ class Engine:
     # ---- one cycle -----------------------------------------------------------------------------------------
 
     def begin_cycle(self) -> None:
-        """Begin a scheduling cycle: refresh the snapshot that out-of-tree plugins read."""
+        """Begin a scheduling cycle: refresh the snapshot of plugins and the resources of classes."""
+        names = self.plan.delegated if self._without_volumes is None else self.profile.delegated_resources()
+        if names != self.plan.delegated:
+            self.plan.delegate(names)
+            self.search.states.open_scope()
         if self.profile.has_out_of_tree_plugins:
             self.handle.begin_cycle()
 
@@ -315,9 +319,12 @@ class Engine:
         pod : Pod
             Any pod of the target.
         """
+        framework = self.framework
+        if not self.profile.may_reject(framework.shape_of(target)):
+            return True
         known = self.search.states.state_of(*target)
         if known.passes is None:
-            state, framework = self.framework.state_of(target), self.framework
+            state = framework.state_of(target)
             ran = framework.run_pre_filter_plugins(state, pod)
             scored = framework.run_pre_score_plugins(state, pod, framework.all_nodes())
             known.passes = not ran.error and ran.rejection is None and scored is None
@@ -589,11 +596,11 @@ class Engine:
     def _post_filter(
         self, state: CycleState, pod: Pod, decision: Decision, statuses: Mapping[str, Status]
     ) -> Decision:
-        """Run PostFilter for a pod that fits nowhere, unless it is known to be futile; return the decision
-        with its result."""
+        """Return a decision with the result of PostFilter, which is not run where it is certainly futile."""
         if not (self.runs_post_filter and self.profile.at(PostFilterPlugin)) or decision.diagnosis is None:
             return decision
-        if not pod.status.nominated_node_name and self.preemption_is_futile(decision.diagnosis):
+        frees = any(plugin.may_free_claims(state) for plugin in self.core_post_filters or ())
+        if not (frees or pod.status.nominated_node_name) and self.preemption_is_futile(decision.diagnosis):
             failed = self._post_filter_failure(state)
             if failed is not None:
                 return replace(decision, diagnosis=replace(decision.diagnosis, post_filter=failed.message()))

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
+from time import time as seconds_since_1970
 from typing import cast
 
 from moorage._core.decide.decider import TieBreak
@@ -25,7 +26,7 @@ from moorage.plugins.registry import IN_TREE, all_plugins
 from moorage.preemption.evaluator import set_up_preemption
 from moorage.scheduler.extenders.http_extender import make_extenders
 from moorage.scheduler.volume_controllers import ExternalController, SimulatedController
-from moorage.store import InformerFactory, ObjectClient
+from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
 from .engine import Engine
 from .opportunistic_batching import Batching
@@ -75,11 +76,13 @@ def make_handle(
         nominator=nominator,
         extenders=make_extenders(configuration, cache.node_info),
         groups_pods=groups_pods(gates),
+        feature_gates=gates,
         scales_volume_limits=gates["VolumeLimitScaling"],
         places_groups=gates["TopologyAwareWorkloadScheduling"],
         preempts_for_groups=groups_pods(gates) and gates["WorkloadAwarePreemption"],
         clock=time.now,
         wait=time.wait,
+        now=client.now if isinstance(client, ObjectStore) else seconds_since_1970,
     )
     set_up_preemption(handle, seed if tie_break == "random" else None)
     return handle

@@ -59,7 +59,7 @@ def examine(engine: Engine, pod: Pod, order: list[str]) -> Examination:
     try:
         return _search(engine, state, ran, examination)
     except StatusError as failed:
-        return Examination(order=order, error=failed.status.message())
+        return replace(examination, error=failed.status.message())
 
 
 def _search(engine: Engine, state: CycleState, ran: PreFilterRun, examination: Examination) -> Examination:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from moorage._core.decide.pod_batch import Placements
 from moorage.framework.plugin.interface import Code, NominatingInfo, Status
 from moorage.plugins.gang_scheduling import GangScheduling
+from moorage.tables import Table, Tabular
 
 from .diagnosis import Diagnosis, Rejectors
 
@@ -266,7 +267,7 @@ class Eviction(Struct, frozen=True):
     by: str
 
 
-class ScheduleResult(Placements):
+class ScheduleResult(Placements, Tabular):
     """The pods of one call or run, with their nodes and failures. The key of a pod is its ``namespace/name``.
 
     For a call with pods, they stand in the order given. For a run, the placed pods come first in the order of
@@ -297,7 +298,9 @@ class ScheduleResult(Placements):
         return [self._key(at) for at in range(len(self))]
 
     def _key(self, at: int) -> str:
-        """Return the key of the pod at an index of the batch."""
+        """Return the key of the pod at an index of the result."""
+        if at < len(self) and "keys" in self.__dict__:  # the failed pod of a template is behind the end
+            return self.keys[at]
         assert self.batch is not None
         return self.batch.pod(at).key
 
@@ -310,6 +313,45 @@ class ScheduleResult(Placements):
     def unschedulable(self) -> dict[str, Failure]:
         """Key of each unplaced pod to the reason."""
         return {self._key(at): failure for at, failure in self.failures.items()}
+
+    def headline(self) -> str:
+        """Return the number of placed pods, and the reason of the first other one, in one line."""
+        placed = int((self.rows >= 0).sum())
+        counts = [f"{placed} of {len(self)} pods placed"]
+        counts += [f"{len(pods)} {name}" for name, pods in self._others().items() if pods]
+        failure = self.failure
+        return ", ".join(counts) + (f"; first failure: {failure.search_message}" if failure else "")
+
+    def _others(self) -> dict[str, Any]:
+        """Return pods that are neither placed nor unschedulable, by what became of them."""
+        names = ("waiting", "binding", "evicted", "skipped")
+        return {name: getattr(self, name) for name in names}
+
+    def table(self, limit: int | None = None) -> Table:
+        """Return one row for each pod.
+
+        Parameters
+        ----------
+        limit : int, optional
+            Number of rows, from the first on; by default all.
+
+        Returns
+        -------
+        Table
+            Columns pod, node (missing where it fits nowhere), message (missing where it was placed).
+        """
+        n = len(self) if limit is None else min(limit, len(self))
+        keys = self.keys if n == len(self) else [self._key(at) for at in range(n)]
+        messages = [None if (found := self.failures.get(at)) is None else found.message for at in range(n)]
+        return Table({"pod": keys, "node": self.nodes[:n], "message": messages})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as a JSON value."""
+        others: dict[str, Any] = {name: dict(pods) for name, pods in self._others().items() if pods}
+        if self.evicted:
+            others["evicted"] = {key: {"node": one.node, "by": one.by} for key, one in self.evicted.items()}
+        messages = {key: failure.message for key, failure in self.unschedulable.items()}
+        return {"placements": dict(self.placements), "unschedulable": messages} | others
 
     @cached_property
     def waiting(self) -> dict[str, str]:
@@ -360,8 +402,9 @@ class ScheduleResult(Placements):
         placed, find = len(self.placements), self.state.table.find_row
         self.keys = [*self.placements, *self.unschedulable]
         self.resize(len(self.keys))
-        rows = [find(node) for node in self.placements.values()]
-        self.rows[:placed] = [-1 if row is None else row for row in rows]
+        found = {node: find(node) for node in set(self.placements.values())}
+        rows = {node: -1 if row is None else row for node, row in found.items()}
+        self.rows[:placed] = [rows[node] for node in self.placements.values()]
         self.failures.clear()
         self.failures.update(enumerate(self.unschedulable.values(), placed))
         self.note_names()

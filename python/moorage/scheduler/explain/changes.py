@@ -108,12 +108,21 @@ def find_changes(probe: Probe) -> list[Change]:
     list of Change
         By kind, amount, and descending number of feasible nodes.
     """
-    changes = [*_lower_requests(probe), *_tolerations(probe), *_labels(probe), *_nodes(probe), *_drops(probe)]
+    changes = [*lower_requests(probe), *tolerations(probe), *_labels(probe), *_nodes(probe), *_drops(probe)]
     return sorted(changes, key=lambda change: (KINDS[change.kind], change.amount, -change.feasible_nodes))
 
 
-def _lower_requests(probe: Probe) -> Iterator[Change]:
-    """Yield, for each resource, the change to the largest request that fits some node."""
+def lower_requests(probe: Probe) -> Iterator[Change]:
+    """Yield, for each resource, the change to the largest request that fits some node.
+
+    Parameters
+    ----------
+    probe : Probe
+
+    Yields
+    ------
+    Change
+    """
     table = probe.table
     for constraint in constraints.request_constraints(probe.requirements.resources):
         resource = constraint.name
@@ -148,8 +157,17 @@ def _lower_text(resource: str, edits: list[Edit], before: str, after: str) -> st
     return f"lower the {resource} request of {of} from {edits[0].before} to {edits[0].after}"
 
 
-def _tolerations(probe: Probe) -> Iterator[Change]:
-    """Yield changes that add one toleration."""
+def tolerations(probe: Probe) -> Iterator[Change]:
+    """Yield changes that add one toleration.
+
+    Parameters
+    ----------
+    probe : Probe
+
+    Yields
+    ------
+    Change
+    """
     for taints in _single_key_taints(probe):
         toleration = constraints.toleration_of(taints)
         pod = constraints.tolerate(probe.pod, toleration)

@@ -23,16 +23,20 @@
     Rejected nodes with equal verdicts of all filters, the largest group first: ``nodes`` (their number),
     ``names`` (the first few), ``verdicts`` (every filter that rejects: ``plugin``, ``code``, ``reasons``),
     ``needs`` (shortfalls: ``kind``, ``name``, number of ``nodes``; of resources the ``least`` and ``most``
-    that is missing, as quantities), ``otherNeeds`` (number of those that are not listed).
+    that is missing, as quantities), ``otherNeeds`` (number of those that are not listed), ``blockers`` (pods,
+    claims and domains that keep the pod off: ``kind``, ``name``, ``detail``, number of ``nodes``).
 ``weights``, ``ranking``
     Weight per score plugin; the best nodes with ``rank``, ``node``, ``total``, and ``raw`` and ``normalized``
     score per plugin. Total is the sum of normalized scores times weights.
 ``changes``
-    Single changes that place the pod, best first: ``kind``, ``text``, ``opens`` (number of feasible nodes
+    Single changes that place the pod, best first: ``kind``, ``text``, ``feasibleNodes`` (their number
     after it). ``lower-request``: ``resource``, effective request ``from`` and ``to``, relative ``reduction``,
     ``edits`` (``path``, ``container``, ``from``, ``to``). ``add-toleration``: ``toleration``. ``add-label``:
-    ``label``, one ``node``, and on how many nodes, one at a time, it ``helps``. ``add-node``: the node it is
+    ``label``, one ``node``, and ``eligibleNodes``, the number of nodes
+    on which it would help, one at a time. ``add-node``: the node it is
     ``like``, ``allocatable``. ``drop``: ``constraint`` (``kind``, ``name``).
+``changePairs``
+    Where no single change places the pod: two ``changes`` that do together, with ``feasibleNodes``.
 ``conflicts``, ``blocked``
     Where no single change places the pod: sets of constraints (``kind``, ``name``), each minimal by
     inclusion; or the FitError text of a pod without these constraints, if no node is feasible for it.
@@ -51,7 +55,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -62,8 +66,10 @@ from moorage.scheduler.cycle.examine_preemption import PreemptionExamination
 
 from .changes import LABEL, LOWER, NODE, TOLERATE, Change
 from .constraints import Constraint
-from .explanation import Explanation, NodeExplanation, NodeGroup
 from .shortfalls import Shortfall, quantity_text
+
+if TYPE_CHECKING:
+    from .explanation import Explanation, NodeExplanation, NodeGroup
 
 API_VERSION = "explain.moorage.dev/v1"
 EXAMPLES = 3
@@ -112,6 +118,10 @@ def document(explanation: Explanation, limit: int | None = 10, nodes: Iterable[s
         "weights": explanation.weights,
         "ranking": [asdict(node) for node in explanation.ranking(limit)],
         "changes": [_change(change) for change in explanation.changes],
+        "changePairs": [
+            {"changes": [_change(pair.first), _change(pair.second)], "feasibleNodes": pair.feasible_nodes}
+            for pair in explanation.pairs
+        ],
         "conflicts": [[_constraint(each) for each in conflict] for conflict in explanation.conflicts],
         "blocked": explanation.blocked,
         "preemption": _preemption(explanation.preemption, limit),
@@ -147,6 +157,7 @@ def _group(group: NodeGroup, limit: int | None) -> Json:
         "verdicts": [_status(status) for status in group.verdicts],
         "needs": [_range(one) for one in group.shortfalls[: None if limit is None else SHORTFALLS]],
         "otherNeeds": 0 if limit is None else max(len(group.shortfalls) - SHORTFALLS, 0),
+        "blockers": [asdict(blocker) for blocker in group.blockers],
     }
 
 
@@ -216,7 +227,9 @@ def _constraint(constraint: Constraint) -> Json:
 
 def _change(change: Change) -> Json:
     """Return one item of ``changes``."""
-    return {"kind": change.kind, "text": change.text, "opens": change.feasible_nodes} | _of_kind(change)
+    return {"kind": change.kind, "text": change.text, "feasibleNodes": change.feasible_nodes} | _of_kind(
+        change
+    )
 
 
 def _of_kind(change: Change) -> Json:
@@ -231,7 +244,11 @@ def _of_kind(change: Change) -> Json:
     if change.kind == TOLERATE:
         return {"toleration": msgspec.to_builtins(change.toleration)}
     if change.kind == LABEL:
-        return {"label": dict([change.label]), "node": change.node_name, "helps": change.eligible_nodes}
+        return {
+            "label": dict([change.label]),
+            "node": change.node_name,
+            "eligibleNodes": change.eligible_nodes,
+        }
     if change.kind == NODE:
         allocatable = change.node.status.allocatable if change.node else {}
         return {"like": change.node_name, "allocatable": allocatable}

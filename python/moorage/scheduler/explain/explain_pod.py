@@ -21,9 +21,11 @@ from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.examine import examine
 from moorage.scheduler.cycle.examine_preemption import examine_preemption
 
+from .blockers import BlockerSearch
+from .change_pairs import find_pairs
 from .changes import find_changes
 from .constraints import find_conflicts
-from .explanation import Explanation, FilterVerdicts, group_nodes
+from .explanation import Explanation, FilterVerdicts, FindBlockers, group_nodes
 from .probe import Probe
 
 PRE_FILTER_COLUMN = "PreFilter"
@@ -86,16 +88,24 @@ def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str) -> Explanati
         weights=engine.profile.weights,
         examination=examination,
         filters=filters,
-        groups=group_nodes(examination.order, filters, probe.requirements),
+        groups=group_nodes(examination.order, filters, probe.requirements, _blockers(probe)),
         requirements=probe.requirements,
     )
     if examination.feasible or examination.error:
         return explanation
     changes = find_changes(probe)
     conflicts, blocked = ([], "") if changes else find_conflicts(probe)
+    pairs = find_pairs(probe, conflicts) if conflicts else []
     preempts = bool(preemption_plugins(engine.profile))
     preemption = examine_preemption(engine, pod, everywhere=False) if preempts else None
-    return replace(explanation, changes=changes, conflicts=conflicts, blocked=blocked, preemption=preemption)
+    found = replace(explanation, changes=changes, pairs=pairs, conflicts=conflicts)
+    return replace(found, blocked=blocked, preemption=preemption)
+
+
+def _blockers(probe: Probe) -> FindBlockers:
+    """Return a function that finds the blockers of nodes by their indexes in list order."""
+    search, nodes = BlockerSearch(probe.engine, probe.pod), probe.nodes(probe.rows())
+    return lambda positions, verdicts: search.find([nodes[at] for at in positions], verdicts)
 
 
 # ---- verdicts ----------------------------------------------------------------------------------------------

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +14,13 @@ from moorage.framework.plugin.status import Status
 from moorage.objects.model.pod import Pod
 from moorage.scheduler.cycle.examine_preemption import PreemptionExamination
 from moorage.scheduler.cycle.results import Examination
+from moorage.tables import Table, Tabular
 
+from .blockers import Blocker
+from .change_pairs import ChangePair
 from .changes import Change
 from .constraints import Constraint
+from .explain_document import document
 from .shortfalls import PodRequirements, Shortfall, summarize_shortfalls
 
 NOW, IN_TURN, ALONE, AFTER_RUN = "now", "in-turn", "alone", "after-run"
@@ -28,6 +34,9 @@ KIND_OF_SHORTFALL = {
     "NodePorts": "host-port",
     "NodeResourcesFit": "resource",
 }
+
+
+FindBlockers = Callable[[list[int], list[Status]], list[Blocker]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +72,15 @@ class NodeGroup:
         Source of the shortfalls.
     positions : list of int
         Indexes of the nodes in list order.
+    blockers : list of Blocker
+        Pods, claims and domains that keep the pod off these nodes, those of the most nodes first.
     """
 
     nodes: list[str]
     verdicts: list[Status]
     requirements: PodRequirements = field(repr=False)
     positions: list[int] = field(repr=False)
+    blockers: list[Blocker] = field(default_factory=list)
 
     @cached_property
     def shortfalls(self) -> list[Shortfall]:
@@ -145,8 +157,8 @@ class Situation:
     message: str = ""
 
 
-@dataclass(frozen=True)
-class Explanation:
+@dataclass(frozen=True, repr=False)
+class Explanation(Tabular):
     """The explanation of a pod's placement: why it is placed on its node, or on none.
 
     Attributes
@@ -169,6 +181,8 @@ class Explanation:
         Source of the shortfalls.
     changes : list of Change
         Single changes that place the pod, where no node is feasible: by kind, then by amount.
+    pairs : list of ChangePair
+        Where no single change places the pod: pairs of changes that do, where there are such.
     conflicts : list of list of Constraint
         Where no single change places the pod: disjoint sets of constraints that cannot be satisfied together,
         each minimal by inclusion. No node is feasible unless a constraint of every set is dropped.
@@ -189,6 +203,7 @@ class Explanation:
     groups: list[NodeGroup]
     requirements: PodRequirements = field(repr=False)
     changes: list[Change] = field(default_factory=list)
+    pairs: list[ChangePair] = field(default_factory=list)
     conflicts: list[list[Constraint]] = field(default_factory=list)
     blocked: str = ""
     preemption: PreemptionExamination | None = None
@@ -208,6 +223,50 @@ class Explanation:
     def message(self) -> str:
         """FitError text or the error of the cycle; "" where the pod fits."""
         return self.examination.error or self.examination.fit_error
+
+    @property
+    def has_place(self) -> bool:
+        """Whether the pod gets a node: in the run, if it is explained in its turn; otherwise whether a node
+        is feasible and the scheduler does not ignore the pod."""
+        if self.situation.kind == IN_TURN:
+            return bool(self.situation.node)
+        return bool(self.feasible) and not self.skipped
+
+    def headline(self) -> str:
+        """Return on how many nodes the pod fits, and why on no other, in one line."""
+        fits = f"{self.pod.key}: fits {len(self.feasible)} of {len(self.order)} nodes"
+        return f"{fits}; {self.message}" if self.message else fits
+
+    def table(self, limit: int | None = None) -> Table:
+        """Return one row for each node, the best first.
+
+        Parameters
+        ----------
+        limit : int, optional
+            Number of rows, from the first on; by default all.
+
+        Returns
+        -------
+        Table
+            Columns node, rank and total (0 where the pod does not fit), reasons (of all filters; missing
+            where it fits).
+        """
+        fits: list[tuple[str, int, int, str | None]]
+        fits = [(each.node, each.rank, each.total, None) for each in self.ranking(limit)]
+        reasons = [
+            ", ".join(reason for one in each.verdicts for reason in one.reasons) for each in self.groups
+        ]
+        rejected = zip(self.groups, reasons, strict=True)
+        rows = [*fits, *((node, 0, 0, text) for group, text in rejected for node in group.nodes)][:limit]
+        numbers = {
+            name: np.array([row[at] for row in rows], dtype=np.int64)
+            for at, name in ((1, "rank"), (2, "total"))
+        }
+        return Table({"node": [row[0] for row in rows]} | numbers | {"reasons": [row[3] for row in rows]})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the explanation as a document of the schema ``explain.moorage.dev/v1``, with all nodes."""
+        return document(self, None)
 
     @cached_property
     def _by_rank(self) -> npt.NDArray[np.intp]:
@@ -298,7 +357,7 @@ def shortfalls_of(requirements: PodRequirements, at: int, rejections: list[Statu
 
 
 def group_nodes(
-    order: list[str], filters: list[FilterVerdicts], requirements: PodRequirements
+    order: list[str], filters: list[FilterVerdicts], requirements: PodRequirements, blockers: FindBlockers
 ) -> list[NodeGroup]:
     """Group the rejected nodes by equal verdicts of all filters.
 
@@ -308,6 +367,8 @@ def group_nodes(
         Node names in list order.
     filters : list of FilterVerdicts
     requirements : PodRequirements
+    blockers : callable
+        Finds the blockers of nodes, given their indexes in list order and their verdicts.
 
     Returns
     -------
@@ -323,6 +384,7 @@ def group_nodes(
         found = [each.statuses[each.codes[places[0]]] for each in filters]
         verdicts = [status for status in found if status is not None]
         if verdicts:
-            group = NodeGroup([order[at] for at in places], verdicts, requirements, places)
+            names, found = [order[at] for at in places], blockers(places, verdicts)
+            group = NodeGroup(names, verdicts, requirements, places, found)
             groups.append((-len(places), places[0], group))
     return [group for *_, group in sorted(groups, key=lambda each: each[:2])]

@@ -259,10 +259,18 @@ def shortfall_text(shortfall: Shortfall) -> str:
     -------
     str
     """
-    if shortfall.kind != "resource":
-        return f"{shortfall.kind} {shortfall.name}"
-    least, most = (quantity_text(shortfall.name, amount) for amount in (shortfall.least, shortfall.most))
-    return f"{least} more {shortfall.name}" if least == most else f"{least} to {most} more {shortfall.name}"
+    match shortfall.kind, shortfall.name:
+        case "toleration", name if name == taint_text(CORDON):
+            return f"cordoned ({name})"
+        case "toleration", name:
+            return f"untolerated taint {name}"
+        case "resource", "pods":
+            return "room for 1 more pod"
+        case "resource", name:
+            least, most = (quantity_text(name, amount) for amount in (shortfall.least, shortfall.most))
+            return f"{least} more {name}" if least == most else f"{least} to {most} more {name}"
+        case kind, name:
+            return f"{kind.replace('-', ' ')} {name}"
 
 
 def quantity_text(resource: str, amount: int) -> str:

@@ -1,11 +1,13 @@
-"""Explanations of a pending pod in its turn of a run, alone, or after the run."""
+"""Explanations of pending pods in their turns of a run, alone, or after the run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from moorage.objects import Pod
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler.cycle.results import ScheduleResult
 from moorage.scheduler.runs import Run
@@ -14,42 +16,41 @@ from moorage.scheduler.scheduler import Scheduler
 from .explanation import AFTER_RUN, ALONE, IN_TURN, Explanation, Situation
 
 
-class AttemptReachedError(Exception):
-    """Raised to end a run right before an attempt to place the explained pod."""
+class AllExplainedError(Exception):
+    """Raised to end a run when every pod is explained."""
 
 
 class CountingRun(Run):
-    """A run that counts the attempts to place one pod, and can end right before one of them.
+    """A run that counts the attempts to place some pods.
 
-    A pod of a group is attempted with its group: the run ends before the first pod of the group then.
+    A pod of a group is attempted with its group.
 
     Parameters
     ----------
     scheduler : Scheduler
-    key : str
-        ``namespace/name`` of the pod.
-    last : int
-        The number of the attempt before which the run ends; 0 for a whole run.
+    keys : iterable of str
+        ``namespace/name`` of the pods.
 
     Attributes
     ----------
-    turns : int
-        Number of attempts to place the pod.
-    decided : int
-        Number of the last attempt before which no pod had been evicted for this pod.
+    keys : frozenset of str
+    turns : Counter of str
+        Number of attempts to place each pod.
+    decided : dict of str to int
+        For each attempted pod, the number of the last attempt before which no pod had been evicted for it.
     """
 
-    def __init__(self, scheduler: Scheduler, key: str, last: int = 0) -> None:
+    def __init__(self, scheduler: Scheduler, keys: Iterable[str]) -> None:
         super().__init__(scheduler)
-        self._key = key
-        self._last = last
-        self.turns = self.decided = 0
+        self.keys = frozenset(keys)
+        self.turns = Counter[str]()
+        self.decided: dict[str, int] = {}
 
     def break_off(self) -> None:
-        """Do nothing: the pod is explained in this state of the cluster."""
+        """Do nothing: nobody uses the scheduler after a run that was ended."""
 
     def attempt(self, infos: Sequence[QueuedPodInfo]) -> int:
-        """Count an attempt that includes the pod, and end the run before the last one; see `Run.attempt`.
+        """Try popped pods up to the first of the counted ones, or that one with its group; see `Run.attempt`.
 
         Parameters
         ----------
@@ -59,26 +60,74 @@ class CountingRun(Run):
         -------
         int
         """
-        at = next((at for at, info in enumerate(infos) if info.pod.key == self._key), None)
-        if at is None:
-            return super().attempt(infos)
-        unit = infos[at].unit
-        if unit is not None:
-            at = next(at for at, info in enumerate(infos) if info.unit == unit)
-        if at:
-            self.queue.put_back(*infos[at:])
-            return super().attempt(infos[:at])
-        self.turns += 1
-        if self.turns == self._last:
-            raise AttemptReachedError
-        if all(eviction.by != self._key for eviction in self.result.evicted.values()):
-            self.decided = self.turns
-        return super().attempt(infos)
+        at = next((at for at, info in enumerate(infos) if info.pod.key in self.keys), len(infos))
+        if at < len(infos) and infos[at].unit is not None:
+            at = next(first for first, info in enumerate(infos) if info.unit == infos[at].unit)
+        end = at
+        if at == 0:
+            end = 1
+            while infos[0].unit is not None and end < len(infos) and infos[end].unit == infos[0].unit:
+                end += 1
+            for info in infos[:end]:
+                if info.pod.key in self.keys:
+                    self.count(info.pod.key)
+        if end < len(infos):
+            self.queue.put_back(*infos[end:])
+        return super().attempt(infos[:end])
+
+    def count(self, key: str) -> None:
+        """Count an attempt that is about to begin.
+
+        Parameters
+        ----------
+        key : str
+            ``namespace/name`` of the pod.
+        """
+        self.turns[key] += 1
+        if all(eviction.by != key for eviction in self.result.evicted.values()):
+            self.decided[key] = self.turns[key]
 
 
-def explain_in_turn(make: Callable[[], Scheduler], key: str) -> Explanation:
-    """Explain a pending pod in the state of the cluster at its attempt in a run, with the pods placed before
-    on their nodes.
+class ExplainingRun(CountingRun):
+    """A run that explains some pods right before their decisive attempts, and ends when all are explained.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+    counted : CountingRun
+        A whole run of an equal scheduler.
+
+    Attributes
+    ----------
+    explanations : dict of str to Explanation
+    """
+
+    def __init__(self, scheduler: Scheduler, counted: CountingRun) -> None:
+        super().__init__(scheduler, counted.decided)
+        self.explanations: dict[str, Explanation] = {}
+        self._counted = counted
+        self._pending = len(scheduler.pods.pending)
+
+    def count(self, key: str) -> None:
+        """Explain a pod before its decisive attempt; see `CountingRun.count`."""
+        super().count(key)
+        if self.turns[key] != self._counted.decided[key]:
+            return
+        placed = len(self.result.placements)
+        others = self._pending - 1 - placed
+        situation = Situation(IN_TURN, placed, others, *_outcome(self._counted.result, key))
+        self.explanations[key] = replace(self.scheduler.explain(key), situation=situation)
+        if len(self.explanations) == len(self.keys):
+            raise AllExplainedError
+
+
+Explanations = dict[str, Explanation]
+"""By ``namespace/name`` of the pod."""
+
+
+def explain_in_turn(make: Callable[[], Scheduler], keys: Sequence[str]) -> Explanations:
+    """Explain pending pods in the state of the cluster at their attempts in a run, with the pods placed
+    before on their nodes.
 
     Of several attempts the last one counts, whose result is that of the run. If pods are evicted for the pod,
     the attempt that chooses them counts. A pod that a run does not attempt (it has a node, or the scheduler
@@ -87,70 +136,81 @@ def explain_in_turn(make: Callable[[], Scheduler], key: str) -> Explanation:
     Parameters
     ----------
     make : callable
-        Makes a scheduler over the cluster; all results must be equal. It is called once or twice.
-    key : str
-        ``namespace/name`` of the pod.
+        Makes a scheduler over the cluster; all results must be equal. It is called up to three times.
+    keys : sequence of str
+        ``namespace/name`` of the pods.
 
     Returns
     -------
-    Explanation
+    dict of str to Explanation
+        In the order of `keys`.
     """
-    counting = CountingRun(make(), key)
-    pending = _others(counting.scheduler, key)
-    result = counting.all()
-    if not counting.decided:
-        return explain_alone(make, key)
-    run = CountingRun(make(), key, counting.decided)
-    with suppress(AttemptReachedError):
-        run.all()
-    placed = len(run.result.placements)
-    situation = Situation(IN_TURN, placed, pending - placed, *_outcome(result, key))
-    return replace(run.scheduler.explain(key), situation=situation)
+    counting = CountingRun(make(), keys)
+    counting.all()
+    explained: Explanations = {}
+    if counting.decided:
+        run = ExplainingRun(make(), counting)
+        with suppress(AllExplainedError):
+            run.all()
+        explained = run.explanations
+    others = [key for key in keys if key not in explained]
+    if others:
+        explained |= explain_alone(make, others)
+    return {key: explained[key] for key in keys}
 
 
-def explain_alone(make: Callable[[], Scheduler], key: str) -> Explanation:
-    """Explain a pod as if no other pod were pending.
+def explain_alone(make: Callable[[], Scheduler], keys: Sequence[str]) -> Explanations:
+    """Explain pods as if no other pod were pending.
 
     Parameters
     ----------
     make : callable
         Makes a scheduler over the cluster.
-    key : str
-        ``namespace/name`` of the pod.
+    keys : sequence of str
+        ``namespace/name`` of the pods.
 
     Returns
     -------
-    Explanation
+    dict of str to Explanation
+        In the order of `keys`.
     """
     scheduler = make()
-    pending = _others(scheduler, key)
-    return replace(scheduler.explain(key), situation=Situation(ALONE, 0, pending))
+    return {
+        key: replace(scheduler.explain(key), situation=Situation(ALONE, 0, _others(scheduler, key)))
+        for key in keys
+    }
 
 
-def explain_after_run(make: Callable[[], Scheduler], key: str) -> Explanation:
-    """Explain a pod after a run, removed from the node on which the run placed it.
+def explain_after_run(make: Callable[[], Scheduler], keys: Sequence[str]) -> Explanations:
+    """Explain pods after a run, each removed from the node on which the run placed it.
 
     Parameters
     ----------
     make : callable
         Makes a scheduler over the cluster.
-    key : str
-        ``namespace/name`` of the pod.
+    keys : sequence of str
+        ``namespace/name`` of the pods.
 
     Returns
     -------
-    Explanation
+    dict of str to Explanation
+        In the order of `keys`.
     """
     scheduler = make()
-    pending = _others(scheduler, key)
+    pending = {key: _others(scheduler, key) for key in keys}
+    pods = [scheduler.client.get(Pod, *key.split("/")[::-1]) for key in keys]
     result = scheduler.run()
-    placed = len(result.placements) - (key in result.placements)
-    situation = Situation(AFTER_RUN, placed, pending - placed, *_outcome(result, key))
-    return replace(scheduler.explain(key), situation=situation)
+    explained = {}
+    for key, pod in zip(keys, pods, strict=True):
+        placed = len(result.placements) - (key in result.placements)
+        situation = Situation(AFTER_RUN, placed, pending[key] - placed, *_outcome(result, key))
+        of = pod if key in result.evicted else key
+        explained[key] = replace(scheduler.explain(of), situation=situation)
+    return explained
 
 
 SITUATIONS = {IN_TURN: explain_in_turn, ALONE: explain_alone, AFTER_RUN: explain_after_run}
-"""The function that explains a pod in each situation."""
+"""The function that explains pods in each situation."""
 
 
 def _others(scheduler: Scheduler, key: str) -> int:

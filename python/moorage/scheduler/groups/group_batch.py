@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
+from typing import cast
 
 from moorage._core.decide.pod_batch import PodBatch, Route
 from moorage.objects import Pod, PodGroup
@@ -98,12 +99,7 @@ class GroupBatch:
         if route == NONE or self.context.nominator:
             return first
         if self._is_bound(first):
-            engine, stop = self.context.deciding(route), first
-            while stop < len(self.groups) and self._routes[stop] == route and self._is_bound(stop):
-                if not self._place_bound(engine, stop):
-                    break
-                stop += 1
-            return stop
+            return self._place_bound(self.context.deciding(route), first)
         stop, latest = first + 1, min(len(self.groups), first + self._limit)
         while stop < latest and self._routes[stop] == route and not self._is_bound(stop):
             if self.ends[stop] - begin > MOST_PODS:
@@ -118,22 +114,23 @@ class GroupBatch:
         group = self.groups[at]
         return group is not None and bool(group.topology_keys)
 
-    def _place_bound(self, engine: Engine, at: int) -> bool:
-        """Place a group that is bound to a topology; return whether this was done."""
-        group, view, pods = (
-            self.groups[at],
-            self.context.cache.state.view,
-            range(self.begin(at), self.ends[at]),
-        )
-        assert group is not None
-        needs_all = self._minimum(at, engine.number) == len(pods)
+    def _place_bound(self, engine: Engine, first: int) -> int:
+        """Place groups that are bound to a topology; return the index of the first that was not placed."""
+        at, route, view = first, self._routes[first], self.context.cache.state.view
         with self.context.cache.lock:
-            view.refresh()
-            view.freezes_counts = True
-            try:
-                return GroupPlacement(self.context, engine, self.result, pods, group, needs_all).place()
-            finally:
-                view.freezes_counts = False
+            one_by_one = GroupPlacement(self.context, engine, self.result)
+            while at < len(self.groups) and self._routes[at] == route and self._is_bound(at):
+                pods = range(self.begin(at), self.ends[at])
+                needs_all = self._minimum(at, engine.number) == len(pods)
+                view.refresh()
+                view.freezes_counts = True
+                try:
+                    if not one_by_one.place(pods, cast(PodGroup, self.groups[at]), needs_all):
+                        break
+                finally:
+                    view.freezes_counts = False
+                at += 1
+        return at
 
     def _place_until(self, engine: Engine, first: int, stop: int) -> int:
         """Place groups on one snapshot each; return the index of the first that was not placed."""

@@ -41,53 +41,56 @@ def places_by_topology(engine: Engine) -> bool:
 
 
 class GroupPlacement:
-    """Places the pods of one group, none of which has a node, in the best of several placements.
+    """Places groups, none of whose pods has a node, one after the other: each in the best of several
+    placements.
 
     Parameters
     ----------
     context : SchedulingContext
-        The caller holds the lock of its cache, and the view is refreshed.
+        The caller holds the lock of its cache.
     engine : Engine
         Has the rotation; see `places_by_topology`.
     result : ScheduleResult
         Of a batch.
-    pods : range
-        The indexes of the pods.
-    group : PodGroup
-    needs_all : bool
-        Whether the group fails if one of the pods fits nowhere.
     """
 
-    def __init__(
-        self,
-        context: SchedulingContext,
-        engine: Engine,
-        result: ScheduleResult,
-        pods: range,
-        group: PodGroup,
-        needs_all: bool,
-    ) -> None:
-        self._context, self._engine, self._group, self._needs_all = context, engine, group, needs_all
-        self._batch, self._result, self._pods = cast(PodBatch, result.batch), result, pods
+    def __init__(self, context: SchedulingContext, engine: Engine, result: ScheduleResult) -> None:
+        self._context, self._engine = context, engine
+        self._batch, self._result = cast(PodBatch, result.batch), result
+        self._scorers = engine.profile.at(PlacementScorePlugin)
+        self._weights = [engine.profile.placement_weight(plugin) for plugin in self._scorers]
+        in_core = all(plugin.in_core for plugin in self._scorers)
+        self._suits = in_core and engine.decider.tie_break != TieBreak.RANDOM
+        self._pods = range(0)
         self._placements: Sequence[Placement] = ()
-        self._start = engine.decider.start
 
-    def place(self) -> bool:
-        """Assume the pods, and return whether this was done. If not, nothing has changed."""
-        engine, pods = self._engine, self._pods
-        scores = engine.profile.at(PlacementScorePlugin)
-        if engine.decider.tie_break == TieBreak.RANDOM or not all(plugin.in_core for plugin in scores):
-            return False
-        if not engine.placer.reads_rows_alone(self._batch, pods.start, pods.stop):
+    def place(self, pods: range, group: PodGroup, needs_all: bool) -> bool:
+        """Assume the pods of a group, and return whether this was done. If not, nothing has changed.
+
+        Parameters
+        ----------
+        pods : range
+            The indexes of the pods. The view is refreshed.
+        group : PodGroup
+        needs_all : bool
+            Whether the group fails if one of the pods fits nowhere.
+
+        Returns
+        -------
+        bool
+        """
+        engine = self._engine
+        if not self._suits or not engine.placer.reads_rows_alone(self._batch, pods.start, pods.stop):
             return False
         memory = engine.handle.shared(PlacementMemory)
-        self._placements = make_placements(engine.profile, self._group, (), memory.all_nodes())
+        self._placements = make_placements(engine.profile, group, (), memory.all_nodes())
         if len(self._placements) < 2:
             return False
+        self._pods, start = pods, engine.decider.start
         kind = memory.kind(self._placements, (engine, self._batch.key(pods.start, pods.stop)))
-        feasible = self._feasible(kind)
+        feasible = self._feasible(kind, group, needs_all)
         if feasible is None:
-            engine.decider.start = self._start
+            engine.decider.start = start
             return False
         best = int(feasible[self._best(kind, feasible)])
         self._result.rows[pods.start : pods.stop] = kind.rows[best]
@@ -103,7 +106,7 @@ class GroupPlacement:
 
     # ---- the search ----------------------------------------------------------------------------------------
 
-    def _feasible(self, kind: KindOfGroup) -> npt.NDArray[np.int64] | None:
+    def _feasible(self, kind: KindOfGroup, group: PodGroup, needs_all: bool) -> npt.NDArray[np.int64] | None:
         """Search the placements in order; return the indexes of those that fit.
 
         Returns None without any, or where a group's own cycle is needed: a placement takes only some of the
@@ -114,11 +117,11 @@ class GroupPlacement:
         if percentage is not None:
             nodes = sum([len(placement.rows) for placement in placements])
             wanted = placements_to_find(percentage, len(placements), nodes)
-        at = self._search_outdated(kind) if wanted == len(placements) else 0
+        at = self._search_outdated(kind, group) if wanted == len(placements) else 0
         while at < len(placements) and found < wanted:
             end = kind.known_until(at, decider.start)
             if end == at:
-                self._search(kind, at)
+                self._search(kind, group, at)
                 end = at + 1
             fitting = np.flatnonzero(kind.fits[at:end])
             if found + len(fitting) >= wanted:
@@ -126,11 +129,11 @@ class GroupPlacement:
             found += len(fitting)
             decider.start, at = int(kind.next_starts[end - 1]), end
         feasible = kind.fits[:at].nonzero()[0]
-        if not len(feasible) or (len(feasible) < at and not (self._needs_all and self._is_futile())):
+        if not len(feasible) or (len(feasible) < at and not (needs_all and self._is_futile())):
             return None
         return feasible
 
-    def _search_outdated(self, kind: KindOfGroup) -> int:
+    def _search_outdated(self, kind: KindOfGroup, group: PodGroup) -> int:
         """Search the placements that have changed, while the searches of the others begin where they have
         begun; return the index of the first placement whose search does not."""
         decider = self._engine.decider
@@ -139,7 +142,7 @@ class GroupPlacement:
             return 0
         for at in outdated:
             decider.start, before = int(kind.starts[at]), kind.next_starts[at]
-            self._search(kind, at)
+            self._search(kind, group, at)
             if kind.next_starts[at] != before:
                 decider.start = int(kind.next_starts[at])
                 return at + 1
@@ -152,11 +155,16 @@ class GroupPlacement:
         classes = self._batch.classes(self._pods.start, self._pods.stop)
         return not any(self._engine.may_preempt(shape_of(pod_class)) for pod_class in classes)
 
-    def _search(self, kind: KindOfGroup, at: int) -> None:
-        """Place the pods in one placement, note where, and undo that."""
-        engine, state, pods = self._engine, self._context.cache.state, self._pods
+    def _search(self, kind: KindOfGroup, group: PodGroup, at: int) -> None:
+        """Place the pods in one placement, note where and how plugins score that, and undo it."""
+        engine, state, pods, placement = (
+            self._engine,
+            self._context.cache.state,
+            self._pods,
+            self._placements[at],
+        )
         search, start = engine.search, engine.decider.start
-        search.search_in(self._placements[at].rows)
+        search.search_in(placement.rows)
         mark = state.begin()
         try:
             engine.placer.place(self._batch, self._result, pods.start, pods.stop, NOWHERE, _go_on)
@@ -166,32 +174,23 @@ class GroupPlacement:
         finally:
             state.rollback(mark)
             search.search_in(None)
-        kind.note(at, start, next_start, rows)
-
-    # ---- scores --------------------------------------------------------------------------------------------
+        scores = list[int]()
+        if len(rows):
+            found = Assignments(placement, self._batch.pods[pods.start : pods.stop], rows, 0)
+            scores = [plugin.score_placement(group, found) for plugin in self._scorers]
+        kind.note(at, (start, next_start), rows, scores)
 
     def _best(self, kind: KindOfGroup, feasible: npt.NDArray[np.int64]) -> int:
         """Return the index in `feasible` of the placement with the highest score. Ties are broken as among
         nodes."""
         if len(feasible) == 1:
             return 0
-
         totals = np.zeros(len(feasible), dtype=np.int64)
-        for plugin in self._engine.profile.at(PlacementScorePlugin):  # those of the core keep to 0 to 100
-            scores = kind.scores(plugin.name)
+        for plugin, weight, scores in zip(self._scorers, self._weights, kind.scores, strict=False):
             own = scores if len(feasible) == len(scores) else scores[feasible]
-            for at in feasible[own < 0].tolist():
-                scores[at] = plugin.score_placement(self._group, self._assignments(kind, at))
-            own = scores if len(feasible) == len(scores) else scores[feasible]
-            totals += self._engine.profile.placement_weight(plugin) * np.asarray(
-                plugin.normalize_placement_scores(own)
-            )
+            # Scores of plugins of the core are 0 to 100.
+            totals += weight * np.asarray(plugin.normalize_placement_scores(own))
         return self._engine.decider.pick(totals)
-
-    def _assignments(self, kind: KindOfGroup, at: int) -> Assignments:
-        """Return the nodes that the pods get in a placement."""
-        pods = self._batch.pods[self._pods.start : self._pods.stop]
-        return Assignments(self._placements[at], pods, kind.rows[at], 0)
 
 
 def _go_on(at: int) -> bool:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Any
-
-from msgspec.structs import replace
 
 from moorage.objects.model.meta import Condition, with_condition
 from moorage.objects.model.pod_group import PodGroup
@@ -19,8 +18,10 @@ SCHEDULED, PENDING = "Scheduled", "Pending"
 IS_SCHEDULED = Condition(type=POD_GROUP_SCHEDULED, status="True", reason=SCHEDULED)
 
 
-def patch_group(client: ObjectClient, group: PodGroup, message: str, is_error: bool = False) -> None:
-    """Write the result of an attempt, if that changes the status of the group.
+def patch_groups(
+    client: ObjectClient, groups: Sequence[PodGroup], message: str = "", is_error: bool = False
+) -> None:
+    """Write the result of one attempt of each of several groups, if that changes the status of the group.
 
     A Kubernetes group has the condition PodGroupScheduled, a Gödel group has a phase. Once either says that
     the group is scheduled, it stays.
@@ -28,44 +29,49 @@ def patch_group(client: ObjectClient, group: PodGroup, message: str, is_error: b
     Parameters
     ----------
     client : ObjectClient
-    group : PodGroup
-    message : str
-        Why the attempt failed; "" where it succeeded.
+    groups : sequence of PodGroup
+        No two of one name.
+    message : str, optional
+        Why the attempts failed; "" where they succeeded.
     is_error : bool, optional
-        Whether the attempt failed with an error.
+        Whether they failed with an error.
     """
+    condition = IS_SCHEDULED
+    if message:
+        reason = "SchedulerError" if is_error else "Unschedulable"
+        condition = Condition(type=POD_GROUP_SCHEDULED, status="False", reason=reason, message=message)
+    elif isinstance(client, ObjectStore):
+        godel = [group for group in groups if group.is_godel]
+        rest = [group for group in groups if not group.is_godel] if godel else groups
+        client.set_condition(rest, condition)
+        groups = godel
+    for group in groups:
+        _patch(client, group, condition)
+
+
+def _patch(client: ObjectClient, group: PodGroup, condition: Condition) -> None:
+    """Write the result of an attempt of one group."""
     try:
         current = client.get(PodGroup, group.name, group.namespace)
-        change = _phase(current, message) if current.is_godel else _condition(current, message, is_error)
-        if not change:
-            return
-        if isinstance(client, ObjectStore):  # the same write without JSON
-            client.update(replace(current, status=replace(current.status, **change)))
-        else:
-            patch = {"status": {field: plain(value) for field, value in change.items()}}
-            client.patch(PodGroup, group.name, group.namespace, patch, subresource="status")
+        change = _phase(current, condition) if current.is_godel else _conditions(current, condition)
+        if change:
+            client.patch(PodGroup, group.name, group.namespace, {"status": change}, subresource="status")
     except NotFoundError:
         return
     except ApiError as error:
         logger.error("Error updating pod group %s: %s", group.key, error)
 
 
-def _phase(group: PodGroup, message: str) -> dict[str, Any]:
+def _phase(group: PodGroup, condition: Condition) -> dict[str, Any]:
     """Return the change of the phase of a Gödel group; empty for none."""
-    phase = PENDING if message else SCHEDULED
+    phase = SCHEDULED if condition is IS_SCHEDULED else PENDING
     done = group.status.phase not in ("", "Unknown", "Pending", "PreScheduling")
     return {} if done or phase == group.status.phase else {"phase": phase}
 
 
-def _condition(group: PodGroup, message: str, is_error: bool) -> dict[str, Any]:
+def _conditions(group: PodGroup, condition: Condition) -> dict[str, Any]:
     """Return the change of the conditions of a Kubernetes group; empty for none."""
     latest = next((one for one in group.status.conditions if one.type == POD_GROUP_SCHEDULED), None)
-    if message:
-        reason = "SchedulerError" if is_error else "Unschedulable"
-        new = Condition(type=POD_GROUP_SCHEDULED, status="False", reason=reason, message=message)
-    else:
-        new = IS_SCHEDULED
-    conditions = with_condition(group.status.conditions, new)
-    if conditions == group.status.conditions or (message and latest is not None and latest.status == "True"):
-        return {}
-    return {"conditions": conditions}
+    conditions = with_condition(group.status.conditions, condition)
+    stays = condition is not IS_SCHEDULED and latest is not None and latest.status == "True"
+    return {} if stays or conditions == group.status.conditions else {"conditions": plain(conditions)}

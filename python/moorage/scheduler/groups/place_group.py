@@ -202,7 +202,7 @@ def schedule_workload(
         raise MoorageError(several_schedulers(pending))
     if not engines:
         return ScheduleResult(context.cache.state, 0)
-    result = place_group(context, engines.pop(), group, pending, groups.scheduled(unit))
+    result = place_group(context, engines.pop(), group, pending, groups.scheduled(unit)[0])
     bound = {at: context.bindings.bind(started) for at, started in result.started.items()}
     binding_failures = context.finish_binding([started.pod for started in result.started.values()])
     for at, outcome in bound.items():

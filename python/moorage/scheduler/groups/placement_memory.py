@@ -110,6 +110,8 @@ class KindOfGroup:
         Whether the placement takes all pods of the group.
     rows : list of array
         By placement that fits, the row of each pod.
+    scores : list of (placements,) int64 array
+        By plugin, the scores of the placements that fit.
     """
 
     def __init__(self, memory: PlacementMemory, placements: int) -> None:
@@ -119,7 +121,7 @@ class KindOfGroup:
         self.next_starts: Ints = np.zeros(placements, dtype=np.int64)
         self.fits = np.zeros(placements, dtype=np.bool_)
         self.rows = [NO_ROWS] * placements
-        self._scores: dict[str, Ints] = {}  # by plugin; -1 where it has not been asked
+        self.scores: list[Ints] = []
         self._is_chain: bool | None = (
             True  # whether each search begins where the one before ended; None: unknown
         )
@@ -165,38 +167,26 @@ class KindOfGroup:
         outdated: list[int] = np.flatnonzero(self._heads < self._memory.changed).tolist()
         return outdated
 
-    def note(self, placement: int, start: int, next_start: int, rows: Rows) -> None:
+    def note(self, placement: int, starts: tuple[int, int], rows: Rows, scores: Sequence[int]) -> None:
         """Remember the result of a search that has been undone.
 
         Parameters
         ----------
         placement : int
-        start, next_start : int
+        starts : (int, int)
             Positions in the node list before and after the search.
         rows : (pods,) int32 array
             The row of each pod, not to be changed any more; empty where some pods fit nowhere.
+        scores : sequence of int
+            The scores of the plugins; empty where some pods fit nowhere.
         """
+        start, next_start = starts
         self._heads[placement] = self._memory.now()
         if self.starts[placement] != start or self.next_starts[placement] != next_start:
             self._is_chain = None
         self.starts[placement], self.next_starts[placement] = start, next_start
         self.rows[placement], self.fits[placement] = rows, len(rows) > 0
-        for scores in self._scores.values():
-            scores[placement] = -1
-
-    def scores(self, plugin: str) -> Ints:
-        """Return the scores of a plugin.
-
-        Parameters
-        ----------
-        plugin : str
-
-        Returns
-        -------
-        (placements,) int64 array
-            -1 where the plugin has not scored the present result. The caller fills it in.
-        """
-        scores = self._scores.get(plugin)
-        if scores is None:
-            scores = self._scores[plugin] = np.full(len(self._heads), -1, dtype=np.int64)
-        return scores
+        if not self.scores:
+            self.scores = [np.zeros(len(self._heads), dtype=np.int64) for _ in scores]
+        for of_plugin, score in zip(self.scores, scores, strict=False):
+            of_plugin[placement] = score

@@ -25,13 +25,17 @@ if TYPE_CHECKING:
 MOST = 2**31 - 1
 
 
-def schedule_pods(context: SchedulingContext, pods: Sequence[Pod]) -> ScheduleResult:
+def schedule_pods(
+    context: SchedulingContext, pods: Sequence[Pod], stop_on_failure: bool = False
+) -> ScheduleResult:
     """Place pods in order; see `Scheduler.schedule_pods`.
 
     Parameters
     ----------
     context : SchedulingContext
     pods : sequence of Pod
+    stop_on_failure : bool
+        Whether to end with the first pod that fits nowhere.
 
     Returns
     -------
@@ -52,17 +56,24 @@ def schedule_pods(context: SchedulingContext, pods: Sequence[Pod]) -> ScheduleRe
     try:
         for first, end, route in batch.cut(SEGMENTS):
             engine = context.deciding(route)
-            if route & APART:
-                _place_each(context, engine, batch, result, range(first, end))
-            else:
-                Placing(context, engine, batch, result).place(first, end)
+            step = 1 if stop_on_failure else end - first
+            for at in range(first, end, step):
+                if stop_on_failure and result.failures:
+                    break
+                if route & APART:
+                    _place_each(context, engine, batch, result, range(at, at + step))
+                else:
+                    Placing(context, engine, batch, result).place(at, at + step)
         if context.bindings.running:
             _finish_binding(context, pods, result)
         context.sync()
         errors = context.handle.plugin_errors
         if errors.counts:
             errors.summarize()
-        result.note_names()
+        if stop_on_failure:
+            result.end_at_failure()
+        else:
+            result.note_names()
         return result
     except BaseException:
         context.take_back(pods)

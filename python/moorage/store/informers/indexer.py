@@ -124,6 +124,7 @@ class Indexer(Generic[T]):
         self._functions: dict[str, IndexFunction[T]] = {NAMESPACE_INDEX: by_namespace, **indexers}
         self._lasting = {NAMESPACE_INDEX}  # indexes that bindings do not change
         self._indexes: dict[str, dict[str, dict[str, None]]] = {}  # keys by value, in order
+        self._own: dict[str, set[str]] = {}  # values whose keys no saved state shares, by index
         self._objects: ObjectMap[T] = ObjectMap({})
         self._log: KeyLog | None = None
         self.changes = 0
@@ -180,10 +181,8 @@ class Indexer(Generic[T]):
         """Copy the contents, so that those of `save` stay as they are."""
         self._is_saved = False
         self._objects = self._objects.copy()
-        self._indexes = {
-            name: {value: keys.copy() for value, keys in index.items()}
-            for name, index in self._indexes.items()
-        }
+        self._indexes = {name: index.copy() for name, index in self._indexes.items()}
+        self._own = {}  # the keys of a value are copied when it is changed
 
     def follow(self) -> KeyLog:
         """Return the log of the keys of changed objects. All readers share it; the first call makes it."""
@@ -259,6 +258,12 @@ class Indexer(Generic[T]):
         with self.lock:
             return list(self._objects.to_dict().values())
 
+    def likenesses(self) -> list[T]:
+        """Return objects that exist already and are like those of `values`, except in what bindings set, in
+        conditions and in the resource version."""
+        with self.lock:
+            return list(map(self._objects.likeness, self._objects))
+
     def by_index(self, name: str, value: str) -> list[T]:
         """Return the objects that have a value in an index.
 
@@ -296,6 +301,34 @@ class Indexer(Generic[T]):
         with self.lock:
             objects = self._objects
             return {key: objects[key] for key in self._index(name).get(value, ())}
+
+    def select(self, name: str, values: Iterable[str], is_wanted: Callable[[T], bool]) -> list[list[T]]:
+        """Return some of the objects that have each value in an index; see `by_index`.
+
+        Parameters
+        ----------
+        name : str
+            Of the index.
+        values : iterable of str
+        is_wanted : callable
+            Asked about an object that is like the one to return, except in what bindings set, in conditions
+            and in the resource version.
+
+        Returns
+        -------
+        list of list of Object
+            By value.
+
+        Raises
+        ------
+        KeyError
+            There is no such index.
+        """
+        with self.lock:
+            index, objects, like = self._index(name), self._objects, self._objects.likeness
+            return [
+                [objects[key] for key in index.get(value, ()) if is_wanted(like(key))] for value in values
+            ]
 
     def list_index_func_values(self, name: str) -> list[str]:
         """Return the values that the objects have in an index.
@@ -372,7 +405,7 @@ class Indexer(Generic[T]):
                 if self._log is not None or self._indexes:
                     self._applied(events, replaced)
             except BaseException:
-                self._indexes = {}  # built again when they are read
+                self._indexes, self._own = {}, {}  # built again when they are read
                 if self._log is not None:
                     self._log.forget()
                 raise
@@ -387,7 +420,10 @@ class Indexer(Generic[T]):
                     old, new = held.likeness if isinstance(held, WatchEvent) else held, event.likeness
                 else:
                     old, new = held.object if isinstance(held, WatchEvent) else held, event.object
-                self._enter(name, event.key, old, None if event.type == "DELETED" else new)
+                if event.type == "DELETED":
+                    self._enter(name, event.key, old, None)
+                elif old is not new:
+                    self._enter(name, event.key, old, new)
 
     def put(self, key: str, obj: T) -> T | None:
         """Store an object.
@@ -448,22 +484,28 @@ class Indexer(Generic[T]):
             By key. The indexer takes ownership of the dict.
         """
         with self.lock:
-            self._objects, self._indexes, self._is_saved = ObjectMap(objects), {}, False
+            self._objects, self._indexes, self._own = ObjectMap(objects), {}, {}
+            self._is_saved = False
             self.changes += 1
             if self._log is not None:
                 self._log.forget()
 
     def _enter(self, name: str, key: str, old: T | None, new: T | None) -> None:
         """Replace an object in an index; None for no object."""
-        if old is new:
-            return
         index, function = self._indexes[name], self._functions[name]
+        own = self._own.setdefault(name, set())
         values = () if new is None else tuple(function(new))
         for value in () if old is None else dict.fromkeys(function(old)):
             if value not in values:
+                if value not in own:
+                    own.add(value)
+                    index[value] = index[value].copy()
                 del index[value][key]
                 if not index[value]:
                     del index[value]
         if new is not None:
             for value in values:
+                if value not in own:
+                    own.add(value)
+                    index[value] = index[value].copy() if value in index else {}
                 index.setdefault(value, {})[key] = None

@@ -130,10 +130,12 @@ class Registration(Generic[T]):
         pending, handler = self.pending, self.handler
         while pending:
             if self._has_on_run and not pending[0].is_deletion:
-                for _ in range(cast("RunHandler[T]", handler).on_run(pending)):
-                    pending.popleft()
-                if not pending:
+                received = cast("RunHandler[T]", handler).on_run(pending)
+                if received == len(pending):
+                    pending.clear()
                     break
+                for _ in range(received):
+                    pending.popleft()
             notice = pending[0]
             old, new = notice.old, notice.new
             try:

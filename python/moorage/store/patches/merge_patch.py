@@ -16,6 +16,7 @@ _KEYS = {
     "initContainers": "name",
     "ownerReferences": "uid",
     "ports": "containerPort",
+    "reservedFor": "uid",
     "schedulingGates": "name",
     "topologySpreadConstraints": "topologyKey",
     "volumes": "name",

@@ -1,0 +1,163 @@
+"""Keeps the status of disruption budgets (kubernetes v1.36, pkg/controller/disruption)."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from msgspec.structs import replace
+
+from moorage.objects import LabelSelectorMatcher
+from moorage.objects.model.meta import Object
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.policy import NO_STATUS, PodDisruptionBudget, PodDisruptionBudgetStatus
+from moorage.objects.workloads.disruption import SCALABLE, Scalable, status_of
+from moorage.objects.workloads.ownership import is_healthy
+from moorage.store import Indexer, InformerFactory, NotFoundError, ObjectClient
+
+LABEL = "label"
+
+
+def by_label(pod: Pod) -> list[str]:
+    """Return the namespace of a pod, and its labels in it.
+
+    Parameters
+    ----------
+    pod : Pod
+    """
+    meta = pod.metadata
+    return [meta.namespace, *(f"{meta.namespace}/{key}={value}" for key, value in meta.labels.items())]
+
+
+class DisruptionController:
+    """Computes the status of a budget anew after a change of its pods, of their workloads or of itself.
+
+    A status that a cluster was read with stays until then. Where the workload of a pod is not known, the
+    desired number of healthy pods stays, and those that are healthy are counted.
+
+    Parameters
+    ----------
+    client : ObjectClient
+    informers : InformerFactory
+    pods : Indexer
+        The informer's copy of the pods; gets an index of labels.
+    """
+
+    def __init__(self, client: ObjectClient, informers: InformerFactory, pods: Indexer[Pod]) -> None:
+        self._client = client
+        self._pods = pods
+        self._budgets: Indexer[PodDisruptionBudget] = informers.informer(PodDisruptionBudget).indexer
+        self._workloads: dict[str, Indexer[Any]] = {
+            kind.__name__: informers.informer(kind).indexer for kind in SCALABLE
+        }
+        self._changed: dict[str, None] = {}  # keys of the budgets to look at
+        pods.add_index(LABEL, by_label, is_lasting=True)
+
+    @property
+    def has_budgets(self) -> bool:
+        """Whether there are budgets."""
+        return bool(len(self._budgets))
+
+    def start(self) -> None:
+        """Leave the statuses as they were read."""
+        self._changed.clear()
+
+    def save(self) -> object:
+        """Return the state, for `undo`."""
+        return self._changed.copy()
+
+    def undo(self, saved: Any) -> None:
+        """Restore the state of `save`.
+
+        Parameters
+        ----------
+        saved : object
+            The result of `save`.
+        """
+        self._changed = saved.copy()
+
+    def on_add(self, obj: PodDisruptionBudget, is_in_initial_list: bool) -> None:
+        """Give a new budget a status, unless it has one.
+
+        Parameters
+        ----------
+        obj : PodDisruptionBudget
+        is_in_initial_list : bool
+        """
+        if obj.status == NO_STATUS:
+            self._changed[obj.key] = None
+
+    def on_update(self, old: PodDisruptionBudget, new: PodDisruptionBudget) -> None:
+        """Compute the status of a budget that was changed.
+
+        Parameters
+        ----------
+        old, new : PodDisruptionBudget
+        """
+        if old.spec != new.spec:
+            self._changed[new.key] = None
+
+    def on_delete(self, obj: object) -> None:
+        """Do nothing: a budget without an object has no status.
+
+        Parameters
+        ----------
+        obj : PodDisruptionBudget or DeletedFinalStateUnknown
+        """
+
+    def note(self, *pods: Pod) -> None:
+        """Note that pods have changed.
+
+        Parameters
+        ----------
+        *pods : Pod
+        """
+        if self.has_budgets:
+            for pod in pods:
+                for budget in self._budgets.by_index("namespace", pod.namespace):
+                    if budget.key not in self._changed and _matches(budget, pod):
+                        self._changed[budget.key] = None
+
+    def note_workload(self, obj: Object) -> None:
+        """Note that the replicas of a workload may have changed.
+
+        Parameters
+        ----------
+        obj : Object
+        """
+        if self.has_budgets:
+            self._changed.update(
+                (budget.key, None) for budget in self._budgets.by_index("namespace", obj.namespace)
+            )
+
+    def work(self) -> None:
+        """Write the statuses that have changed."""
+        changed, self._changed = self._changed, {}
+        for key in changed:
+            budget = self._budgets.get(key)
+            if budget is not None:
+                status = self._status(budget)
+                if status != budget.status:
+                    meta = replace(budget.metadata, resource_version="")
+                    with suppress(NotFoundError):
+                        self._client.update(replace(budget, metadata=meta, status=status))
+
+    def _status(self, budget: PodDisruptionBudget) -> PodDisruptionBudgetStatus:
+        selector = budget.spec.selector
+        labels = [*selector.match_labels.items()][:1] if selector else []
+        at = budget.namespace + "".join(f"/{key}={value}" for key, value in labels)
+        pods = [pod for pod in self._pods.by_index(LABEL, at) if _matches(budget, pod)]
+        found = status_of(budget, pods, self._find)
+        if found is None:
+            old, healthy = budget.status, sum(map(is_healthy, pods))
+            allowed = max(0, healthy - old.desired_healthy) if old.expected_pods else 0
+            found = replace(old, current_healthy=healthy, disruptions_allowed=allowed)
+        return found
+
+    def _find(self, kind: str, namespace: str, name: str) -> Scalable | None:
+        indexer = self._workloads.get(kind)
+        return None if indexer is None else indexer.get(f"{namespace}/{name}")
+
+
+def _matches(budget: PodDisruptionBudget, pod: Pod) -> bool:
+    return LabelSelectorMatcher(budget.spec.selector).matches(pod.metadata.labels)

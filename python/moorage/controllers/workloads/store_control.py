@@ -1,0 +1,241 @@
+"""What the controllers of workloads know about the pods of a store, and how they write to it."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from moorage.objects import LabelSelectorMatcher
+from moorage.objects.admission.admission import Admission
+from moorage.objects.model.admission_policies import LimitRange, ResourceQuota, RuntimeClass
+from moorage.objects.model.meta import LabelSelector, Object
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.storage import PersistentVolumeClaim
+from moorage.objects.model.workload import DaemonSet
+from moorage.objects.workloads.expand_workloads import counted
+from moorage.objects.workloads.ownership import FINISHED, controller_reference
+from moorage.objects.workloads.pod_claims import ephemeral_claims
+from moorage.store import AlreadyExistsError, Indexer, NotFoundError, ObjectClient
+
+from .owner_index import ENDED, ORPHAN, OWNER, by_owner, of_ended, of_orphan, path, values_of
+
+
+class StoreControl:
+    """Reads pods from an informer's copy and writes to the store (`PodControl`).
+
+    Parameters
+    ----------
+    client : ObjectClient
+    pods : Indexer
+        The informer's copy of the pods; gets the indexes of owners.
+
+    Attributes
+    ----------
+    deletions : int
+        Number of objects that were deleted.
+    refusals : dict of str to str
+        The workloads whose next pod the API server would refuse, as ``Kind namespace/name``, with its text.
+    """
+
+    def __init__(self, client: ObjectClient, pods: Indexer[Pod]) -> None:
+        self.client = client
+        self.pods = pods
+        self.deletions = 0
+        self.refusals: dict[str, str] = {}
+        self._admission: Admission | None = None  # of this round
+        pods.add_index(OWNER, by_owner, is_lasting=True)
+        pods.add_index(ENDED, of_ended, is_lasting=True)
+        pods.add_index(ORPHAN, of_orphan, is_lasting=True)
+
+    def begin_round(self) -> None:
+        """Forget what admission depends on: policies, and the usage of quotas."""
+        self._admission = None
+
+    def admitted(self, pod: Pod) -> Pod:
+        """Return a new pod as the API server stores it.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        Pod
+
+        Raises
+        ------
+        RefusedError
+            The API server refuses it.
+        """
+        if self._admission is None:
+            self._admission = admission_of(self.client)
+        return self._admission.admit(pod)
+
+    def active(self, owner: Object) -> int:
+        """Return the number of active pods that an object controls.
+
+        Parameters
+        ----------
+        owner : Object
+        """
+        count = self.pods.count
+        return sum(count(OWNER, value) - count(ENDED, value) for value in values_of(owner))
+
+    def owned(self, owner: Object) -> list[Pod]:
+        """Return the pods that an object controls, in any state.
+
+        Parameters
+        ----------
+        owner : Object
+        """
+        return [pod for value in values_of(owner) for pod in self.pods.by_index(OWNER, value)]
+
+    def adopt(self, owner: Object, selector: LabelSelector | None) -> list[Pod]:
+        """Adopt the active pods without a controller that match a selector: they refer to the owner then.
+
+        Parameters
+        ----------
+        owner : Object
+        selector : LabelSelector or None
+            None adopts no pods.
+
+        Returns
+        -------
+        list of Pod
+        """
+        if selector is None or not self.pods.count(ORPHAN, owner.namespace):
+            return []
+        label = "".join(f"/{key}={value}" for key, value in [*selector.match_labels.items()][:1])
+        matcher, adopted = LabelSelectorMatcher(selector), []
+        for orphan in self.pods.by_index(ORPHAN, owner.namespace + label):
+            if matcher.matches(orphan.metadata.labels):
+                references = (*orphan.metadata.owner_references, *controller_reference(owner))
+                meta = replace(orphan.metadata, owner_references=references, resource_version="")
+                with suppress(NotFoundError):
+                    adopted.append(self.client.update(replace(orphan, metadata=meta)))
+        return adopted
+
+    def daemon_nodes(self, owner: DaemonSet) -> Container[str]:
+        """Return the nodes that have, or will have, a pod of a DaemonSet that has not finished.
+
+        Parameters
+        ----------
+        owner : DaemonSet
+
+        Returns
+        -------
+        container of str
+        """
+        return DaemonNodes(self.pods, path(owner.kind, owner.namespace, owner.name))
+
+    def daemons(self, owner: DaemonSet, node: str) -> list[Pod]:
+        """Return the pods of a DaemonSet that are on a node or require it.
+
+        Parameters
+        ----------
+        owner : DaemonSet
+        node : str
+
+        Returns
+        -------
+        list of Pod
+        """
+        return self.pods.by_index(OWNER, f"{path(owner.kind, owner.namespace, owner.name)}@{node}")
+
+    def count(self, owner: Object, missing: int, path: str = "spec.replicas") -> range:
+        """Return the numbers of new pods; see `counted`.
+
+        Parameters
+        ----------
+        owner : Object
+        missing : int
+        path : str
+
+        Returns
+        -------
+        range
+        """
+        return counted(owner, 0, missing, path)
+
+    def create(self, owner: Object, pod: Pod) -> None:
+        """Create a pod and the claims of its ephemeral volumes; nothing happens if its name is taken.
+
+        Parameters
+        ----------
+        owner : Object
+        pod : Pod
+
+        Raises
+        ------
+        RefusedError
+            The API server refuses it.
+        """
+        if pod.name and self.pods.get(f"{pod.namespace}/{pod.name}") is not None:
+            return
+        pod = self.admitted(pod)
+        with suppress(AlreadyExistsError):
+            created = self.client.create(pod)
+            if created.spec.volumes:
+                for claim in ephemeral_claims([created]):
+                    self.create_claim(created, claim)
+
+    def create_claim(self, owner: Object, claim: PersistentVolumeClaim) -> None:
+        """Create a claim, unless it exists. It gets a UID and a time from the store.
+
+        Parameters
+        ----------
+        owner : Object
+        claim : PersistentVolumeClaim
+        """
+        with suppress(AlreadyExistsError):
+            meta = replace(claim.metadata, uid="", creation_timestamp=None)
+            self.client.create(replace(claim, metadata=meta))
+
+    def delete(self, obj: Object) -> None:
+        """Delete an object, unless it is gone or another has its name.
+
+        Parameters
+        ----------
+        obj : Object
+        """
+        with suppress(NotFoundError):
+            current = self.client.get(type(obj), obj.name, obj.namespace)
+            if current.metadata.uid == obj.metadata.uid:
+                self.client.delete(type(obj), obj.name, obj.namespace)
+                self.deletions += 1
+
+
+def admission_of(client: ObjectClient) -> Admission:
+    """Return the admission of the API server for the policies and pods of a store.
+
+    Parameters
+    ----------
+    client : ObjectClient
+
+    Returns
+    -------
+    Admission
+    """
+    policies = [obj for kind in (LimitRange, ResourceQuota, RuntimeClass) for obj in client.list(kind)[0]]
+    return Admission(policies, lambda namespace: client.list(Pod, namespace)[0])
+
+
+class DaemonNodes(Container[str]):
+    """The nodes that have, or will have, a pod of a DaemonSet.
+
+    Parameters
+    ----------
+    pods : Indexer
+    owner : str
+        Path of the DaemonSet in the index of owners.
+    """
+
+    def __init__(self, pods: Indexer[Pod], owner: str) -> None:
+        self._pods = pods
+        self._owner = owner
+
+    def __contains__(self, node: object) -> bool:
+        pods = self._pods.by_index(OWNER, f"{self._owner}@{node}")
+        return any(pod.status.phase not in FINISHED for pod in pods)

@@ -1,0 +1,150 @@
+"""Lower bounds of the number of new nodes that pods need."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from math import ceil
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage.objects.model.pod import Pod
+
+from .linear_program import Rows, is_installed, solve
+from .relaxation import Relaxation, checked_needs, constrain, relax
+
+if TYPE_CHECKING:
+    from moorage.scheduler.scheduler import Scheduler
+
+TOLERANCE = 1e-6
+PROGRAM = "linear program"
+LACKS = "{} is in none of the templates: {} requested, {} free"
+KIND = "{} pods like {}: the nodes that there are have room for {}, and no template takes any"
+TOGETHER = "pods that no template takes have too little room together on the nodes that there are"
+
+
+class NodeBound(NamedTuple):
+    """A lower bound of the number of new nodes.
+
+    Attributes
+    ----------
+    nodes : int or None
+        None where no number of them is enough.
+    source : str
+        What it follows from: "linear program", or the name of a resource; "" for no new node.
+    lacking : str
+        What no number of nodes is enough for; "" unless `nodes` is None.
+    """
+
+    nodes: int | None
+    source: str
+    lacking: str = ""
+
+
+def bound_of_nodes(scheduler: Scheduler, pods: Sequence[Pod], names: Sequence[str]) -> NodeBound:
+    """Return how many new nodes pods need at least: by a linear program if HiGHS is installed, otherwise by
+    each resource.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+        With one new node of each template.
+    pods : sequence of Pod
+    names : sequence of str
+        The new nodes.
+
+    Returns
+    -------
+    NodeBound
+    """
+    if is_installed():
+        return _by_program(scheduler, pods, names)
+    return _by_resource(scheduler, pods, names)
+
+
+def _by_resource(scheduler: Scheduler, pods: Sequence[Pod], names: Sequence[str]) -> NodeBound:
+    """Return the largest of the bounds that follow from one resource."""
+    table = scheduler.table
+    new = [scheduler.cache.state.find_row(name) for name in names]
+    old = np.setdiff1d(scheduler.context.view_rows(), [row for row in new if row is not None])
+    needs: Counter[str] = Counter()
+    for pod in pods:
+        needs.update(checked_needs(scheduler, pod))
+    best = NodeBound(0, "")
+    for name, need in needs.items():
+        allocatable = table.column("allocatable", name)
+        free = int(np.maximum(allocatable - table.column("requested", name), 0)[old].sum())
+        largest = max((int(allocatable[row]) for row in new), default=0)
+        if need > free and largest == 0:
+            return NodeBound(None, name, LACKS.format(name, need, free))
+        if need > free and ceil((need - free) / largest) > (best.nodes or 0):
+            best = NodeBound(ceil((need - free) / largest), name)
+    return best
+
+
+def _by_program(scheduler: Scheduler, pods: Sequence[Pod], names: Sequence[str]) -> NodeBound:
+    """Return the bound of a linear program: pods in parts, on the pools of nodes there are, and on new nodes
+    in parts."""
+    found = relax(scheduler, pods, [1.0] * len(pods))
+    rows = [scheduler.cache.state.find_row(name) for name in names]
+    places = [int(np.flatnonzero(found.rows == row)[0]) for row in rows]
+    old = np.ones(len(found.rows), dtype=bool)
+    old[places] = False
+    relaxation = found.restricted(old)
+    constraints = constrain(relaxation)
+    base = constraints.rows
+    entries = list(zip(base.row.tolist(), base.column.tolist(), base.value.tolist(), strict=True))
+    bounds = list(base.upper)
+    lower = [float(kind.count) for kind in found.kinds] + [-np.inf] * (len(bounds) - len(found.kinds))
+    costs, upper = [0.0] * len(constraints.upper), list(constraints.upper)
+    for place in places:
+        _add_template(found, place, entries, bounds, costs, upper)
+    lower += [-np.inf] * (len(bounds) - len(lower))
+    row, column, value = (np.array([entry[at] for entry in entries]) for at in range(3))
+    matrix = Rows(np.array(lower), np.array(bounds), row.astype(np.intp), column.astype(np.intp), value)
+    best = solve(np.array(costs), np.array(upper), matrix, maximize=False)
+    if best is None:
+        return NodeBound(None, PROGRAM, _lacking(found, old))
+    nodes = ceil(best.objective - TOLERANCE)
+    return NodeBound(nodes, PROGRAM if nodes else "")
+
+
+def _lacking(found: Relaxation, old: npt.NDArray[np.bool_]) -> str:
+    """Return what no number of nodes is enough for."""
+    for kind in found.kinds:
+        room = int(kind.room[old].sum())
+        if room < kind.count and not kind.room[~old].any():
+            return KIND.format(kind.count, kind.pod.key, room)
+    return TOGETHER
+
+
+def _add_template(
+    found: Relaxation,
+    place: int,
+    entries: list[tuple[int, int, float]],
+    bounds: list[float],
+    costs: list[float],
+    upper: list[float],
+) -> None:
+    """Add the variables and rows of one template: how many nodes of it, and how many pods of each kind are on
+    them."""
+    nodes = len(costs)
+    costs.append(1.0)
+    upper.append(np.inf)
+    users = [(k, kind) for k, kind in enumerate(found.kinds) if kind.room[place] > 0]
+    variables = {k: nodes + 1 + at for at, (k, _) in enumerate(users)}
+    for k, kind in users:
+        costs.append(0.0)
+        upper.append(float(kind.count))
+        entries.append((k, variables[k], 1.0))
+        entries += [(len(bounds), variables[k], 1.0), (len(bounds), nodes, -float(kind.room[place]))]
+        bounds.append(0.0)
+    for name, free in found.free.items():
+        needs = [(k, kind.needs[name]) for k, kind in users if name in kind.needs]
+        if needs:
+            largest = float(max(need for _, need in needs))
+            entries += [(len(bounds), variables[k], need / largest) for k, need in needs]
+            entries.append((len(bounds), nodes, -float(free[place]) / largest))
+            bounds.append(0.0)

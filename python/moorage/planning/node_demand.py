@@ -1,0 +1,270 @@
+"""Nodes needed: the fewest new nodes, by template, on which all pods have a place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from msgspec.structs import replace
+
+from moorage.errors import InputError
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
+from moorage.scheduler.cycle.results import Failure
+from moorage.scheduler.placing.schedule_pods import replica
+from moorage.tables import Table, Tabular
+
+from .node_count import NodeBound, bound_of_nodes
+from .node_emptying import FOUND, IMPOSSIBLE, NOT_FOUND
+from .pending import pending_pods, without_evictions
+from .pod_moves import fits_nowhere_else
+from .templates import as_template
+
+if TYPE_CHECKING:
+    from moorage.scheduler.scheduler import Scheduler
+
+Workload = Sequence[Pod] | tuple[Pod, int] | None
+Likes = str | Node | Sequence[str | Node]
+NOWHERE = "{} fits on none of the templates: {}"
+
+
+@dataclass(frozen=True, repr=False)
+class NodesNeeded(Tabular):
+    """New nodes on which pods have a place.
+
+    Attributes
+    ----------
+    status : str
+        "found"; "impossible", where `proof` says why no number of nodes is enough; or "not found": the search
+        is greedy, so there may be one.
+    counts : dict of str to int
+        Template, by the name of its node, to number of new nodes, in the order given.
+    lower_bound : int or None
+        No fewer nodes are enough; None where no number is.
+    bound_by : str
+        What the bound follows from: "linear program" (extra ``lp``), or a resource; "" for no new node.
+    unplaced : dict of str to str
+        ``namespace/name`` of each pod that has no place with these nodes, to the reason.
+    proof : str
+        One sentence; "" unless `status` is "impossible".
+    skipped : dict of str to int
+        Number of pending pods that were left out, as the scheduler does not schedule them now, by reason.
+    """
+
+    status: str
+    counts: dict[str, int]
+    lower_bound: int | None
+    bound_by: str
+    unplaced: dict[str, str]
+    proof: str = ""
+    skipped: dict[str, int] | None = None
+
+    def __bool__(self) -> bool:
+        return self.status == FOUND
+
+    @property
+    def nodes(self) -> int:
+        """Number of new nodes."""
+        return sum(self.counts.values())
+
+    def headline(self) -> str:
+        """Return the status and numbers in one line."""
+        bound = "" if self.lower_bound is None else f", at least {self.lower_bound} are needed"
+        more = f"; {len(self.unplaced)} pods without a place" if self.unplaced else ""
+        return f"{self.status}: {self.nodes} nodes{bound}{more}{'; ' * bool(self.proof)}{self.proof}"
+
+    def table(self, limit: int | None = None) -> Table:
+        """Return one row for each template.
+
+        Parameters
+        ----------
+        limit : int, optional
+            Number of rows, from the first on; by default all.
+
+        Returns
+        -------
+        Table
+            Columns template, nodes.
+        """
+        rows = list(self.counts.items())[:limit]
+        counts = np.array([count for _, count in rows], dtype=np.int64)
+        return Table({"template": [name for name, _ in rows], "nodes": counts})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as a JSON value."""
+        bound = {"lowerBound": self.lower_bound, "boundBy": self.bound_by}
+        head = {"status": self.status, "nodes": self.nodes, "counts": self.counts} | bound
+        rest = {"unplaced": self.unplaced, "skipped": self.skipped or {}}
+        return head | rest | ({"proof": self.proof} if self.proof else {})
+
+
+def nodes_needed(scheduler: Scheduler, workload: Workload, like: Likes, most: int) -> NodesNeeded:
+    """Return how many new nodes pods need; see `Scheduler.nodes_needed`.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+    workload : sequence of Pod, (Pod, int), or None
+    like : str, Node, or sequence of these
+    most : int
+
+    Returns
+    -------
+    NodesNeeded
+    """
+    scheduler.sync()
+    skipped: dict[str, int] = {}
+    if workload is None:
+        pods, skipped = pending_pods(scheduler)
+    else:
+        pods = _pods_of(workload)
+    templates = _templates(like)
+    if most < 0:
+        raise InputError(f"max {most}: a whole number from 0 on")
+    with scheduler.transaction():
+        found = _Search(scheduler, without_evictions(pods), templates, most).plan()
+    return found if not skipped else NodesNeeded(**{**found.__dict__, "skipped": skipped})
+
+
+def _pods_of(workload: Sequence[Pod] | tuple[Pod, int]) -> list[Pod]:
+    """Return the pods that are asked about."""
+    if isinstance(workload, tuple) and len(workload) == 2 and isinstance(workload[1], int):
+        pod, count = workload
+        if not isinstance(pod, Pod) or isinstance(count, bool) or count < 0:
+            raise InputError("nodes_needed: pods, or (Pod, count)")
+        template = as_template(pod)
+        named = replace(template, metadata=replace(template.metadata, generate_name=f"{pod.name}#"))
+        return [replica(named, at) for at in range(count)]
+    pods = [pod for pod in workload if isinstance(pod, Pod)]
+    if len(pods) != len(workload):
+        raise InputError("nodes_needed: pods, or (Pod, count)")
+    return pods
+
+
+def _templates(like: Likes) -> list[str | Node]:
+    """Return the templates of new nodes."""
+    templates = [like] if isinstance(like, str | Node) else list(like)
+    if not templates or not all(isinstance(one, str | Node) for one in templates):
+        raise InputError("nodes_needed: like: nodes, or names of nodes")
+    names = [one if isinstance(one, str) else one.name for one in templates]
+    if len(set(names)) < len(names):
+        raise InputError("nodes_needed: like: templates have different names")
+    return templates
+
+
+class _Search:
+    """Tries numbers of new nodes in transactions that are rolled back.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+        In a transaction.
+    pods : list of Pod
+    templates : list of (str or Node)
+    most : int
+        Maximum number of new nodes.
+    """
+
+    def __init__(self, scheduler: Scheduler, pods: list[Pod], templates: list[str | Node], most: int) -> None:
+        self._scheduler, self._pods, self._templates, self._most = scheduler, pods, templates, most
+        self._known: dict[tuple[int, ...], dict[int, Failure]] = {}
+
+    def plan(self) -> NodesNeeded:
+        """Return the plan."""
+        bound, proof = self._bound()
+        counts = [0] * len(self._templates)
+        least = bound.nodes or 0
+        if len(counts) == 1 and not proof:
+            counts[0] = min(least, self._most)
+        status = IMPOSSIBLE if proof else self._grow(counts)
+        if status == FOUND and sum(counts) > least:
+            self._shrink(counts)
+        left = self._unplaced(counts)
+        names = [one if isinstance(one, str) else one.name for one in self._templates]
+        unplaced = {self._pods[at].key: failure.search_message for at, failure in left.items()}
+        return NodesNeeded(
+            status, dict(zip(names, counts, strict=True)), bound.nodes, bound.source, unplaced, proof
+        )
+
+    def _bound(self) -> tuple[NodeBound, str]:
+        """Return a lower bound, and a proof that no number of nodes is enough, or ""."""
+        scheduler = self._scheduler
+        with scheduler.transaction():
+            new = [self._add(1, template)[0] for template in self._templates]
+            bound = bound_of_nodes(scheduler, self._pods, new)
+            intern, tried = scheduler.cache.state.classes.intern, set[int]()
+            for at, failure in self._place(self._pods).items():
+                pod = self._pods[at]
+                if intern(pod) not in tried and fits_nowhere_else(scheduler, pod):
+                    proof = NOWHERE.format(pod.key, failure.search_message)
+                    return bound._replace(nodes=None), proof
+                tried.add(intern(pod))
+        return bound, bound.lacking
+
+    def _add(self, count: int, template: str | Node) -> list[str]:
+        """Add nodes, and place the pods that arrive with them; return the names of the nodes."""
+        scheduler = self._scheduler
+        before = scheduler.pods.pending.keys()
+        created = scheduler.add_nodes(count, template).created
+        own = {pod.key for pod in self._pods}
+        arrived = [pod for key, pod in scheduler.pods.pending.items() if key not in before and key not in own]
+        scheduler.schedule_pods([pod for pod in without_evictions(arrived) if not scheduler.not_ours(pod)])
+        return [name.removeprefix("Node ") for name in created if name.startswith("Node ")]
+
+    def _add_all(self, counts: Sequence[int]) -> None:
+        """Add so many nodes of each template."""
+        for count, template in zip(counts, self._templates, strict=True):
+            if count:
+                self._add(count, template)
+
+    def _place(self, pods: list[Pod]) -> dict[int, Failure]:
+        """Place pods; return the failures of the others by index."""
+        return dict(self._scheduler.schedule_pods(pods).failures)
+
+    def _unplaced(self, counts: Sequence[int]) -> dict[int, Failure]:
+        """Return the pods without a place by index, if there were so many new nodes."""
+        key = tuple(counts)
+        if key not in self._known:
+            with self._scheduler.transaction():
+                self._add_all(counts)
+                self._known[key] = self._place(self._pods)
+        return self._known[key]
+
+    def _grow(self, counts: list[int]) -> str:
+        """Add nodes until all pods have a place; each time the template that places the most of the rest."""
+        while left := self._unplaced(counts):
+            if sum(counts) >= self._most:
+                return NOT_FOUND
+            gains = self._gains(counts, list(left))
+            best = int(np.argmax(gains))
+            if gains[best] <= 0:
+                return NOT_FOUND
+            rest = self._most - sum(counts)
+            counts[best] += max(1, min(len(left) // gains[best], rest))
+        return FOUND
+
+    def _gains(self, counts: Sequence[int], left: list[int]) -> list[int]:
+        """Return how many pods that have no place with some new nodes fit on one more of each template."""
+        scheduler, gains = self._scheduler, []
+        with scheduler.transaction():
+            self._add_all(counts)
+            self._place(self._pods)
+            rest = [self._pods[at] for at in left]
+            for template in self._templates:
+                with scheduler.transaction():
+                    self._add(1, template)
+                    gains.append(len(rest) - len(self._place(rest)))
+        return gains
+
+    def _shrink(self, counts: list[int]) -> None:
+        """Take nodes away from each template as long as all pods have a place, the last one first."""
+        for at in reversed(range(len(counts))):
+            low = 0
+            while low < counts[at]:
+                middle = (low + counts[at]) // 2
+                if self._unplaced([*counts[:at], middle, *counts[at + 1 :]]):
+                    low = middle + 1
+                else:
+                    counts[at] = middle

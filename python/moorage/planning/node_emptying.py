@@ -1,0 +1,379 @@
+"""Plans that empty nodes: drain_plan and defragment."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from moorage.errors import InputError
+from moorage.scheduler.changes.selection import select_nodes
+from moorage.tables import Table, Tabular
+from moorage.tables.table import rows_of
+
+from .pod_moves import Blocker, Move, Mover, stays
+from .relaxation import checked_needs
+
+if TYPE_CHECKING:
+    from moorage.objects.model.pod import Pod
+    from moorage.scheduler.scheduler import Scheduler
+
+FOUND, IMPOSSIBLE, NOT_FOUND = "found", "impossible", "not found"
+ELSEWHERE = "{}: {} requested by pods that must move, {} free on the other nodes"
+LARGEST = "{}: {} requested by pods that must be on a node, {} allocatable on the {} largest nodes"
+FREE = "{}: {} wanted on one node, {} free on all nodes together"
+SIZE = "{}: {} wanted on one node, no schedulable node has more than {}"
+
+
+@dataclass(frozen=True, repr=False)
+class EmptyingPlan(Tabular):
+    """A plan that empties nodes: in the given order, pod by pod.
+
+    The nodes of the plan are to be cordoned before its first move. After each move all pods are on nodes.
+
+    Attributes
+    ----------
+    status : str
+        "found"; "impossible", where `proof` says why no plan exists; or "not found": the search is greedy, so
+        there may be one.
+    nodes : tuple of str
+        The emptied nodes, in order, those that were empty already included. With "impossible" and "not
+        found": those that can be emptied nevertheless.
+    moves : tuple of Move
+        In order.
+    blockers : tuple of Blocker
+        Pods that prevent other nodes from being emptied: the first one met on each.
+    proof : str
+        One sentence; "" unless `status` is "impossible".
+    """
+
+    status: str
+    nodes: tuple[str, ...]
+    moves: tuple[Move, ...]
+    blockers: tuple[Blocker, ...] = ()
+    proof: str = ""
+
+    def __bool__(self) -> bool:
+        return self.status == FOUND
+
+    def headline(self) -> str:
+        """Return the status and numbers in one line."""
+        counts = f"{self.status}: {len(self.nodes)} nodes, {len(self.moves)} moves"
+        if self or not (self.proof or self.blockers):
+            return counts
+        return f"{counts}; {self.proof or self.blockers[0].text}"
+
+    def table(self, limit: int | None = None) -> Table:
+        """Return one row for each move.
+
+        Parameters
+        ----------
+        limit : int, optional
+            Number of rows, from the first on; by default all.
+
+        Returns
+        -------
+        Table
+            Columns pod, source, target.
+        """
+        moves = self.moves[:limit]
+        columns = ("pod", "source", "target")
+        return Table({name: [getattr(move, name) for move in moves] for name in columns})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as a JSON value."""
+        blockers = [
+            {"pod": one.pod, "node": one.node, "reason": one.reason, "lasts": one.lasts}
+            for one in self.blockers
+        ]
+        head = {"status": self.status, "nodes": list(self.nodes), "moves": rows_of(self.table())}
+        return head | {"blockers": blockers} | ({"proof": self.proof} if self.proof else {})
+
+
+# ---- one node ----------------------------------------------------------------------------------------------
+
+
+def _empty(scheduler: Scheduler, mover: Mover, node: str, most: float) -> list[Move] | Blocker | None:
+    """Move the pods of a node away, by at most `most` moves: all of them, or none.
+
+    Returns a Blocker where one cannot be moved, None where there are too many.
+    """
+    pods = mover.movable(node)
+    return _move_all(scheduler, mover, node, pods) if len(pods) <= most else None
+
+
+def _move_all(scheduler: Scheduler, mover: Mover, node: str, pods: list[Pod]) -> list[Move] | Blocker:
+    """Move pods away from a node: all of them, or none; return the first that cannot be moved."""
+    for pod in pods:  # cheaper than to find out after moves of others
+        if why := mover.reason_to_stay(pod):
+            return Blocker(pod.key, node, why, True)
+    moves = []
+    with scheduler.transaction() as transaction:
+        mover.cordon([node])
+        for pod in pods:
+            move = mover.move(pod, node)
+            if isinstance(move, Blocker):
+                return move
+            moves.append(move)
+        transaction.commit()
+    return moves
+
+
+# ---- given nodes -------------------------------------------------------------------------------------------
+
+
+def drain_plan(scheduler: Scheduler, nodes: str | int | Sequence[str], force: bool) -> EmptyingPlan:
+    """Return an order in which nodes can be emptied; see `Scheduler.drain_plan`.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+    nodes : str, int or sequence of str
+    force : bool
+
+    Returns
+    -------
+    EmptyingPlan
+    """
+    scheduler.sync()
+    if isinstance(nodes, int) and not isinstance(nodes, bool):
+        return _empty_some(scheduler, nodes, float("inf"), force)
+    selected = _selected(scheduler, nodes)
+    with scheduler.transaction():
+        mover = Mover(scheduler, force)
+        mover.cordon(selected)
+        proof = _lack_elsewhere(scheduler, mover, selected)
+        return _drain(scheduler, mover, selected, proof)
+
+
+def _drain(scheduler: Scheduler, mover: Mover, selected: list[str], proof: str) -> EmptyingPlan:
+    """Empty cordoned nodes, those with few pods first, as long as one of them can be emptied."""
+    left = sorted(selected, key=lambda name: len(mover.movable(name)))
+    order: list[str] = []
+    moves: list[Move] = []
+    blockers: dict[str, Blocker] = {}
+    while left:
+        before = len(order)
+        for node in left:
+            done = _empty(scheduler, mover, node, float("inf"))
+            if isinstance(done, Blocker):
+                blockers[node] = done
+            else:
+                order.append(node)
+                moves += done or []
+        left = [node for node in left if node not in order]
+        if len(order) == before:
+            break
+    remaining = tuple([blockers[node] for node in left])
+    if not left:
+        return EmptyingPlan(FOUND, tuple(order), tuple(moves))
+    lasting = next((one for one in remaining if one.lasts), None)
+    if lasting is not None:
+        proof = lasting.text
+    return EmptyingPlan(IMPOSSIBLE if proof else NOT_FOUND, tuple(order), tuple(moves), remaining, proof)
+
+
+def _selected(scheduler: Scheduler, nodes: str | int | Sequence[str]) -> list[str]:
+    """Return the names of nodes that are named or selected by labels, in list order."""
+    order = scheduler.context.view_order()
+    if not isinstance(nodes, Sequence) or not all(isinstance(name, str) for name in nodes):
+        raise InputError("drain_plan: a label selector, a number of nodes, or names of nodes")
+    wanted = {node.name for node in select_nodes(scheduler.client, nodes)}
+    if not wanted:
+        raise InputError("drain_plan: no node is named")
+    return [name for name in order if name in wanted]
+
+
+def _lack_elsewhere(scheduler: Scheduler, mover: Mover, selected: list[str]) -> str:
+    """Return a proof that the schedulable nodes have not enough free, or ""."""
+    free_of = _free_of(scheduler)
+    others = _schedulable(scheduler)
+    needs: Counter[str] = Counter()
+    for node in selected:
+        for pod in mover.movable(node):
+            needs.update(checked_needs(scheduler, pod))
+    for name, need in needs.items():
+        free = sum(int(free_of(name, row)) for row in others)
+        if need > free:
+            return ELSEWHERE.format(name, need, free)
+    return ""
+
+
+def _free_of(scheduler: Scheduler) -> Callable[[str, int], int]:
+    """Return a function of resource and row: what is free there, at least 0."""
+    table, columns = scheduler.table, dict[str, np.ndarray[Any, Any]]()
+
+    def free(name: str, row: int) -> int:
+        if name not in columns:
+            unused = table.column("allocatable", name) - table.column("requested", name)
+            columns[name] = np.maximum(unused, 0)
+        return int(columns[name][row])
+
+    return free
+
+
+def _schedulable(scheduler: Scheduler) -> list[int]:
+    """Return the rows of the nodes that are not cordoned, in list order."""
+    objects = scheduler.table.objects
+    rows = scheduler.context.view_rows().tolist()
+    return [row for row in rows if (node := objects[row]) is not None and not node.spec.unschedulable]
+
+
+# ---- some nodes --------------------------------------------------------------------------------------------
+
+
+def _empty_some(scheduler: Scheduler, count: int, most: float, force: bool) -> EmptyingPlan:
+    """Empty a number of nodes by at most `most` moves, those with few pods first."""
+    order: list[str] = []
+    moves: list[Move] = []
+    blockers: list[Blocker] = []
+    rows = _schedulable(scheduler)
+    if not 1 <= count <= len(rows):
+        raise InputError(f"{count} nodes to empty: 1 to {len(rows)}, the number of schedulable nodes")
+    with scheduler.transaction():
+        mover = Mover(scheduler, force)
+        proof = _lack_on_largest(scheduler, rows, count)
+        for node in _by_load(scheduler, rows):
+            if len(order) == count or proof:
+                break
+            done = _empty(scheduler, mover, node, most - len(moves))
+            if isinstance(done, Blocker):
+                blockers.append(done)
+            elif done is not None:
+                order.append(node)
+                moves += done
+    if len(order) == count:
+        return EmptyingPlan(FOUND, tuple(order), tuple(moves))
+    status = IMPOSSIBLE if proof else NOT_FOUND
+    return EmptyingPlan(status, tuple(order), tuple(moves), tuple(blockers), proof)
+
+
+def _by_load(scheduler: Scheduler, rows: list[int]) -> Iterator[str]:
+    """Yield nodes by their number of pods, then by requested cpu and memory, then in list order."""
+    table = scheduler.table
+    columns = [table.column("requested", name)[rows] for name in ("memory", "cpu", "pods")]
+    for at in np.lexsort((np.arange(len(rows)), *columns)).tolist():
+        yield table.row_name(rows[at])
+
+
+def _lack_on_largest(scheduler: Scheduler, rows: list[int], count: int) -> str:
+    """Return a proof that the pods that must be somewhere do not fit on all but `count` nodes, or ""."""
+    table, left = scheduler.table, len(rows) - count
+    names = ("cpu", "memory", *(name for name in table.resources if name not in ("cpu", "memory")))
+    room = {
+        name: int(np.sort(table.column("allocatable", name)[rows])[-left or len(rows) :].sum())
+        for name in names
+    }
+    if left == 0:
+        room = dict.fromkeys(names, 0)
+    short = [name for name in names if int(table.column("requested", name)[rows].sum()) > room[name]]
+    if not short:
+        return ""
+    needs: Counter[str] = Counter()
+    for row in rows:
+        for pod in scheduler.cache.state.pods_of(row):
+            if not stays(pod):
+                needs.update(checked_needs(scheduler, pod))
+    for name in short:
+        if needs[name] > room[name]:
+            return LARGEST.format(name, needs[name], room[name], left)
+    return ""
+
+
+# ---- defragmentation ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What `defragment` is to free.
+
+    Attributes
+    ----------
+    nodes : int or None
+        Number of nodes.
+    gpus : int or None
+        Number of devices on one node.
+    resource : str
+        Name of the devices.
+    max_moves : int or None
+    force : bool
+        Whether pods without a controller may be moved.
+    """
+
+    nodes: int | None
+    gpus: int | None
+    resource: str
+    max_moves: int | None
+    force: bool
+
+
+def defragment(scheduler: Scheduler, aim: Aim) -> EmptyingPlan:
+    """Return moves that free whole nodes or devices; see `Scheduler.defragment`.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+    aim : Aim
+
+    Returns
+    -------
+    EmptyingPlan
+    """
+    if (aim.nodes is None) == (aim.gpus is None):
+        raise InputError("defragment: either nodes or gpus")
+    if aim.max_moves is not None and aim.max_moves < 0:
+        raise InputError(f"max_moves {aim.max_moves}: a whole number from 0 on")
+    scheduler.sync()
+    most = float("inf") if aim.max_moves is None else float(aim.max_moves)
+    if aim.nodes is not None:
+        return _empty_some(scheduler, aim.nodes, most, aim.force)
+    assert aim.gpus is not None
+    if aim.gpus < 1:
+        raise InputError(f"gpus {aim.gpus}: a positive whole number")
+    return _free_devices(scheduler, aim, aim.gpus, most)
+
+
+def _free_devices(scheduler: Scheduler, aim: Aim, wanted: int, most: float) -> EmptyingPlan:
+    """Free devices of one node by few moves."""
+    rows, free_of = _schedulable(scheduler), _free_of(scheduler)
+    sizes = scheduler.table.column("allocatable", aim.resource)
+    total = sum(free_of(aim.resource, row) for row in rows)
+    largest = int(max((sizes[row] for row in rows), default=0))
+    if largest < wanted:
+        return EmptyingPlan(IMPOSSIBLE, (), (), (), SIZE.format(aim.resource, wanted, largest))
+    if total < wanted:
+        return EmptyingPlan(IMPOSSIBLE, (), (), (), FREE.format(aim.resource, wanted, total))
+    blockers: list[Blocker] = []
+    with scheduler.transaction():
+        mover = Mover(scheduler, aim.force)
+        choices = []
+        for row in rows:
+            users = _users(scheduler, mover, row, aim.resource, wanted - free_of(aim.resource, row))
+            if sizes[row] >= wanted and users is not None and len(users) <= most:
+                choices.append((len(users), row, users))
+        for _, row, users in sorted(choices, key=lambda each: each[:2]):
+            done = _move_all(scheduler, mover, scheduler.table.row_name(row), users)
+            if not isinstance(done, Blocker):
+                return EmptyingPlan(FOUND, (scheduler.table.row_name(row),), tuple(done))
+            blockers.append(done)
+    return EmptyingPlan(NOT_FOUND, (), (), tuple(blockers))
+
+
+def _users(scheduler: Scheduler, mover: Mover, row: int, resource: str, need: int) -> list[Pod] | None:
+    """Return few pods on a row that together use so many devices; None where the movable ones use fewer."""
+    shapes = scheduler.cache.state.classes
+    uses = [
+        (shapes.shape_of(shapes.intern(pod)).needs.get(resource, 0), pod)
+        for pod in mover.movable(scheduler.table.row_name(row))
+        if not mover.reason_to_stay(pod)
+    ]
+    chosen = []
+    for use, pod in sorted(uses, key=lambda each: -each[0]):
+        if need <= 0 or not use:
+            break
+        chosen.append(pod)
+        need -= use
+    return chosen if need <= 0 else None

@@ -1,0 +1,77 @@
+"""The verdict of the filters about one pod on every node, by node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+from msgspec.structs import replace
+
+from moorage.framework.plugin.interface import Code
+from moorage.framework.plugin.status import Status
+from moorage.objects.model.pod import Pod
+from moorage.scheduler.cycle.diagnosis import explain_verdict
+
+if TYPE_CHECKING:
+    from moorage.scheduler.scheduler import Scheduler
+
+FITS, LEFT_OUT = 0, 1
+"""Kinds besides the verdicts of filters, which name their filter in high bits: the pod fits; PreFilter leaves
+the node out of the search, or rejects the pod."""
+PASSES = Status(Code.SUCCESS, ())
+
+
+@dataclass(frozen=True, slots=True)
+class NodeVerdicts:
+    """The verdict about a pod on each node.
+
+    Attributes
+    ----------
+    rows : (n,) int32 array
+        Rows of all nodes of the snapshot.
+    kinds : (n,) uint64 array
+        0 where the pod fits; otherwise a key of `statuses`.
+    statuses : dict of int to Status
+        The status of the first filter that rejects the pod, or of PreFilter, by kind.
+    """
+
+    rows: npt.NDArray[np.int32]
+    kinds: npt.NDArray[np.uint64]
+    statuses: dict[int, Status]
+
+
+def node_verdicts(scheduler: Scheduler, pod: Pod) -> NodeVerdicts:
+    """Return the verdicts of a cycle that begins now, without scores. The caller holds the lock of the cache.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+    pod : Pod
+        In the cache or not; without a name, if need be.
+
+    Returns
+    -------
+    NodeVerdicts
+    """
+    context = scheduler.context
+    if not pod.name:
+        pod = replace(pod, metadata=replace(pod.metadata, name=pod.metadata.generate_name))
+    engine, rows = context.engine_for(pod), context.view_rows()
+    engine.begin_cycle()
+    state = engine.framework.new_state(pod)
+    ran = engine.framework.run_pre_filter_plugins(state, pod)
+    if ran.error or ran.rejection is not None:
+        status = ran.rejection or Status(Code.ERROR, (ran.error,))
+        return NodeVerdicts(rows, np.full(len(rows), LEFT_OUT, dtype=np.uint64), {LEFT_OUT: status})
+    engine.begin_search(state, pod, ran)
+    searched, verdicts = engine.search.verdicts(*state.target)
+    numbered = engine.number_statuses(searched, verdicts)
+    absent = Status(ran.absent.code, ran.absent.reasons, " ".join(ran.plugins)) if ran.absent else PASSES
+    statuses = {FITS: PASSES, LEFT_OUT: absent}
+    for verdict in np.unique(verdicts[verdicts != FITS]).tolist():
+        statuses[verdict] = explain_verdict(engine.profile, state.shape, verdict, numbered)
+    others = np.setdiff1d(rows, searched)
+    kinds = np.concatenate([verdicts, np.full(len(others), LEFT_OUT, dtype=np.uint64)])
+    return NodeVerdicts(np.concatenate([searched, others]), kinds, statuses)

@@ -1,0 +1,213 @@
+"""Moves of pods: each is evicted, made again by its controller, and scheduled elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from moorage.objects import LabelSelectorMatcher, PodDisruptionBudget
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
+from moorage.store import ObjectStore
+
+from .node_verdicts import node_verdicts
+from .relaxation import LASTING, checked_needs
+from .templates import as_template
+
+if TYPE_CHECKING:
+    from moorage.scheduler.scheduler import Scheduler
+
+MIRROR = "kubernetes.io/config.mirror"
+FIXED = LASTING - {"NodeResourcesFit", "NodePorts"}
+"""Filters whose rejection of a node no move of pods ends."""
+UNMANAGED = "no controller makes it again"
+SEVERAL = "several PodDisruptionBudgets select it, so it cannot be evicted"
+TOLERATES = "it tolerates unschedulable nodes, and is placed on one again"
+NO_DISRUPTION = 'PodDisruptionBudget "{}" allows no disruption'
+
+
+class Move(Struct, frozen=True):
+    """The move of one pod.
+
+    Attributes
+    ----------
+    pod : str
+        ``namespace/name`` of the pod that is evicted. The name of the one that takes its place may differ.
+    source, target : str
+        Nodes.
+    """
+
+    pod: str
+    source: str
+    target: str
+
+
+class Blocker(Struct, frozen=True):
+    """A pod that prevents its node from being emptied.
+
+    Attributes
+    ----------
+    pod : str
+        ``namespace/name``.
+    node : str
+    reason : str
+    lasts : bool
+        Whether no order of moves changes that.
+    """
+
+    pod: str
+    node: str
+    reason: str
+    lasts: bool
+
+    @property
+    def text(self) -> str:
+        """The blocker in one line."""
+        return f"{self.pod} cannot leave {self.node}: {self.reason}"
+
+
+def stays(pod: Pod) -> bool:
+    """Whether a pod goes with its node: it is of a DaemonSet, or static.
+
+    Parameters
+    ----------
+    pod : Pod
+    """
+    owner = pod.metadata.controller()
+    return MIRROR in pod.metadata.annotations or (owner is not None and owner.kind == "DaemonSet")
+
+
+class Mover:
+    """Moves pods inside a transaction.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+        In a transaction.
+    force : bool
+        Whether pods without a controller may be moved; somebody has to make them again.
+    """
+
+    def __init__(self, scheduler: Scheduler, force: bool) -> None:
+        self._scheduler, self._force = scheduler, force
+        self._store = cast(ObjectStore, scheduler.client)
+        self._budgets = [
+            (budget, LabelSelectorMatcher(budget.spec.selector))
+            for budget in self._store.list(PodDisruptionBudget)[0]
+        ]
+
+    def movable(self, node: str) -> list[Pod]:
+        """Return the pods that have to leave a node: higher priority first, then larger.
+
+        Parameters
+        ----------
+        node : str
+
+        Returns
+        -------
+        list of Pod
+        """
+        state = self._scheduler.cache.state
+        row = state.find_row(node)
+        pods = [] if row is None else [pod for pod in state.pods_of(row) if not stays(pod)]
+        shape_of, intern = state.classes.shape_of, state.classes.intern
+        sizes = {pod.key: shape_of(intern(pod)).requests for pod in pods}
+        return sorted(
+            pods, key=lambda pod: (-(pod.spec.priority or 0), *(-n for n in sizes[pod.key]), pod.key)
+        )
+
+    def cordon(self, nodes: Iterable[str]) -> None:
+        """Make nodes unschedulable.
+
+        Parameters
+        ----------
+        nodes : iterable of str
+        """
+        for name in nodes:
+            node = self._store.get(Node, name)
+            if not node.spec.unschedulable:
+                self._store.update(replace(node, spec=replace(node.spec, unschedulable=True)))
+        self._scheduler.sync()
+
+    def reason_to_stay(self, pod: Pod) -> str:
+        """Return why a pod cannot be evicted and made again; "" if it can.
+
+        Budgets count by the disruptions that they allow now: moves follow one another, and each pod runs
+        again before the next one is evicted.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
+        if pod.metadata.controller() is None and not self._force:
+            return UNMANAGED
+        budgets = [
+            budget
+            for budget, matcher in self._budgets
+            if budget.namespace == pod.namespace and matcher.matches(pod.metadata.labels)
+        ]
+        if len(budgets) > 1:
+            return SEVERAL
+        if budgets and budgets[0].status.disruptions_allowed <= 0:
+            return NO_DISRUPTION.format(budgets[0].name)
+        why = self._scheduler.not_ours(as_template(pod))
+        return f"not scheduled again: {why}" if why else ""
+
+    def move(self, pod: Pod, node: str) -> Move | Blocker:
+        """Move a pod from its node to the one that the scheduler chooses. A pod for which others would be
+        evicted cannot be moved.
+
+        Parameters
+        ----------
+        pod : Pod
+        node : str
+            Is unschedulable.
+
+        Returns
+        -------
+        Move or Blocker
+            With a Blocker, the pod is on no node.
+        """
+        why = self.reason_to_stay(pod)
+        if why:
+            return Blocker(pod.key, node, why, True)
+        self._store.delete(Pod, pod.name, pod.namespace)
+        new = self._store.create(as_template(pod))
+        self._scheduler.sync()
+        result = self._scheduler.schedule_pods([new])
+        if result.failure is None:
+            target = str(result.nodes[0])
+            if self._store.get(Node, target).spec.unschedulable:
+                return Blocker(pod.key, node, TOLERATES, False)
+            return Move(pod.key, node, target)
+        return Blocker(pod.key, node, result.failure.search_message, fits_nowhere_else(self._scheduler, new))
+
+
+def fits_nowhere_else(scheduler: Scheduler, pod: Pod) -> bool:
+    """Whether a pod fits on none of the schedulable nodes, even if they had no pods.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+    pod : Pod
+
+    Returns
+    -------
+    bool
+    """
+    table, needs = scheduler.table, checked_needs(scheduler, pod)
+    with scheduler.cache.lock:
+        found = node_verdicts(scheduler, pod)
+    fixed = [
+        kind
+        for kind, status in found.statuses.items()
+        if status.plugin and FIXED.issuperset(status.plugin.split())
+    ]
+    may_fit = ~np.isin(found.kinds, np.array(fixed, dtype=np.uint64))
+    for name, need in needs.items():
+        may_fit &= table.column("allocatable", name)[found.rows] >= need
+    return not may_fit.any()

@@ -1,0 +1,251 @@
+"""The relaxation of a placement problem: classes of pods, and pools of nodes that take the same classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage.framework.plugin.interface import FilterPlugin
+from moorage.objects.model.pod import Pod
+
+from .linear_program import Floats, Rows
+from .node_verdicts import FITS, node_verdicts
+
+if TYPE_CHECKING:
+    from moorage.scheduler.scheduler import Scheduler
+
+LASTING = frozenset(
+    {"NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit"}
+)
+"""Filters whose rejection of a node lasts while pods are only added."""
+FIT = "NodeResourcesFit"
+MOST = 2**31 - 1
+POOLED = "nodes of a pool share their free resources"
+FRACTIONS = "parts of pods are placed"
+Counts = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class PodKind:
+    """Pods that are alike for the relaxation.
+
+    Attributes
+    ----------
+    pod : Pod
+        One of them.
+    count : int
+    weight : float
+        Of each.
+    needs : dict of str to int
+        Requests by resource, with 1 for ``pods``.
+    room : (nodes,) int64 array
+        How many of them fit on each node at most; 0 where none does.
+    """
+
+    pod: Pod
+    count: int
+    weight: float
+    needs: dict[str, int]
+    room: Counts
+
+
+@dataclass(frozen=True, slots=True)
+class Relaxation:
+    """Pods and nodes in few kinds.
+
+    Attributes
+    ----------
+    rows : (nodes,) int32 array
+        Rows of the nodes.
+    kinds : list of PodKind
+    pool : (nodes,) int array
+        Pool of each node: those of one pool take the same kinds.
+    free : dict of str to (nodes,) int64 array
+        What each node has free of each resource that a kind needs; never negative.
+    relaxed : tuple of str
+        What is left out: the assumptions, and the filters whose rejections are not counted.
+    """
+
+    rows: npt.NDArray[np.int32]
+    kinds: list[PodKind]
+    pool: npt.NDArray[np.intp]
+    free: dict[str, Counts]
+    relaxed: tuple[str, ...]
+
+    def pools(self) -> int:
+        """Return the number of pools."""
+        return int(self.pool.max(initial=-1)) + 1
+
+    def restricted(self, which: npt.NDArray[np.bool_]) -> Relaxation:
+        """Return the relaxation over some of the nodes.
+
+        Parameters
+        ----------
+        which : (nodes,) bool array
+
+        Returns
+        -------
+        Relaxation
+        """
+        kinds = [replace(kind, room=kind.room[which]) for kind in self.kinds]
+        free = {name: values[which] for name, values in self.free.items()}
+        return Relaxation(self.rows[which], kinds, self.pool[which], free, self.relaxed)
+
+    def pooled(self, values: Counts) -> Counts:
+        """Return the sum of values of nodes for each pool."""
+        out = np.zeros(self.pools(), dtype=np.int64)
+        np.add.at(out, self.pool, values)
+        return out
+
+
+def relax(scheduler: Scheduler, pods: Sequence[Pod], weights: Sequence[float]) -> Relaxation:
+    """Return the relaxation of the placement of pods on the nodes of a scheduler, as they are now. No pod is
+    evicted.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+    pods : sequence of Pod
+        Not in the cache.
+    weights : sequence of float
+        Of each pod.
+
+    Returns
+    -------
+    Relaxation
+    """
+    state, table = scheduler.cache.state, scheduler.table
+    with scheduler.cache.lock:
+        rows = np.sort(scheduler.context.view_rows())
+        found: dict[tuple[int, float, str], list[Pod]] = {}
+        for pod, weight in zip(pods, weights, strict=True):
+            key = state.classes.intern(pod), float(weight), pod.spec.scheduler_name
+            found.setdefault(key, []).append(pod)
+        needs = {key: checked_needs(scheduler, members[0]) for key, members in found.items()}
+        free = {
+            name: np.maximum(table.column("allocatable", name) - table.column("requested", name), 0)[rows]
+            for name in dict.fromkeys(name for each in needs.values() for name in each)
+        }
+        relaxed: set[str] = set()
+        kinds = []
+        for key, members in found.items():
+            room = _room(scheduler, members[0], rows, relaxed)
+            for name, need in needs[key].items():
+                np.minimum(room, free[name] // need, out=room)
+            kinds.append(PodKind(members[0], len(members), key[1], needs[key], room))
+    fits = np.array([kind.room > 0 for kind in kinds]).reshape(len(kinds), len(rows))
+    _, pool = np.unique(fits, axis=1, return_inverse=True)
+    texts = [f"{plugin}: its rejections are not counted" for plugin in sorted(relaxed)]
+    return Relaxation(rows, kinds, pool.reshape(-1), free, (POOLED, FRACTIONS, *texts))
+
+
+def checked_needs(scheduler: Scheduler, pod: Pod) -> dict[str, int]:
+    """Return the requests that NodeResourcesFit checks for a pod, with 1 for ``pods``.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+    pod : Pod
+
+    Returns
+    -------
+    dict of str to int
+        Positive amounts; none if the profile of the pod does not have the filter.
+    """
+    classes, engine = scheduler.cache.state.classes, scheduler.context.engine_of(pod)
+    shape = classes.shape_of(classes.intern(pod))
+    filters: Sequence[Any] = engine.profile.at(FilterPlugin)
+    plugin = next((one for one in filters if one.name == FIT), None)
+    if plugin is None:
+        return {}
+    names, groups = (plugin.args.get(key) or () for key in ("ignoredResources", "ignoredResourceGroups"))
+    checked = {name: need for name, need in shape.needs.items() if need > 0 and name not in names}
+    return {name: need for name, need in checked.items() if name.partition("/")[0] not in groups} | {
+        "pods": 1
+    }
+
+
+def _room(scheduler: Scheduler, pod: Pod, rows: npt.NDArray[np.int32], relaxed: set[str]) -> Counts:
+    """Return a bound for the pods of a kind on each node without regard to resources; note the filters whose
+    rejections may end."""
+    classes, engine = scheduler.cache.state.classes, scheduler.context.engine_of(pod)
+    verdicts = node_verdicts(scheduler, pod)
+    has_ports = "NodePorts" in engine.profile.filter_names and classes.shape_of(classes.intern(pod)).ports
+    out = np.full(len(rows), 1 if has_ports else MOST, dtype=np.int64)
+    for kind in np.unique(verdicts.kinds[verdicts.kinds != FITS]).tolist():
+        plugins = verdicts.statuses[kind].plugin.split()
+        if plugins and LASTING.issuperset(plugins):
+            out[np.searchsorted(rows, verdicts.rows[verdicts.kinds == kind])] = 0
+        else:
+            relaxed.update(plugins or ["PreFilter"])
+    return out
+
+
+# ---- constraints -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """The constraints of a relaxation, with one variable for each kind of pods and pool where they fit.
+
+    Attributes
+    ----------
+    kind, pool : (variables,) int arrays
+        Of each variable: how many pods of the kind are in the pool.
+    upper : (variables,) float64 array
+    rows : Rows
+        First the number of pods of each kind, then one row for each of `limits`.
+    limits : list of (int, str)
+        Pool and resource.
+    scale : (limits,) float64 array
+        What the amounts of a limit are divided by.
+    """
+
+    kind: npt.NDArray[np.intp]
+    pool: npt.NDArray[np.intp]
+    upper: Floats
+    rows: Rows
+    limits: list[tuple[int, str]]
+    scale: Floats
+
+
+def constrain(relaxation: Relaxation) -> Constraints:
+    """Return the constraints of a relaxation.
+
+    Parameters
+    ----------
+    relaxation : Relaxation
+
+    Returns
+    -------
+    Constraints
+    """
+    kinds = relaxation.kinds
+    rooms = [relaxation.pooled(kind.room) for kind in kinds]
+    pairs = [(k, int(pool)) for k, room in enumerate(rooms) for pool in np.flatnonzero(room)]
+    entries = [(k, at, 1.0) for at, (k, _) in enumerate(pairs)]
+    bounds = [float(kind.count) for kind in kinds]
+    limits: list[tuple[int, str]] = []
+    scale: list[float] = []
+    for name, free in relaxation.free.items():
+        pooled = relaxation.pooled(free)
+        for pool in range(relaxation.pools()):
+            users = [(at, kinds[k].needs.get(name, 0)) for at, (k, g) in enumerate(pairs) if g == pool]
+            largest = max((need for _, need in users), default=0)
+            if largest:
+                entries += [(len(bounds), at, need / largest) for at, need in users if need]
+                bounds.append(float(pooled[pool]) / largest)
+                limits.append((pool, name))
+                scale.append(float(largest))
+    row, column, value = (np.array([entry[at] for entry in entries]) for at in range(3))
+    lower = np.full(len(bounds), -np.inf)
+    rows = Rows(
+        lower, np.array(bounds), row.astype(np.intp), column.astype(np.intp), value.astype(np.float64)
+    )
+    upper = np.array([min(kinds[k].count, rooms[k][pool]) for k, pool in pairs], dtype=np.float64)
+    k_of, g_of = (np.array([pair[at] for pair in pairs], dtype=np.intp) for at in range(2))
+    return Constraints(k_of, g_of, upper, rows, limits, np.array(scale))

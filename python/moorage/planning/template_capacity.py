@@ -1,0 +1,379 @@
+"""Capacity: how many replicas of a template fit, where, and what stops the next one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
+
+from moorage._core.decide.copies import account_copies, filters_rows_alone
+from moorage._core.decide.pod_batch import PodBatch
+from moorage.errors import InputError
+from moorage.objects.model.pod import Pod, PodStatus
+from moorage.objects.workloads.pod_claims import ephemeral_claims
+from moorage.scheduler.cycle.results import Failure
+from moorage.scheduler.placing.schedule_pods import MOST, replica
+from moorage.store import ObjectStore
+from moorage.tables import Table, Tabular
+
+from .node_verdicts import node_verdicts
+from .templates import as_template
+
+if TYPE_CHECKING:
+    from moorage.scheduler.scheduler import Scheduler
+
+INSUFFICIENT = "Insufficient "
+RESOURCE_OF_REASON = {"Too many pods": "pods"}
+FIRST_TRY = 256
+"""Replicas that are tried in the first call; twice as many in each that follows."""
+Shares = Pod | Sequence[Pod | tuple[Pod, int]]
+"""A template, or several: each alone (share 1) or with its number of replicas in a round."""
+
+
+class TemplateCapacity(Struct, frozen=True):
+    """The capacity for one template.
+
+    Attributes
+    ----------
+    name : str
+        ``namespace/name`` of the template.
+    share : int
+        Replicas in a round.
+    count : int
+        Replicas that fit.
+    nodes : dict of str to int
+        Node to its number of replicas, in list order; nodes without any are left out.
+    skipped : str
+        Why this scheduler does not schedule pods of the template now ("gated", "other scheduler"); "" where
+        it does. The count is what fits once it does, by the first profile if none has their scheduler name.
+    """
+
+    name: str
+    share: int
+    count: int
+    nodes: dict[str, int]
+    skipped: str = ""
+
+
+class Binding(Struct, frozen=True):
+    """What stops the next replica on the nodes with one value of a label.
+
+    Attributes
+    ----------
+    value : str
+        Value of the label; "" for nodes without it.
+    nodes : int
+        Number of these nodes.
+    reasons : dict of str to int
+        Reason to number of nodes that give it, the most frequent first.
+    """
+
+    value: str
+    nodes: int
+    reasons: dict[str, int]
+
+    @property
+    def resource(self) -> str:
+        """The resource that most of the nodes lack; "" where none of them lacks any."""
+        for reason in self.reasons:
+            if reason in RESOURCE_OF_REASON:
+                return RESOURCE_OF_REASON[reason]
+            if reason.startswith(INSUFFICIENT):
+                return reason.removeprefix(INSUFFICIENT)
+        return ""
+
+
+@dataclass(frozen=True, repr=False)
+class Capacity(Tabular):
+    """How many replicas of templates fit besides the pods that are in the cluster.
+
+    Attributes
+    ----------
+    templates : tuple of TemplateCapacity
+        In the order given.
+    rounds : int
+        Complete rounds, in each of which every template has its share. For one template of share 1: the
+        count.
+    failed : str
+        ``namespace/name`` of the template of which the next replica fits nowhere; "" where `max` ended the
+        count.
+    failure : Failure or None
+        Why it fits nowhere. `nominated_node` is set where pods would be evicted for it.
+    label : str
+        Label key of `binding`.
+    binding : tuple of Binding
+        By value of the label, sorted; empty where `failure` is None.
+    """
+
+    templates: tuple[TemplateCapacity, ...]
+    rounds: int
+    failed: str
+    failure: Failure | None
+    label: str
+    binding: tuple[Binding, ...]
+
+    @property
+    def count(self) -> int:
+        """Number of replicas that fit, of all templates together."""
+        return sum(template.count for template in self.templates)
+
+    @property
+    def message(self) -> str:
+        """FitError text of the next replica; "" where `max` ended the count."""
+        return self.failure.message if self.failure else ""
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """Reason against the next replica to number of nodes that give it."""
+        return self.failure.reasons if self.failure else {}
+
+    def headline(self) -> str:
+        """Return counts and the reason in one line."""
+        counts = ", ".join(f"{each.name}: {each.count}" for each in self.templates)
+        end = (
+            f"{self.failed} fits nowhere: {self.failure.search_message}" if self.failure else "limit reached"
+        )
+        return f"{counts}; {end}"
+
+    def table(self, limit: int | None = None) -> Table:
+        """Return one row for each template and node with replicas.
+
+        Parameters
+        ----------
+        limit : int, optional
+            Number of rows; by default all.
+
+        Returns
+        -------
+        Table
+            Columns template, node, replicas.
+        """
+        rows = [(one.name, node, n) for one in self.templates for node, n in one.nodes.items()][:limit]
+        counts = np.array([n for *_, n in rows], dtype=np.int64)
+        return Table({"template": [r[0] for r in rows], "node": [r[1] for r in rows], "replicas": counts})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the capacity as a JSON value."""
+        templates = [
+            {"name": each.name, "share": each.share, "count": each.count, "nodes": each.nodes}
+            | ({"skipped": each.skipped} if each.skipped else {})
+            for each in self.templates
+        ]
+        binding = [
+            {"value": each.value, "nodes": each.nodes, "resource": each.resource, "reasons": each.reasons}
+            for each in self.binding
+        ]
+        stop = {"template": self.failed, "message": self.message, "reasons": self.reasons}
+        counts = {"count": self.count, "rounds": self.rounds, "templates": templates}
+        return counts | ({"next": stop} if self.failure else {}) | {"label": self.label, "binding": binding}
+
+
+@dataclass
+class _Replicas:
+    """The replicas of one template that have been placed so far."""
+
+    name: str
+    template: Pod
+    share: int
+    placed: int = 0
+    rows: list[npt.NDArray[np.int32]] = field(default_factory=list)
+    copies: list[npt.NDArray[np.int32]] = field(default_factory=list)
+
+    def add(self, rows: npt.NDArray[np.int32], copies: npt.NDArray[np.int32]) -> None:
+        """Add replicas: how many on each row."""
+        self.rows.append(rows)
+        self.copies.append(copies)
+        self.placed += int(copies.sum())
+
+    def by_node(self, names: Sequence[str | None]) -> dict[str, int]:
+        """Return the number of replicas of each node with some, in the order of rows."""
+        if not self.rows:
+            return {}
+        counts = np.bincount(np.concatenate(self.rows), np.concatenate(self.copies)).astype(np.int64)
+        rows = np.flatnonzero(counts)
+        return dict(zip([str(names[row]) for row in rows.tolist()], counts[rows].tolist(), strict=True))
+
+
+def capacity(scheduler: Scheduler, template: Shares, most: int | None, label: str) -> Capacity:
+    """Return how many replicas of templates fit; see `Scheduler.capacity`.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+    template : Pod, or sequence of (Pod or (Pod, int))
+    most : int or None
+        Maximum number of rounds.
+    label : str
+
+    Returns
+    -------
+    Capacity
+
+    Raises
+    ------
+    InputError
+        There is no template, a share is no positive number, or `most` is negative.
+    MoorageError
+        The client is no ObjectStore, or pods are being bound.
+    """
+    given = _with_shares(template)
+    if most is not None and not 0 <= most <= MOST:
+        raise InputError(f"max {most}: 0 to {MOST}")
+    scheduler.sync()
+    skipped = [scheduler.not_ours(replace(pod, status=PodStatus())) for pod, _ in given]
+    every = [_Replicas(pod.key, _unused_names(pod, at), share) for at, (pod, share) in enumerate(given)]
+    with scheduler.transaction():
+        if len(every) == 1:
+            failed, rounds, failure = _place_one_kind(scheduler, every[0], most)
+        else:
+            failed, rounds, failure = _place_rounds(scheduler, every, most)
+        binding = () if failure is None else _binding(scheduler, failed.template, label)
+        names = scheduler.table.names
+    counted = tuple(
+        [
+            TemplateCapacity(each.name, each.share, each.placed, each.by_node(names), why)
+            for each, why in zip(every, skipped, strict=True)
+        ]
+    )
+    return Capacity(counted, rounds, failed.name if failure else "", failure, label, binding)
+
+
+def _with_shares(template: Shares) -> list[tuple[Pod, int]]:
+    """Return each template with its share."""
+    listed = [template] if isinstance(template, Pod) else list(template)
+    shares = [(each, 1) if isinstance(each, Pod) else each for each in listed]
+    if not shares:
+        raise InputError("capacity: at least one template")
+    for pair in shares:
+        if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], Pod)):
+            raise InputError(f"capacity: neither a Pod nor (Pod, share): {type(pair).__name__}")
+        if isinstance(pair[1], bool) or not isinstance(pair[1], int) or pair[1] < 1:
+            raise InputError(f"share {pair[1]!r}: a positive whole number", obj=pair[0].key)
+    return shares
+
+
+def _unused_names(pod: Pod, number: int) -> Pod:
+    """Return a pod as a template with a base of names that no pod of a cluster, and no other template, can
+    have."""
+    template = as_template(pod)
+    return replace(template, metadata=replace(template.metadata, generate_name=f"{pod.name}#{number}-"))
+
+
+# ---- one template ------------------------------------------------------------------------------------------
+
+
+def _place_one_kind(
+    scheduler: Scheduler, one: _Replicas, most: int | None
+) -> tuple[_Replicas, int, Failure | None]:
+    """Place replicas of one template, up to a failure."""
+    limit = MOST if most is None else min(most * one.share, MOST)
+    _fill(scheduler, one, limit)
+    failure, n = None, 1 if one.placed else FIRST_TRY
+    while failure is None and one.placed < limit:
+        failure = _place(scheduler, one, min(n, limit - one.placed))
+        n *= 2
+    return one, one.placed // one.share, failure
+
+
+def _fill(scheduler: Scheduler, one: _Replicas, limit: int) -> None:
+    """Count all replicas that fit at once, where what fits on a node does not depend on other nodes, so that
+    the order of placements does not matter.
+
+    Nothing is done where more than `limit` fit. The engine places what this leaves out: the rule here is that
+    of NodeResourcesFit with all its resources.
+    """
+    context, state = scheduler.context, scheduler.cache.state
+    with scheduler.cache.lock:
+        engine = context.engine_for(one.template)
+        batch = PodBatch.of_template(state, one.template, 1, 0, context.routes)
+        if not filters_rows_alone(engine.search, batch) or context.nominator:
+            return
+        state.view.refresh()
+        target = batch.target(0)
+        rows, verdicts = engine.search.verdicts(*target)
+        rows = rows[verdicts == 0]
+        copies = _copies(scheduler, rows, state.classes.shape_of(target[0]).needs)
+        if 0 < copies.sum(dtype=np.int64) <= limit:
+            account_copies(state, batch, rows, copies)
+            one.add(rows, copies)
+
+
+def _copies(
+    scheduler: Scheduler, rows: npt.NDArray[np.int32], needs: dict[str, int]
+) -> npt.NDArray[np.int32]:
+    """Return how many pods with some requests fit on each row by their resources."""
+    table, copies = scheduler.table, np.full(len(rows), MOST, dtype=np.int64)
+    for resource, need in (*needs.items(), ("pods", 1)):
+        if need > 0:
+            free = table.column("allocatable", resource)[rows] - table.column("requested", resource)[rows]
+            np.minimum(copies, free // need, out=copies)
+    return np.maximum(copies, 0).astype(np.int32)
+
+
+def _place(scheduler: Scheduler, one: _Replicas, n: int) -> Failure | None:
+    """Place up to `n` replicas by the engine; return why the next one fits nowhere, if one does not."""
+    if any(volume.ephemeral is not None for volume in one.template.spec.volumes):
+        _create_claims(scheduler, one, n)
+    result = scheduler.schedule_by_template(one.template, n, one.placed)
+    rows = result.rows[result.rows >= 0]
+    one.add(rows, np.ones(len(rows), dtype=np.int32))
+    return result.failure
+
+
+def _create_claims(scheduler: Scheduler, one: _Replicas, n: int) -> None:
+    """Create the claims of the ephemeral volumes of the next replicas, as a controller does."""
+    pods = [replica(one.template, at) for at in range(one.placed, one.placed + n)]
+    cast(ObjectStore, scheduler.client).create_many(ephemeral_claims(pods))
+    scheduler.sync()
+
+
+# ---- several templates -------------------------------------------------------------------------------------
+
+
+def _place_rounds(
+    scheduler: Scheduler, every: list[_Replicas], most: int | None
+) -> tuple[_Replicas, int, Failure | None]:
+    """Place rounds of all templates, up to the first that is not complete, which does not count."""
+    rounds = 0
+    while most is None or rounds < most:
+        for one in every:
+            failure = _place(scheduler, one, one.share)
+            if failure is not None:
+                for each in every:
+                    _take_back(each, rounds * each.share)
+                return one, rounds, failure
+        rounds += 1
+    return every[0], rounds, None
+
+
+def _take_back(one: _Replicas, placed: int) -> None:
+    """Keep the first replicas only."""
+    rows = np.concatenate(one.rows)[:placed] if one.rows else np.zeros(0, dtype=np.int32)
+    one.placed, one.rows, one.copies = 0, [], []
+    one.add(rows, np.ones(len(rows), dtype=np.int32))
+
+
+# ---- what stops the next one -------------------------------------------------------------------------------
+
+
+def _binding(scheduler: Scheduler, template: Pod, label: str) -> tuple[Binding, ...]:
+    """Return what stops the next replica, by value of a label."""
+    with scheduler.cache.lock:
+        found = node_verdicts(scheduler, template)
+        values = scheduler.table.label_column(label)[found.rows]
+        names = scheduler.cache.state.symbols.names
+    out = []
+    for value in np.unique(values).tolist():
+        counts: Counter[str] = Counter()
+        kinds, nodes = np.unique(found.kinds[values == value], return_counts=True)
+        for kind, n in zip(kinds.tolist(), nodes.tolist(), strict=True):
+            counts.update(dict.fromkeys(found.statuses[kind].reasons, n))
+        ordered = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+        out.append(Binding(names[value] or "", int((values == value).sum()), ordered))
+    return tuple(sorted(out, key=lambda each: each.value))

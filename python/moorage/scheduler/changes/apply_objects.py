@@ -1,0 +1,86 @@
+"""Creates or replaces objects as ``kubectl apply`` does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from moorage.controllers.workloads.store_control import admission_of
+from moorage.errors import InputError
+from moorage.objects import Namespace, Object, ObjectMeta, Pod
+from moorage.objects.admission.new_pods import is_new
+from moorage.objects.model.workload import MAX_PODS, Job, PriorityClass
+from moorage.objects.read.cluster_builder import complete
+from moorage.objects.read.load import read_objects
+from moorage.objects.read.origins import Origin
+from moorage.objects.read.overlay import replace_object
+from moorage.store import NotFoundError, ObjectClient
+
+from .change import Change, full_name
+
+
+def apply(client: ObjectClient, what: Object | str | Path | Iterable[Object | str | Path]) -> Change:
+    """Create or replace objects: see `ClusterChanges.apply`.
+
+    Parameters
+    ----------
+    client : ObjectClient
+    what : Object, str, Path, or iterable of them
+
+    Returns
+    -------
+    Change
+
+    Raises
+    ------
+    InputError
+        An object is invalid.
+    """
+    created, changed, admission = [], [], None
+    for obj in _completed(client, what):
+        _check_parallelism(obj)
+        try:
+            current = client.get(type(obj), obj.name, obj.namespace)
+        except NotFoundError:
+            if isinstance(obj, Pod) and is_new(obj):
+                admission = admission or admission_of(client)
+                obj = admission.admit(obj)
+            created.append(full_name(client.create(obj)))
+            continue
+        new = replace_object(current, obj)
+        kept = current.metadata
+        meta = replace(
+            new.metadata,
+            uid=kept.uid,
+            resource_version="",
+            deletion_timestamp=kept.deletion_timestamp,
+            deletion_grace_period_seconds=kept.deletion_grace_period_seconds,
+        )
+        stored = client.update(replace(new, metadata=meta))
+        if stored.metadata.resource_version != kept.resource_version:
+            changed.append(full_name(stored))
+    return Change(created=tuple(created), changed=tuple(changed))
+
+
+def _completed(
+    client: ObjectClient, what: Object | str | Path | Iterable[Object | str | Path]
+) -> Sequence[Object]:
+    """Return valid objects with defaults, after the namespaces that they imply."""
+    items = [what] if isinstance(what, Object | str | Path) else list(what)
+    given = [item for item in items if isinstance(item, Object)]
+    read = read_objects(*[item for item in items if not isinstance(item, Object)])
+    classes: list[PriorityClass] = client.list(PriorityClass)[0]
+    origins = [*read.origins, *[Origin(argument=-1)] * len(given)]
+    completed = complete([*read.objects, *given], origins, classes, admitted=True).objects
+    present = {one.name for one in (*client.list(Namespace)[0], *completed) if isinstance(one, Namespace)}
+    implied = dict.fromkeys(obj.namespace for obj in completed if obj.namespace not in ("", *present))
+    namespaces = complete([Namespace(metadata=ObjectMeta(name=name)) for name in implied]).objects
+    return [*namespaces, *completed]
+
+
+def _check_parallelism(obj: Object) -> None:
+    if isinstance(obj, Job) and (obj.spec.parallelism or 0) > MAX_PODS:
+        message = f"must be at most {MAX_PODS}, not {obj.spec.parallelism}"
+        raise InputError(message, obj=full_name(obj), path="spec.parallelism")

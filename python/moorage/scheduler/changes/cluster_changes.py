@@ -1,0 +1,384 @@
+"""ClusterChanges: what an operator does with kubectl, as methods of `Scheduler`.
+
+They write to the store of the scheduler, and need nothing of it besides its context; so they are a part of
+this room, and no room above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec.structs import replace
+
+from moorage.errors import InputError
+from moorage.objects import Node, Object, Pod
+from moorage.objects.admission.admission import RefusedError
+from moorage.objects.model.workload import (
+    MAX_PODS,
+    Deployment,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
+from moorage.store import ApiError, ObjectClient, ObjectStore, kind_named, parse_reference
+
+from . import apply_objects, drain, node_changes
+from .change import Change, full_name
+from .selection import get, select_nodes, select_objects
+
+if TYPE_CHECKING:
+    from moorage.scheduler.scheduler import Scheduler
+
+_SCALABLE = (Deployment, ReplicaSet, ReplicationController, StatefulSet)
+
+
+class ClusterChanges:
+    """Changes of the cluster of a scheduler.
+
+    Each change is made whole or not at all, and can be undone in a transaction or tried on a fork. In a store
+    of the scheduler's own the controllers of workloads follow: pods that were evicted come back under new
+    names, DaemonSets place pods on new nodes, and changed Deployments are rolled out as `run` places pods.
+
+    Nodes are named by their name, a sequence of names, or a label selector such as ``pool=gpu``;
+    ``zone=a`` stands for the label topology.kubernetes.io/zone. Other objects are named as in kubectl:
+    ``deploy/web`` in the namespace ``default``, or ``deploy/prod/web``.
+    """
+
+    __slots__ = ()
+
+    def _scheduler(self) -> Scheduler:
+        """Return this scheduler by its type: only `Scheduler` is derived from this class."""
+        return cast("Scheduler", self)
+
+    @contextmanager
+    def _changing(self) -> Iterator[ObjectClient]:
+        """Make the writes of the block whole or not at all, with all events processed before and after."""
+        scheduler = self._scheduler()
+        scheduler.context.enlist()
+        scheduler.sync()
+        client = scheduler.client
+        try:
+            if isinstance(client, ObjectStore):
+                with client.all_or_nothing():
+                    yield client
+            else:
+                yield client
+        except (ApiError, RefusedError) as error:
+            raise InputError(str(error)) from error
+        scheduler.sync()
+
+    def _pods_on(self, node: str) -> list[Pod]:
+        info = self._scheduler().cache.node_info(node)
+        return [] if info is None else info.pods
+
+    # ---- objects -------------------------------------------------------------------------------------------
+
+    def apply(self, what: Object | str | Path | Iterable[Object | str | Path]) -> Change:
+        """Create or replace objects, as ``kubectl apply`` does.
+
+        An object replaces the one of its kind, namespace and name whole, except for its status, and the node
+        of a bound pod. Objects are validated and get defaults; namespaces that they name are created.
+
+        Parameters
+        ----------
+        what : Object, str, Path, or iterable of them
+            Objects, or files and directories as for `load`.
+
+        Returns
+        -------
+        Change
+            What was created, and what has changed.
+
+        Raises
+        ------
+        InputError
+            An object is invalid, or a file cannot be read; nothing is written.
+        """
+        with self._changing() as client:
+            return apply_objects.apply(client, what)
+
+    def delete(self, *references: str, kind: str = "", selector: str = "", namespace: str = "") -> Change:
+        """Delete objects. What a workload owns goes with it; pods of a workload come back.
+
+        Parameters
+        ----------
+        *references : str
+            Such as ``deploy/web`` and ``node/n1``.
+        kind : str, optional
+            With it, the objects of this kind that a selector matches are deleted.
+        selector : str
+            A label selector; "" selects all objects of the kind.
+        namespace : str
+            Of the selected objects; "" for all namespaces.
+
+        Returns
+        -------
+        Change
+
+        Raises
+        ------
+        InputError
+            An object does not exist, or a selector is given without a kind; nothing is deleted.
+        """
+        if (selector or namespace) and not kind:
+            raise InputError("a selector or a namespace needs a kind")
+        with self._changing() as client:
+            objects = [
+                get(client, struct, name, space) for struct, space, name in map(parse_reference, references)
+            ]
+            if kind:
+                objects += select_objects(client, kind_named(kind), namespace, selector)
+            for obj in dict.fromkeys((type(obj), obj.namespace, obj.name) for obj in objects):
+                client.delete(obj[0], obj[2], obj[1])
+            return Change(deleted=tuple(dict.fromkeys(map(full_name, objects))))
+
+    def scale(self, reference: str, replicas: int) -> Change:
+        """Set the number of replicas of a workload.
+
+        Parameters
+        ----------
+        reference : str
+            A Deployment, ReplicaSet, StatefulSet or ReplicationController, such as ``deploy/web``.
+        replicas : int
+
+        Returns
+        -------
+        Change
+
+        Raises
+        ------
+        InputError
+            The workload does not exist or has no replicas, or the number is out of range.
+        """
+        if not 0 <= replicas <= MAX_PODS:
+            raise InputError(
+                f"must be between 0 and {MAX_PODS}, not {replicas}", obj=reference, path="replicas"
+            )
+        struct, namespace, name = parse_reference(reference)
+        if struct not in _SCALABLE:
+            raise InputError(f"a {struct.__name__} has no replicas", obj=reference)
+        with self._changing() as client:
+            obj: Any = get(client, struct, name, namespace)
+            return _updated(client, obj, replace(obj, spec=replace(obj.spec, replicas=replicas)))
+
+    def label(self, reference: str, *labels: str) -> Change:
+        """Set or remove labels of an object.
+
+        Parameters
+        ----------
+        reference : str
+            Such as ``node/n1``.
+        *labels : str
+            Each ``KEY=VALUE``, or ``KEY-`` to remove a label.
+
+        Returns
+        -------
+        Change
+
+        Raises
+        ------
+        InputError
+            The object does not exist, or a label is not valid.
+        """
+        struct, namespace, name = parse_reference(reference)
+        with self._changing() as client:
+            obj = get(client, struct, name, namespace)
+            return _updated(client, obj, node_changes.labelled(obj, labels))
+
+    # ---- nodes ---------------------------------------------------------------------------------------------
+
+    def add_nodes(self, count: int, like: str | Node, *, zone: str = "") -> Change:
+        """Add nodes like another one.
+
+        A new node has the labels, taints, capacity and images of the other one, its own name and hostname,
+        and, for a node of the cluster, copies of its CSINode and of its ResourceSlices. It is schedulable and
+        has none of the taints that tell a condition. Its name is that of the other one and a number.
+
+        Parameters
+        ----------
+        count : int
+        like : str or Node
+            The name of a node of the cluster, or a template.
+        zone : str, optional
+            The zone of the new nodes; by default that of the other one.
+
+        Returns
+        -------
+        Change
+            What was created: nodes, CSINodes, ResourceSlices.
+
+        Raises
+        ------
+        InputError
+            There is no such node, the template is not valid, or the count is out of range.
+        """
+        with self._changing() as client:
+            node = get(client, Node, like) if isinstance(like, str) else like
+            return node_changes.add_nodes(client, count, node, zone, not isinstance(like, str))
+
+    def remove_nodes(self, nodes: str | Sequence[str]) -> Change:
+        """Remove nodes with the pods on them, as when machines are lost. Disruption budgets have no say.
+
+        Parameters
+        ----------
+        nodes : str or sequence of str
+            Names or a selector.
+
+        Returns
+        -------
+        Change
+            What was deleted: nodes, CSINodes, ResourceSlices, pods.
+
+        Raises
+        ------
+        InputError
+            There is no such node.
+        """
+        with self._changing() as client:
+            found = select_nodes(client, nodes)
+            pods = [pod for node in found for pod in self._pods_on(node.name)]
+            return node_changes.remove_nodes(client, found, pods)
+
+    def fail_zone(self, zone: str) -> Change:
+        """Remove all nodes of a zone (label topology.kubernetes.io/zone), with the pods on them.
+
+        Parameters
+        ----------
+        zone : str
+
+        Returns
+        -------
+        Change
+
+        Raises
+        ------
+        InputError
+            No node is in the zone.
+        """
+        client = self._scheduler().client
+        nodes: list[Node] = client.list(Node)[0]
+        names = [node.name for node in nodes if node.metadata.labels.get(node_changes.ZONE) == zone]
+        if not names:
+            raise InputError(f'no Node is in the zone "{zone}"')
+        return self.remove_nodes(names)
+
+    def cordon(self, nodes: str | Sequence[str]) -> Change:
+        """Make nodes unschedulable.
+
+        Parameters
+        ----------
+        nodes : str or sequence of str
+            Names or a selector.
+
+        Returns
+        -------
+        Change
+
+        Raises
+        ------
+        InputError
+            There is no such node.
+        """
+        with self._changing() as client:
+            return Change(changed=drain.set_unschedulable(client, select_nodes(client, nodes), True))
+
+    def uncordon(self, nodes: str | Sequence[str]) -> Change:
+        """Make nodes schedulable again.
+
+        Parameters
+        ----------
+        nodes : str or sequence of str
+            Names or a selector.
+
+        Returns
+        -------
+        Change
+
+        Raises
+        ------
+        InputError
+            There is no such node.
+        """
+        with self._changing() as client:
+            return Change(changed=drain.set_unschedulable(client, select_nodes(client, nodes), False))
+
+    def drain(
+        self,
+        nodes: str | Sequence[str],
+        *,
+        respect_budgets: bool = True,
+        force: bool = False,
+        delete_local_data: bool = True,
+    ) -> Change:
+        """Cordon nodes and evict their pods, as ``kubectl drain --ignore-daemonsets`` does.
+
+        Pods of DaemonSets and mirror pods stay. A pod stays, and `Change.kept` says why, if its disruption
+        budget allows no disruption now, or if no controller would make it again. Where kubectl waits for
+        budgets, call `run` and then `drain` again: pods that have been placed meanwhile count as healthy.
+        kubectl evicts nothing if one pod has no controller; here the others are evicted.
+
+        Parameters
+        ----------
+        nodes : str or sequence of str
+            Names or a selector.
+        respect_budgets : bool
+            Whether disruption budgets have a say; False as ``--disable-eviction``.
+        force : bool
+            Whether pods without a controller are evicted; they do not come back.
+        delete_local_data : bool
+            Whether pods with an emptyDir volume are evicted, as with ``--delete-emptydir-data``.
+
+        Returns
+        -------
+        Change
+            The nodes that were cordoned, the pods that were deleted, and those that were kept.
+
+        Raises
+        ------
+        InputError
+            There is no such node.
+        """
+
+        def why_not(pod: Pod) -> str:
+            return drain.reason_to_stay(pod, force, delete_local_data)
+
+        with self._changing() as client:
+            found = select_nodes(client, nodes)
+            return drain.drain(client, found, self._pods_on, why_not, respect_budgets)
+
+    def taint(self, nodes: str | Sequence[str], *taints: str) -> Change:
+        """Set or remove taints of nodes. Pods that do not tolerate a new taint NoExecute are deleted.
+
+        A pod that tolerates it for some seconds stays.
+
+        Parameters
+        ----------
+        nodes : str or sequence of str
+            Names or a selector.
+        *taints : str
+            Each ``KEY=VALUE:EFFECT`` or ``KEY:EFFECT``, which replaces a taint of this key and effect; or
+            ``KEY:EFFECT-`` or ``KEY-`` to remove it.
+
+        Returns
+        -------
+        Change
+
+        Raises
+        ------
+        InputError
+            There is no such node, or a taint is malformed or not found.
+        """
+        with self._changing() as client:
+            changed: list[str] = []
+            for node in select_nodes(client, nodes):
+                changed += _updated(client, node, node_changes.tainted(node, taints)).changed
+            return Change(changed=tuple(changed))
+
+
+def _updated(client: ObjectClient, old: Object, new: Object) -> Change:
+    if new == old:
+        return Change()
+    return Change(changed=(full_name(client.update(new)),))

@@ -1,0 +1,115 @@
+"""Drains nodes as ``kubectl drain`` does, and cordons them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec.structs import replace
+
+from moorage.objects import Node, Pod
+from moorage.objects.workloads.ownership import FINISHED
+from moorage.store import ApiError, NotFoundError, ObjectClient, evict_pod
+
+from .change import DAEMON, MIRROR, Change, full_name
+
+_MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+NO_CONTROLLER = "no controller would make it again"
+LOCAL_DATA = "has local data (emptyDir)"
+
+
+def set_unschedulable(client: ObjectClient, nodes: Iterable[Node], value: bool) -> tuple[str, ...]:
+    """Cordon or uncordon nodes.
+
+    Parameters
+    ----------
+    client : ObjectClient
+    nodes : iterable of Node
+    value : bool
+        True to cordon.
+
+    Returns
+    -------
+    tuple of str
+        The nodes that changed.
+    """
+    changed = []
+    for node in nodes:
+        if node.spec.unschedulable != value:
+            client.update(replace(node, spec=replace(node.spec, unschedulable=value)))
+            changed.append(full_name(node))
+    return tuple(changed)
+
+
+def drain(
+    client: ObjectClient,
+    nodes: Sequence[Node],
+    pods_on: Callable[[str], Sequence[Pod]],
+    why_not: Callable[[Pod], str],
+    respect_budgets: bool,
+) -> Change:
+    """Cordon nodes and evict their pods.
+
+    Parameters
+    ----------
+    client : ObjectClient
+    nodes : sequence of Node
+    pods_on : callable
+        Returns the pods on a node.
+    why_not : callable
+        Returns why a pod stays; "" if it is evicted.
+    respect_budgets : bool
+        Whether a pod whose disruption budget allows no disruption stays.
+
+    Returns
+    -------
+    Change
+    """
+    cordoned, deleted, kept = set_unschedulable(client, nodes, True), [], {}
+    for node in nodes:
+        for pod in pods_on(node.name):
+            why = why_not(pod)
+            if not why:
+                try:
+                    if respect_budgets:
+                        evict_pod(client, pod)
+                    else:
+                        client.delete(Pod, pod.name, pod.namespace)
+                except NotFoundError:  # a replica without an object
+                    why = NO_CONTROLLER
+                except ApiError as error:
+                    why = str(error)
+            if why:
+                kept[full_name(pod)] = why
+            else:
+                deleted.append(full_name(pod))
+    return Change(changed=cordoned, deleted=tuple(deleted), kept=kept)
+
+
+def reason_to_stay(pod: Pod, force: bool, delete_local_data: bool) -> str:
+    """Return why ``kubectl drain --ignore-daemonsets`` leaves a pod on its node.
+
+    Parameters
+    ----------
+    pod : Pod
+    force : bool
+        Whether a pod without a controller is evicted.
+    delete_local_data : bool
+        Whether a pod with an emptyDir volume is evicted.
+
+    Returns
+    -------
+    str
+        "" if it is evicted.
+    """
+    owner = pod.metadata.controller()
+    if _MIRROR_ANNOTATION in pod.metadata.annotations:
+        return MIRROR
+    if owner is not None and owner.kind == "DaemonSet":
+        return DAEMON
+    if pod.status.phase in FINISHED:
+        return ""
+    if owner is None and not force:
+        return NO_CONTROLLER
+    if not delete_local_data and any(volume.empty_dir is not None for volume in pod.spec.volumes):
+        return LOCAL_DATA
+    return ""

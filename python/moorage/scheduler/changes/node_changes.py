@@ -1,0 +1,230 @@
+"""Adds, removes, taints and labels nodes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from moorage.errors import InputError, located, shorten
+from moorage.objects import CSINode, Node, Object, ObjectMeta, OwnerReference, Pod, Taint
+from moorage.objects.model.node import EFFECTS, NodeSpec
+from moorage.objects.model.resource_slices import ResourceSlice
+from moorage.objects.read.object_defaults import defaults
+from moorage.objects.validate.validate_object import validate
+from moorage.store import NotFoundError, ObjectClient
+
+from .change import Change, full_name
+
+HOSTNAME = "kubernetes.io/hostname"
+ZONE = "topology.kubernetes.io/zone"
+_OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
+_CONDITIONS = "node.kubernetes.io/"
+"""Prefix of the taints that tell the condition of a node; a new one has none."""
+MAX_NODES = 200_000
+"""The most nodes that one call adds."""
+_TAINT = re.compile(r"(?P<key>[^=:]+)(=(?P<value>[^:]*))?(:(?P<effect>\w+))?(?P<minus>-)?")
+
+
+def add_nodes(client: ObjectClient, count: int, like: Node, zone: str, is_template: bool) -> Change:
+    """Create copies of a node: see `ClusterChanges.add_nodes`.
+
+    Parameters
+    ----------
+    client : ObjectClient
+    count : int
+    like : Node
+    zone : str
+    is_template : bool
+        Whether `like` is no node of the cluster.
+
+    Returns
+    -------
+    Change
+
+    Raises
+    ------
+    InputError
+        The count is out of range, or the node is invalid.
+    """
+    if not 0 <= count <= MAX_NODES:
+        raise InputError(f"{count} nodes to add: must be between 0 and {MAX_NODES}")
+    base = like.metadata.name or like.metadata.generate_name.rstrip("-.") or "node"
+    names, created = _new_names(client, base), list[str]()
+    parts = [] if is_template else list(_parts_of(client, like.name))
+    for _ in range(count):
+        name = next(names)
+        for obj in (_copy(like, name, zone), *(_part_for(part, like.name, name) for part in parts)):
+            validate(obj)
+            created.append(full_name(client.create(defaults([obj])[0])))
+    return Change(created=tuple(created))
+
+
+def _new_names(client: ObjectClient, base: str) -> Iterator[str]:
+    """Yield names that no node has: the base and a number."""
+    taken = {node.name for node in client.list(Node)[0]}
+    number = 0
+    while True:
+        number += 1
+        suffix = f"-{number}"
+        name = base[: 63 - len(suffix)].rstrip("-.") + suffix  # it is the value of a label, too
+        if name not in taken:
+            yield name
+
+
+def _copy(like: Node, name: str, zone: str) -> Node:
+    """Return a new node with the labels, taints and resources of another one."""
+    labels = like.metadata.labels | {HOSTNAME: name}
+    if zone:
+        labels |= {ZONE: zone}
+        if _OLD_ZONE in labels:
+            labels[_OLD_ZONE] = zone
+    taints = tuple(taint for taint in like.spec.taints if not taint.key.startswith(_CONDITIONS))
+    return Node(
+        metadata=ObjectMeta(name=name, labels=labels, annotations=like.metadata.annotations),
+        spec=NodeSpec(taints=taints),
+        status=replace(like.status, volumes_attached=()),
+    )
+
+
+def _parts_of(client: ObjectClient, node: str) -> Iterator[CSINode | ResourceSlice]:
+    """Yield the objects that describe a node besides its Node."""
+    with suppress(NotFoundError):
+        yield client.get(CSINode, node)
+    slices: list[ResourceSlice] = client.list(ResourceSlice)[0]
+    yield from (one for one in slices if one.spec.node_name == node)
+
+
+def _part_for(part: CSINode | ResourceSlice, old: str, node: str) -> CSINode | ResourceSlice:
+    """Return such an object for a new node."""
+    owners = (OwnerReference(api_version="v1", kind="Node", name=node),)
+    meta = ObjectMeta(name=node, labels=part.metadata.labels, annotations=part.metadata.annotations)
+    if isinstance(part, CSINode):
+        drivers = tuple(replace(driver, node_id=node) for driver in part.spec.drivers)
+        return replace(part, metadata=meta, spec=replace(part.spec, drivers=drivers))
+    pool = replace(part.spec.pool, name=_renamed(part.spec.pool.name, old, node))
+    spec = replace(part.spec, node_name=node, pool=pool)
+    name = _renamed(part.metadata.name, old, node)
+    return replace(part, metadata=replace(meta, name=name, owner_references=owners), spec=spec)
+
+
+def _renamed(text: str, old: str, new: str) -> str:
+    """Return a name with the name of a node in it replaced."""
+    return text.replace(old, new) if old in text else f"{new}-{text}"
+
+
+def remove_nodes(client: ObjectClient, nodes: Sequence[Node], pods: Iterable[Pod]) -> Change:
+    """Delete nodes with the objects that describe them and the pods on them.
+
+    Parameters
+    ----------
+    client : ObjectClient
+    nodes : sequence of Node
+    pods : iterable of Pod
+        The pods on the nodes.
+
+    Returns
+    -------
+    Change
+    """
+    deleted: list[str] = []
+    for node in nodes:
+        parts = list(_parts_of(client, node.name))
+        deleted += [_delete(client, obj) for obj in (node, *parts)]
+    for pod in pods:
+        with suppress(NotFoundError):  # a replica without an object, or deleted with its node
+            deleted.append(_delete(client, pod))
+    return Change(deleted=tuple(deleted))
+
+
+def _delete(client: ObjectClient, obj: Object) -> str:
+    client.delete(type(obj), obj.name, obj.namespace)
+    return full_name(obj)
+
+
+# ---- taints ------------------------------------------------------------------------------------------------
+
+
+def tainted(node: Node, changes: Sequence[str]) -> Node:
+    """Return a node with changed taints: see `ClusterChanges.taint`.
+
+    Parameters
+    ----------
+    node : Node
+    changes : sequence of str
+
+    Returns
+    -------
+    Node
+
+    Raises
+    ------
+    InputError
+        A change is malformed, or removes a taint that is not there.
+    """
+    taints = list(node.spec.taints)
+    for change in changes:
+        match = _TAINT.fullmatch(change)
+        if match is None:
+            raise InputError(f'taint "{shorten(change, 80)}" is not KEY=VALUE:EFFECT, KEY:EFFECT- or KEY-')
+        key, effect = match["key"], match["effect"] or ""
+        if match["minus"] or (key.endswith("-") and not effect and match["value"] is None):
+            taints = _removed(taints, key.removesuffix("-"), effect)
+        else:
+            new = Taint(key=key, value=match["value"] or "", effect=effect)
+            with located(obj=f"taint {shorten(change, 80)}"):
+                _check_taint(new)
+            same = [at for at, one in enumerate(taints) if (one.key, one.effect) == (key, effect)]
+            at = same[0] if same else len(taints)
+            taints[at : at + 1] = [new]
+    return replace(node, spec=replace(node.spec, taints=tuple(taints)))
+
+
+def _check_taint(taint: Taint) -> None:
+    if taint.effect not in EFFECTS:
+        raise InputError(f'effect must be one of {", ".join(EFFECTS)}, not "{taint.effect}"')
+    taint.check()
+
+
+def _removed(taints: Sequence[Taint], key: str, effect: str) -> list[Taint]:
+    """Return the taints without those of a key, and of an effect unless it is empty."""
+    left = [one for one in taints if one.key != key or effect not in ("", one.effect)]
+    if len(left) == len(taints):
+        raise InputError(f'taint "{shorten(key, 80)}{f":{effect}" if effect else ""}" not found')
+    return left
+
+
+# ---- labels ------------------------------------------------------------------------------------------------
+
+
+def labelled(obj: Object, changes: Sequence[str]) -> Object:
+    """Return an object with changed labels: see `ClusterChanges.label`.
+
+    Parameters
+    ----------
+    obj : Object
+    changes : sequence of str
+
+    Returns
+    -------
+    Object
+
+    Raises
+    ------
+    InputError
+        A change is malformed, or a label is not valid.
+    """
+    labels = dict(obj.metadata.labels)
+    for change in changes:
+        key, equals, value = change.partition("=")
+        if equals:
+            labels[key] = value
+        elif key.endswith("-"):
+            labels.pop(key[:-1], None)
+        else:
+            raise InputError(f'label "{shorten(change, 80)}" is not KEY=VALUE or KEY-')
+    changed = replace(obj, metadata=replace(obj.metadata, labels=labels))
+    validate(changed)
+    return changed

@@ -1,0 +1,112 @@
+"""Pairs of changes that place a pod which no single change places. Each is confirmed by a search of the
+engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from .changes import DROP, KINDS, LOWER, Change, find_changes, lower_requests, tolerations
+from .constraints import Constraint, tolerate
+from .lowering import effective, lower
+from .probe import Probe
+
+MOST_FIRST = 12
+"""Maximum number of constraints that are tried as the first of two."""
+MOST_PAIRS = 5
+"""Maximum number of pairs that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePair:
+    """Two changes that together place the pod.
+
+    Attributes
+    ----------
+    first, second : Change
+        In the order of `KINDS`.
+    feasible_nodes : int
+        Number of feasible nodes after both.
+    """
+
+    first: Change
+    second: Change
+    feasible_nodes: int
+
+    @property
+    def text(self) -> str:
+        """Both changes in words."""
+        return f"{self.first.text}, and {self.second.text}"
+
+
+def find_pairs(probe: Probe, conflicts: list[list[Constraint]]) -> list[ChangePair]:
+    """Find pairs of changes that place the pod.
+
+    The first change loosens a constraint of a conflict, as every remedy has to; the second one is a single
+    change of the loosened pod. Where the first one lowers a request, it lowers it no further than needed.
+
+    Parameters
+    ----------
+    probe : Probe
+        Of a pod that no single change places.
+    conflicts : list of list of Constraint
+
+    Returns
+    -------
+    list of ChangePair
+        Those that lower or add before those that drop a constraint, at most `MOST_PAIRS`.
+    """
+    if len(conflicts) > 2:  # each has to be resolved
+        return []
+    firsts = [constraint for conflict in conflicts for constraint in conflict][:MOST_FIRST]
+    found: dict[str, ChangePair] = {}
+    for constraint in firsts:
+        for pair in _pairs(probe, constraint):
+            first, second = sorted((pair.first, pair.second), key=lambda each: (KINDS[each.kind], each.text))
+            ordered = ChangePair(first, second, pair.feasible_nodes)
+            found.setdefault(ordered.text, ordered)
+    return sorted(found.values(), key=_cost)[:MOST_PAIRS]
+
+
+def _cost(pair: ChangePair) -> tuple[object, ...]:
+    kinds = sorted((KINDS[pair.first.kind], KINDS[pair.second.kind]), reverse=True)
+    return (*kinds, pair.first.amount + pair.second.amount, -pair.feasible_nodes, pair.text)
+
+
+def _pairs(probe: Probe, constraint: Constraint) -> Iterator[ChangePair]:
+    """Yield the pairs whose first change loosens a constraint."""
+    loose = Probe(probe.engine, constraint.drop(probe.pod))
+    for second in find_changes(loose):
+        with _made(probe, second) as changed:
+            if constraint.kind == "request":
+                firsts = [one for one in lower_requests(changed) if one.resource == constraint.name]
+            elif constraint.kind == "taint":
+                firsts = list(tolerations(changed))
+            else:
+                firsts = [_dropped(changed, constraint)]
+            for first in firsts:
+                if first.feasible_nodes:
+                    yield ChangePair(first, second, first.feasible_nodes)
+
+
+@contextmanager
+def _made(probe: Probe, change: Change) -> Iterator[Probe]:
+    """Make a change to the original pod or to the cluster, inside the context."""
+    pod = probe.pod
+    if change.kind == LOWER:
+        lowered = lower(pod, change.resource, effective(change.pod, change.resource))
+        pod = pod if lowered is None else lowered[0]
+    elif change.toleration is not None:
+        pod = tolerate(pod, change.toleration)
+    elif change.constraint is not None:
+        pod = change.constraint.drop(pod)
+    with probe.engine.cache.transaction():
+        if change.node is not None:
+            probe.engine.cache.state.set_node(change.node)
+        yield Probe(probe.engine, pod)
+
+
+def _dropped(probe: Probe, constraint: Constraint) -> Change:
+    pod = constraint.drop(probe.pod)
+    return Change(DROP, f"drop {constraint.text}", probe.count_feasible(pod), pod, constraint=constraint)

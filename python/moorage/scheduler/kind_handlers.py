@@ -1,0 +1,210 @@
+"""Event handlers of kinds other than nodes and pods, whose events go to the queue or the cache's state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from itertools import takewhile
+from typing import Any, Generic, TypeVar
+
+from moorage._core.base.watch_events import Notice
+from moorage.cache import ClusterCache
+from moorage.framework import ActionType, ClusterEvent
+from moorage.objects import Namespace, Object, PodGroup
+from moorage.queue import SchedulingQueue
+from moorage.store import DeletedFinalStateUnknown
+
+T = TypeVar("T", bound=Object)
+
+
+def last_state(deleted: T | DeletedFinalStateUnknown[T]) -> T:
+    """Return the object of a deletion event, or its last known state.
+
+    Parameters
+    ----------
+    deleted : Object or DeletedFinalStateUnknown
+
+    Returns
+    -------
+    Object
+    """
+    return deleted.obj if isinstance(deleted, DeletedFinalStateUnknown) else deleted
+
+
+@cache
+def _events(resource: str, actions: ActionType) -> tuple[ClusterEvent | None, ...]:
+    """Return the events of adding, updating and deleting an object of a resource; None for an action that no
+    plugin registered."""
+    reported = ActionType.ADD, ActionType.UPDATE, ActionType.DELETE
+    return tuple([ClusterEvent(resource, action) if actions & action else None for action in reported])
+
+
+class EventHandler:
+    """Passes the events of one resource to the queue, as far as some plugin has registered them.
+
+    Parameters
+    ----------
+    queue : SchedulingQueue
+    resource : str
+        The resource in the form of cluster events.
+    actions : ActionType
+        The registered actions.
+    """
+
+    def __init__(self, queue: SchedulingQueue, resource: str, actions: ActionType) -> None:
+        self.queue = queue
+        self._add, self._update, self._delete = _events(resource, actions)
+
+    def on_run(self, notices: Iterable[Notice[Object]]) -> int:
+        """Pass over the leading updates where none is to be passed (see `RunHandler`).
+
+        Parameters
+        ----------
+        notices : iterable of Notice
+
+        Returns
+        -------
+        int
+            Their number.
+        """
+        if self._update is not None:
+            return 0
+        return len(list(takewhile(lambda notice: not (notice.is_addition or notice.is_deletion), notices)))
+
+    def on_add(self, obj: Object, is_in_initial_list: bool) -> None:
+        """Pass the addition of an object.
+
+        Parameters
+        ----------
+        obj : Object
+        is_in_initial_list : bool
+            Whether the object existed when the handler was registered.
+        """
+        if self._add is not None:
+            self.queue.move_all_to_active_or_backoff_queue(self._add, None, obj)
+
+    def on_update(self, old: Object, new: Object) -> None:
+        """Pass the update of an object.
+
+        Parameters
+        ----------
+        old : Object
+        new : Object
+        """
+        if self._update is not None:
+            self.queue.move_all_to_active_or_backoff_queue(self._update, old, new)
+
+    def on_delete(self, obj: Object | DeletedFinalStateUnknown[Object]) -> None:
+        """Pass the deletion of an object.
+
+        Parameters
+        ----------
+        obj : Object or DeletedFinalStateUnknown
+        """
+        if self._delete is not None:
+            self.queue.move_all_to_active_or_backoff_queue(self._delete, last_state(obj), None)
+
+
+class StateHandler(Generic[T]):
+    """Passes objects of one kind to the cache's state.
+
+    Parameters
+    ----------
+    lock : lock
+        Of the cache.
+    put : callable
+        Takes a new or changed object.
+    remove : callable
+        Takes the last state of a deleted object.
+    """
+
+    def __init__(self, lock: Any, put: Callable[[T], object], remove: Callable[[T], object]) -> None:
+        self.lock = lock
+        self.put = put
+        self.remove = remove
+
+    def on_add(self, obj: T, is_in_initial_list: bool) -> None:
+        """Put a new object.
+
+        Parameters
+        ----------
+        obj : Object
+        is_in_initial_list : bool
+            Whether the object existed when the handler was registered.
+        """
+        with self.lock:
+            self.put(obj)
+
+    def on_update(self, old: T, new: T) -> None:
+        """Put the new state of an object.
+
+        Parameters
+        ----------
+        old : Object
+        new : Object
+        """
+        self.on_add(new, False)
+
+    def on_delete(self, obj: T | DeletedFinalStateUnknown[T]) -> None:
+        """Remove a deleted object.
+
+        Parameters
+        ----------
+        obj : Object or DeletedFinalStateUnknown
+        """
+        with self.lock:
+            self.remove(last_state(obj))
+
+
+class GroupHandler(StateHandler[PodGroup]):
+    """Passes pod groups to a function that depends on no single one of them."""
+
+    def on_run(self, notices: Iterable[Notice[PodGroup]]) -> int:
+        """Pass the first of the leading groups that are new or changed (see `RunHandler`).
+
+        Parameters
+        ----------
+        notices : iterable of Notice
+
+        Returns
+        -------
+        int
+            Their number.
+        """
+        present = list(takewhile(lambda notice: not notice.is_deletion, notices))
+        self.on_add(present[0].known, False)
+        return len(present)
+
+
+def namespace_handler(cache: ClusterCache) -> StateHandler[Namespace]:
+    """Return a handler that records the labels of namespaces, for the namespace selectors of inter-pod
+    affinity.
+
+    Parameters
+    ----------
+    cache : ClusterCache
+
+    Returns
+    -------
+    StateHandler
+    """
+    namespaces = cache.state.namespaces
+
+    def put(namespace: Namespace) -> None:
+        namespaces.set(namespace.name, namespace.metadata.labels)
+
+    return StateHandler(cache.lock, put, lambda namespace: namespaces.remove(namespace.name))
+
+
+def workload_handler(cache: ClusterCache) -> StateHandler[Any]:
+    """Return a handler that records services and controllers, whose selectors default spread constraints use.
+
+    Parameters
+    ----------
+    cache : ClusterCache
+
+    Returns
+    -------
+    StateHandler
+    """
+    return StateHandler(cache.lock, cache.state.workloads.set, cache.state.workloads.remove)

@@ -1,0 +1,214 @@
+"""PlanningVerbs: the questions of planning as methods of `Scheduler`.
+
+The answers are made by the room `planning`, which is above this one and is imported by the first call. This
+module is the one place that names a room above its own (ARCHITECTURE.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from moorage.objects.model.node import Node
+    from moorage.objects.model.pod import Pod
+    from moorage.planning.node_demand import NodesNeeded
+    from moorage.planning.node_emptying import EmptyingPlan
+    from moorage.planning.placement_bound import Bound
+    from moorage.planning.template_capacity import Capacity
+
+    from .scheduler import Scheduler
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+class PlanningVerbs:
+    """Questions that leave the scheduler as it was."""
+
+    __slots__ = ()
+
+    def _scheduler(self) -> Scheduler:
+        """Return this scheduler by its type: only `Scheduler` is derived from this class."""
+        return cast("Scheduler", self)
+
+    def capacity(
+        self, template: Pod | Sequence[Pod | tuple[Pod, int]], max: int | None = None, by: str = ZONE
+    ) -> Capacity:
+        """Return how many replicas of a template fit besides the pods that are in the cluster, where, and
+        what stops the next one.
+
+        Replicas are placed one after the other as `schedule_by_template` does, until one fits nowhere; then
+        they are taken back. No pod is evicted for them. Pending pods of the cluster are ignored: call `run`
+        first, for what is left after them.
+
+        Parameters
+        ----------
+        template : Pod, or sequence of (Pod or (Pod, int))
+            A pod, of which name, node and status do not matter; or several, each with its number of replicas
+            in a round (1 by default). Rounds are placed until one is not complete.
+        max : int, optional
+            Maximum number of rounds.
+        by : str, optional
+            Key of a label; the reasons against the next replica are counted by its values.
+
+        Returns
+        -------
+        Capacity
+            A template that is gated or for another scheduler is counted as if it were not, and `skipped` says
+            so.
+
+        Raises
+        ------
+        InputError
+            There is no template, a share is no positive number, or `max` is negative.
+        MoorageError
+            The client is no ObjectStore, or pods are being bound.
+        """
+        from moorage.planning.template_capacity import capacity
+
+        return capacity(self._scheduler(), template, max, by)
+
+    def bound(self, pods: Sequence[Pod] | None = None, weights: Sequence[float] | None = None) -> Bound:
+        """Return an upper bound of how many pods, or how much weight, can be placed without evictions, beside
+        what the scheduler places, and the resources that bind.
+
+        The bound is the optimum of a linear program over kinds of pods and pools of nodes, whose constraints
+        are resources and the filters that last (`Bound.relaxed` names what is left out). It needs the extra
+        ``lp``.
+
+        Parameters
+        ----------
+        pods : sequence of Pod, optional
+            Not on nodes; by default the pending pods that the scheduler schedules now.
+        weights : sequence of float, optional
+            Of each pod, from 0 on; 1 by default.
+
+        Returns
+        -------
+        Bound
+
+        Raises
+        ------
+        InputError
+            The weights are not one for each pod.
+        MoorageError
+            HiGHS is not installed, the client is no ObjectStore, or pods are being bound.
+        """
+        from moorage.planning.placement_bound import bound
+
+        return bound(self._scheduler(), pods, weights)
+
+    def drain_plan(self, nodes: str | int | Sequence[str], force: bool = False) -> EmptyingPlan:
+        """Return an order in which nodes can be emptied with every pod finding a place, and the moves; or the
+        pods that prevent it.
+
+        Each pod is evicted, made again as it was, and scheduled, one after the other, while all nodes of the
+        plan are cordoned. Pods of DaemonSets and static pods stay. A pod without a controller is not moved
+        unless `force`, nor one whose PodDisruptionBudget allows no disruption now. No pod is evicted for
+        another one. Pending pods are ignored.
+
+        Parameters
+        ----------
+        nodes : str, int or sequence of str
+            A label selector of the nodes, their names, or how many: then the nodes with the fewest pods are
+            tried first.
+        force : bool, optional
+            Whether pods without a controller are moved, too.
+
+        Returns
+        -------
+        EmptyingPlan
+            "found", "impossible" with a proof, or "not found".
+
+        Raises
+        ------
+        InputError
+            There is no such node, or not so many schedulable ones.
+        MoorageError
+            The client is no ObjectStore, or pods are being bound.
+        """
+        from moorage.planning.node_emptying import drain_plan
+
+        return drain_plan(self._scheduler(), nodes, force)
+
+    def defragment(
+        self,
+        nodes: int | None = None,
+        gpus: int | None = None,
+        *,
+        resource: str = "nvidia.com/gpu",
+        max_moves: int | None = None,
+        force: bool = False,
+    ) -> EmptyingPlan:
+        """Return moves that free whole nodes, or a number of devices on one node.
+
+        The rules for moves are those of `drain_plan`.
+
+        Parameters
+        ----------
+        nodes : int, optional
+            How many nodes are to be empty, those that are empty already included.
+        gpus : int, optional
+            How many devices are to be free on one node.
+        resource : str, optional
+            Name of the devices.
+        max_moves : int, optional
+            Maximum number of moves.
+        force : bool, optional
+            Whether pods without a controller are moved, too.
+
+        Returns
+        -------
+        EmptyingPlan
+
+        Raises
+        ------
+        InputError
+            Neither or both of `nodes` and `gpus` are given, or a number is out of range.
+        MoorageError
+            The client is no ObjectStore, or pods are being bound.
+        """
+        from moorage.planning.node_emptying import Aim, defragment
+
+        return defragment(self._scheduler(), Aim(nodes, gpus, resource, max_moves, force))
+
+    def nodes_needed(
+        self,
+        workload: Sequence[Pod] | tuple[Pod, int] | None = None,
+        *,
+        like: str | Node | Sequence[str | Node],
+        max: int = 10_000,
+    ) -> NodesNeeded:
+        """Return how many new nodes are needed for all pods to have a place, beside the nodes there are.
+
+        Numbers are tried by the engine itself: nodes are added, with the pods that DaemonSets place on them,
+        and the pods are scheduled in the given order without evictions. Of several templates, the one that
+        places the most pods is added until none is left; then as many are taken away as possible.
+
+        Parameters
+        ----------
+        workload : sequence of Pod or (Pod, int), optional
+            Pods that are on no node, or a pod and the number of its replicas; by default the pending pods
+            that the scheduler schedules now.
+        like : str, Node, or sequence of these
+            Templates of new nodes: nodes of the cluster by their names, or others. Condition taints and
+            cordons are left out; see `add_nodes`.
+        max : int, optional
+            Maximum number of new nodes.
+
+        Returns
+        -------
+        NodesNeeded
+            "found", "impossible" with a proof, or "not found"; with a lower bound, by linear programming if
+            the extra ``lp`` is installed, otherwise from each resource.
+
+        Raises
+        ------
+        InputError
+            There is no such node, or something else than pods and nodes is given.
+        MoorageError
+            The client is no ObjectStore, or pods are being bound.
+        """
+        from moorage.planning.node_demand import nodes_needed
+
+        return nodes_needed(self._scheduler(), workload, like, max)

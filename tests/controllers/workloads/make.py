@@ -1,0 +1,56 @@
+"""A scheduler over a cluster with workloads, from as little as a test wants to say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.objects.make import workload
+
+import moorage as mo
+from moorage.objects import Object, build_cluster, decode_object
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
+from moorage.scheduler import Scheduler
+
+
+def machine(name: str, cpu: int = 4, zone: str = "a", **labels: str) -> Object:
+    capacity = {"cpu": str(cpu), "memory": "8Gi", "pods": "20"}
+    topology = {"topology.kubernetes.io/zone": zone, "kubernetes.io/hostname": name}
+    meta = {"name": name, "labels": topology | labels}
+    return decode_object({"kind": "Node", "metadata": meta, "status": {"capacity": capacity}})
+
+
+def template(app: str, cpu: str = "1", **spec: Any) -> dict[str, Any]:
+    containers = [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]
+    return {"metadata": {"labels": {"app": app}}, "spec": {"containers": containers} | spec}
+
+
+def replicas(kind: str, name: str, count: int, cpu: str = "1", **spec: Any) -> Object:
+    return workload(kind, name, {"replicas": count, "template": template(name, cpu)} | spec)
+
+
+def daemons(name: str, **spec: Any) -> Object:
+    return workload("DaemonSet", name, {"template": template(name, "100m", **spec)})
+
+
+def job(name: str, parallelism: int, **spec: Any) -> Object:
+    return workload("Job", name, {"parallelism": parallelism, "template": template(name)} | spec)
+
+
+def scheduler(*objects: Object, **settings: Any) -> Scheduler:
+    """A scheduler whose pods have been placed."""
+    one = mo.Scheduler(build_cluster(objects), **settings)
+    one.run()
+    return one
+
+
+def pods(one: Scheduler, app: str = "") -> dict[str, str]:
+    """The nodes of the pods of an app."""
+    one.sync()
+    found: list[Pod] = one.client.list(Pod)[0]
+    return {each.name: each.spec.node_name for each in found if app in ("", each.metadata.labels.get("app"))}
+
+
+def nodes(one: Scheduler) -> list[str]:
+    found: list[Node] = one.client.list(Node)[0]
+    return [each.name for each in found]

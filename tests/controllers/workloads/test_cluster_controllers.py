@@ -1,0 +1,462 @@
+"""Pods of workloads come back, go with their owners and nodes, and Deployments are rolled out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.controllers.workloads.make import (
+    daemons,
+    job,
+    machine,
+    nodes,
+    pods,
+    replicas,
+    scheduler,
+    template,
+)
+from tests.objects.make import make, pod, workload
+
+import moorage as mo
+from moorage.objects import Object, build_cluster
+from moorage.objects.model.node import Node, Taint
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.policy import PodDisruptionBudget
+from moorage.objects.model.storage import PersistentVolumeClaim
+from moorage.objects.model.workload import (
+    DaemonSet,
+    Deployment,
+    Job,
+    ReplicaSet,
+    StatefulSet,
+)
+from moorage.scheduler import Scheduler
+from moorage.store import ObjectStore
+
+DATA = Path(__file__).parents[2] / "data"
+CHANGED = {"minReadySeconds": 30, "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}}
+
+
+def lose(one: Scheduler, name: str) -> Pod:
+    lost: Pod = one.client.get(Pod, name, "default")
+    one.client.delete(Pod, name, "default")
+    return lost
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "Deployment", "ReplicationController"])
+def test_a_lost_pod_comes_back_under_another_name(kind: str) -> None:
+    one = scheduler(machine("n"), replicas(kind, "web", 3))
+    before = pods(one)
+    lost = lose(one, min(before))
+    result = one.run()
+    (new,) = set(pods(one)) - set(before)
+    assert (len(pods(one)), result.placements) == (3, {f"default/{new}": "n"})
+    made = one.client.get(Pod, new, "default")
+    assert made.metadata.uid not in ("", lost.metadata.uid)
+    assert made.spec.containers == lost.spec.containers
+    assert made.metadata.owner_references == lost.metadata.owner_references
+    assert made.metadata.generate_name == lost.metadata.generate_name
+
+
+def test_names_are_the_same_each_time() -> None:
+    def after_a_loss() -> list[str]:
+        one = scheduler(machine("n"), replicas("Deployment", "web", 3))
+        lose(one, min(pods(one)))
+        return list(pods(one))
+
+    assert after_a_loss() == after_a_loss()
+
+
+def test_a_pod_of_a_stateful_set_keeps_its_name() -> None:
+    one = scheduler(machine("n"), replicas("StatefulSet", "db", 2))
+    uid = lose(one, "db-0").metadata.uid
+    assert one.run().placements == {"default/db-0": "n"}
+    assert one.client.get(Pod, "db-0", "default").metadata.uid != uid
+
+
+def test_a_daemon_comes_back_on_its_node() -> None:
+    one = scheduler(machine("a"), machine("b"), daemons("log"))
+    lose(one, next(name for name, on in pods(one).items() if on == "b"))
+    one.run()
+    assert sorted(pods(one).values()) == ["a", "b"]
+
+
+def test_a_job_keeps_its_parallelism_until_it_is_complete() -> None:
+    one = scheduler(machine("n"), job("sum", 2, completions=3))
+    first, second = pods(one)
+    lose(one, first)
+    assert len(pods(one)) == 2
+    done: Pod = one.client.get(Pod, second, "default")
+    one.client.update(replace(done, status=replace(done.status, phase="Succeeded")))
+    assert len(pods(one)) == 3  # one has succeeded, two are to come
+    for name in set(pods(one)) - {second}:
+        each: Pod = one.client.get(Pod, name, "default")
+        one.client.update(replace(each, status=replace(each.status, phase="Succeeded")))
+    assert len(pods(one)) == 3
+
+
+def test_finished_pods_of_a_file_count_for_their_job() -> None:
+    done = pod("d", metadata={"labels": {"app": "sum"}}, status={"phase": "Succeeded"})
+    owner = [{"kind": "Job", "name": "sum", "controller": True}]
+    done = replace(done, metadata=make("Pod", "d", metadata={"ownerReferences": owner}).metadata)
+    one = scheduler(machine("n"), job("sum", 1, completions=2), done)
+    name = next(name for name in pods(one) if name != "d")
+    lose(one, name)
+    assert len(pods(one)) == 2
+
+
+def test_a_pod_without_owner_stays_lost() -> None:
+    one = scheduler(machine("n"), pod("p"), replicas("ReplicaSet", "web", 1))
+    lose(one, "p")
+    one.run()
+    assert "p" not in pods(one)
+
+
+def test_preempted_pods_come_back_and_are_tried_again() -> None:
+    high = make("PriorityClass", "high", value=10)
+    one = scheduler(machine("n", cpu=3), high, replicas("Deployment", "low", 3))
+    one.apply(pod("p", {"priorityClassName": "high", "containers": template("p", "2")["spec"]["containers"]}))
+    result = one.run()
+    assert result.placements == {"default/p": "n"}
+    assert len(result.evicted) == len(result.unschedulable) == 2
+    assert sorted(pods(one, "low").values()) == ["", "", "n"]
+
+
+# ---- owners ----------------------------------------------------------------------------------------------
+
+
+def test_what_a_workload_owns_goes_with_it() -> None:
+    one = scheduler(
+        machine("n"), replicas("Deployment", "web", 2), replicas("StatefulSet", "db", 1), pod("p")
+    )
+    one.client.delete(Deployment, "web", "default")
+    one.client.delete(StatefulSet, "db", "default")
+    assert list(pods(one)) == ["p"]
+    assert one.client.list(ReplicaSet)[0] == []
+
+
+def test_an_owner_that_is_made_again_does_not_keep_what_the_first_owned() -> None:
+    web = replicas("ReplicaSet", "web", 2)
+    one = scheduler(machine("n"), replace(web, metadata=replace(web.metadata, uid="first")))
+    before = set(pods(one))
+    old: ReplicaSet = one.client.get(ReplicaSet, "web", "default")
+    one.client.delete(ReplicaSet, "web", "default")
+    one.client.create(replace(old, metadata=replace(old.metadata, uid="second")))
+    assert len(pods(one)) == 2
+    assert before.isdisjoint(pods(one))
+
+
+def test_orphans_are_adopted() -> None:
+    one = scheduler(machine("n"), pod("p", metadata={"labels": {"app": "web"}}))
+    one.apply(replicas("ReplicaSet", "web", 2))
+    owner = one.client.get(Pod, "p", "default").metadata.controller()
+    assert owner is not None
+    assert (owner.kind, owner.name) == ("ReplicaSet", "web")
+    assert len(pods(one)) == 2
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "Deployment", "ReplicationController", "StatefulSet"])
+def test_fewer_replicas(kind: str) -> None:
+    one = scheduler(machine("n", cpu=2), replicas(kind, "web", 3))
+    waiting = [name for name, on in pods(one).items() if not on]
+    one.scale(f"{kind}/web", 2)
+    assert set(waiting).isdisjoint(pods(one))
+    assert list(pods(one).values()) == ["n", "n"]
+    one.scale(f"{kind}/web", 0)
+    assert pods(one) == {}
+
+
+def test_of_equal_pods_the_newest_on_the_fullest_node_goes() -> None:
+    cost = {"controller.kubernetes.io/pod-deletion-cost": "-5"}
+    one = scheduler(machine("a", cpu=8), replicas("ReplicaSet", "web", 3))
+    one.run()
+    cheap: Pod = one.client.get(Pod, min(pods(one)), "default")
+    one.client.update(replace(cheap, metadata=replace(cheap.metadata, annotations=cost)))
+    one.scale("rs/web", 2)
+    assert cheap.name not in pods(one)
+
+
+def test_claims_of_ephemeral_volumes_come_and_go_with_their_pod() -> None:
+    volumes = [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": "x"}}}}]
+    spec = {"replicas": 1, "template": template("web", volumes=volumes)}
+    one = scheduler(machine("n"), workload("ReplicaSet", "web", spec))
+    lose(one, min(pods(one)))
+    (name,) = pods(one)
+    assert [claim.name for claim in one.client.list(PersistentVolumeClaim)[0]] == [f"{name}-v"]
+
+
+# ---- nodes -----------------------------------------------------------------------------------------------
+
+
+def test_daemons_follow_nodes() -> None:
+    one = scheduler(machine("a"), daemons("log", nodeSelector={"pool": "x"}), daemons("net"))
+    assert list(pods(one, "log")) == []
+    one.client.create(build_cluster([machine("b", pool="x")]).nodes[0])
+    one.run()
+    assert list(pods(one, "log").values()) == ["b"]
+    one.label("node/b", "pool=y")
+    assert list(pods(one, "log")) == []
+    one.client.delete(Node, "b")
+    assert list(pods(one, "net").values()) == ["a"]
+
+
+def test_a_daemon_that_waits_goes_with_its_node() -> None:
+    one = scheduler(machine("a"), machine("b", cpu=0), daemons("log"))
+    assert sorted(pods(one).values()) == ["", "a"]
+    one.client.delete(Node, "b")
+    assert list(pods(one).values()) == ["a"]
+
+
+def test_pods_of_a_lost_node_come_back() -> None:
+    one = scheduler(machine("a"), replicas("ReplicaSet", "web", 2), pod("p"))
+    one.client.delete(Node, "a")
+    assert list(pods(one).values()) == ["", ""]
+
+
+def test_taints_that_evict() -> None:
+    bears = [{"key": "k", "operator": "Exists"}]
+    one = scheduler(
+        machine("a"), replicas("ReplicaSet", "web", 1), pod("p", {"tolerations": bears}), daemons("log")
+    )
+    node: Node = one.client.get(Node, "a")
+    taint = Taint(key="k", effect="NoExecute")
+    one.client.update(replace(node, spec=replace(node.spec, taints=(taint,))))
+    assert list(pods(one, "web").values()) == [""]
+    assert pods(one)["p"] == "a"
+    assert list(pods(one, "log")) == []
+
+
+# ---- rollouts --------------------------------------------------------------------------------------------
+
+
+def deployment(cpu: str = "1", count: int = 4, **spec: Any) -> Object:
+    return replicas("Deployment", "web", count, cpu, **spec)
+
+
+def steps(one: Scheduler) -> list[tuple[int, int]]:
+    """The numbers of all pods, and of those with a node, after each change of a ReplicaSet in a run."""
+    seen = []
+    sync = one.sync
+
+    def counted() -> bool:
+        result = sync()
+        found: list[Pod] = one.client.list(Pod)[0]
+        seen.append((len(found), sum(bool(each.spec.node_name) for each in found)))
+        return result
+
+    one.sync = counted  # type: ignore[method-assign]
+    one.run()
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("strategy", "most", "least"),
+    [
+        ({}, 5, 3),
+        ({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}, 4, 3),
+        ({"rollingUpdate": {"maxSurge": 2, "maxUnavailable": 0}}, 6, 4),
+        ({"rollingUpdate": {"maxSurge": "50%", "maxUnavailable": "25%"}}, 6, 3),
+        ({"type": "Recreate"}, 4, 0),
+    ],
+)
+def test_a_changed_template_is_rolled_out(strategy: dict[str, Any], most: int, least: int) -> None:
+    one = scheduler(machine("n", cpu=16), deployment(strategy=strategy))
+    one.apply(deployment("2", strategy=strategy))
+    seen = steps(one)
+    assert max(count for count, _ in seen) == most
+    assert min(bound for _, bound in seen) == least
+    assert {each.spec.containers[0].resources.requests["cpu"] for each in one.client.list(Pod)[0]} == {"2"}
+    assert one.rollouts() == []
+    assert sorted(each.spec.replicas for each in one.client.list(ReplicaSet)[0]) == [0, 4]
+
+
+def test_a_rollout_that_is_stuck_names_its_pods() -> None:
+    one = scheduler(machine("n", cpu=5), deployment())
+    one.apply(deployment("3"))
+    one.run()
+    (rollout,) = one.rollouts()
+    assert (rollout.deployment, rollout.replicas, rollout.available) == ("default/web", 4, 3)
+    assert rollout.updated == len(rollout.without_node) == 2
+    assert set(rollout.without_node) == {f"default/{name}" for name, on in pods(one).items() if not on}
+    one.add_nodes(3, "n")
+    one.run()
+    assert one.rollouts() == []
+
+
+def test_pods_that_a_rollout_deletes_again_are_not_in_the_result() -> None:
+    """The old ReplicaSet grows first, as its annotation tells of another number of replicas."""
+    one = scheduler(machine("n", cpu=16), deployment())
+    one.apply(deployment("2", 6))
+    result = one.run()
+    assert {key.removeprefix("default/") for key in result.placements} == set(pods(one))
+    assert len(pods(one)) == 6
+
+
+def test_back_to_an_earlier_template() -> None:
+    one = scheduler(machine("n", cpu=16), deployment())
+    first = one.client.list(ReplicaSet)[0]
+    one.apply(deployment("2"))
+    one.run()
+    one.apply(deployment())
+    one.run()
+    sizes = {each.name: each.spec.replicas for each in one.client.list(ReplicaSet)[0]}
+    assert sizes.pop(first[0].name) == 4
+    assert list(sizes.values()) == [0]
+
+
+def test_a_rollout_goes_on_where_a_file_was_read() -> None:
+    old = replicas("ReplicaSet", "web-1", 4)
+    labels = {"app": "web", "pod-template-hash": "1"}
+    spec = {"replicas": 4, "template": template("web") | {"metadata": {"labels": labels}}}
+    owner = {"ownerReferences": [{"kind": "Deployment", "name": "web", "controller": True}]}
+    old = workload("ReplicaSet", "web-1", spec, metadata=owner)
+    one = mo.Scheduler(build_cluster([machine("n", cpu=16), deployment("2"), old]))
+    one.run()
+    assert one.rollouts() == []
+    assert one.client.get(ReplicaSet, "web-1", "default").spec.replicas == 0
+
+
+def test_a_paused_deployment_is_scaled_and_not_rolled_out() -> None:
+    one = scheduler(machine("n", cpu=16), deployment())
+    one.apply(deployment("2", 6, paused=True))
+    one.run()
+    found = one.client.list(Pod)[0]
+    assert [each.spec.containers[0].resources.requests["cpu"] for each in found] == ["1"] * 6
+
+
+def test_pods_are_available_after_min_ready_seconds() -> None:
+    one = scheduler(machine("n", cpu=16), deployment(**CHANGED))
+    before = one.volumes.now()
+    one.apply(deployment("2", **CHANGED))
+    one.run()
+    assert one.rollouts() == []
+    assert one.volumes.now() - before >= 4 * 30  # one pod after the other
+
+
+def test_with_a_clock_a_rollout_waits_for_it() -> None:
+    time = [0.0]
+    one = scheduler(machine("n", cpu=16), deployment(**CHANGED), clock=lambda: time[0])
+    one.apply(deployment("2", **CHANGED))
+    for _ in range(3):
+        one.run()
+    assert one.rollouts()[0].updated == 1
+    for _ in range(4):
+        time[0] += 31.0
+        one.run()
+    assert one.rollouts() == []
+
+
+# ---- budgets ---------------------------------------------------------------------------------------------
+
+
+def allowed(one: Scheduler) -> int:
+    one.sync()
+    return int(one.client.get(PodDisruptionBudget, "pdb", "default").status.disruptions_allowed)
+
+
+def test_budgets_keep_their_status() -> None:
+    selector = {"matchLabels": {"app": "web"}}
+    spec = {"maxUnavailable": 1, "selector": selector}
+    one = scheduler(machine("n"), replicas("Deployment", "web", 3), make("PodDisruptionBudget", "pdb", spec))
+    assert allowed(one) == 1
+    lose(one, min(pods(one)))
+    assert allowed(one) == 0
+    one.run()
+    assert allowed(one) == 1
+    one.scale("deploy/web", 0)
+    assert allowed(one) == 0
+
+
+def test_a_status_stays_as_it_was_read_until_pods_change() -> None:
+    status = {"disruptionsAllowed": 7, "currentHealthy": 9, "desiredHealthy": 2, "expectedPods": 9}
+    spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}}
+    budget = make("PodDisruptionBudget", "pdb", spec, status=status)
+    owner = [{"kind": "Rollout", "name": "web", "controller": True}]
+    meta = {"labels": {"app": "web"}, "ownerReferences": owner}
+    members = [pod(name, {"nodeName": "n"}, metadata=meta) for name in "abc"]
+    one = scheduler(machine("n"), budget, *members)
+    assert allowed(one) == 7
+    lose(one, "a")
+    assert allowed(one) == 0  # 2 healthy pods, and 2 are desired, as nobody knows the replicas
+
+
+# ---- admission -------------------------------------------------------------------------------------------
+
+
+def test_pods_that_a_quota_refuses_are_not_created() -> None:
+    quota = make("ResourceQuota", "few", {"hard": {"pods": "2"}})
+    one = scheduler(machine("n"), replicas("ReplicaSet", "web", 3), quota)
+    assert len(pods(one)) == 2
+    (text,) = one.refusals().values()
+    assert text.endswith("exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2")
+    with one.transaction():
+        one.delete("rs/web")
+        assert one.refusals() == {}
+    assert list(one.refusals()) == ["ReplicaSet default/web"]
+    lose(one, min(pods(one)))
+    assert len(pods(one)) == 2
+    one.scale("rs/web", 2)
+    assert one.refusals() == {}
+
+
+def test_a_refused_workload_is_tried_again_when_pods_go() -> None:
+    quota = make("ResourceQuota", "few", {"hard": {"pods": "3"}})
+    one = scheduler(machine("n"), replicas("ReplicaSet", "a", 2), replicas("ReplicaSet", "b", 2), quota)
+    assert len(pods(one, "b")) == 1
+    one.delete("rs/a")
+    assert len(pods(one, "b")) == 2
+
+
+def test_pods_of_controllers_get_the_defaults_of_limit_ranges() -> None:
+    limits = [{"type": "Container", "defaultRequest": {"memory": "1Gi"}}]
+    one = scheduler(
+        machine("n"), replicas("ReplicaSet", "web", 1), make("LimitRange", "l", {"limits": limits})
+    )
+    lose(one, min(pods(one)))
+    one.sync()
+    (each,) = one.client.list(Pod)[0]
+    assert each.spec.containers[0].resources.requests == {"cpu": "1", "memory": "1Gi"}
+
+
+# ---- where they are off ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_over_a_store_that_others_write_they_are_off(own: bool) -> None:
+    cluster = build_cluster([machine("n"), replicas("Deployment", "web", 2)])
+    if own:
+        one = mo.Scheduler(cluster, controllers=False)
+    else:
+        store = ObjectStore()
+        store.create_many([*cluster.nodes, *cluster.others, *cluster.pods])
+        one = mo.Scheduler(store)
+    one.run()
+    lose(one, min(pods(one)))
+    assert len(pods(one)) == 1
+    assert one.rollouts() == []
+
+
+def test_kinds_are_all_followed() -> None:
+    one = scheduler(machine("n"))
+    for kind in (DaemonSet, Job, StatefulSet):
+        assert kind in one.informers._informers
+    assert nodes(one) == ["n"]
+
+
+def test_a_changed_deployment_of_a_dump() -> None:
+    """The dump of a cluster after the template of svc-00 has grown from 2 to 3.5 cpu, and its replicas from 4
+    to 6."""
+    cluster = mo.load(DATA / "changed_deployment.json")
+    waiting = [each for each in cluster.pods if not each.spec.node_name]
+    assert [each.spec.containers[0].resources.requests["cpu"] for each in waiting] == ["3500m"] * 4
+    one = mo.Scheduler(cluster)
+    assert len(one.run().unschedulable) == 4
+    (rollout,) = one.rollouts()
+    assert (rollout.deployment, rollout.updated, len(rollout.without_node)) == ("data/svc-00", 4, 4)
+    one.add_nodes(5, nodes(one)[0])
+    assert one.run().unschedulable == {}
+    assert one.rollouts() == []
+    found = one.client.list(Pod)[0]
+    assert [each.spec.containers[0].resources.requests["cpu"] for each in found] == ["3500m"] * 6

@@ -1,0 +1,197 @@
+"""New nodes are enough, no fewer are by the bound, and proofs hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from moorage.errors import InputError
+from moorage.objects import Cluster, load
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod, PodSchedulingGate
+from moorage.scheduler import Scheduler
+from tests.core.make import node, pod
+
+WEB = pod("web", requests={"cpu": "1500m"})
+
+
+def scheduler(nodes: Any, pods: Any = ()) -> Scheduler:
+    return Scheduler(Cluster(nodes=list(nodes), pods=list(pods)))
+
+
+@pytest.fixture(params=[True, False], ids=["lp", "without lp"])
+def source(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param:
+        return "linear program"
+    monkeypatch.setattr("moorage.planning.node_count.is_installed", lambda: False)
+    return "cpu"
+
+
+def test_replicas_of_a_pod(source: str) -> None:
+    one = scheduler([node("a")])
+    before = one.fork()
+    plan = one.nodes_needed((WEB, 11), like="a")
+    assert (plan.status, plan.counts, plan.nodes, bool(plan)) == ("found", {"a": 5}, 5, True)
+    assert (plan.lower_bound, plan.bound_by, plan.unplaced) == (5 if source != "cpu" else 4, source, {})
+    assert not before.diff(one)
+
+
+def test_no_node_is_needed() -> None:
+    plan = scheduler([node("a")]).nodes_needed([WEB], like="a")
+    assert (plan.status, plan.nodes, plan.lower_bound, plan.bound_by) == ("found", 0, 0, "")
+
+
+def test_pending_pods_by_default() -> None:
+    gated = pod("gated", scheduling_gates=(PodSchedulingGate(name="g"),))
+    pods = [*(pod(f"p{at}", requests={"cpu": 3}) for at in range(3)), gated]
+    plan = scheduler([node("a")], pods).nodes_needed(like=node("big", cpu="6"))
+    assert (plan.counts, plan.skipped) == ({"big": 1}, {"gated": 1})
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.lists(st.sampled_from([500, 1000, 1500, 3000]), max_size=12),
+    st.lists(st.integers(1, 8), min_size=1, max_size=2, unique=True),
+    st.integers(0, 2),
+)
+def test_the_nodes_are_enough(requests: list[int], sizes: list[int], existing: int) -> None:
+    pods = [pod(f"p{at}", requests={"cpu": f"{cpu}m"}) for at, cpu in enumerate(requests)]
+    templates = [node(f"t{size}", cpu=str(size)) for size in sizes]
+    one = scheduler([node(f"n{at}") for at in range(existing)])
+    plan = one.nodes_needed(pods, like=templates)
+    placeable = not pods or max(requests) <= 1000 * max([*sizes, *([4] * bool(existing))])
+    if plan.status == "impossible":
+        assert plan.proof
+        assert plan.unplaced
+        return
+    assert placeable
+    if plan.status == "found":
+        assert plan.lower_bound is not None
+        assert plan.lower_bound <= plan.nodes
+        for template in templates:
+            one.add_nodes(plan.counts[template.name], template)
+        assert not one.schedule_pods(pods).failures
+
+
+def test_the_template_that_takes_more_comes_first() -> None:
+    small, big = node("small", cpu="2"), node("big", cpu="16", memory="64Gi")
+    assert scheduler([]).nodes_needed((WEB, 9), like=[small, big]).counts == {"small": 0, "big": 1}
+
+
+def test_pods_that_go_elsewhere_need_several_templates() -> None:
+    nodes = [node("a", labels={"pool": "x"}), node("b", labels={"pool": "y"})]
+    pods = [
+        pod(f"{pool}{at}", requests={"cpu": 3}, node_selector={"pool": pool})
+        for pool in "xy"
+        for at in range(3)
+    ]
+    plan = scheduler([], []).nodes_needed(pods, like=nodes)
+    assert (plan.counts, plan.lower_bound) == ({"a": 3, "b": 3}, 6)
+
+
+def test_a_pod_that_fits_on_no_template_is_a_proof(source: str) -> None:
+    plan = scheduler([]).nodes_needed((WEB, 2), like=node("small", cpu="1"))
+    assert (plan.status, plan.lower_bound) == ("impossible", None)
+    assert (
+        plan.proof
+        == "default/web#0 fits on none of the templates: 0/1 nodes are available: 1 Insufficient cpu."
+    )
+    assert list(plan.unplaced) == ["default/web#0", "default/web#1"]
+
+
+def test_a_limit() -> None:
+    plan = scheduler([]).nodes_needed((WEB, 9), like=node("a"), max=2)
+    assert (plan.status, plan.nodes, len(plan.unplaced), plan.proof) == ("not found", 2, 5, "")
+    assert plan.headline() == "not found: 2 nodes, at least 5 are needed; 5 pods without a place"
+
+
+def test_nothing_is_evicted() -> None:
+    one = scheduler([node("a")], [pod("low", on="a", requests={"cpu": 4}, priority=0)])
+    assert one.nodes_needed([pod("high", requests={"cpu": 4}, priority=5)], like="a").nodes == 1
+
+
+@pytest.mark.parametrize(
+    ("workload", "like", "settings", "message"),
+    [
+        ([WEB], "x", {}, "x"),
+        ([WEB], [], {}, "like: nodes, or names of nodes"),
+        ([WEB], [1], {}, "like: nodes, or names of nodes"),
+        ([WEB], ["a", node("a")], {}, "templates have different names"),
+        (["web"], "a", {}, "pods, or (Pod, count)"),
+        ((WEB, -1), "a", {}, "pods, or (Pod, count)"),
+        ((WEB, True), "a", {}, "pods, or (Pod, count)"),
+        ([WEB], "a", {"max": -1}, "max -1"),
+    ],
+)
+def test_bad_input(workload: Any, like: Any, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        scheduler([node("a")]).nodes_needed(workload, like=like, **settings)
+    assert message in str(error.value)
+
+
+def test_it_is_shown_and_converted() -> None:
+    templates: list[Node] = [node("a", cpu="2")]
+    plan = scheduler([]).nodes_needed((WEB, 2), like=templates)
+    assert repr(plan).splitlines() == [
+        "found: 2 nodes, at least 2 are needed",
+        "TEMPLATE  NODES",
+        "a         2",
+    ]
+    assert plan.to_dict() == {
+        "status": "found",
+        "nodes": 2,
+        "counts": {"a": 2},
+        "lowerBound": 2,
+        "boundBy": "linear program",
+        "unplaced": {},
+        "skipped": {},
+    }
+
+
+def test_given_pods_are_placed_in_their_order() -> None:
+    pods: list[Pod] = [pod("p", requests={"cpu": 4}), pod("q", requests={"cpu": 1})]
+    assert scheduler([node("a")]).nodes_needed(pods, like="a").nodes == 1
+
+
+def test_pods_that_the_templates_do_not_take_are_a_proof(source: str) -> None:
+    one = scheduler([node("a", labels={"pool": "x"})])
+    alone = pod("web", requests={"cpu": 1}, node_selector={"pool": "x"})
+    plan = one.nodes_needed((alone, 5), like=node("b"))
+    if source == "cpu":
+        assert (plan.status, plan.lower_bound) == ("not found", 1)
+    else:
+        assert plan.status == "impossible"
+        assert plan.proof == (
+            "5 pods like default/web#0: the nodes that there are have room for 4, and no template takes any"
+        )
+    gpu = [pod(f"p{at}", requests={"cpu": 1, "example.com/gpu": 1}) for at in range(2)]
+    plan = scheduler([node("a", **{"example.com/gpu": "1"})]).nodes_needed(gpu, like=node("b"))
+    assert plan.status == "impossible"
+    assert (plan.proof == "example.com/gpu is in none of the templates: 2 requested, 1 free") == (
+        source == "cpu"
+    )
+
+
+DAEMON = """
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: agent}
+spec:
+  selector: {matchLabels: {app: agent}}
+  template:
+    metadata: {labels: {app: agent}}
+    spec: {containers: [{name: c, resources: {requests: {cpu: 1}}}]}
+"""
+
+
+def test_pods_of_daemon_sets_take_their_room_on_new_nodes(tmp_path: Path) -> None:
+    file = tmp_path / "agent.yaml"
+    file.write_text(DAEMON)
+    cluster = load(file)
+    cluster.nodes.append(node("a", cpu="1"))
+    one = Scheduler(cluster)
+    assert one.nodes_needed((pod("web", requests={"cpu": 1}), 4), like=node("b", cpu="2")).nodes == 3

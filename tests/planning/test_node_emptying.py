@@ -1,0 +1,314 @@
+"""Plans that empty nodes: their moves can be made one after the other, and proofs hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from moorage.errors import InputError
+from moorage.objects import Cluster
+from moorage.objects.model.meta import LabelSelector, ObjectMeta, OwnerReference
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod, PodSchedulingGate, Toleration
+from moorage.objects.model.policy import (
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+)
+from moorage.planning.node_emptying import EmptyingPlan
+from moorage.scheduler import Scheduler
+from tests.core.make import node, pod
+
+GPU = "nvidia.com/gpu"
+
+
+def web(name: str, on: str, cpu: Any = 1, **rest: Any) -> Pod:
+    return pod(name, on=on, requests={"cpu": cpu}, owner=rest.pop("owner", "web"), **rest)
+
+
+def budget(allowed: int, app: str = "web", name: str = "keep") -> PodDisruptionBudget:
+    return PodDisruptionBudget(
+        metadata=ObjectMeta(name=name, namespace="default"),
+        spec=PodDisruptionBudgetSpec(selector=LabelSelector(match_labels={"app": app})),
+        status=PodDisruptionBudgetStatus(disruptions_allowed=allowed),
+    )
+
+
+def scheduler(nodes: Iterable[Node], pods: Iterable[Pod], others: Iterable[Any] = ()) -> Scheduler:
+    return Scheduler(Cluster(nodes=list(nodes), pods=list(pods), others=list(others)))
+
+
+def names_on(one: Scheduler, name: str) -> list[str]:
+    row = one.table.find_row(name)
+    assert row is not None
+    return sorted(pod.name for pod in one.cache.state.pods_of(row))
+
+
+def follow(one: Scheduler, plan: EmptyingPlan, cordoned: Iterable[str]) -> None:
+    """Make the moves by hand; each pod is schedulable on its target at its turn."""
+    for name in cordoned:
+        found = one.client.get(Node, name)
+        one.client.update(replace(found, spec=replace(found.spec, unschedulable=True)))
+    for move in plan.moves:
+        namespace, _, name = move.pod.partition("/")
+        old = one.client.delete(Pod, name, namespace)
+        assert old.spec.node_name == move.source
+        new = replace(
+            old,
+            metadata=ObjectMeta(
+                name=name,
+                namespace=namespace,
+                labels=old.metadata.labels,
+                owner_references=old.metadata.owner_references,
+            ),
+            spec=replace(old.spec, node_name=""),
+        )
+        one.client.create(new)
+        one.sync()
+        assert move.target in one.can_schedule_pod(new).nodes
+        one.client.delete(Pod, name, namespace)
+        one.client.create(replace(new, spec=replace(new.spec, node_name=move.target)))
+        one.sync()
+
+
+# ---- drain_plan --------------------------------------------------------------------------------------------
+
+
+def test_named_nodes_are_emptied_in_order() -> None:
+    nodes = [node("a"), node("b"), node("c", cpu="8")]
+    one = scheduler(nodes, [web("w0", "a"), web("w1", "a", 2), web("w2", "b")])
+    before = one.fork()
+    plan = one.drain_plan(["a", "b"])
+    assert (plan.status, plan.nodes, bool(plan)) == ("found", ("b", "a"), True)
+    assert [(move.pod, move.source, move.target) for move in plan.moves] == [
+        ("default/w2", "b", "c"),
+        ("default/w1", "a", "c"),
+        ("default/w0", "a", "c"),
+    ]
+    assert not before.diff(one)
+    follow(one, plan, ["a", "b"])
+    assert (names_on(one, "a"), names_on(one, "b")) == ([], [])
+
+
+def test_nodes_are_selected_by_labels() -> None:
+    one = scheduler([node("a", labels={"old": "yes"}), node("b")], [web("w", "a")])
+    assert one.drain_plan("old=yes").nodes == ("a",)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.integers(1, 4), min_size=2, max_size=4),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3), st.booleans()), max_size=7),
+    st.integers(1, 3),
+)
+def test_a_plan_can_be_followed(sizes: list[int], pods: list[tuple[int, int, bool]], count: int) -> None:
+    nodes = [node(f"n{at}", cpu=str(size)) for at, size in enumerate(sizes)]
+    bound = [
+        web(f"w{at}", f"n{on % len(nodes)}", cpu, labels={"app": "web" if keeps else "other"})
+        for at, (on, cpu, keeps) in enumerate(pods)
+    ]
+    one = scheduler(nodes, bound, [budget(1)])
+    before = one.fork()
+    count = min(count, len(nodes))
+    plan = one.drain_plan(count)
+    assert not before.diff(one)
+    assert (len(plan.nodes) == count) == (plan.status == "found")
+    follow(before, plan, [])
+    assert all(not names_on(before, name) for name in plan.nodes)
+    if plan.status == "impossible":
+        free = sorted(sizes)[: len(sizes) - count] if count < len(sizes) else []
+        assert sum(cpu for _, cpu, _ in pods) > sum(free) or len(pods) > 10 * len(free)
+
+
+def test_a_number_of_nodes_takes_those_with_few_pods() -> None:
+    nodes = [node("a"), node("b"), node("c")]
+    plan = scheduler(nodes, [web("w0", "a"), web("w1", "a"), web("w2", "c")]).drain_plan(2)
+    assert (plan.nodes, len(plan.moves)) == (("b", "c"), 1)
+
+
+def test_pods_of_daemon_sets_and_static_pods_stay() -> None:
+    daemon = web("d", "a")
+    owner = OwnerReference(kind="DaemonSet", name="d", uid="d", controller=True)
+    daemon = replace(daemon, metadata=replace(daemon.metadata, owner_references=(owner,)))
+    static = pod("s", on="a")
+    mirror = {"kubernetes.io/config.mirror": "x"}
+    static = replace(static, metadata=replace(static.metadata, annotations=mirror))
+    plan = scheduler([node("a"), node("b")], [daemon, static]).drain_plan(["a"])
+    assert (plan.status, plan.nodes, plan.moves) == ("found", ("a",), ())
+
+
+@pytest.mark.parametrize(
+    ("bound", "others", "reason"),
+    [
+        (pod("p", on="a"), [], "no controller makes it again"),
+        (
+            web("p", "a", labels={"app": "web"}),
+            [budget(0)],
+            'PodDisruptionBudget "keep" allows no disruption',
+        ),
+        (
+            web("p", "a", labels={"app": "web"}),
+            [budget(1), budget(1, name="too")],
+            "several PodDisruptionBudgets select it, so it cannot be evicted",
+        ),
+        (web("p", "a", scheduler_name="x"), [], "not scheduled again: other scheduler"),
+        (
+            web("p", "a", scheduling_gates=(PodSchedulingGate(name="g"),)),
+            [],
+            "not scheduled again: gated",
+        ),
+        (
+            web("p", "a", node_selector={"kubernetes.io/hostname": "a"}),
+            [],
+            "0/2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 1 node(s) were "
+            "unschedulable.",
+        ),
+    ],
+)
+def test_a_pod_that_cannot_leave_is_a_proof(bound: Pod, others: list[Any], reason: str) -> None:
+    nodes = [node("a", labels={"kubernetes.io/hostname": "a"}), node("b")]
+    plan = scheduler(nodes, [bound], others).drain_plan(["a"])
+    assert (plan.status, plan.nodes) == ("impossible", ())
+    assert [(one.pod, one.node, one.reason, one.lasts) for one in plan.blockers] == [
+        ("default/p", "a", reason, True)
+    ]
+    assert plan.proof == f"default/p cannot leave a: {reason}"
+
+
+def test_too_few_resources_are_a_proof() -> None:
+    pods = [web("w0", "a", 3), web("w1", "b", 3), web("w2", "c", 3)]
+    plan = scheduler([node("a"), node("b"), node("c")], pods).drain_plan(["a"])
+    assert (plan.status, plan.proof) == (
+        "impossible",
+        "cpu: 3000 requested by pods that must move, 2000 free on the other nodes",
+    )
+    plan = scheduler([node("a"), node("b"), node("c")], pods).drain_plan(1)
+    assert (
+        plan.proof
+        == "cpu: 9000 requested by pods that must be on a node, 8000 allocatable on the 2 largest nodes"
+    )
+
+
+def test_what_greed_does_not_find_is_not_found() -> None:
+    pods = [web("w0", "a", 3), web("w1", "b", 2), web("w2", "c", 2)]
+    plan = scheduler([node("a"), node("b"), node("c")], pods).drain_plan(["a"])
+    assert (plan.status, plan.proof) == ("not found", "")
+    assert plan.blockers[0].lasts is False
+    assert plan.headline().startswith("not found: 0 nodes, 0 moves; default/w0 cannot leave a: 0/3 nodes")
+
+
+def test_unmanaged_pods_are_moved_by_force() -> None:
+    one = scheduler([node("a"), node("b")], [pod("p", on="a")])
+    assert one.drain_plan(["a"], force=True).status == "found"
+
+
+def test_nodes_of_the_plan_are_no_targets() -> None:
+    one = scheduler([node("a"), node("b"), node("c", cpu="1")], [web("w0", "a"), web("w1", "b")])
+    plan = one.drain_plan(["a", "b"])
+    assert (plan.status, plan.nodes, len(plan.blockers)) == ("impossible", ("a",), 1)
+    tolerant = web("t", "a", tolerations=(Toleration(operator="Exists"),))
+    plan = scheduler([node("a")], [tolerant]).drain_plan(["a"])
+    assert (plan.status, plan.blockers[0].reason) == (
+        "impossible",
+        "it tolerates unschedulable nodes, and is placed on one again",
+    )
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        (["x"], "x"),
+        ("a in (", "unable to parse requirement"),
+        ("no=such", 'no Node has the labels "no=such"'),
+        ([], "drain_plan: no node is named"),
+        (0, "0 nodes to empty: 1 to 1"),
+        (2, "2 nodes to empty: 1 to 1"),
+        (True, "a label selector, a number of nodes, or names of nodes"),
+        (1.5, "a label selector, a number of nodes, or names of nodes"),
+    ],
+)
+def test_bad_nodes(nodes: Any, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        scheduler([node("a")], []).drain_plan(nodes)
+    assert message in str(error.value)
+
+
+# ---- defragment --------------------------------------------------------------------------------------------
+
+
+def test_whole_nodes_are_freed() -> None:
+    one = scheduler([node("a"), node("b"), node("c")], [web("w0", "a"), web("w1", "b"), web("w2", "b")])
+    plan = one.defragment(nodes=2)
+    assert (plan.status, plan.nodes, len(plan.moves)) == ("found", ("c", "a"), 1)
+    assert one.defragment(nodes=2, max_moves=0).status == "not found"
+    assert one.defragment(nodes=1, max_moves=0).nodes == ("c",)
+
+
+def gpu(name: str, on: str, count: int) -> Pod:
+    return pod(name, on=on, requests={"cpu": 1, GPU: count}, owner="train")
+
+
+def gpu_nodes(*names: str) -> list[Node]:
+    return [node(name, cpu="32", **{GPU: "4"}) for name in names]
+
+
+def test_devices_are_freed_by_few_moves() -> None:
+    pods = [gpu("p0", "a", 1), gpu("p1", "a", 2), gpu("p2", "b", 1), web("w", "b")]
+    one = scheduler(gpu_nodes("a", "b"), pods)
+    before = one.fork()
+    plan = one.defragment(gpus=4)
+    assert (plan.status, plan.nodes) == ("found", ("b",))
+    assert [(move.pod, move.target) for move in plan.moves] == [("default/p2", "a")]
+    assert not before.diff(one)
+    assert one.defragment(gpus=3).moves == ()
+    assert one.defragment(gpus=4, max_moves=0).status == "not found"
+
+
+def test_proofs_about_devices() -> None:
+    one = scheduler(gpu_nodes("a", "b"), [gpu("p0", "a", 3), gpu("p1", "b", 3)])
+    assert one.defragment(gpus=5).proof == f"{GPU}: 5 wanted on one node, no schedulable node has more than 4"
+    assert one.defragment(gpus=3).proof == f"{GPU}: 3 wanted on one node, 2 free on all nodes together"
+    assert one.defragment(gpus=1, resource="example.com/x").status == "impossible"
+
+
+def test_devices_that_cannot_be_freed() -> None:
+    one = scheduler(gpu_nodes("a", "b"), [gpu("p0", "a", 2), gpu("p1", "b", 2)], [])
+    assert one.defragment(gpus=4).status == "found"
+    stuck = [pod("p0", on="a", requests={GPU: 2}), pod("p1", on="b", requests={GPU: 2})]
+    assert scheduler(gpu_nodes("a", "b"), stuck).defragment(gpus=4).status == "not found"
+    assert scheduler(gpu_nodes("a", "b"), stuck).defragment(gpus=4, force=True).status == "found"
+
+
+@pytest.mark.parametrize(
+    ("aim", "message"),
+    [
+        ({}, "either nodes or gpus"),
+        ({"nodes": 1, "gpus": 1}, "either nodes or gpus"),
+        ({"gpus": 0}, "gpus 0: a positive whole number"),
+        ({"nodes": 0}, "0 nodes to empty"),
+        ({"nodes": 1, "max_moves": -1}, "max_moves -1"),
+    ],
+)
+def test_bad_aims(aim: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        scheduler([node("a")], []).defragment(**aim)
+
+
+def test_a_plan_is_shown_and_converted() -> None:
+    plan = scheduler([node("a"), node("b")], [web("w", "a")]).drain_plan(["a"])
+    assert repr(plan).splitlines() == [
+        "found: 1 nodes, 1 moves",
+        "POD        SOURCE  TARGET",
+        "default/w  a       b",
+    ]
+    assert plan.to_dict() == {
+        "status": "found",
+        "nodes": ["a"],
+        "moves": [{"pod": "default/w", "source": "a", "target": "b"}],
+        "blockers": [],
+    }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -45,3 +47,53 @@ def test_without_the_extra(
 def test_unknown_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["moor"]) == 2
     assert capsys.readouterr().err == "error: No such command 'moor'.\n"
+
+
+@pytest.mark.parametrize(("mode", "code"), [("strict", 2), ("warn", 0), ("ignore", 0)])
+def test_validate(mode: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pod = "kind: Pod\nmetadata: {name: p}\nspec: {nodeSelektor: {}, containers: [{name: c}]}\n"
+    (tmp_path / "f.yaml").write_text(pod)
+    assert cli.main(["simulate", "-f", str(tmp_path), "--validate", mode]) == code
+    told = 'Pod p: unknown field "spec.nodeSelektor"' in capsys.readouterr().err
+    assert told == (mode != "ignore")
+
+
+def test_version_as_an_option(capsys: pytest.CaptureFixture[str]) -> None:
+    from moorage import __version__
+
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"moorage {__version__}\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["completion", shell]) == 0
+    assert f"_MOORAGE_COMPLETE={shell}_complete" in capsys.readouterr().out
+
+
+def test_completion_of_an_option() -> None:
+    words = {"COMP_WORDS": "moorage check --allo", "COMP_CWORD": "2", "_MOORAGE_COMPLETE": "bash_complete"}
+    command = [sys.executable, "-c", "from moorage.cli import main; main([])"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | words)
+    assert done.stdout == "plain,--allow\n"
+
+
+def test_each_command_is_in_the_help_and_has_its_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    from moorage.cli.app import COMMANDS
+
+    assert cli.main(["--help"]) == 0
+    out = capsys.readouterr().out
+    for name in COMMANDS:
+        assert f"\n  {name} " in out
+        assert cli.main([name, "--help"]) == 0
+        shown = capsys.readouterr().out
+        assert name in ("completion", "config", "version") or "Exit codes: 0 " in shown
+
+
+def test_help_imports_no_command() -> None:
+    program = (
+        "import sys; from moorage.cli import main; main(['--help']); "
+        "from moorage.cli.app import COMMANDS; "
+        "sys.exit(any('moorage.cli.' + name in sys.modules for name in COMMANDS))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=False).returncode == 0

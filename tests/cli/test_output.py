@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
-from moorage.cli.messages import stages
+from moorage.cli import main
+from moorage.cli.messages import Stages
+from moorage.cli.output.printing import Table, markdown_text
 from moorage.objects.read.yaml_reader import read_yaml
-from tests.cli.test_simulate import ITEMS, TABLE, moorage, node, pod, simulate
+from tests.cli.test_simulate import FULL, ITEMS, TABLE, moorage, node, pod, simulate
 
-WIDE = """\
-NAMESPACE  POD    NODE OR STATUS  ZONE  CPU  MEMORY  PRIORITY  REASON
-default    p1     b               z2    1    1Gi     0
-other      p2     a               z1    1    1Gi     0
-default    p3     b               z2    1    1Gi     0
-default    p4     unschedulable         1    1Gi     0         0/2 nodes are available: 2 Too many pods.
-default    gated  skipped               1    1Gi     0         gated
+GATED = "waiting for scheduling gates: [wait]"
+WIDE = f"""\
+NAMESPACE  POD    WORKLOAD   STATUS         NODE  ZONE  CPU  MEMORY  PRIORITY  REASON
+default    p1     pod/p1     placed         b     z2    1    1Gi     0
+other      p2     pod/p2     placed         a     z1    1    1Gi     0
+default    p3     pod/p3     placed         b     z2    1    1Gi     0
+default    p4     pod/p4     unschedulable              1    1Gi     0         {FULL}
+default    gated  pod/gated  gated                      1    1Gi     0         {GATED}
 """
 
 
@@ -32,16 +37,17 @@ def dump(tmp_path: Path) -> str:
 
 def test_wide_adds_zone_requests_and_priority(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert simulate("-f", dump, "-o", "wide") == 0
-    assert capsys.readouterr().out == WIDE + "\n" + TABLE.split("\n\n", 1)[1]
+    assert capsys.readouterr().out == WIDE + "\n" + TABLE.split("\n\n", 2)[2]
 
 
 def test_wide_shows_effective_requests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "dump.json"
     items = [node("a", "z1"), pod("p", priority=7, overhead={"cpu": "0.5", "memory": "512Mi"})]
+    items[1]["metadata"]["uid"] = "of-a-server"
     path.write_text(json.dumps({"kind": "List", "items": items}))
     assert simulate("-f", str(path), "-o", "wide") == 0
     row = capsys.readouterr().out.splitlines()[1]
-    assert row.split() == ["default", "p", "a", "z1", "1500m", "1536Mi", "7"]
+    assert row.split() == ["default", "p", "pod/p", "placed", "a", "z1", "1500m", "1536Mi", "7"]
 
 
 def test_yaml_says_what_json_says(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,13 +62,51 @@ def test_name_is_what_kubectl_prints(dump: str, capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().out == "pod/p1\npod/p2\npod/p3\n"
     assert simulate("-f", dump, "-o", "name", "-n", "other") == 0
     assert capsys.readouterr().out == "pod/p2\n"
-    assert simulate("-f", dump, "-o", "name", "-n", "nowhere") == 0
-    assert capsys.readouterr().out == ""
+    assert simulate("-f", dump, "-o", "name", "-n", "other", "-A") == 0
+    assert capsys.readouterr().out == "pod/p1\npod/p2\npod/p3\n"
 
 
-def test_name_and_summary_contradict(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert simulate("-f", dump, "-o", "name", "--summary") == 2
-    assert capsys.readouterr().err == "error: -o name has no summary\n"
+def test_an_unknown_namespace(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("simulate", "check", "explain --all-pending", "compare as-is as-is"):
+        assert main([*command.split(), "-f", dump, "-n", "nowhere"]) == 2
+        assert capsys.readouterr() == ("", 'error: --namespace: namespaces "nowhere" not found\n')
+
+
+def test_objects_without_a_namespace_are_in_the_one_that_is_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = [node("a", "z1"), pod("named"), pod("p")]
+    del items[2]["metadata"]["namespace"]
+    (tmp_path / "dump.json").write_text(json.dumps({"kind": "List", "items": items}))
+    assert simulate("-f", str(tmp_path / "dump.json"), "-n", "shop", "-o", "csv") == 0
+    assert [row["pod"] for row in csv.DictReader(StringIO(capsys.readouterr().out))] == ["p"]
+
+
+@pytest.mark.parametrize("form", ["name", "csv"])
+def test_a_list_and_the_summary_contradict(form: str, dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert simulate("-f", dump, "-o", form, "--summary") == 2
+    assert capsys.readouterr().err == f"error: -o {form} has no summary\n"
+
+
+def test_csv_has_a_row_per_pod(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert simulate("-f", dump, "-o", "csv") == 0
+    rows = list(csv.DictReader(StringIO(capsys.readouterr().out)))
+    assert [(row["pod"], row["status"], row["node"]) for row in rows] == [
+        ("p1", "placed", "b"),
+        ("p2", "placed", "a"),
+        ("p3", "placed", "b"),
+        ("p4", "unschedulable", ""),
+        ("gated", "gated", ""),
+    ]
+    assert rows[3]["reason"] == FULL, "it has a comma"
+
+
+def test_markdown_has_the_tables(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert simulate("-f", dump, "-o", "markdown") == 0
+    out = capsys.readouterr().out
+    assert out.startswith("| NAMESPACE | WORKLOAD | WITH NODE | PLACED ON |\n| --- | --- | --- | --- |\n")
+    assert "\n\n| ZONE | NODES |" in out
+    assert markdown_text(Table(["A"], [["a|b`<c>"]])).splitlines()[2] == "| a\\|b\\`\\<c> |"
 
 
 @pytest.mark.parametrize(
@@ -108,15 +152,17 @@ def test_standard_input(dump: str) -> None:
 
 def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with stages("reading", "scheduling") as stage:
+    with Stages("reading", "scheduling") as stage:
         stage()
+        stage.count(8, lambda: 3)
     out, err = capsys.readouterr()
     assert out == ""
     assert "scheduling" in err
+    assert "3/8" in err
 
 
 def test_no_progress_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    with stages("reading", "scheduling") as stage:
+    with Stages("reading", "scheduling") as stage:
         stage()
     assert capsys.readouterr() == ("", "")
 

@@ -96,14 +96,14 @@ def test_a_threshold_is_shown_with_its_ratio(tmp_path: Path, capsys: pytest.Capt
     assert row[at:].split()[1].endswith("x")
 
 
-def test_a_failed_workload_is_exit_1_and_the_others_run(
+def test_a_failed_workload_is_told_and_the_others_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = Path(write(tmp_path, {"opcode": "createCompositePodGroups", "count": 1}))
     bad = json.loads(path.read_text())
     good = json.loads(Path(write(tmp_path, nodes(1), pods(1, collectMetrics=True))).read_text())
     path.write_text(json.dumps([*bad, good[0] | {"name": "Good"}]))
-    assert main(["perf", str(path), "-o", "json"]) == 1
+    assert main(["perf", str(path), "-o", "json"]) == 0
     out, err = capsys.readouterr()
     reports = json.loads(out)["workloads"]
     assert {one["case"]: one["status"] for one in reports} == {

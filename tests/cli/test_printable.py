@@ -45,7 +45,7 @@ def test_tables_and_explanations(tmp_path: Path, capsys: pytest.CaptureFixture[s
     claim = {"name": "v", "persistentVolumeClaim": {"claimName": RED}}
     (tmp_path / "f.json").write_text(json.dumps(node) + pod(volumes=[claim]))
     assert main(["simulate", "-f", str(tmp_path / "f.json")]) == 0
-    assert main(["explain", "p", "-f", str(tmp_path / "f.json")]) == 0
+    assert main(["explain", "p", "-f", str(tmp_path / "f.json")]) == 1
     printed = capsys.readouterr()
     assert "\x1b" not in printed.out + printed.err
     assert r'"\x1b[31mred" not found' in printed.out
@@ -75,7 +75,7 @@ def test_a_full_disk_is_one_line(command: str) -> None:
 
 
 def test_no_memory_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def load(*files: str) -> None:
+    def load(*files: str, **rest: str) -> None:
         raise MemoryError
 
     monkeypatch.setattr("moorage.objects.load", load)

@@ -110,3 +110,29 @@ def test_bad_input(
 def test_a_missing_configuration(capsys: pytest.CaptureFixture[str], files: Any) -> None:
     assert main(["simulate", *files(objects()), "--config", "/nowhere.yaml"]) == 2
     assert capsys.readouterr().err.startswith("error: /nowhere.yaml: ")
+
+
+def test_a_release_has_its_own_plugins_and_ties(
+    capsys: pytest.CaptureFixture[str], files: Any, tmp_path: Path
+) -> None:
+    files([], "")
+    config = str(tmp_path / "config.yaml")
+    shown = []
+    for version in ("1.35", "1.36"):
+        assert main(["config", "--effective", config, "--kubernetes-version", version]) == 0
+        shown.append("NodeDeclaredFeatures" in capsys.readouterr().out)
+    assert shown == [False, True]
+    placements = []
+    for option in (["--kubernetes-version", "1.34"], ["--tie-break", "random"], []):
+        made_up = ["simulate", "--synthetic", "nodes=9,pods=40", "-o", "csv", "--seed", "3"]
+        assert main([*made_up, *option]) == 0
+        placements.append(capsys.readouterr().out)
+    assert placements[0] == placements[1] != placements[2]
+
+
+def test_gates_of_a_release(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["simulate", "--synthetic", "nodes=1", "--kubernetes-version"]
+    assert main([*command, "1.34", "--feature-gates", "GangScheduling=true"]) == 2
+    text = "--feature-gates: unrecognized feature gate in v1.34: GangScheduling"
+    assert capsys.readouterr().err == f"error: {text}\n"
+    assert main([*command, "1.33"]) == 2

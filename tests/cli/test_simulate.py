@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from moorage.cli import main
-from moorage.cli.output import amount
+from moorage.cli.output.run_output import amount
+from moorage.framework.configuration.feature_gates import DEFAULT_GATES
 
 
 def node(name: str, zone: str) -> dict[str, Any]:
@@ -49,15 +50,19 @@ ITEMS = [
 ]
 
 TABLE = """\
-NAMESPACE  POD    NODE OR STATUS  REASON
-default    p1     b
-other      p2     a
-default    p3     b
-default    p4     unschedulable   0/2 nodes are available: 2 Too many pods.
-default    gated  skipped         gated
+NAMESPACE  WORKLOAD   WITH NODE  PLACED ON
+default    pod/p1     1/1        b
+other      pod/p2     1/1        a
+default    pod/p3     1/1        b
+default    pod/p4     0/1
+default    pod/gated  0/1
+
+NAMESPACE  WORKLOAD   PODS  STATUS         REASON
+default    pod/p4     1     unschedulable  FULL
+default    pod/gated  1     gated          waiting for scheduling gates: [wait]
 
 PODS               COUNT
-running before     1
+already bound      1
 placed             3
 unschedulable      1
   Too many pods    1
@@ -74,6 +79,11 @@ z1    1      50.0%  25.0%   100.0%
 z2    1      50.0%  25.0%   100.0%
 
 """
+FULL = (
+    "0/2 nodes are available: 2 Too many pods. no new claims to deallocate, preemption: 0/2 nodes are "
+    "available: 2 No preemption victims found for incoming pod."
+)
+TABLE = TABLE.replace("FULL", FULL)
 
 
 @pytest.fixture
@@ -107,13 +117,18 @@ def test_json(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert rows["p2"] == {
         "namespace": "other",
         "pod": "p2",
+        "workload": "pod/p2",
         "node": "a",
         "status": "placed",
         "reason": "",
     }
     assert rows["p4"]["node"] == ""
     assert rows["p4"]["status"] == "unschedulable"
-    assert rows["p4"]["reason"] == "0/2 nodes are available: 2 Too many pods."
+    assert rows["p4"]["reason"] == FULL
+    (unplaced,) = next(one for one in document["workloads"] if one["workload"] == "pod/p4")["withoutNode"]
+    assert unplaced["rejections"] == [
+        {"plugin": "NodeResourcesFit", "code": "Unschedulable", "reasons": ["Too many pods"], "nodes": 2}
+    ]
     summary = document["summary"]
     assert {key: summary[key] for key in ("nodes", "running", "placed", "unschedulable")} == {
         "nodes": 2,
@@ -144,14 +159,57 @@ def test_namespace_only_chooses_rows(dump: str, capsys: pytest.CaptureFixture[st
 
 def test_summary_leaves_out_the_rows(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     simulate("-f", dump, "--summary")
-    assert capsys.readouterr().out == TABLE.split("\n\n", 1)[1]
+    assert capsys.readouterr().out == TABLE.split("\n\n", 2)[2]
     simulate("-f", dump, "--summary", "-o", "json")
-    assert list(json.loads(capsys.readouterr().out)) == ["summary"]
+    assert list(json.loads(capsys.readouterr().out)) == ["apiVersion", "kind", "summary"]
 
 
-def test_require_all(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert simulate("-f", dump, "--require-all") == 1
-    assert simulate("--synthetic", "nodes=3,pods=2", "--require-all") == 0
+def test_pods_of_a_workload_are_one_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a Deployment whose ReplicaSet is not listed, of one whose ReplicaSet is, and of a CronJob."""
+    (tmp_path / "dump.json").write_text(json.dumps({"kind": "List", "items": workload_items()}))
+    assert simulate("-f", str(tmp_path / "dump.json"), "-o", "json") == 0
+    made = {one["workload"]: one for one in json.loads(capsys.readouterr().out)["workloads"]}
+    assert {name: (one["pods"], one["placed"]) for name, one in made.items()} == {
+        "deployment/web": (4, 2),
+        "deployment/api": (1, 0),
+        "cronjob/nightly": (1, 0),
+    }
+    assert made["deployment/web"]["alreadyBound"] == 1
+    assert [one["pods"] for one in made["deployment/web"]["withoutNode"]] == [1]
+
+
+def workload_items() -> list[dict[str, Any]]:
+    def owned(name: str, kind: str, owner: str, **spec: Any) -> dict[str, Any]:
+        made = pod(name, **spec)
+        made["metadata"]["ownerReferences"] = [{"kind": kind, "name": owner, "controller": True}]
+        made["metadata"]["labels"] = {"pod-template-hash": "abc"} if kind == "ReplicaSet" else {}
+        return made
+
+    def owner(kind: str, name: str, of: dict[str, Any]) -> dict[str, Any]:
+        meta = {"name": name, "namespace": "default", "ownerReferences": [of | {"controller": True}]}
+        template = {"spec": {"containers": [{"name": "c"}]}, "metadata": {"labels": {"x": "y"}}}
+        spec = {"template": template, "replicas": 1, "selector": {"matchLabels": {"x": "y"}}}
+        spec = spec if kind == "ReplicaSet" else {"template": template, "parallelism": 1, "completions": 1}
+        return {"kind": kind, "metadata": meta, "spec": spec}
+
+    web = [
+        owned(f"web-abc-{at}", "ReplicaSet", "web-abc", **({"nodeName": "a"} if not at else {}))
+        for at in range(4)
+    ]
+    api = owned("api-1", "ReplicaSet", "api-set")
+    night = owned("nightly-1-x", "Job", "nightly-1")
+    owners = [
+        owner("ReplicaSet", "api-set", {"kind": "Deployment", "name": "api"}),
+        owner("Job", "nightly-1", {"kind": "CronJob", "name": "nightly"}),
+    ]
+    return [
+        node("a", "z1"),
+        node("b", "z2") | {"status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "1"}}},
+        *web,
+        api,
+        night,
+        *owners,
+    ]
 
 
 def test_synthetic(capsys: pytest.CaptureFixture[str]) -> None:
@@ -183,11 +241,11 @@ def test_settings_reach_the_scheduler(tie_break: str, monkeypatch: pytest.Monkey
         seen.update(settings)
         return real(cluster, **settings)
 
-    monkeypatch.setattr(moorage.scheduler, "Scheduler", spy)
+    monkeypatch.setattr("moorage.cli.runs.simulation.Scheduler", spy)
     options = ["--tie-break", tie_break, "--seed", "7", "--percentage-of-nodes-to-score", "30"]
     assert simulate("--synthetic", "nodes=3,pods=1", *options) == 0
     given = {"tie_break": tie_break, "seed": 7, "percentage_of_nodes_to_score": 30}
-    assert seen == given | {"config": None, "feature_gates": {}}
+    assert seen == given | {"config": None, "feature_gates": dict(DEFAULT_GATES)}
 
 
 @pytest.mark.parametrize(
@@ -221,7 +279,7 @@ def test_an_error_of_several_lines_becomes_one(
     import moorage.objects
     from moorage.errors import InputError
 
-    def load(*paths: str) -> None:
+    def load(*paths: str, **rest: Any) -> None:
         raise InputError("two\nlines", source=paths[0], obj="Pod a/b", path="spec.x")
 
     monkeypatch.setattr(moorage.objects, "load", load)
@@ -232,7 +290,7 @@ def test_an_error_of_several_lines_becomes_one(
 def test_interrupt(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     import moorage.objects
 
-    def load(*paths: str) -> None:
+    def load(*paths: str, **rest: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(moorage.objects, "load", load)
@@ -246,8 +304,8 @@ def test_warnings_go_to_stderr(
 
     real = moorage.objects.load
 
-    def load(*paths: str) -> Any:
-        cluster = real(*paths)
+    def load(*paths: str, **rest: Any) -> Any:
+        cluster = real(*paths, **rest)
         cluster.warnings.append("something\nodd")
         return cluster
 
@@ -290,7 +348,7 @@ def test_tables_on_a_terminal(
     assert simulate("-f", dump) == 0
     out = capsys.readouterr().out
     assert "┃" in out
-    assert "0/2 nodes are available: 2 Too many pods." in out
+    assert FULL in " ".join(out.replace("│", " ").split())
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ def main(arguments: list[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit code: 0 done, 1 a pod is unschedulable with ``--require-all``, 2 bad input, 130 interrupted.
+        Exit code: 0 done; 1 ``check`` and ``explain`` answer no; 2 bad input; 130 interrupted.
     """
     missing = [name for name in ("click", "rich") if find_spec(name) is None]
     if missing:

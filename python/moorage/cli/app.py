@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import click
 
-from moorage.cli.config import config
-from moorage.cli.explain import explain
-from moorage.cli.messages import print_message
-from moorage.cli.perf import perf
-from moorage.cli.simulate import simulate
+from moorage import __version__
 from moorage.errors import MoorageError
+
+COMMANDS = {
+    "capacity": "Count how many replicas of a pod fit, and say what stops the next one.",
+    "check": "Check that every pod that should run has a node.",
+    "compare": "Compare configurations, clusters, or changes of a cluster.",
+    "completion": "Print a script that completes commands in a shell.",
+    "config": "Check a scheduler configuration, and print its effective form.",
+    "explain": "Explain where pods would go, or why they fit nowhere.",
+    "perf": "Run scheduler_perf workloads in virtual time.",
+    "simulate": "Schedule all pending pods, and say where they go.",
+    "version": "Print the version.",
+}
+"""The commands and what ``--help`` says of them. Each is in the module of its name, which is imported when
+the command runs."""
 
 
 def run(arguments: list[str] | None) -> int:
@@ -44,25 +56,55 @@ def run(arguments: list[str] | None) -> int:
 
 
 def _fail(message: str) -> int:
+    from moorage.cli.messages import print_message
+
     print_message("error", message)
     return 2
 
 
-@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+class Commands(click.Group):
+    """The commands, imported one by one."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command; None for an unknown name."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"moorage.cli.{cmd_name}"), cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands, without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+def _print_version(context: click.Context, option: click.Parameter, is_given: bool) -> None:
+    if is_given:
+        click.echo(f"moorage {__version__}")
+        context.exit()
+
+
+@click.group(
+    cls=Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Print the version.",
+)
 @click.pass_context
 def app(context: click.Context) -> None:
-    """Schedule Kubernetes pods as kube-scheduler does, without a cluster."""
+    """Schedule Kubernetes pods as kube-scheduler does, without a cluster.
+
+    Exit codes: check and explain 0 yes, 1 no; all other commands 0 when they ran; 2 bad input. Results are on
+    stdout, the same bytes for the same input; progress, timings and warnings on stderr.
+    """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
-
-
-@app.command()
-def version() -> None:
-    """Print the version."""
-    from moorage import __version__
-
-    click.echo(f"moorage {__version__}")
-
-
-for command in (config, explain, perf, simulate):
-    app.add_command(command)

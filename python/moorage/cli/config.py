@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from moorage.cli.inputs import feature_gates, gates_option
+from moorage.cli.inputs import GATE_OPTIONS, selected_gates
 from moorage.errors import InputError, shorten
 
 SHOWN = 4000
@@ -27,8 +27,9 @@ SHOWN = 4000
     show_default=True,
     help="The form of --effective.",
 )
-@gates_option
-def config(file: str, show: bool, output: str, gates: str) -> None:
+@GATE_OPTIONS[0]
+@GATE_OPTIONS[1]
+def config(file: str, show: bool, output: str, gates: str, version: str) -> None:
     """Read a KubeSchedulerConfiguration as kube-scheduler does, and say whether it is valid."""
     from moorage.cli import output as out
     from moorage.framework.configuration import ConfigurationError, effective, load_configuration
@@ -37,7 +38,7 @@ def config(file: str, show: bool, output: str, gates: str) -> None:
 
     name = source_name(file)
     try:
-        configuration = load_configuration(file, IN_TREE, feature_gates=feature_gates(gates))
+        configuration = load_configuration(file, IN_TREE, feature_gates=selected_gates(gates, version))
         value = effective(configuration, {plugin.name: plugin for plugin in IN_TREE})
     except ConfigurationError as error:
         raise InputError(shorten(error.message, SHOWN), source=name, path=error.path) from None

@@ -1,20 +1,21 @@
-"""``moorage explain``: explains on which node one pod would be placed, or why it fits no node."""
+"""``moorage explain``: explains on which node pods would be placed, or why they fit no node."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.cli.inputs import feature_gates, input_options, load_input, scheduler_options
-from moorage.cli.messages import print_message
+from moorage.cli.change_options import ChangingCommand, change_options, requested_changes
+from moorage.cli.inputs import input_options, load_input, scheduler_options, scheduler_settings
+from moorage.cli.messages import print_warnings
 from moorage.errors import InputError
 
 if TYPE_CHECKING:
-    from moorage.objects import Cluster
+    from moorage.cli.runs.simulation import Preparation
+    from moorage.cli.runs.targets import Target
 
-POD_TYPES = ("pod", "pods", "po")
 ALL = "all"
 
 
@@ -27,11 +28,12 @@ def _count(context: click.Context, option: click.Parameter, value: str) -> int |
     return int(value)
 
 
-@click.command()
-@click.argument("pod")
+@click.command(cls=ChangingCommand)
+@click.argument("target", required=False)
+@click.option(
+    "--all-pending", is_flag=True, help="Explain every pod that gets no node, once per class of equal pods."
+)
 @input_options
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, help="For --synthetic.")
-@click.option("-n", "--namespace", help="The pod's namespace; needed only where the name is not unique.")
 @click.option(
     "-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True
 )
@@ -42,100 +44,81 @@ def _count(context: click.Context, option: click.Parameter, value: str) -> int |
     metavar="N|all",
     default="10",
     show_default=True,
-    help="How many of the nodes that the pod fits are shown; all: these, and the names of all others.",
+    help="Number of feasible nodes that are shown; all: these, and the names of all others.",
 )
 @click.option("--node", "names", multiple=True, metavar="NAME", help="Show this node in detail; repeatable.")
 @click.option(
     "--alone",
     "situation",
     flag_value="alone",
-    help="Ignore all other pending pods; by default those are placed that simulate places before POD.",
+    help="Ignore all other pending pods; by default those are placed that simulate places before.",
 )
 @click.option(
     "--after-run",
     "situation",
     flag_value="after-run",
-    help="When simulate has ended: those are placed, too, that come after POD.",
+    help="When simulate has ended: those are placed, too, that come after.",
 )
+@change_options
 @scheduler_options
 def explain(
-    pod: str,
-    files: tuple[str, ...],
-    synthetic: str | None,
-    seed: int,
-    namespace: str | None,
+    target: str | None,
+    all_pending: bool,
     output: str,
     limit: int | None,
     names: tuple[str, ...],
     situation: str | None,
-    config: str | None,
-    gates: str,
-) -> None:
-    """Explain where POD (a name, NAMESPACE/NAME or pod/NAME) would go, or why it fits nowhere: what every
-    filter says of every node, the scores, and the smallest changes that would place it.
+    **options: Any,
+) -> int:
+    """Explain where TARGET would go, or why it fits nowhere: what every filter says of every node, which
+    pods, taints and claims are in the way, the scores, and the smallest changes that would place it.
+
+    TARGET is a pod (a name, NAMESPACE/NAME or pod/NAME) or a workload (deployment/web, sts/db). Of a
+    workload, the pods that get no node are explained, once per class of equal pods.
 
     A pending pod is explained as simulate finds the cluster when it decides about it: volumes are bound, and
     the pods that come before it in the queue are on their nodes. A pod that is on a node is explained as if
     it were not.
+
+    Exit codes: 0 every explained pod gets a node; 1 one gets none; 2 bad input.
     """
-    from moorage.cli.explain_output import write
-    from moorage.plugins.registry import read_configuration
-    from moorage.scheduler import Scheduler
+    from moorage.cli.output.explain_output import write_explanations
+    from moorage.cli.runs.targets import workload_named
     from moorage.scheduler.explain.situations import SITUATIONS
 
-    cluster = load_input(files, synthetic, seed)
-    key = find_pod(cluster, pod, namespace)
-    enabled = feature_gates(gates)
-    # Read once, because the file may be standard input.
-    configuration = None if config is None else read_configuration(config, enabled)
-    node_names = {node.name for node in cluster.nodes}
+    if (target is None) != all_pending:
+        raise click.UsageError("give either TARGET or --all-pending")
+    preparation = _prepare(options)
+    known = {node.name for node in preparation.cluster.nodes}
     for name in names:
-        if name not in node_names:
+        if name not in known:
             raise InputError("there is no such node", source="--node", obj=name)
-    explanation = SITUATIONS[situation or "in-turn"](
-        lambda: Scheduler(cluster, config=configuration, feature_gates=enabled), key
-    )
-    for warning in cluster.warnings:
-        print_message("warning", warning)
-    write(output, explanation, limit, names)
+    targets = _targets(preparation, target, options["namespace"])
+    keys = [one.key for one in targets]
+    explanations = SITUATIONS[situation or "in-turn"](preparation.make, keys)
+    print_warnings(preparation.cluster.warnings)
+    explained = [(one, explanations[one.key]) for one in targets]
+    is_list = all_pending or workload_named(target or "") is not None
+    write_explanations(output, explained, limit, names, is_list)
+    return 0 if all(one.has_place for one in explanations.values()) else 1
 
 
-def find_pod(cluster: Cluster, text: str, namespace: str | None) -> str:
-    """Find the pod that the argument of the command names.
+def _prepare(options: dict[str, Any]) -> Preparation:
+    from moorage.cli.runs.simulation import Preparation
 
-    Parameters
-    ----------
-    cluster : Cluster
-        The objects of the cluster.
-    text : str
-        Name, ``NAMESPACE/NAME`` or ``pod/NAME``.
-    namespace : str or None
-        Namespace of the option; None without it.
+    settings = scheduler_settings(options)
+    return Preparation(load_input(options), settings, requested_changes(options))
 
-    Returns
-    -------
-    str
-        ``namespace/name``.
 
-    Raises
-    ------
-    InputError
-        There is no such pod, it has finished, or pods of several namespaces have this name.
-    """
-    place, _, name = text.rpartition("/")
-    keys = {pod.key for pod in cluster.pods}
-    if place in POD_TYPES and text not in keys:
-        place = ""
-    if place and namespace not in (None, place):
-        raise InputError(f"not in namespace {namespace}", source="POD", obj=text)
-    place = place or namespace or ""
-    pods = [pod for pod in cluster.pods if pod.name == name and place in ("", pod.namespace)]
-    if len(pods) > 1:
-        places = ", ".join(sorted(pod.namespace for pod in pods))
-        raise InputError(f"in several namespaces ({places}): choose one with -n", source="POD", obj=text)
-    if pods:
-        return pods[0].key
-    if any(pod.name == name and place in ("", pod.namespace) for pod in cluster.finished):
-        raise InputError("has finished: it is not scheduled any more", source="POD", obj=text)
-    where = f" in namespace {place}" if place else ""
-    raise InputError(f"there is no such pod{where}", source="POD", obj=text)
+def _targets(preparation: Preparation, target: str | None, namespace: str | None) -> list[Target]:
+    """Find what is to be explained."""
+    from moorage.cli.runs import targets
+
+    workload = targets.workload_named(target or "")
+    if target is not None and workload is None:
+        return [targets.target_pod(preparation, target, namespace)]
+    simulation = preparation.run()
+    if workload is not None:
+        return targets.targets_of_workload(simulation, *workload, namespace)
+    shown = [one for one in simulation.outcomes if namespace in (None, one.pod.namespace)]
+    return targets.targets_without_node(simulation, shown)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command with the options ``-f`` and ``--synthetic``, for `load_input`.
+    """Decorate a command with the options of the cluster, for `load_input`.
 
     Parameters
     ----------
@@ -33,53 +33,147 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "files",
         multiple=True,
         metavar="FILE|DIR|-",
-        help="Manifests or kubectl dumps, gzip or not; repeatable; - is standard input.",
+        help="Manifests, dumps and archives of them, gzip or not; repeatable; - is standard input.",
     )
     synthetic = click.option(
         "--synthetic", metavar="nodes=N,pods=N[,zones=N]", help="A made-up cluster instead of files."
     )
-    return files(synthetic(command))
+    validate = click.option(
+        "--validate",
+        type=click.Choice(["strict", "warn", "ignore"]),
+        default="strict",
+        show_default=True,
+        help="What unknown and duplicate fields of manifests are, as with kubectl apply.",
+    )
+    recursive = click.option(
+        "-R", "--recursive", is_flag=True, help="Read the directories in directories of -f too."
+    )
+    namespace = click.option(
+        "-n",
+        "--namespace",
+        metavar="NAME",
+        help="The namespace of objects that name none, and of the pods that are shown.",
+    )
+    return files(recursive(validate(namespace(synthetic(command)))))
 
 
-def load_input(files: tuple[str, ...], synthetic: str | None, seed: int) -> Cluster:
+def load_input(options: Mapping[str, Any]) -> Cluster:
     """Load the cluster of ``-f`` or ``--synthetic``, of which exactly one is required.
 
     Parameters
     ----------
-    files : tuple of str
-        Paths of ``-f``.
-    synthetic : str or None
-        Sizes of a synthetic cluster, ``nodes=5000,pods=100``.
-    seed : int
-        Seed of the synthetic cluster.
+    options : mapping of str to object
+        The values of `input_options` and ``--seed``.
 
     Returns
     -------
     Cluster
         The cluster.
     """
-    if bool(files) == bool(synthetic):
-        raise click.UsageError("give either -f or --synthetic")
-    if synthetic is None:
+    if options["synthetic"] is None:
         from moorage.objects import load
 
-        return load(*files)
+        return _checked(load(*_files(options), **_reading(options)), options)
     from moorage.sim.synthetic import synthetic as make
 
-    return make(**_sizes(synthetic), seed=seed)
+    _files(options)
+    return _checked(make(**_sizes(options["synthetic"]), seed=options["seed"]), options)
 
 
-gates_option = click.option(
-    "--feature-gates",
-    "gates",
-    metavar="A=true,B=false",
-    default="",
-    help="Feature gates of kube-scheduler v1.36 that differ from their defaults.",
+def load_before_and_after(options: Mapping[str, Any]) -> tuple[Cluster, Cluster]:
+    """Load the cluster of the first ``-f``, and that of all.
+
+    Parameters
+    ----------
+    options : mapping of str to object
+        See `load_input`.
+
+    Returns
+    -------
+    before, after : Cluster
+        The same one without a second ``-f``.
+    """
+    if len(options["files"]) < 2 or options["synthetic"] is not None:
+        cluster = load_input(options)
+        return cluster, cluster
+    from moorage.objects.read import load
+
+    before, after = load.load_before_and_after(*options["files"], **_reading(options))
+    return before, _checked(after, options)
+
+
+def _files(options: Mapping[str, Any]) -> Sequence[str]:
+    files: Sequence[str] = options["files"]
+    if bool(files) == bool(options["synthetic"]):
+        raise click.UsageError("give either -f or --synthetic")
+    return files
+
+
+def _reading(options: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("validate", "recursive")
+    return {name: options[name] for name in names} | {"namespace": options["namespace"] or "default"}
+
+
+def _checked(cluster: Cluster, options: Mapping[str, Any]) -> Cluster:
+    """Refuse a namespace that does not exist, with the server's text."""
+    name = options["namespace"]
+    if name and all(namespace.name != name for namespace in cluster.namespaces):
+        raise InputError(f'namespaces "{name}" not found', source="--namespace")
+    return cluster
+
+
+VERSIONS = ("1.34", "1.35", "1.36")
+GATE_OPTIONS = (
+    click.option(
+        "--feature-gates",
+        "gates",
+        metavar="A=true,B=false",
+        default="",
+        help="Feature gates of kube-scheduler that differ from their defaults.",
+    ),
+    click.option(
+        "--kubernetes-version",
+        "version",
+        type=click.Choice(VERSIONS),
+        default=VERSIONS[-1],
+        show_default=True,
+        help="The release whose defaults of feature gates, and whose choice among ties, are taken.",
+    ),
+)
+"""Options for `selected_gates`."""
+
+
+seed_option = click.option(
+    "--seed",
+    type=click.IntRange(0, 2**63 - 1),
+    default=0,
+    show_default=True,
+    help="For random ties and --synthetic.",
+)
+_SCHEDULER_OPTIONS = (
+    click.option(
+        "--config",
+        metavar="FILE|-",
+        help="A KubeSchedulerConfiguration; default: kube-scheduler's own profile.",
+    ),
+    *GATE_OPTIONS,
+    click.option(
+        "--percentage-of-nodes-to-score",
+        "percentage",
+        type=click.IntRange(0, 100),
+        help="How many feasible nodes are enough, in percent of the nodes; 0, the default, adapts to them.",
+    ),
+    click.option(
+        "--tie-break",
+        type=click.Choice(["go-heap", "first", "random"]),
+        help="Choice among nodes of equal score; default: that of the release, go-heap since 1.35.",
+    ),
+    seed_option,
 )
 
 
 def scheduler_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command with the options ``--config`` and ``--feature-gates``.
+    """Decorate a command with the options of the scheduler, for `scheduler_settings`.
 
     Parameters
     ----------
@@ -91,28 +185,54 @@ def scheduler_options(command: Callable[..., Any]) -> Callable[..., Any]:
     callable
         The command with the options.
     """
-    config = click.option(
-        "--config",
-        metavar="FILE|-",
-        help="A KubeSchedulerConfiguration; default: kube-scheduler's own profile.",
-    )
-    return config(gates_option(command))
+    for option in reversed(_SCHEDULER_OPTIONS):
+        command = option(command)
+    return command
 
 
-def feature_gates(text: str) -> dict[str, bool]:
-    """Parse ``A=true,B=false``; an unknown gate is an error.
+def scheduler_settings(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keyword arguments of a `Scheduler`, with the configuration read.
+
+    Parameters
+    ----------
+    options : mapping of str to object
+        The values of `scheduler_options`.
+
+    Returns
+    -------
+    dict of str to object
+    """
+    from moorage.framework.configuration.releases import RELEASES
+    from moorage.plugins.registry import read_configuration
+
+    gates = selected_gates(options["gates"], options["version"])
+    config = options["config"]
+    return {
+        # Read once, because the file may be standard input.
+        "config": None if config is None else read_configuration(config, gates),
+        "feature_gates": gates,
+        "seed": options["seed"],
+        "percentage_of_nodes_to_score": options["percentage"],
+        "tie_break": options["tie_break"] or RELEASES[options["version"]].tie_break,
+    }
+
+
+def selected_gates(text: str, version: str) -> dict[str, bool]:
+    """Return all feature gates of a release, with ``A=true,B=false`` changed; an unknown gate is an error.
 
     Parameters
     ----------
     text : str
-        Value of the option.
+        Value of ``--feature-gates``.
+    version : str
+        Value of ``--kubernetes-version``.
 
     Returns
     -------
     dict of str to bool
         Value by gate.
     """
-    from moorage.framework.configuration import feature_gates as all_gates
+    from moorage.framework.configuration.releases import release_gates
 
     changes: dict[str, bool] = {}
     for part in filter(None, text.split(",")):
@@ -121,8 +241,7 @@ def feature_gates(text: str) -> dict[str, bool]:
             raise InputError(f"neither true nor false: {value!r}", source="--feature-gates", path=name)
         changes[name] = value == "true"
     with located(ValueError, source="--feature-gates"):
-        all_gates(changes)
-    return changes
+        return release_gates(version, changes)
 
 
 def _sizes(text: str) -> dict[str, int]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
-from moorage.errors import printable
+from moorage.cli.runs.simulation import skip_reason
+from moorage.cli.runs.targets import Target
 from moorage.framework.plugin.status import Status
 from moorage.preemption.eviction_units import priority_of
 from moorage.preemption.pick import CRITERION_TEXTS, Candidate, highest_priority
 from moorage.scheduler.cycle.examine_preemption import PreemptionExamination
 from moorage.scheduler.explain.changes import LOWER, Change
-from moorage.scheduler.explain.explain_document import EXAMPLES, document
+from moorage.scheduler.explain.explain_document import API_VERSION, EXAMPLES, document
 from moorage.scheduler.explain.explanation import (
     AFTER_RUN,
     ALONE,
@@ -20,79 +22,127 @@ from moorage.scheduler.explain.explanation import (
     NodeGroup,
     ScoredNode,
 )
-from moorage.scheduler.explain.shortfalls import Shortfall, shortfall_text
+from moorage.scheduler.explain.shortfalls import shortfall_text
 
-from .output import ignore_broken_pipe, print_table, write_value
+from .printing import ignore_broken_pipe, print_lines, print_table, write_value
 
 SITUATION_TEXTS = {
     NOW: "",
-    IN_TURN: "in its turn; other pending pods: {placed} placed before it, {pending} not placed",
-    ALONE: "alone; other pending pods: {pending} ignored",
-    AFTER_RUN: "after simulate; other pending pods: {placed} placed, {pending} not placed",
+    IN_TURN: "as in simulate; of the other pending pods {placed} placed before it, {pending} not",
+    ALONE: "alone; {pending} other pending pods ignored",
+    AFTER_RUN: "after simulate; of the other pending pods {placed} placed, {pending} not",
 }
 SHORTFALLS = 3
-"""Maximum number of shortfalls shown per group of nodes."""
+"""Maximum number of shortfalls and blockers shown per group of nodes."""
 
 
-def write(form: str, explanation: Explanation, limit: int | None, nodes: Sequence[str]) -> None:
-    """Print an explanation.
+def write_explanations(
+    form: str,
+    explained: Sequence[tuple[Target, Explanation]],
+    limit: int | None,
+    nodes: Sequence[str],
+    is_list: bool,
+) -> None:
+    """Print explanations.
 
     Parameters
     ----------
     form : {"table", "json", "yaml"}
         Format of the output.
-    explanation : Explanation
-        The explanation.
+    explained : sequence of (Target, Explanation)
     limit : int or None
         Number of feasible nodes to show; None for all.
     nodes : sequence of str
         Names of nodes to show in detail.
+    is_list : bool
+        Whether the document is an ``ExplanationList``, and tables say which pods an explanation is of.
     """
     with ignore_broken_pipe():
         if form != "table":
-            write_value(form, document(explanation, limit, nodes))
+            documents = [document(explanation, limit, nodes) for _, explanation in explained]
+            write_value(form, _list_document(explained, documents) if is_list else documents[0])
             return
-        for line in _head(explanation):
-            print(printable(line))
-        print()
-        if explanation.feasible:
-            print_table(*_ranking(explanation, explanation.ranking(limit)))
-        if explanation.groups:
-            rows = [_group(group, limit) for group in explanation.groups]
-            names = "NAMES" if limit is None else "EXAMPLES"
-            print_table(("NODES", names, "REJECTED BY", "SHORTFALL"), rows)
-        if explanation.preemption is not None:
-            for line in _of_preemption(explanation.preemption):
-                print(printable(line))
-            cells = [_candidate(node) for node in explanation.preemption.listed(limit)]
-            if cells:
-                print_table(("CANDIDATE", "VICTIMS", "PDB VIOLATIONS", "HIGHEST PRIORITY"), cells)
-            else:
-                print()
-        if explanation.changes:
-            changes = [_change(change) for change in explanation.changes]
-            print_table(("CHANGE", "REDUCTION", "FEASIBLE NODES"), changes)
-        for number, conflict in enumerate(explanation.conflicts, 1):
-            cells = [(constraint.kind, constraint.name) for constraint in conflict]
-            print_table((f"CONFLICT {number}", ""), cells)
-        for name in nodes:
-            print_table(*_details(explanation, name))
+        for target, explanation in explained:
+            if is_list:
+                print_lines([_heading(target, explanation)])
+            _print_explanation(explanation, limit, nodes)
+        if not explained:
+            print_lines(["every pod has a node or gets one"])
+
+
+def _list_document(
+    explained: Sequence[tuple[Target, Explanation]], documents: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    items = [
+        {
+            "namespace": target.workload.namespace,
+            "workload": target.workload.text,
+            "pods": target.pods,
+            "explanation": made,
+        }
+        for (target, _), made in zip(explained, documents, strict=True)
+    ]
+    return {"apiVersion": API_VERSION, "kind": "ExplanationList", "items": items}
+
+
+def _heading(target: Target, explanation: Explanation) -> str:
+    workload, count = target.workload, len(target.pods)
+    pods = "1 pod" if count == 1 else f"{count} pods"
+    outcome = "" if explanation.has_place else " without a node"
+    return f"{workload.text} in namespace {workload.namespace}: {pods}{outcome}; one of them is"
+
+
+def _print_explanation(explanation: Explanation, limit: int | None, nodes: Sequence[str]) -> None:
+    print_lines(_head(explanation))
+    print()
+    if explanation.feasible:
+        print_table(*_ranking(explanation, explanation.ranking(limit)))
+    if explanation.groups:
+        rows = [_group(group, limit) for group in explanation.groups]
+        names = "NAMES" if limit is None else "EXAMPLES"
+        print_table(("NODES", names, "REJECTED BY", "MISSING OR BLOCKED BY"), rows)
+    if explanation.preemption is not None:
+        print_lines(_of_preemption(explanation.preemption))
+        cells = [_candidate(node) for node in explanation.preemption.listed(limit)]
+        if cells:
+            print_table(("CANDIDATE", "VICTIMS", "PDB VIOLATIONS", "HIGHEST PRIORITY"), cells)
+        else:
+            print()
+    _print_changes(explanation)
+    for name in nodes:
+        print_table(*_details(explanation, name))
+
+
+def _print_changes(explanation: Explanation) -> None:
+    """Print the changes that place the pod, or what keeps it from being placed."""
+    if explanation.changes:
+        changes = [_change(change) for change in explanation.changes]
+        print_table(("CHANGE", "REDUCTION", "NODES ENABLED"), changes)
+    if explanation.pairs:
+        pairs = [
+            (_change(pair.first)[0], _change(pair.second)[0], str(pair.feasible_nodes))
+            for pair in explanation.pairs
+        ]
+        print_table(("CHANGE", "AND CHANGE", "NODES ENABLED"), pairs)
+    for conflict in explanation.conflicts:
+        cells = [(constraint.kind, constraint.name) for constraint in conflict]
+        print_table(("NO NODE SATISFIES" + (" ALL OF" if len(conflict) > 1 else ""), ""), cells)
 
 
 def _head(explanation: Explanation) -> Iterable[str]:
     fits, total = len(explanation.feasible), len(explanation.order)
     yield f"{explanation.pod.key}: fits {fits} of {total} nodes"
     if explanation.bound_to:
-        yield f"explained as if it were not on {explanation.bound_to}"
+        yield f"already bound to {explanation.bound_to}; explained without it"
     if explanation.skipped:
-        yield f"not scheduled: {explanation.skipped}"
+        yield f"not scheduled: {skip_reason(explanation.pod, explanation.skipped)}"
     yield from _of_situation(explanation)
     if explanation.message:
         yield explanation.message
     if explanation.message and not explanation.examination.error and not explanation.changes:
-        yield "no single change places it"
+        yield "no single change places it" + (", two changes do" if explanation.pairs else "")
     if explanation.blocked:
-        yield f"not even without its constraints: {explanation.blocked}"
+        yield f"it fits no node even without its constraints: {explanation.blocked}"
 
 
 def _of_situation(explanation: Explanation) -> Iterable[str]:
@@ -148,16 +198,16 @@ def _score(node: ScoredNode, plugin: str) -> str:
 
 def _group(group: NodeGroup, limit: int | None) -> tuple[str, ...]:
     names = group.nodes if limit is None else group.nodes[:EXAMPLES]
-    texts = [_shortfall(shortfall, group) for shortfall in group.shortfalls[:SHORTFALLS]]
-    if len(group.shortfalls) > SHORTFALLS:
-        texts.append(f"{len(group.shortfalls) - SHORTFALLS} more")
+    texts = [_on_some(shortfall_text(one), one.nodes, group) for one in group.shortfalls]
+    texts += [_on_some(one.text, one.nodes, group) for one in group.blockers]
+    if len(texts) > SHORTFALLS + 1:
+        texts[SHORTFALLS:] = [f"and {len(texts) - SHORTFALLS} others"]
     verdicts = "; ".join(_verdict(status) for status in group.verdicts)
     return str(len(group.nodes)), ", ".join(names), verdicts, "; ".join(texts)
 
 
-def _shortfall(shortfall: Shortfall, group: NodeGroup) -> str:
-    text = shortfall_text(shortfall)
-    return text if shortfall.nodes == len(group.nodes) else f"{text} (on {shortfall.nodes})"
+def _on_some(text: str, nodes: int, group: NodeGroup) -> str:
+    return text if nodes == len(group.nodes) else f"{text} (on {nodes})"
 
 
 def _verdict(status: Status) -> str:

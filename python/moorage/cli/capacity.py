@@ -1,0 +1,120 @@
+"""``moorage capacity``: how many replicas of a pod fit in a cluster, and what stops the next one."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from moorage.cli.change_options import ChangingCommand, change_options, requested_changes
+from moorage.cli.inputs import input_options, load_input, scheduler_options, scheduler_settings
+from moorage.cli.messages import Stages, print_warnings
+from moorage.errors import InputError
+
+if TYPE_CHECKING:
+    from moorage.objects import Cluster, Pod
+    from moorage.objects.validate.field_validation import ValidationMode
+
+
+@click.command(cls=ChangingCommand)
+@input_options
+@click.option(
+    "--pod",
+    "--podspec",
+    "templates",
+    multiple=True,
+    required=True,
+    metavar="FILE|-[=N]",
+    help="A manifest of a pod or a workload; repeatable, with the number of its replicas in a round.",
+)
+@click.option(
+    "--max-limit", type=click.IntRange(0), default=0, help="Maximum number of rounds; 0, the default: none."
+)
+@click.option("--exclude-nodes", default="", metavar="NODE,…", help="Leave these nodes and their pods out.")
+@click.option("--by", metavar="LABEL", help="Count reasons by this label of nodes; default: by zone.")
+@click.option("--after-run", is_flag=True, help="Place the pending pods of the cluster first.")
+@click.option("--verbose", is_flag=True, help="Show the number of replicas on each node.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "yaml", "csv", "markdown"]),
+    default="table",
+    show_default=True,
+    help="csv has a row per template and node.",
+)
+@click.option(
+    "--compatible",
+    type=click.Choice(["cluster-capacity"]),
+    help="Print what cluster-capacity prints, plain, with --verbose, or with -o json or yaml.",
+)
+@change_options
+@scheduler_options
+def capacity(
+    templates: tuple[str, ...],
+    max_limit: int,
+    exclude_nodes: str,
+    by: str | None,
+    after_run: bool,
+    verbose: bool,
+    output: str,
+    compatible: str | None,
+    **options: Any,
+) -> None:
+    """Count how many replicas of a pod fit besides the pods of a cluster, and say what stops the next one.
+
+    With several --pod, rounds of all of them are placed until one is not complete. Pending pods of the
+    cluster are ignored unless there is --after-run.
+
+    Exit codes: 0 it ran, however many fit; 2 bad input.
+    """
+    from moorage.cli.output.capacity_output import write_capacity
+    from moorage.cli.output.cluster_capacity import write_compatible
+    from moorage.scheduler import Scheduler
+
+    if compatible and output in ("csv", "markdown"):
+        raise click.UsageError(f"cluster-capacity has no -o {output}")
+    settings = scheduler_settings(options)
+    chosen = [_template(text, options["validate"]) for text in templates]
+    with Stages("reading", "counting") as stage:
+        cluster = _without(load_input(options), exclude_nodes)
+        stage()
+        scheduler = Scheduler(cluster, **settings)
+        for change in requested_changes(options):
+            change.make(scheduler)
+        if after_run:
+            scheduler.run()
+        label = {} if by is None else {"by": by}
+        found = scheduler.capacity(chosen, max=max_limit or None, **label)
+    print_warnings(cluster.warnings)
+    if compatible:
+        write_compatible(output, found, chosen, max_limit, verbose)
+    else:
+        write_capacity(output, found, verbose)
+
+
+def _template(text: str, validate: ValidationMode) -> tuple[Pod, int]:
+    """Read the template of ``FILE`` or ``FILE=N``, with its share."""
+    from moorage.objects import load
+
+    found = re.fullmatch("(.+)=([0-9]{1,9})", text)
+    file, share = (found[1], int(found[2])) if found else (text, 1)
+    if not share:
+        raise InputError("a round has at least one replica of each", source="--pod", obj=text)
+    pods = load(file, validate=validate).pods
+    owners = {pod.metadata.controller() or pod.key for pod in pods}
+    if len(owners) != 1:
+        raise InputError(f"one pod or workload is needed; there are {len(owners)}", source="--pod", obj=file)
+    return pods[0], share
+
+
+def _without(cluster: Cluster, names: str) -> Cluster:
+    """Return a cluster without some nodes and the pods that are on them."""
+    from dataclasses import replace
+
+    left_out = {name for part in names.split(",") if (name := part.strip())}
+    if unknown := sorted(left_out - {node.name for node in cluster.nodes}):
+        raise InputError("there is no such node", source="--exclude-nodes", obj=unknown[0])
+    nodes = [node for node in cluster.nodes if node.name not in left_out]
+    pods = [pod for pod in cluster.pods if pod.spec.node_name not in left_out]
+    return replace(cluster, nodes=nodes, pods=pods)

@@ -1,0 +1,206 @@
+"""Options that change the cluster before the run, in the order in which they are given."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from moorage.errors import InputError, located
+
+if TYPE_CHECKING:
+    from moorage.scheduler import Scheduler
+    from moorage.scheduler.changes.change import Change
+
+NODES = "NODE|LABEL=VALUE"
+_ORDER = "moorage.changes"
+
+
+class ChangeOption(NamedTuple):
+    """An option that changes the cluster.
+
+    Attributes
+    ----------
+    name : str
+        As ``--drain``.
+    metavar : str
+    help : str
+    words : int
+        Number of arguments.
+    """
+
+    name: str
+    metavar: str
+    help: str
+    words: int = 1
+
+
+OPTIONS = (
+    ChangeOption("--add-nodes", "NODE=N[,zone=ZONE]", "Add N nodes like NODE, in its zone or another."),
+    ChangeOption("--remove-nodes", NODES, "Remove nodes with the pods on them; zone=a stands for the label."),
+    ChangeOption("--fail-zone", "ZONE", "Remove all nodes of a zone, with the pods on them."),
+    ChangeOption("--cordon", NODES, "Make nodes unschedulable."),
+    ChangeOption("--uncordon", NODES, "Make nodes schedulable."),
+    ChangeOption("--drain", NODES, "Cordon nodes and evict their pods, as far as disruption budgets allow."),
+    ChangeOption("--taint", f"{NODES} TAINT", "Taint nodes: KEY=VALUE:EFFECT, or KEY- to remove a taint.", 2),
+    ChangeOption("--label", "NODE|KIND/NAME LABEL", "Label an object: KEY=VALUE, or KEY- to remove it.", 2),
+    ChangeOption("--scale", "KIND/NAME=N", "Set the replicas of a workload, as deploy/web=12."),
+)
+
+
+class RequestedChange(NamedTuple):
+    """A change that the command line asks for.
+
+    Attributes
+    ----------
+    option : str
+        As ``--drain``.
+    words : tuple of str
+        Its arguments.
+    """
+
+    option: str
+    words: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """As on the command line."""
+        return " ".join((self.option, *self.words))
+
+    def make(self, scheduler: Scheduler) -> Change:
+        """Make the change.
+
+        Parameters
+        ----------
+        scheduler : Scheduler
+
+        Returns
+        -------
+        Change
+
+        Raises
+        ------
+        InputError
+            The change is not possible; nothing has changed.
+        """
+        if not all(word.strip() for word in self.words):
+            raise InputError("an argument is empty", source=self.option)
+        with located(source=self.option):
+            return _MAKERS[self.option](scheduler, *self.words)
+
+
+def _add_nodes(scheduler: Scheduler, text: str) -> Change:
+    found = re.fullmatch(r"(.+)=([0-9]{1,9})(?:,zone=(.+))?", text)
+    if found is None:
+        raise InputError("not NODE=N[,zone=ZONE]", obj=text)
+    return scheduler.add_nodes(int(found[2]), found[1], zone=found[3] or "")
+
+
+def _scale(scheduler: Scheduler, text: str) -> Change:
+    found = re.fullmatch(r"(.+)=([0-9]{1,9})", text)
+    if found is None:
+        raise InputError("not KIND/NAME=N", obj=text)
+    return scheduler.scale(found[1], int(found[2]))
+
+
+def _label(scheduler: Scheduler, reference: str, label: str) -> Change:
+    return scheduler.label(reference if "/" in reference else f"node/{reference}", label)
+
+
+_MAKERS: dict[str, Callable[..., Change]] = {
+    "--add-nodes": _add_nodes,
+    "--remove-nodes": lambda scheduler, nodes: scheduler.remove_nodes(nodes),
+    "--fail-zone": lambda scheduler, zone: scheduler.fail_zone(zone),
+    "--cordon": lambda scheduler, nodes: scheduler.cordon(nodes),
+    "--uncordon": lambda scheduler, nodes: scheduler.uncordon(nodes),
+    "--drain": lambda scheduler, nodes: scheduler.drain(nodes),
+    "--taint": lambda scheduler, nodes, taint: scheduler.taint(nodes, taint),
+    "--label": _label,
+    "--scale": _scale,
+}
+
+
+class ChangingCommand(click.Command):
+    """A command that knows in which order the options of changes were given."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; see `click.Command`."""
+        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        ctx.meta[_ORDER] = [option.name for option in order]
+        return super().parse_args(ctx, args)
+
+
+def change_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate the function of a `ChangingCommand` with the options of changes, for `requested_changes`.
+
+    Parameters
+    ----------
+    command : callable
+
+    Returns
+    -------
+    callable
+    """
+    for option in reversed(OPTIONS):
+        command = click.option(
+            option.name, multiple=True, nargs=option.words, metavar=option.metavar, help=option.help
+        )(command)
+    return command
+
+
+def requested_changes(options: Mapping[str, Any]) -> list[RequestedChange]:
+    """Return the changes that the current command asks for, in the order given.
+
+    Parameters
+    ----------
+    options : mapping of str to object
+        The values of `change_options`.
+
+    Returns
+    -------
+    list of RequestedChange
+    """
+    names = {option.name.removeprefix("--").replace("-", "_"): option for option in OPTIONS}
+    values = {name: iter(options[name]) for name in names}
+    return [
+        _requested(names[name], next(values[name]))
+        for name in click.get_current_context().meta[_ORDER]
+        if name in names
+    ]
+
+
+def _requested(option: ChangeOption, value: str | Sequence[str]) -> RequestedChange:
+    return RequestedChange(option.name, (value,) if isinstance(value, str) else tuple(value))
+
+
+def parse_changes(text: str) -> list[RequestedChange]:
+    """Parse changes in one text: ``drain n1; scale deploy/web=4``.
+
+    Parameters
+    ----------
+    text : str
+        Names of options without dashes, with their arguments, separated by semicolons.
+
+    Returns
+    -------
+    list of RequestedChange
+        Empty if the text does not begin with the name of an option and a space.
+
+    Raises
+    ------
+    InputError
+        A change is not known, or has not so many arguments.
+    """
+    known = {option.name.removeprefix("--"): option for option in OPTIONS}
+    parts = [part.split() for part in text.split(";")]
+    if not parts[0] or len(parts[0]) == 1 or parts[0][0] not in known:
+        return []
+    changes = []
+    for words in parts:
+        option = known.get(words[0]) if words else None
+        if option is None or len(words) != option.words + 1:
+            raise InputError(f"not a change: {' '.join(words)!r}", obj=text)
+        changes.append(RequestedChange(option.name, tuple(words[1:])))
+    return changes

@@ -1,0 +1,78 @@
+"""``moorage check``: a gate that passes only if every pod that should run has a node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from moorage.cli.change_options import ChangingCommand, change_options, requested_changes
+from moorage.cli.inputs import input_options, load_before_and_after, scheduler_options, scheduler_settings
+from moorage.cli.messages import Stages, print_warnings
+
+ALLOWABLE = ("gated", "other-scheduler", "skipped-kind", "evicted")
+
+
+def _allowed(context: click.Context, option: click.Parameter, value: str) -> frozenset[str]:
+    """Parse a list of problems."""
+    names = [name.strip() for name in value.split(",") if name.strip()]
+    for name in names:
+        if name not in ALLOWABLE:
+            raise click.BadParameter(f"{name!r} is none of {', '.join(ALLOWABLE)}", context, option)
+    return frozenset(names)
+
+
+@click.command(cls=ChangingCommand)
+@input_options
+@click.option(
+    "--new-only",
+    is_flag=True,
+    help="Pods that wait already in the first -f are no failure; they are told all the same.",
+)
+@click.option(
+    "--allow",
+    "allowed",
+    callback=_allowed,
+    default="",
+    metavar="PROBLEM,…",
+    help=f"Problems that are no failure: {', '.join(ALLOWABLE)}.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "wide", "json", "yaml", "csv", "markdown", "name"]),
+    default="table",
+    show_default=True,
+    help="wide names all pods; name prints pod/NAME of each pod that is a failure.",
+)
+@change_options
+@scheduler_options
+def check(
+    new_only: bool,
+    allowed: frozenset[str],
+    output: str,
+    **options: Any,
+) -> int:
+    """Check that every pod that should run has a node. The first -f is the cluster, later ones change it.
+
+    A failure is each pod without a node: unschedulable, waiting for scheduling gates, of a scheduler that no
+    profile is named, or evicted without a new place.
+
+    Exit codes: 0 every pod that should run has a node; 1 a pod has none; 2 bad input.
+    """
+    from moorage.cli.output.check_output import write_verdict
+    from moorage.cli.runs.gate import judge
+    from moorage.cli.runs.simulation import Preparation
+
+    settings = scheduler_settings(options)
+    with Stages("reading", "scheduling", "judging") as stage:
+        before, after = load_before_and_after(options)
+        preparation = Preparation(after, settings, requested_changes(options))
+        stage()
+        done = preparation.run(stage)
+        waiting = {pod.key for pod in before.pods if not pod.spec.node_name}
+        stage()
+        verdict = judge(done, waiting, allowed, new_only)
+    print_warnings(done.warnings())
+    write_verdict(output, done, verdict)
+    return 0 if verdict.passed else 1

@@ -1,0 +1,47 @@
+"""``moorage compare``: several runs side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from moorage.cli.inputs import input_options, scheduler_options
+from moorage.cli.messages import Stages, print_warnings
+
+
+@click.command()
+@click.argument("alternatives", nargs=-1, required=True, metavar="A B…")
+@input_options
+@click.option("--from-scratch", is_flag=True, help="Place bound pods anew; mirror pods stay.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "yaml", "csv", "markdown"]),
+    default="table",
+    show_default=True,
+    help="csv has the pods that differ.",
+)
+@scheduler_options
+def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **options: Any) -> None:
+    """Compare runs: measures side by side, and the pods that are not in the same place.
+
+    A, B and so on are each a KubeSchedulerConfiguration, a cluster (instead of that of -f), changes of the
+    cluster, such as "drain n1; scale deploy/web=4", or as-is. Changes have the names of the options of
+    simulate.
+
+    Exit codes: 0 all alternatives ran, whether or not they differ; 2 bad input.
+    """
+    from moorage.cli.output.comparison_output import write_comparison
+    from moorage.cli.runs.comparison import run_alternative
+
+    if len(alternatives) < 2:
+        raise click.UsageError("give at least two alternatives")
+    done = []
+    with Stages(*alternatives, "comparing") as stage:
+        for name in alternatives:
+            done.append(run_alternative(name, options, from_scratch))
+            stage()
+        warnings = dict.fromkeys(text for one in done for text in one.simulation.warnings())
+    print_warnings(warnings)
+    write_comparison(output, done)

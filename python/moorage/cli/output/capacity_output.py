@@ -1,0 +1,68 @@
+"""Output of ``moorage capacity``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moorage.planning.template_capacity import Capacity
+
+from .printing import Table, ignore_broken_pipe, print_lines, write_tables, write_value
+
+API_VERSION = "capacity.moorage.dev/v1"
+
+
+def write_capacity(form: str, found: Capacity, verbose: bool) -> None:
+    """Print a capacity.
+
+    Parameters
+    ----------
+    form : {"table", "json", "yaml", "csv", "markdown"}
+        Format of the output; ``csv`` has a row per template and node.
+    found : Capacity
+    verbose : bool
+        Whether tables show the replicas on each node.
+    """
+    with ignore_broken_pipe():
+        if form in ("json", "yaml"):
+            write_value(form, _document(found))
+        elif form == "csv":
+            write_tables(form, [_nodes(found)])
+        else:
+            write_tables(form, [_counts(found)])
+            print_lines([_end(found), ""])
+            write_tables(form, [_binding(found), *([_nodes(found)] if verbose else [])])
+
+
+def _document(found: Capacity) -> dict[str, Any]:
+    return {"apiVersion": API_VERSION, "kind": "Capacity"} | found.to_dict()
+
+
+def _end(found: Capacity) -> str:
+    """Return why the count has ended, in one line."""
+    if found.failure is None:
+        return f"limit of {found.rounds} reached"
+    return f"next {found.failed}: {found.message}"
+
+
+def _counts(found: Capacity) -> Table:
+    some = any(each.skipped for each in found.templates)
+    rows = [
+        (each.name, str(each.share), str(each.count), str(len(each.nodes)), *([each.skipped] if some else []))
+        for each in found.templates
+    ]
+    columns = ("TEMPLATE", "SHARE", "REPLICAS", "NODES", *(["NOT SCHEDULED NOW"] if some else []))
+    return Table(columns, rows)
+
+
+def _binding(found: Capacity) -> Table:
+    rows = []
+    for each in found.binding:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in each.reasons.items())
+        rows.append((each.value or "(none)", str(each.nodes), each.resource, reasons))
+    return Table((found.label.upper(), "NODES", "BINDING RESOURCE", "REASONS"), rows)
+
+
+def _nodes(found: Capacity) -> Table:
+    columns = found.table().to_dict()
+    rows = list(zip(columns["template"], columns["node"], map(str, columns["replicas"]), strict=True))
+    return Table(("TEMPLATE", "NODE", "REPLICAS"), rows)

@@ -1,0 +1,194 @@
+"""Tables, values and names on stdout; equal input gives equal bytes."""
+
+from __future__ import annotations
+
+import csv
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from io import StringIO
+from typing import Any, NamedTuple
+
+import msgspec
+
+from moorage.errors import printable
+from moorage.objects.read.write import dump_yaml
+
+RICH_ROWS = 1000
+"""Maximum rows of a formatted table on a terminal; longer ones are plain, since rich lays out each cell."""
+NUMBER_WIDTH = 9
+
+
+class Table(NamedTuple):
+    """Headings of the columns, and cells by row."""
+
+    headings: Sequence[str]
+    cells: Sequence[Sequence[str]]
+
+
+def write_tables(form: str, tables: Iterable[Table]) -> None:
+    """Print tables, those without rows left out.
+
+    Parameters
+    ----------
+    form : {"table", "markdown", "csv"}
+        Format of the output. A CSV file has one table, the first.
+    tables : iterable of Table
+    """
+    for table in tables:
+        if form == "csv":
+            print(csv_text(table), end="")
+            return
+        if table.cells and form == "markdown":
+            print(markdown_text(table))
+        elif table.cells:
+            print_table(*table)
+
+
+def csv_text(table: Table) -> str:
+    """Return a table as CSV (RFC 4180, with line feeds), headings in lower case with underscores.
+
+    Parameters
+    ----------
+    table : Table
+
+    Returns
+    -------
+    str
+    """
+    out = StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([heading.lower().replace(" ", "_") for heading in table.headings])
+    writer.writerows([printable(cell) for cell in row] for row in table.cells)
+    return out.getvalue()
+
+
+def markdown_text(table: Table) -> str:
+    """Return a table as GitHub shows tables in Markdown.
+
+    Parameters
+    ----------
+    table : Table
+
+    Returns
+    -------
+    str
+    """
+    rows = [table.headings, ["---"] * len(table.headings), *table.cells]
+    return "".join(f"| {' | '.join(map(_markdown_cell, row))} |\n" for row in rows)
+
+
+def _markdown_cell(text: str) -> str:
+    for special in "\\|<*_`":
+        text = text.replace(special, f"\\{special}") if text != "---" else text
+    return printable(text)
+
+
+def print_table(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+    """Print a table, with lines on a terminal.
+
+    Parameters
+    ----------
+    headings : sequence of str
+        Headings of the columns.
+    cells : sequence of sequence of str
+        Cells by row.
+    """
+    headings, cells = [*map(printable, headings)], [[*map(printable, row)] for row in cells]
+    if sys.stdout.isatty() and len(cells) <= RICH_ROWS:
+        _rich_table(headings, cells)
+        return
+    widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
+    for row in (headings, *cells):
+        print("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+    print()
+
+
+def _rich_table(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table as RichTable
+
+    table = RichTable(*headings)
+    for row in cells:
+        table.add_row(*row)
+    Console(markup=False, highlight=False).print(table)
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines of prose, wrapped to the width of a terminal.
+
+    Parameters
+    ----------
+    lines : iterable of str
+    """
+    if not sys.stdout.isatty():
+        print(*(f"{printable(line)}\n" for line in lines), sep="", end="")
+        return
+    import shutil
+    import textwrap
+
+    width = shutil.get_terminal_size().columns
+    for line in lines:
+        indent = " " * (len(line) - len(line.lstrip()))
+        print(textwrap.fill(printable(line), width, subsequent_indent=f"{indent}  ") if line else "")
+
+
+def row_printer(headings: Sequence[str], names: Sequence[str]) -> Callable[[Sequence[str]], None]:
+    """Print the headings of a table whose rows are printed one by one.
+
+    Parameters
+    ----------
+    headings : sequence of str
+        Headings of the columns; all but the first have room for `NUMBER_WIDTH` characters.
+    names : sequence of str
+        What the first column will have.
+
+    Returns
+    -------
+    callable
+        Prints a row, given its cells.
+    """
+    first, *others = map(printable, headings)
+    widths = [
+        max(map(len, (first, *map(printable, names)))),
+        *(max(len(one), NUMBER_WIDTH) for one in others),
+    ]
+
+    def print_row(cells: Sequence[str]) -> None:
+        padded = (f"{printable(cell):<{width}}" for cell, width in zip(cells, widths, strict=True))
+        print("  ".join(padded).rstrip(), flush=True)
+
+    print_row(headings)
+    return print_row
+
+
+def write_value(form: str, value: Any) -> None:
+    """Print a value as JSON or YAML.
+
+    Parameters
+    ----------
+    form : str
+        ``json`` or ``yaml``.
+    value : object
+        A JSON value.
+    """
+    if form == "json":
+        print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    else:
+        print(dump_yaml(msgspec.to_builtins(value)), end="")
+
+
+@contextmanager
+def ignore_broken_pipe() -> Iterator[None]:
+    """Ignore a closed pipe on stdout inside the context."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        discard_output()
+
+
+def discard_output() -> None:
+    """Discard the buffer of stdout after a write error."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

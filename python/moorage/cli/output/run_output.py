@@ -1,0 +1,293 @@
+"""Output of ``moorage simulate``: the outcome by workload or by pod, and the summary."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from itertools import chain
+from typing import Any
+
+import msgspec
+
+from moorage._core.base.resources import pod_requests
+from moorage.cli.runs.simulation import KEPT, PLACED, REPLACED, Group, Outcome, Simulation, group_outcomes
+from moorage.objects import Node
+from moorage.objects.workloads.top_controller import Workload
+from moorage.scheduler.cycle.results import Failure
+from moorage.scheduler.explain.shortfalls import unit
+from moorage.sim.optimistic import Optimistic
+from moorage.sim.summary import Summary, Use, by_count, zone_of
+
+from .printing import Table, ignore_broken_pipe, write_tables, write_value
+
+API_VERSION = "simulate.moorage.dev/v1"
+NODES = 3
+"""Maximum number of nodes that are named in a row of a workload."""
+
+
+class PodRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The outcome of one pod.
+
+    `node` is empty unless the pod was placed; `victims` were evicted for it.
+    """
+
+    namespace: str
+    pod: str
+    workload: str
+    node: str
+    status: str
+    reason: str
+    victims: tuple[str, ...] = ()
+
+
+def write_simulation(form: str, simulation: Simulation, outcomes: list[Outcome] | None) -> None:
+    """Print the outcomes of pods and the summary.
+
+    Parameters
+    ----------
+    form : {"table", "wide", "json", "yaml", "csv", "markdown", "name"}
+        Format of the output: by workload in tables; by pod with ``wide`` and ``csv``. ``name`` prints
+        ``pod/NAME`` of each placed pod, as kubectl prints created objects. CSV and names have no summary.
+    simulation : Simulation
+    outcomes : list of Outcome or None
+        The outcomes to show; None shows none.
+    """
+    shown = outcomes or []
+    with ignore_broken_pipe():
+        if form == "name":
+            print(*(f"pod/{one.pod.name}\n" for one in shown if one.status == PLACED), sep="", end="")
+        elif form in ("json", "yaml"):
+            write_value(form, _document(simulation, outcomes))
+        elif form == "csv":
+            write_tables(form, [_pod_table(simulation, shown)])
+        else:
+            by_pod = [_pod_table(simulation, shown)]
+            tables = by_pod if form == "wide" else _workload_tables(simulation, shown)
+            several = _multi_tables(simulation.several)
+            write_tables(
+                "markdown" if form == "markdown" else "table",
+                chain(tables, _summary_tables(simulation.summary), several),
+            )
+
+
+def _pod_row(one: Outcome) -> PodRow:
+    pod = one.pod
+    return PodRow(pod.namespace, pod.name, one.workload.text, one.node, one.status, one.reason, one.victims)
+
+
+def _pod_table(simulation: Simulation, outcomes: Iterable[Outcome]) -> Table:
+    """Rows with zone, effective requests (init containers and overhead included) and priority."""
+    zones = {node.name: zone_of(node) for node in simulation.scheduler.client.list(Node)[0]}
+    cells = []
+    for one in outcomes:
+        row, requests = _pod_row(one), pod_requests(one.pod)
+        quantities = [str(requests.get(name, 0)) for name in ("cpu", "memory")]
+        place = (row.status, row.node, zones.get(row.node, ""), *quantities, str(one.pod.spec.priority or 0))
+        cells.append((row.namespace, row.pod, row.workload, *place, row.reason))
+    place_of = ("STATUS", "NODE", "ZONE", "CPU", "MEMORY", "PRIORITY")
+    return Table(("NAMESPACE", "POD", "WORKLOAD", *place_of, "REASON"), cells)
+
+
+# ---- workloads ---------------------------------------------------------------------------------------------
+
+
+def by_workload(outcomes: Iterable[Outcome]) -> dict[Workload, list[Outcome]]:
+    """Group outcomes by workload, without those of pods that were replaced or kept on their nodes.
+
+    Parameters
+    ----------
+    outcomes : iterable of Outcome
+
+    Returns
+    -------
+    dict of Workload to list of Outcome
+    """
+    groups: dict[Workload, list[Outcome]] = {}
+    for one in outcomes:
+        if one.status not in (REPLACED, KEPT):
+            groups.setdefault(one.workload, []).append(one)
+    return groups
+
+
+def _workload_tables(simulation: Simulation, outcomes: Sequence[Outcome]) -> Iterator[Table]:
+    """Yield the workloads with the number of their pods that have a node, and the pods without one."""
+    cells = []
+    for workload, members in by_workload(outcomes).items():
+        running = simulation.running[workload]
+        placed = Counter(one.node for one in members if one.status == PLACED)
+        pods = f"{running + placed.total()}/{running + len(members)}"
+        cells.append((workload.namespace, workload.text, pods, nodes_text(placed)))
+    yield Table(("NAMESPACE", "WORKLOAD", "WITH NODE", "PLACED ON"), cells)
+    groups = [group for group in group_outcomes(outcomes) if group.status not in (PLACED, REPLACED)]
+    rows = [
+        (one.workload.namespace, one.workload.text, str(len(one.outcomes)), one.status, one.reason)
+        for one in groups
+    ]
+    yield Table(("NAMESPACE", "WORKLOAD", "PODS", "STATUS", "REASON"), rows)
+
+
+def nodes_text(placed: Mapping[str, int]) -> str:
+    """Return the nodes of pods with their numbers, those with the most pods first: ``a (3), b``.
+
+    Parameters
+    ----------
+    placed : mapping of str to int
+        Number of pods by node.
+
+    Returns
+    -------
+    str
+    """
+    texts = [f"{node} ({count})" if count > 1 else node for node, count in by_count(placed).items()]
+    return ", ".join(texts[:NODES]) + (f" and {len(texts) - NODES} more" if len(texts) > NODES else "")
+
+
+def _workload_document(simulation: Simulation, workload: Workload, members: Sequence[Outcome]) -> Any:
+    running = simulation.running[workload]
+    placed = Counter(one.node for one in members if one.status == PLACED)
+    return {
+        "namespace": workload.namespace,
+        "workload": workload.text,
+        "pods": running + len(members),
+        "alreadyBound": running,
+        "placed": placed.total(),
+        "nodes": by_count(placed),
+        "withoutNode": [
+            unplaced_document(group) for group in group_outcomes(members) if group.status != PLACED
+        ],
+    }
+
+
+def unplaced_document(group: Group) -> dict[str, Any]:
+    """Return pods without a node that have one reason, as a JSON value.
+
+    Parameters
+    ----------
+    group : Group
+
+    Returns
+    -------
+    dict
+        ``status``, number of ``pods``, ``reason``, and ``rejections`` by plugin.
+    """
+    return {
+        "status": group.status,
+        "pods": len(group.outcomes),
+        "reason": group.reason,
+        "rejections": _rejections(group.outcomes[0].failure),
+    }
+
+
+def _rejections(failure: Failure | None) -> list[dict[str, Any]]:
+    """Return the statuses of nodes: plugin, code, reasons, and the number of nodes that have it."""
+    if failure is None or failure.diagnosis is None or failure.error:
+        return []
+    return [
+        {"plugin": status.plugin, "code": str(status.code), "reasons": list(status.reasons), "nodes": nodes}
+        for status, nodes in failure.diagnosis.statuses_of_nodes()
+    ]
+
+
+# ---- summary -----------------------------------------------------------------------------------------------
+
+
+def _document(simulation: Simulation, outcomes: Sequence[Outcome] | None) -> dict[str, Any]:
+    summary = simulation.summary
+    zones = [asdict(zone) | {"use": [_use(use) for use in zone.use]} for zone in summary.zones]
+    shown = asdict(summary) | {"use": [_use(use) for use in summary.use], "zones": zones}
+    out: dict[str, Any] = {"apiVersion": API_VERSION, "kind": "Simulation"}
+    if outcomes is not None:
+        out["workloads"] = [_workload_document(simulation, *item) for item in by_workload(outcomes).items()]
+        out["pods"] = [_pod_row(one) for one in outcomes]
+    return out | {"summary": shown} | _multi_document(simulation.several)
+
+
+def _use(use: Use) -> dict[str, Any]:
+    amounts = {"requested": use.requested, "allocatable": use.allocatable, "percent": round(use.percent, 2)}
+    return {"resource": use.resource, "unit": unit(use.resource)} | amounts
+
+
+def _summary_tables(summary: Summary) -> Iterator[Table]:
+    pods = {"already bound": summary.running, "placed": summary.placed}
+    pods["unschedulable"] = summary.unschedulable
+    pods |= {f"  {reason}": count for reason, count in summary.reasons.items()}
+    pods |= {"evicted": summary.evicted} if summary.evicted else {}
+    pods |= {f"skipped: {why}": count for why, count in summary.skipped.items()}
+    yield Table(("PODS", "COUNT"), [(name, str(count)) for name, count in pods.items()])
+    rows = []
+    for use in summary.use:
+        amounts = [amount(use.resource, value) for value in (use.requested, use.allocatable)]
+        rows.append((use.resource, *amounts, f"{use.percent:.1f}%"))
+    yield Table(("RESOURCE", "REQUESTED", "ALLOCATABLE", "USE"), rows)
+    resources = [use.resource for use in summary.use]
+    zones: list[Sequence[str]] = []
+    for zone in summary.zones:
+        percents = {use.resource: f"{use.percent:.1f}%" for use in zone.use}
+        zones.append((zone.name, str(zone.nodes), *(percents.get(name, "") for name in resources)))
+    yield Table(("ZONE", "NODES", *(name.upper() for name in resources)), zones)
+
+
+def _multi_document(multi: Optimistic | None) -> dict[str, Any]:
+    if multi is None:
+        return {}
+    each: list[dict[str, Any]] = []
+    for stats in multi.schedulers:
+        placed = {"placements": stats.placements, "bound": stats.bound, "retries": stats.retries}
+        each.append({"pods": stats.pods} | placed | {"conflicts": by_count(stats.conflicts)})
+    return {"schedulers": each, "rounds": multi.rounds, "placedAlone": multi.alone}
+
+
+def _multi_tables(multi: Optimistic | None) -> Iterator[Table]:
+    if multi is None:
+        return
+    stats = multi.schedulers
+    counts = [(entry.pods, entry.placements, entry.bound, entry.retries) for entry in stats]
+    cells = [(str(number), *map(str, row)) for number, row in enumerate(counts)]
+    cells.append(("all", *(str(sum(column)) for column in zip(*counts, strict=True))))
+    yield Table(("SCHEDULER", "PODS", "PLACEMENTS", "BOUND", "RETRIES"), cells)
+    conflicts = sum((entry.conflicts for entry in stats), Counter[str]())
+    rows = [(reason, str(count)) for reason, count in by_count(conflicts).items()]
+    rows += [("rounds", str(multi.rounds)), ("placed by one alone at the end", str(multi.alone))]
+    yield Table(("CONFLICT", "COUNT"), rows)
+
+
+def throughput(multi: Optimistic) -> str:
+    """Format the throughput of several schedulers in one line.
+
+    Parameters
+    ----------
+    multi : Optimistic
+        Counters of several schedulers.
+
+    Returns
+    -------
+    str
+    """
+    return (
+        f"{multi.bound} pods bound at {multi.pods_per_second:,.0f} pods/s: "
+        f"deciding {multi.deciding:.3f} s, binding {multi.binding:.3f} s, "
+        f"updating {multi.updating:.3f} s"
+    )
+
+
+def amount(resource: str, value: int) -> str:
+    """Format a quantity: cores for cpu, GiB for bytes, plain numbers otherwise.
+
+    Parameters
+    ----------
+    resource : str
+        Name of the resource.
+    value : int
+        Quantity; cpu in millicores.
+
+    Returns
+    -------
+    str
+    """
+    match unit(resource):
+        case "millicores":
+            return f"{value / 1000:.1f}"
+        case "bytes":
+            return f"{value / 2**30:.1f}Gi"
+    return str(value)

@@ -1,0 +1,1 @@
+"""Runs over the cluster of a command: their outcomes, the gate, comparisons."""

@@ -1,0 +1,162 @@
+"""Alternatives of ``moorage compare``: what each argument stands for, and the measures of its run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace as with_fields
+
+from moorage.cli.change_options import RequestedChange, parse_changes
+from moorage.cli.inputs import load_input, scheduler_settings
+from moorage.errors import ConfigurationError, InputError, located
+from moorage.objects import Cluster, Pod
+from moorage.objects.model.pod import PodStatus
+from moorage.plugins.registry import read_configuration
+from moorage.scheduler import Scheduler
+
+from .simulation import PLACED, REPLACED, Preparation, Simulation
+
+AS_IS = "as-is"
+MIRROR = "kubernetes.io/config.mirror"
+CONFIGURATION = b"KubeSchedulerConfiguration"
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """One of several runs that are compared.
+
+    Attributes
+    ----------
+    name : str
+        The argument.
+    simulation : Simulation
+    """
+
+    name: str
+    simulation: Simulation
+
+    @property
+    def measures(self) -> dict[str, float]:
+        """The measures of the run, by name."""
+        done = self.simulation
+        summary = done.summary
+        statuses = [one.status for one in done.outcomes]
+        found: dict[str, float] = {
+            "nodes": summary.nodes,
+            "nodes with pods": _nodes_with_pods(done.scheduler),
+            "placed": summary.placed,
+            "without a node": sum(status not in (PLACED, REPLACED) for status in statuses),
+            "evicted": summary.evicted + len(done.preparation.evicted),
+        }
+        found |= {f"{use.resource} use %": round(use.percent, 2) for use in summary.use if use.allocatable}
+        for resource in ("cpu", "memory"):
+            found[f"{resource} imbalance %"] = _imbalance(done.scheduler, resource)
+        return found
+
+    @property
+    def places(self) -> dict[str, str]:
+        """Where each pod is: its node, or its status, by ``namespace/name``."""
+        places = {one.pod.key: one.status for one in self.simulation.outcomes if one.status != REPLACED}
+        pods = self.simulation.scheduler.client.list(Pod)[0]
+        return places | {pod.key: pod.spec.node_name for pod in pods if pod.spec.node_name}
+
+
+def _nodes_with_pods(scheduler: Scheduler) -> int:
+    rows = np.asarray(scheduler.context.view_rows())
+    return int((scheduler.table.requested["pods"][rows] > 0).sum())
+
+
+def _imbalance(scheduler: Scheduler, resource: str) -> float:
+    """Return the standard deviation of the requested part of a resource over nodes, in percent."""
+    rows = np.asarray(scheduler.context.view_rows())
+    allocatable = scheduler.table.allocatable[resource][rows]
+    parts = scheduler.table.requested[resource][rows][allocatable > 0] / allocatable[allocatable > 0]
+    return round(100 * float(np.std(parts)), 2) if len(parts) else 0.0
+
+
+def run_alternative(name: str, options: Mapping[str, Any], from_scratch: bool) -> Alternative:
+    """Run what an argument of ``moorage compare`` stands for.
+
+    Parameters
+    ----------
+    name : str
+        ``as-is``, changes such as ``drain n1; scale deploy/web=4``, a file with a KubeSchedulerConfiguration,
+        or a file or directory with a cluster.
+    options : mapping of str to object
+        The values of `input_options` and `scheduler_options`.
+    from_scratch : bool
+        Whether bound pods are placed anew.
+
+    Returns
+    -------
+    Alternative
+
+    Raises
+    ------
+    InputError
+        The file or a change is not valid.
+    """
+    settings = scheduler_settings(options)
+    changes: Sequence[RequestedChange] = [] if name == AS_IS else parse_changes(name)
+    is_cluster = name != AS_IS and not changes
+    if is_cluster and _is_configuration(name):
+        is_cluster = False
+        with located(source=name):
+            try:
+                settings["config"] = read_configuration(name, settings["feature_gates"])
+            except ConfigurationError as error:
+                raise InputError(error.message, path=error.path) from None
+    cluster = load_input({**options, "files": (name,), "synthetic": None} if is_cluster else options)
+    if from_scratch:
+        cluster = without_bindings(cluster)
+    return Alternative(name, Preparation(cluster, settings, changes).run())
+
+
+def _is_configuration(name: str) -> bool:
+    """Whether a file is a KubeSchedulerConfiguration."""
+    try:
+        with open(name, "rb") as file:
+            return CONFIGURATION in file.read(1 << 16)
+    except (OSError, ValueError):
+        return False  # a directory; or what the reader of clusters refuses
+
+
+def without_bindings(cluster: Cluster) -> Cluster:
+    """Return a cluster whose pods have no nodes, except for mirror pods.
+
+    Parameters
+    ----------
+    cluster : Cluster
+
+    Returns
+    -------
+    Cluster
+    """
+    pods = [
+        pod
+        if not pod.spec.node_name or MIRROR in pod.metadata.annotations or pod.metadata.deletion_timestamp
+        else with_fields(pod, spec=with_fields(pod.spec, node_name=""), status=PodStatus(phase="Pending"))
+        for pod in cluster.pods
+    ]
+    return replace(cluster, pods=pods)
+
+
+def differing(alternatives: Sequence[Alternative]) -> dict[str, list[str]]:
+    """Return the pods that are not in the same place everywhere.
+
+    Parameters
+    ----------
+    alternatives : sequence of Alternative
+
+    Returns
+    -------
+    dict of str to list of str
+        ``namespace/name`` to the place in each alternative; "" where there is no such pod.
+    """
+    places = [one.places for one in alternatives]
+    keys = sorted(set().union(*places))
+    rows = {key: [one.get(key, "") for one in places] for key in keys}
+    return {key: row for key, row in rows.items() if len(set(row)) > 1}

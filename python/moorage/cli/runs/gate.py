@@ -1,0 +1,100 @@
+"""The decision of ``moorage check``: which pods that should run have no node, and which of them count."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from .simulation import PLACED, REPLACED, TERMINATING, Group, Outcome, Simulation, group_outcomes
+
+
+class Finding(NamedTuple):
+    """Pods of one workload that have no node for one reason.
+
+    Attributes
+    ----------
+    group : Group
+    waited : bool
+        Whether these pods were waiting before the change.
+    allowed : bool
+        Whether ``--allow`` names the problem.
+    counts : bool
+        Whether the pods are a failure.
+    """
+
+    group: Group
+    waited: bool
+    allowed: bool
+    counts: bool
+
+    @property
+    def pods(self) -> int:
+        """Number of pods."""
+        return len(self.group.outcomes)
+
+
+class Verdict(NamedTuple):
+    """The answer of the gate.
+
+    Attributes
+    ----------
+    findings : list of Finding
+        Those that count first.
+    placed : int
+        Number of pods that had no node before the run and have one now.
+    """
+
+    findings: list[Finding]
+    placed: int
+
+    @property
+    def failed(self) -> int:
+        """Number of pods that are a failure."""
+        return sum(finding.pods for finding in self.findings if finding.counts)
+
+    @property
+    def passed(self) -> bool:
+        """Whether no pod is a failure."""
+        return not self.failed
+
+
+def judge(
+    simulation: Simulation, waiting: Collection[str], allowed: Collection[str], new_only: bool
+) -> Verdict:
+    """Find the pods that should run and have no node.
+
+    A pod that is being deleted should not run. An evicted pod counts unless its controller has made another
+    one; that one counts as any pod does.
+
+    Parameters
+    ----------
+    simulation : Simulation
+    waiting : collection of str
+        The pods that were waiting before the change, by ``namespace/name``.
+    allowed : collection of str
+        Problems that are no failure, by status.
+    new_only : bool
+        Whether pods that were waiting before are no failure.
+
+    Returns
+    -------
+    Verdict
+    """
+    findings = [
+        Finding(group, waited, is_allowed, not (is_allowed or (new_only and waited)))
+        for group, waited in _groups(simulation, waiting)
+        for is_allowed in [group.status in allowed]
+    ]
+    placed = sum(one.status == PLACED for one in simulation.outcomes)
+    return Verdict(sorted(findings, key=lambda finding: not finding.counts), placed)
+
+
+def _groups(simulation: Simulation, waiting: Collection[str]) -> Iterator[tuple[Group, bool]]:
+    """Yield the pods without a node by workload and reason, and whether they were waiting before."""
+    parts: dict[bool, list[Outcome]] = {False: [], True: []}
+    for one in simulation.outcomes:
+        if one.status not in (PLACED, REPLACED, TERMINATING):
+            parts[one.pod.key in waiting].append(one)
+    for waited, outcomes in parts.items():
+        for group in group_outcomes(outcomes):
+            yield group, waited

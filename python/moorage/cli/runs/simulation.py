@@ -1,0 +1,382 @@
+"""A run over the cluster of a command, and the outcome of each pod that had no node before it or lost it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from moorage.cli.change_options import RequestedChange
+from moorage.cli.messages import Stages
+from moorage.objects import Cluster, ObjectMeta, OwnerReference, Pod
+from moorage.objects.model.workload import MAX_PODS, Job, ReplicaSet
+from moorage.objects.workloads.ownership import FINISHED
+from moorage.objects.workloads.top_controller import Workload, Workloads
+from moorage.scheduler import Scheduler, ScheduleResult
+from moorage.scheduler.changes.change import Change
+from moorage.scheduler.cycle.results import Failure
+from moorage.scheduler.runs import TERMINATING as TERMINATING
+from moorage.scheduler.runs import Run
+from moorage.sim.optimistic import Optimistic
+from moorage.sim.summary import Summary, summarize
+
+PLACED, UNSCHEDULABLE, EVICTED, REPLACED = "placed", "unschedulable", "evicted", "replaced"
+WAITING, KEPT, REFUSED = "waiting", "kept", "refused"
+SKIPPED_KIND = "skipped-kind"
+GATED, OTHER_SCHEDULER = "gated", "other-scheduler"
+SKIPPED = {"gated": GATED, "other scheduler": OTHER_SCHEDULER, TERMINATING: TERMINATING}
+"""The status of a pod that the run has not tried, by the scheduler's word for it; others are gated by a
+plugin of the user's."""
+
+
+POD = "Pod "
+"""What precedes the names of pods in a `Change`."""
+
+
+class Evicted(NamedTuple):
+    """A pod that a change has taken from its node, and by which change."""
+
+    pod: Pod
+    reason: str
+
+
+class Outcome(NamedTuple):
+    """What a run has made of a pod.
+
+    Attributes
+    ----------
+    pod : Pod
+        As it was before the run.
+    workload : Workload
+    status : str
+        ``placed``, ``unschedulable``, ``waiting`` (on Permit), ``gated``, ``other-scheduler``,
+        ``terminating``, ``kept`` (by a drain), ``refused`` (by the API server),
+        ``skipped-kind`` (of a workload that is not simulated); ``evicted``, or ``replaced`` where the
+        controller of an evicted pod has made another.
+    node : str
+        The node of a placed pod.
+    reason : str
+        Why it has no node; whom it replaced, if it is placed.
+    failure : Failure or None
+        Of an unschedulable pod.
+    victims : tuple of str
+        The pods that were evicted for it.
+    """
+
+    pod: Pod
+    workload: Workload
+    status: str
+    node: str = ""
+    reason: str = ""
+    failure: Failure | None = None
+    victims: tuple[str, ...] = ()
+
+
+@dataclass
+class Simulation:
+    """A run over a cluster.
+
+    Attributes
+    ----------
+    preparation : Preparation
+        The cluster before the run.
+    scheduler : Scheduler
+        After the run.
+    result : ScheduleResult
+    several : Optimistic or None
+        Counters of several schedulers.
+    """
+
+    preparation: Preparation
+    scheduler: Scheduler
+    result: ScheduleResult
+    several: Optimistic | None = None
+    _victims: dict[str, list[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for key, eviction in self.result.evicted.items():
+            self._victims.setdefault(eviction.by, []).append(key)
+
+    @property
+    def cluster(self) -> Cluster:
+        """The objects that were loaded."""
+        return self.preparation.cluster
+
+    @property
+    def before(self) -> list[Pod]:
+        """The pods before the run, in reading order, new ones last."""
+        return self.preparation.pods
+
+    @cached_property
+    def workloads(self) -> Workloads:
+        """The workloads of the pods."""
+        return workloads_of(self.scheduler)
+
+    @cached_property
+    def new(self) -> list[Pod]:
+        """The pods that controllers have made during the run, in the order of their outcomes."""
+        result = self.result
+        known = {pod.key for pod in self.before}
+        outcomes = (result.placements, result.waiting, result.unschedulable, result.skipped)
+        keys = dict.fromkeys(key for keys in outcomes for key in keys if key not in known)
+        return [self.scheduler.client.get(Pod, *key.split("/")[::-1]) for key in keys]
+
+    @cached_property
+    def outcomes(self) -> list[Outcome]:
+        """The outcomes of the pods without a node before the run, of evicted ones, and of new ones."""
+        evicted, moved, kept = self.result.evicted, self.preparation.evicted, self.preparation.kept
+        gone = [one.pod for key, one in moved.items() if all(pod.key != key for pod in self.before)]
+        pods = [pod for pod in self.before if not pod.spec.node_name or pod.key in evicted or pod.key in kept]
+        known = {pod.key for pod in self.cluster.pods}
+        made = [pod for pod in (*self.before, *self.new) if pod.key not in known]
+        replacements = Counter(map(self.workloads.of, made))
+        found = [self._outcome(pod, replacements) for pod in (*gone, *pods, *self.new)]
+        return found + self._refused() + self._not_simulated()
+
+    def _refused(self) -> list[Outcome]:
+        """Return the pods that the API server refuses; of what controllers lack later, one per workload."""
+        listed = self.cluster.refused
+        found = [Outcome(one.pod, self.workloads.of(one.pod), REFUSED, "", one.message) for one in listed]
+        told = {one.workload for one in found}
+        for name, message in self.scheduler.refusals().items():
+            kind, _, key = name.partition(" ")
+            namespace, _, owner = key.partition("/")
+            controller = OwnerReference(kind=kind, name=owner, controller=True)
+            meta = ObjectMeta(name=owner, namespace=namespace, owner_references=(controller,))
+            pod = Pod(metadata=meta)
+            workload = self.workloads.of(pod)
+            if workload not in told:
+                found.append(Outcome(pod, workload, REFUSED, "", message))
+        return found
+
+    def _not_simulated(self) -> list[Outcome]:
+        """Return an outcome for each pod that a workload of an unknown kind would make."""
+        found: list[Outcome] = []
+        for one in self.cluster.unsimulated:
+            workload = Workload(one.namespace, one.kind, one.name)
+            pod = Pod(metadata=ObjectMeta(name=one.name, namespace=one.namespace))
+            reason = f"{one.replicas} replicas of a {one.kind}, which is not simulated"
+            found += [Outcome(pod, workload, SKIPPED_KIND, "", reason)] * min(one.replicas, MAX_PODS)
+        return found
+
+    def _outcome(self, pod: Pod, replacements: Counter[Workload]) -> Outcome:
+        result, key, workload = self.result, pod.key, self.workloads.of(pod)
+        victims = tuple(self._victims.get(key, ()))
+        why = f"preempted {', '.join(victims)}" if victims else ""
+        if node := result.placements.get(key):
+            return Outcome(pod, workload, PLACED, node, why, victims=victims)
+        if node := result.waiting.get(key) or result.binding.get(key):
+            return Outcome(pod, workload, WAITING, node, "waiting on permit", victims=victims)
+        if failure := result.unschedulable.get(key):
+            return Outcome(pod, workload, UNSCHEDULABLE, "", failure.message, failure, victims)
+        if key in self.preparation.kept:
+            return Outcome(pod, workload, KEPT, pod.spec.node_name, self.preparation.kept[key])
+        why = self._eviction(key)
+        if why:
+            replacements[workload] -= 1
+            status = REPLACED if replacements[workload] >= 0 else EVICTED
+            return Outcome(pod, workload, status, "", why, victims=victims)
+        skipped = result.skipped.get(key, "")
+        return Outcome(pod, workload, SKIPPED.get(skipped, GATED), "", skip_reason(pod, skipped))
+
+    @cached_property
+    def summary(self) -> Summary:
+        """The run in numbers."""
+        return summarize(self.cluster.finished, self.scheduler, self.result, self.before)
+
+    def _eviction(self, key: str) -> str:
+        """Return why a pod was evicted; "" for none."""
+        if eviction := self.result.evicted.get(key):
+            return f"preempted by {eviction.by} on node {eviction.node}"
+        moved = self.preparation.evicted.get(key)
+        return moved.reason if moved else ""
+
+    @cached_property
+    def running(self) -> Counter[Workload]:
+        """Number of pods by workload that had a node before the run and have it still."""
+        has_pod = self.scheduler.cache.state.has_pod
+        return Counter(self.workloads.of(pod) for pod in self.before if pod.spec.node_name and has_pod(pod))
+
+    def warnings(self) -> Iterator[str]:
+        """Yield warnings about the input and the run, one sentence each."""
+        yield from self.cluster.warnings
+        yield from self.result.warnings
+        names = Counter(one.pod.spec.scheduler_name for one in self.outcomes if one.status == OTHER_SCHEDULER)
+        profiles = ", ".join(self.scheduler.engines)
+        for name, count in sorted(names.items()):
+            pods = "1 pod asks" if count == 1 else f"{count} pods ask"
+            yield f"{pods} for the scheduler {name}, which no profile is named (profiles: {profiles})."
+
+
+class Group(NamedTuple):
+    """Pods of one workload with equal outcomes."""
+
+    workload: Workload
+    status: str
+    reason: str
+    outcomes: list[Outcome]
+
+
+def group_outcomes(outcomes: Iterable[Outcome]) -> list[Group]:
+    """Group outcomes by workload, status and reason; texts of the API server have the name of the pod.
+
+    Parameters
+    ----------
+    outcomes : iterable of Outcome
+
+    Returns
+    -------
+    list of Group
+        In the order of their first pods.
+    """
+    groups: dict[tuple[Workload, str, str], list[Outcome]] = {}
+    for one in outcomes:
+        reason = one.reason.replace(one.pod.name, "") if one.status == REFUSED else one.reason
+        groups.setdefault((one.workload, one.status, reason), []).append(one)
+    return [Group(*key[:2], members[0].reason, members) for key, members in groups.items()]
+
+
+def skip_reason(pod: Pod, skipped: str) -> str:
+    """Return why a run does not try a pod, with the names of gates and schedulers.
+
+    Parameters
+    ----------
+    pod : Pod
+    skipped : str
+        See `Scheduler.not_ours`.
+
+    Returns
+    -------
+    str
+    """
+    match SKIPPED.get(skipped):
+        case "gated":  # the text of SchedulingGates (kube-scheduler v1.36)
+            names = " ".join(gate.name for gate in pod.spec.scheduling_gates)
+            return f"waiting for scheduling gates: [{names}]"
+        case "other-scheduler":
+            return f"no profile for the scheduler {pod.spec.scheduler_name}"
+    return skipped
+
+
+class Preparation:
+    """A cluster as a command finds it before the run, from which equal schedulers are made.
+
+    Parameters
+    ----------
+    cluster : Cluster
+        What was loaded.
+    settings : mapping of str to object
+        Keyword arguments of the `Scheduler`.
+    changes : sequence of RequestedChange, optional
+        Changes of the cluster, made in this order.
+
+    Attributes
+    ----------
+    pods : list of Pod
+        The pods before the run, in reading order, new ones last.
+    evicted : dict of str to Evicted
+        By ``namespace/name``, the pods that the changes have deleted from nodes and that should run on.
+    kept : dict of str to str
+        By ``namespace/name``, the pods that a drain has left where they are, with the reasons.
+    workloads : Workloads
+        The workloads of these pods.
+    """
+
+    def __init__(
+        self, cluster: Cluster, settings: Mapping[str, Any], changes: Sequence[RequestedChange] = ()
+    ) -> None:
+        self.cluster = cluster
+        self.settings = settings
+        self.changes = changes
+        self.evicted: dict[str, Evicted] = {}
+        self.kept: dict[str, str] = {}
+        scheduler = Scheduler(cluster, **settings)
+        for change in changes:
+            self._record(change, _in_reading_order(cluster, scheduler), change.make(scheduler))
+        scheduler.sync()
+        self.pods = _in_reading_order(cluster, scheduler)
+        self.workloads = workloads_of(scheduler)
+        self._spare = [scheduler]
+
+    def _record(self, change: RequestedChange, before: Sequence[Pod], made: Change) -> None:
+        """Note the pods that a change has deleted or kept."""
+        deleted = {name.removeprefix(POD) for name in made.deleted if name.startswith(POD)}
+        for pod in before:
+            owner = pod.metadata.controller()
+            if pod.key in deleted and pod.spec.node_name and (owner is None or owner.kind != "DaemonSet"):
+                self.evicted[pod.key] = Evicted(pod, f"{change.text} took it from node {pod.spec.node_name}")
+        self.kept |= {
+            name.removeprefix(POD): f"{change.text}: {why}" for name, why in made.unfinished.items()
+        }
+
+    def make(self) -> Scheduler:
+        """Return a scheduler that nobody has used."""
+        if self._spare:
+            return self._spare.pop()
+        scheduler = Scheduler(self.cluster, **self.settings)
+        for change in self.changes:
+            change.make(scheduler)
+        scheduler.sync()
+        return scheduler
+
+    def run(self, stages: Stages | None = None) -> Simulation:
+        """Place the pending pods.
+
+        Parameters
+        ----------
+        stages : Stages, optional
+            Shows how many pods have been tried.
+
+        Returns
+        -------
+        Simulation
+        """
+        scheduler = self.make()
+        run = Run(scheduler)
+        if stages is not None:
+            placed, failed = run.result.placements, run.result.unschedulable
+            stages.count(len(scheduler.pods.pending), lambda: len(placed) + len(failed))
+        return Simulation(self, scheduler, run.all())
+
+    def run_several(self, schedulers: int, multi: Mapping[str, Any]) -> Simulation:
+        """Place the pending pods by several schedulers.
+
+        Parameters
+        ----------
+        schedulers : int
+        multi : mapping of str to object
+            Keyword arguments of `simulate_optimistically`.
+
+        Returns
+        -------
+        Simulation
+        """
+        from moorage.sim.optimistic import simulate_optimistically
+
+        done = simulate_optimistically(self.cluster, schedulers, **multi, settings=self.settings)
+        return Simulation(self, done.scheduler, done.result, done)
+
+
+def _in_reading_order(cluster: Cluster, scheduler: Scheduler) -> list[Pod]:
+    """Return the pods of a scheduler's store that have not finished: those of the cluster in reading order,
+    then the others."""
+    stored = {pod.key: pod for pod in scheduler.client.list(Pod)[0] if pod.status.phase not in FINISHED}
+    ordered = [stored.pop(pod.key) for pod in cluster.pods if pod.key in stored]
+    return [*ordered, *stored.values()]
+
+
+def workloads_of(scheduler: Scheduler) -> Workloads:
+    """Return the workloads of the pods of a scheduler's store.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+
+    Returns
+    -------
+    Workloads
+    """
+    client = scheduler.client
+    return Workloads([*client.list(ReplicaSet)[0], *client.list(Job)[0]])

@@ -1,0 +1,186 @@
+"""What ``moorage explain`` is to explain: a pod, a workload, or every pod without a node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from moorage.errors import InputError
+from moorage.objects import Pod
+from moorage.objects.workloads.top_controller import Workload
+from moorage.store import kind_named
+
+from .simulation import EVICTED, PLACED, REPLACED, TERMINATING, Outcome, Preparation, Simulation
+
+SOURCE = "TARGET"
+EXPLAINED_BY_STATUS = {PLACED, REPLACED, EVICTED, TERMINATING}
+"""Status of pods about which there is nothing to explain."""
+
+
+CONTROLLERS = {
+    "CronJob",
+    "DaemonSet",
+    "Deployment",
+    "Job",
+    "ReplicaSet",
+    "ReplicationController",
+    "StatefulSet",
+}
+CRON_JOBS = {"cronjob", "cronjobs", "cj", "cronjob.batch", "cronjobs.batch"}
+"""Names of the kind that is not read, and owns Jobs."""
+
+
+class Target(NamedTuple):
+    """Pods that have one explanation.
+
+    Attributes
+    ----------
+    key : str
+        The pod that is explained, as ``namespace/name``.
+    workload : Workload
+        Its workload.
+    pods : tuple of str
+        All pods with this explanation.
+    """
+
+    key: str
+    workload: Workload
+    pods: tuple[str, ...]
+
+
+def workload_named(text: str) -> tuple[str, str] | None:
+    """Return the kind and name of a workload, if a target names one.
+
+    Parameters
+    ----------
+    text : str
+        ``deploy/web``, ``deployment.apps/web``.
+
+    Returns
+    -------
+    (str, str) or None
+        None for a pod.
+    """
+    resource, _, name = text.partition("/")
+    if not name or "/" in name:
+        return None
+    kind = _kind(resource)
+    return (kind, name) if kind in CONTROLLERS else None
+
+
+def targets_of_workload(simulation: Simulation, kind: str, name: str, namespace: str | None) -> list[Target]:
+    """Find what to explain of a workload: its pods without a node by class, or else one of its pods.
+
+    Parameters
+    ----------
+    simulation : Simulation
+    kind, name : str
+    namespace : str or None
+        None where the name is to be unique.
+
+    Returns
+    -------
+    list of Target
+
+    Raises
+    ------
+    InputError
+        There is no such workload with a pod, or it is in several namespaces.
+    """
+    text = f"{kind.lower()}/{name}"
+    has_name = [pod for pod in (*simulation.before, *simulation.new) if _is_of(simulation, pod, kind, name)]
+    pods = [pod for pod in has_name if namespace in (None, pod.namespace)]
+    where = f" in namespace {namespace}" if namespace else ""
+    if not pods:
+        raise InputError(f"there is no such workload with a pod{where}", source=SOURCE, obj=text)
+    _check_unique(pods, text)
+    keys = {pod.key for pod in pods}
+    ours = [one for one in simulation.outcomes if one.pod.key in keys]
+    targets = targets_without_node(simulation, ours)
+    if not targets:
+        shown = ours[0].pod if ours else pods[0]
+        workload = simulation.workloads.of(shown)
+        targets = [Target(shown.key, workload, tuple(pod.key for pod in pods))]
+    return targets
+
+
+def _kind(name: str) -> str:
+    """Return the kind of a name that kubectl accepts; "" for an unknown name."""
+    if name.lower() in CRON_JOBS:
+        return "CronJob"
+    with suppress(InputError):
+        return kind_named(name).__name__
+    return ""
+
+
+def _is_of(simulation: Simulation, pod: Pod, kind: str, name: str) -> bool:
+    """Whether a workload is the controller of a pod, or the one above it."""
+    workload, owner = simulation.workloads.of(pod), pod.metadata.controller()
+    is_owner = owner is not None and (owner.kind, owner.name) == (kind, name)
+    return is_owner or (workload.kind, workload.name) == (kind, name)
+
+
+def targets_without_node(simulation: Simulation, outcomes: Iterable[Outcome]) -> list[Target]:
+    """Group pods without a node by class, which decides what is explained.
+
+    Parameters
+    ----------
+    simulation : Simulation
+    outcomes : iterable of Outcome
+
+    Returns
+    -------
+    list of Target
+    """
+    classes = simulation.scheduler.cache.state.classes
+    groups: dict[tuple[Workload, int], list[str]] = {}
+    for one in outcomes:
+        if one.status not in EXPLAINED_BY_STATUS:
+            groups.setdefault((one.workload, classes.intern(one.pod)), []).append(one.pod.key)
+    return [Target(keys[0], workload, tuple(keys)) for (workload, _), keys in groups.items()]
+
+
+def target_pod(preparation: Preparation, text: str, namespace: str | None) -> Target:
+    """Find the pod that a target names.
+
+    Parameters
+    ----------
+    preparation : Preparation
+    text : str
+        Name, ``NAMESPACE/NAME`` or ``pod/NAME``.
+    namespace : str or None
+        Namespace of the option; None without it.
+
+    Returns
+    -------
+    Target
+
+    Raises
+    ------
+    InputError
+        There is no such pod, it has finished, or pods of several namespaces have this name.
+    """
+    pods, finished = preparation.pods, preparation.cluster.finished
+    place, _, name = text.rpartition("/")
+    if _kind(place) == "Pod" and all(pod.key != text for pod in pods):
+        place = ""
+    if place and namespace not in (None, place):
+        raise InputError(f"not in namespace {namespace}", source=SOURCE, obj=text)
+    place = place or namespace or ""
+    found = [pod for pod in pods if pod.name == name and place in ("", pod.namespace)]
+    _check_unique(found, text)
+    if found:
+        return Target(found[0].key, preparation.workloads.of(found[0]), (found[0].key,))
+    if any(pod.name == name and place in ("", pod.namespace) for pod in finished):
+        raise InputError("has finished: it is not scheduled any more", source=SOURCE, obj=text)
+    where = f" in namespace {place}" if place else ""
+    raise InputError(f"there is no such pod{where}", source=SOURCE, obj=text)
+
+
+def _check_unique(pods: Sequence[Pod], text: str) -> None:
+    """Refuse a name that is in several namespaces."""
+    places = sorted({pod.namespace for pod in pods})
+    if len(places) > 1:
+        names = ", ".join(places)
+        raise InputError(f"in several namespaces ({names}): choose one with -n", source=SOURCE, obj=text)

@@ -1,0 +1,13 @@
+"""``moorage version``."""
+
+from __future__ import annotations
+
+import click
+
+from moorage import __version__
+
+
+@click.command()
+def version() -> None:
+    """Print the version."""
+    click.echo(f"moorage {__version__}")

@@ -1,0 +1,189 @@
+"""`moorage capacity`: how many fit, in its own form and in that of cluster-capacity."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from moorage.cli import main
+from tests.house.source import ROOT
+
+DUMP = ["-f", "tests/data/troubleshoot_bundle.json"]
+POD = "tests/data/web_pod.yaml"
+COMMAND = ["capacity", *DUMP, "--pod", POD]
+COMPATIBLE = [*COMMAND, "--compatible", "cluster-capacity"]
+MESSAGE = (
+    "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, preemption: 0/2 nodes are "
+    "available: 2 No preemption victims found for incoming pod."
+)
+
+
+@pytest.fixture(autouse=True)
+def in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+def lines(capsys: pytest.CaptureFixture[str], *command: str) -> list[str]:
+    assert main(list(command)) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def test_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert lines(capsys, *COMMAND, "--verbose") == [
+        "TEMPLATE           SHARE  REPLICAS  NODES",
+        "default/small-pod  1      59        2",
+        "",
+        f"next default/small-pod: {MESSAGE}",
+        "",
+        "TOPOLOGY.KUBERNETES.IO/ZONE  NODES  BINDING RESOURCE  REASONS",
+        "(none)                       2      cpu               2 Insufficient cpu",
+        "",
+        "TEMPLATE           NODE              REPLICAS",
+        "default/small-pod  biggernode-3i745  53",
+        "default/small-pod  smallnode-3i74t   6",
+        "",
+    ]
+
+
+def test_other_forms(capsys: pytest.CaptureFixture[str]) -> None:
+    assert lines(capsys, *COMMAND, "-o", "csv") == [
+        "template,node,replicas",
+        "default/small-pod,biggernode-3i745,53",
+        "default/small-pod,smallnode-3i74t,6",
+    ]
+    assert lines(capsys, *COMMAND, "-o", "markdown")[0] == "| TEMPLATE | SHARE | REPLICAS | NODES |"
+    assert yaml.safe_load("\n".join(lines(capsys, *COMMAND, "-o", "yaml")))["kind"] == "Capacity"
+
+
+def test_rounds_and_their_limit(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    other = tmp_path / "a=b.yaml"
+    other.write_text(Path(POD).read_text().replace("small-pod", "other"))
+    command = [*COMMAND, "--pod", f"{other}=3", "--max-limit", "2"]
+    assert lines(capsys, *command)[1:5] == [
+        "default/small-pod  1      2         1",
+        "default/other      3      6         1",
+        "",
+        "limit of 2 reached",
+    ]
+
+
+def test_nodes_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    out = lines(capsys, *COMMAND, "--exclude-nodes", " biggernode-3i745,")
+    assert out[1] == "default/small-pod  1      6         1"
+    assert "0/1 nodes are available: 1 Insufficient cpu." in out[3]
+
+
+def test_pending_pods_may_be_placed_first(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["capacity", "-f", "examples", "--pod", POD, "-o", "json"]
+    before, after = (json.loads("\n".join(lines(capsys, *command, *more))) for more in ([], ["--after-run"]))
+    assert before["count"] > after["count"] > 0
+
+
+def test_reasons_by_a_label(capsys: pytest.CaptureFixture[str]) -> None:
+    out = lines(capsys, *COMMAND, "--by", "kubernetes.io/os")
+    assert out[5:7] == [
+        "KUBERNETES.IO/OS  NODES  BINDING RESOURCE  REASONS",
+        "linux             2      cpu               2 Insufficient cpu",
+    ]
+
+
+def test_a_gated_template_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    gated = tmp_path / "gated.yaml"
+    gated.write_text(
+        Path(POD).read_text().replace("spec:\n", "spec:\n  schedulingGates: [{name: hold}]\n", 1)
+    )
+    out = lines(capsys, "capacity", *DUMP, "--pod", str(gated))
+    assert out[:2] == [
+        "TEMPLATE           SHARE  REPLICAS  NODES  NOT SCHEDULED NOW",
+        "default/small-pod  1      59        2      gated",
+    ]
+
+
+# ---- as cluster-capacity -----------------------------------------------------------------------------------
+
+
+def test_compatible_plain(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(COMPATIBLE) == 0
+    out, err = capsys.readouterr()
+    assert (out, err.startswith("Cluster capacity version")) == ("59\n", True)
+
+
+def test_compatible_verbose(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*COMPATIBLE, "--verbose"]) == 0
+    assert capsys.readouterr().out == (
+        "small-pod pod requirements:\n\t- CPU: 150m\n\t- Memory: 100Mi\n"
+        "\t- NodeSelector: kubernetes.io/os=linux\n\n"
+        "The cluster can schedule 59 instance(s) of the pod small-pod.\n\n"
+        f"Termination reason: Unschedulable: {MESSAGE}\n\n"
+        "Pod distribution among nodes:\nsmall-pod\n"
+        "\t- biggernode-3i745: 53 instance(s)\n\t- smallnode-3i74t: 6 instance(s)\n"
+    )
+
+
+def test_compatible_limit_and_scalars(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "gpu.yaml"
+    file.write_text(Path(POD).read_text() + "        nvidia.com/gpu: 1\n        ephemeral-storage: 1Ki\n")
+    command = ["capacity", *DUMP, "--podspec", str(file), "--compatible", "cluster-capacity", "--verbose"]
+    out = lines(capsys, *command)
+    assert out[3] == "\t- ScalarResources: map[ephemeral-storage:1024 nvidia.com/gpu:1]"
+    assert "The cluster can schedule 0 instance(s) of the pod small-pod." in out
+    assert "Pod distribution among nodes:" not in out
+    out = lines(capsys, *COMPATIBLE, "--verbose", "--max-limit", "2")
+    assert "Termination reason: LimitReached: Maximum number of pods simulated: 2" in out
+
+
+def test_compatible_documents(capsys: pytest.CaptureFixture[str]) -> None:
+    (text,) = lines(capsys, *COMPATIBLE, "-o", "json")
+    review = json.loads(text)
+    assert list(review) == ["kind", "spec", "status"]
+    assert review["spec"]["templates"][0]["metadata"]["name"] == "small-pod"
+    assert review["spec"]["podRequirements"] == [
+        {
+            "podName": "small-pod",
+            "resources": {
+                "primaryResources": {"cpu": "150m", "memory": "100Mi", "nvdia.com/gpu": "0"},
+                "scalarResources": None,
+            },
+            "nodeSelectors": {"kubernetes.io/os": "linux"},
+        }
+    ]
+    assert review["status"] == {
+        "creationTimestamp": "0001-01-01T00:00:00Z",
+        "replicas": 59,
+        "failReason": {"failType": "Unschedulable", "failMessage": MESSAGE},
+        "pods": [
+            {
+                "podName": "small-pod",
+                "replicasOnNodes": [
+                    {"nodeName": "biggernode-3i745", "replicas": 53},
+                    {"nodeName": "smallnode-3i74t", "replicas": 6},
+                ],
+                "failSummary": None,
+            }
+        ],
+    }
+    assert yaml.safe_load("\n".join(lines(capsys, *COMPATIBLE, "-o", "yaml")))["spec"] == review["spec"]
+
+
+# ---- bad input ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ([], "Missing option '--pod'"),
+        (["--pod", "nowhere.yaml"], "nowhere.yaml"),
+        (["--pod", f"{POD}=0"], "--pod: tests/data/web_pod.yaml=0: a round has at least one replica of each"),
+        (["--pod", "examples"], "--pod: examples: one pod or workload is needed; there are 11"),
+        (["--pod", POD, "--exclude-nodes", "x"], "--exclude-nodes: x: there is no such node"),
+        (["--pod", POD, "--max-limit", "-1"], "-1 is not in the range"),
+        (["--pod", POD, "--compatible", "cluster-capacity", "-o", "csv"], "cluster-capacity has no -o csv"),
+    ],
+)
+def test_bad_input(command: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["capacity", *DUMP, *command]) == 2
+    out, err = capsys.readouterr()
+    assert (out, message in err, err.count("\n")) == ("", True, 1), err

@@ -1,0 +1,161 @@
+"""Options that change the cluster before the run: order, what they come to, and bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moorage.cli import main
+from tests.cli.test_simulate import node, pod
+
+WEB = {"app": "web"}
+
+
+def dump(tmp_path: Path, *items: dict[str, Any]) -> str:
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps({"kind": "List", "items": items}))
+    return str(path)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    """Two nodes for two pods each, a Deployment with a pod on each, and a pod of its own on a."""
+    template = {"metadata": {"labels": WEB}, "spec": pod("x")["spec"]}
+    spec = {"replicas": 2, "selector": {"matchLabels": WEB}, "template": template}
+    web = {"kind": "Deployment", "metadata": {"name": "web", "namespace": "default"}, "spec": spec}
+    owner = {"kind": "Deployment", "name": "web", "controller": True}
+    meta = {"name": "web-1", "namespace": "default", "labels": WEB, "ownerReferences": [owner]}
+    replica_set = {"kind": "ReplicaSet", "metadata": meta, "spec": spec}
+    pods = [pod(f"web-1-{name}", nodeName=name) for name in "ab"]
+    for one in pods:
+        reference = {"kind": "ReplicaSet", "name": "web-1", "controller": True}
+        one["metadata"] |= {"labels": WEB, "ownerReferences": [reference]}
+    return dump(tmp_path, node("a", "z1"), node("b", "z2"), web, replica_set, *pods)
+
+
+def simulated(capsys: pytest.CaptureFixture[str], file: str, *changes: str) -> Any:
+    capsys.readouterr()
+    assert main(["simulate", "-f", file, "-o", "json", *changes]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def nodes_of(document: Any) -> list[str]:
+    return sorted(one["node"] or one["status"] for one in document["pods"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "nodes"),
+    [
+        ("--drain a", ["b", "replaced"]),
+        ("--remove-nodes a", ["b", "replaced"]),
+        ("--fail-zone z1", ["b", "replaced"]),
+        ("--remove-nodes zone=z1", ["b", "replaced"]),
+        ("--scale deploy/web=4", ["a", "b"]),
+        ("--scale deploy/web=4 --cordon a", ["b", "unschedulable"]),
+        ("--scale deploy/web=4 --cordon a --uncordon a", ["a", "b"]),
+        ("--scale deploy/web=4 --taint b spot=yes:NoSchedule", ["a", "unschedulable"]),
+        ("--scale deploy/web=4 --taint b spot=yes:NoSchedule --taint b spot-", ["a", "b"]),
+        (
+            "--drain a --scale deploy/web=5 --add-nodes b=1,zone=z3",
+            ["b", "b-1", "b-1", "replaced", "unschedulable"],
+        ),
+    ],
+)
+def test_changes(changes: str, nodes: list[str], file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = simulated(capsys, file, *changes.split())
+    names = [name.replace("b-2", "b-1").replace("b-0", "b-1") for name in nodes_of(found)]
+    assert names == nodes
+
+
+def test_changes_are_made_in_the_order_given(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    both = ["--cordon", "a", "--add-nodes", "a=1"]
+    apart = ["--label", "a", "disk=ssd", "--cordon", "disk=ssd"]
+    assert simulated(capsys, file, *both)["summary"]["nodes"] == 3
+    simulated(capsys, file, *apart)
+    assert main(["simulate", "-f", file, *apart[3:], *apart[:3]]) == 2
+    assert capsys.readouterr().err.startswith("error: --cordon: ")
+
+
+def test_a_new_zone_is_in_the_summary(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    zones = simulated(capsys, file, "--add-nodes", "a=2,zone=z9")["summary"]["zones"]
+    assert [(zone["name"], zone["nodes"]) for zone in zones] == [("z1", 1), ("z2", 1), ("z9", 2)]
+
+
+def test_the_gate_counts_what_a_change_evicts(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "-f", file, "--drain", "a"]) == 0
+    assert main(["check", "-f", file, "--drain", "a", "--drain", "b", "--new-only"]) == 1
+    out = capsys.readouterr().out
+    assert "FAIL: 2 pods have no node" in out
+    assert "deployment/web  0/2        2     unschedulable  yes " in out
+
+
+def test_a_pod_without_a_controller_is_gone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = dump(tmp_path, node("a", "z1"), node("b", "z1"), pod("alone", nodeName="a"))
+    assert main(["check", "-f", file, "--remove-nodes", "a"]) == 1
+    out = capsys.readouterr().out
+    assert "pod/alone  0/1        1     evicted  yes     --remove-nodes a took it from node a" in out
+    assert main(["check", "-f", file, "--remove-nodes", "a", "--allow", "evicted"]) == 0
+
+
+def test_a_drain_that_leaves_a_pod_is_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = dump(tmp_path, node("a", "z1"), node("b", "z1"), pod("alone", nodeName="a"))
+    assert main(["check", "-f", file, "--drain", "a"]) == 1
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head == "FAIL: 1 pod stays on a drained node"
+    (row,) = [line for line in lines if "alone" in line]
+    assert row.split()[2:5] == ["1", "kept", "yes"]
+    assert "--drain a: " in row
+
+
+def test_explain_sees_the_changes(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    changes = ["--scale", "deploy/web=4", "--taint", "a", "spot=yes:NoSchedule", "--cordon", "b"]
+    assert main(["explain", "deploy/web", "-f", file, *changes]) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("deployment/web in namespace default: 2 pods without a node; one of them is\n")
+    assert "untolerated taint spot=yes:NoSchedule" in out
+    assert "cordoned (node.kubernetes.io/unschedulable:NoSchedule)" in out
+
+
+def test_capacity_sees_the_changes(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = tmp_path / "pod.json"
+    one.write_text(json.dumps(pod("p")))
+    found = []
+    for changes in ([], ["--add-nodes", "a=2"]):
+        assert main(["capacity", "-f", file, "--pod", str(one), "-o", "json", *changes]) == 0
+        found.append(json.loads(capsys.readouterr().out)["count"])
+    assert found == [2, 6]
+
+
+@pytest.mark.parametrize("command", [["simulate"], ["check"], ["explain", "--all-pending"]])
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["--drain", "c"], "--drain: "),
+        (["--add-nodes", "a"], "--add-nodes: a: not NODE=N[,zone=ZONE]"),
+        (["--add-nodes", "a=many"], "--add-nodes: a=many: not NODE=N[,zone=ZONE]"),
+        (["--scale", "deploy/web"], "--scale: deploy/web: not KIND/NAME=N"),
+        (["--scale", "deploy/none=3"], "--scale: "),
+        (["--scale", "widget/web=3"], "--scale: "),
+        (["--taint", "a", "spot"], "--taint: "),
+        (["--fail-zone", "z7"], "--fail-zone: "),
+        (["--label", "a", "no value"], "--label: "),
+        (["--remove-nodes", ""], "--remove-nodes: an argument is empty"),
+        (["--taint", "a"], "Option '--taint' requires 2 arguments."),
+    ],
+)
+def test_bad_changes_are_one_line(
+    command: list[str], changes: list[str], message: str, file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, "-f", file, *changes]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"error: {message}")
+    assert err.count("\n") == 1
+
+
+def test_several_schedulers_take_no_changes(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "-f", file, "--schedulers", "2", "--drain", "a"]) == 2
+    assert capsys.readouterr().err == "error: --drain is not for --schedulers\n"

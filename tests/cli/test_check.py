@@ -1,0 +1,216 @@
+"""``moorage check``: when the gate passes, what it counts, and what it prints."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moorage.cli import main
+from tests.cli.test_simulate import FULL, node, pod
+
+ROOM = [node("a", "z1"), node("b", "z2"), pod("old", nodeName="a")]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Any:
+    """Writes objects to a file and gives the arguments that name it."""
+
+    def write(*items: dict[str, Any], name: str = "dump") -> list[str]:
+        path = tmp_path / f"{name}.json"
+        path.write_text(json.dumps({"kind": "List", "items": items}))
+        return ["-f", str(path)]
+
+    return write
+
+
+def check(*arguments: str) -> int:
+    return main(["check", *arguments])
+
+
+def findings(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list[Any]]:
+    """The exit code, and problem, number of pods and whether they count, of each finding."""
+    capsys.readouterr()
+    code = check(*arguments, "-o", "json")
+    made = json.loads(capsys.readouterr().out)
+    assert made["passed"] == (code == 0)
+    assert made["failed"] == sum(one["pods"] for one in made["findings"] if one["counts"])
+    return code, [(one["status"], one["pods"], one["counts"]) for one in made["findings"]]
+
+
+def test_it_passes_where_every_pod_has_a_node(file: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(*file(*ROOM, pod("p1"), pod("p2"))) == 0
+    assert capsys.readouterr().out == "PASS: 2 pods have found a node\n\n"
+    assert check(*file(*ROOM)) == 0
+    assert capsys.readouterr().out == "PASS: no pod has to find a node\n\n"
+
+
+def test_it_fails_with_pods_and_reasons(file: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(*file(*ROOM, *map(pod, ("p1", "p2", "p3", "p4")))) == 1
+    assert capsys.readouterr().out == (
+        "FAIL: 1 pod has no node\n\n"
+        "NAMESPACE  WORKLOAD  WITH NODE  PODS  PROBLEM        COUNTS              REASON\n"
+        f"default    pod/p4    0/1        1     unschedulable  yes, waited before  {FULL}\n\n"
+    )
+
+
+def test_a_pod_of_another_scheduler_has_no_node(file: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = file(*ROOM, pod("p1"), pod("p2", schedulerName="volcano"))
+    assert findings(capsys, *arguments) == (1, [("other-scheduler", 1, True)])
+    assert findings(capsys, *arguments, "--allow", "other-scheduler") == (0, [("other-scheduler", 1, False)])
+    assert check(*arguments) == 1
+    warning = "1 pod asks for the scheduler volcano, which no profile is named (profiles: default-scheduler)."
+    assert capsys.readouterr().err == f"warning: {warning}\n"
+
+
+def test_a_configuration_without_the_profile_fails(
+    file: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "config.yaml"
+    head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    config.write_text(head + "profiles: [{schedulerName: mine}]\n")
+    arguments = [*file(*ROOM, pod("p1")), "--config", str(config)]
+    assert findings(capsys, *arguments) == (1, [("other-scheduler", 1, True)])
+    assert main(["simulate", *arguments]) == 0
+    assert "1 pod asks for the scheduler default-scheduler, which" in capsys.readouterr().err
+
+
+def test_a_gated_pod_has_no_node(file: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = file(*ROOM, pod("p1", schedulingGates=[{"name": "example.com/wait"}]))
+    assert findings(capsys, *arguments) == (1, [("gated", 1, True)])
+    assert findings(capsys, *arguments, "--allow", "evicted,gated") == (0, [("gated", 1, False)])
+    check(*arguments, "-o", "csv")
+    assert "waiting for scheduling gates: [example.com/wait]" in capsys.readouterr().out
+
+
+def test_an_evicted_pod_counts_whoever_is_new(file: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "4"}}}], "priority": 9}
+    dump = file(node("a", "z1"), pod("low", nodeName="a"))
+    change = file(pod("high") | {"spec": spec}, name="change")
+    assert findings(capsys, *dump, *change, "--new-only") == (1, [("evicted", 1, True)])
+    assert findings(capsys, *dump, *change, "--allow", "evicted") == (0, [("evicted", 1, False)])
+    assert check(*dump, *change, "-o", "name") == 1
+    assert capsys.readouterr().out == "pod/low\n"
+
+
+def test_pods_that_waited_before(file: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    gates = [{"name": "wait"}]
+    dump = file(*ROOM, pod("waits", schedulingGates=gates))
+    new = file(pod("fits"), name="change")
+    assert findings(capsys, *dump, *new) == (1, [("gated", 1, True)])
+    assert findings(capsys, *dump, *new, "--new-only") == (0, [("gated", 1, False)])
+    gated = file(pod("new", schedulingGates=gates), name="change")
+    assert findings(capsys, *dump, *gated, "--new-only") == (1, [("gated", 1, True), ("gated", 1, False)])
+    check(*dump, *gated, "--new-only")
+    out = capsys.readouterr().out
+    assert out.startswith("FAIL: 1 pod has no node\nnot counted: 1\n")
+    assert "no, waited before" in out
+
+
+def test_a_pod_that_is_being_deleted_should_not_run(file: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    going = pod("going", schedulingGates=[{"name": "wait"}])
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert findings(capsys, *file(*ROOM, going)) == (0, [])
+
+
+def test_a_workload_is_one_finding(file: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": pod("x")["spec"]}
+    spec = {"replicas": 5, "selector": {"matchLabels": labels}, "template": template}
+    web = {"kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+    assert check(*file(*ROOM), *file(web, name="web")) == 1
+    row = capsys.readouterr().out.splitlines()[3]
+    assert row.split()[:6] == ["default", "deployment/web", "3/5", "2", "unschedulable", "yes"]
+    assert row.endswith(FULL)
+    assert check(*file(*ROOM), *file(web, name="web"), "-o", "wide") == 1
+    head, row = capsys.readouterr().out.splitlines()[2:4]
+    assert "NAMES" in head
+    assert row.count("web-") == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--allow", "everything"], "'everything' is none of gated, other-scheduler, skipped-kind, evicted"),
+        (["-o", "html"], "Invalid value for '-o' / '--output'"),
+        (["--synthetic", "nodes=1"], "give either -f or --synthetic"),
+        (["-f", "/nowhere.yaml"], "/nowhere.yaml: no such file"),
+        (["--require-all"], "No such option"),
+    ],
+)
+def test_bad_input_is_exit_2(
+    arguments: list[str], message: str, file: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(*file(*ROOM), *arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_the_cluster_may_come_from_standard_input(
+    file: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    waits = pod("waits", schedulingGates=[{"name": "wait"}])
+    text = json.dumps({"kind": "List", "items": [*ROOM, waits]})
+    change = file(pod("new"), name="change")
+    for options, code in (([], 1), (["--new-only"], 0)):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        assert check("-f", "-", *change, *options) == code
+    assert "no, waited before" in capsys.readouterr().out
+
+
+def test_a_pod_that_the_change_scales_up_is_new(file: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": pod("x")["spec"]}
+    webs = [
+        {
+            "kind": "Deployment",
+            "metadata": {"name": "web"},
+            "spec": {"replicas": n, "selector": {"matchLabels": labels}, "template": template},
+        }
+        for n in (4, 5)
+    ]
+    dump, change = file(*ROOM, webs[0]), file(webs[1], name="change")
+    assert findings(capsys, *dump, *change, "--new-only") == (
+        1,
+        [("unschedulable", 1, True), ("unschedulable", 1, False)],
+    )
+
+
+def test_a_refused_pod_has_no_node(file: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = {"hard": {"pods": "1"}}
+    quota = {"kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}, "spec": spec}
+    assert check(*file(node("a", "z1"), quota, pod("p1"), pod("p2"))) == 1
+    (row,) = [line for line in capsys.readouterr().out.splitlines() if "p2" in line]
+    assert 'refused  yes     pods "p2" is forbidden: exceeded quota: q' in row
+
+
+def test_pods_that_a_change_asks_for_and_the_server_refuses(
+    file: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labels, spec = {"app": "web"}, {"hard": {"pods": "1"}}
+    quota = {"kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}, "spec": spec}
+    template = {"metadata": {"labels": labels}, "spec": pod("x")["spec"]}
+    wanted = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+    web = {"kind": "Deployment", "metadata": {"name": "web"}, "spec": wanted}
+    arguments = file(node("a", "z1"), quota, web)
+    assert check(*arguments) == 0
+    assert check(*arguments, "--scale", "deploy/web=2") == 1
+    out = capsys.readouterr().out
+    assert "deployment/web  1/2        1     refused  yes " in out
+    assert "is forbidden: exceeded quota: q" in out
+
+
+def test_replicas_of_kinds_that_are_not_simulated(file: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    meta, spec = {"name": "db", "namespace": "default"}, {"replicas": 3, "template": {}}
+    database = {"apiVersion": "example.com/v1", "kind": "Database", "metadata": meta, "spec": spec}
+    arguments = file(*ROOM, database)
+    assert findings(capsys, *arguments) == (1, [("skipped-kind", 3, True)])
+    assert findings(capsys, *arguments, "--allow", "skipped-kind") == (0, [("skipped-kind", 3, False)])
+    check(*arguments)
+    assert "database/db  0/3        3     skipped-kind  yes " in capsys.readouterr().out

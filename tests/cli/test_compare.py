@@ -1,0 +1,119 @@
+"""``moorage compare``: configurations, clusters and changes side by side."""
+
+from __future__ import annotations
+
+import csv
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moorage.cli import main
+from tests.cli.test_simulate import node, pod
+
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+PACK = """profiles:
+- pluginConfig:
+  - name: NodeResourcesFit
+    args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
+  plugins:
+    score: {disabled: [{name: "*"}], enabled: [{name: NodeResourcesFit, weight: 1}]}
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, str]:
+    """Two configurations, and two clusters: one with a bound pod and two pending, one with a larger pod."""
+    pods = [pod("old", nodeName="a"), pod("p1"), pod("p2")]
+    clusters = {"one": pods[:2], "two": [*pods[:2], pods[2]]}
+    found = {}
+    for name, listed in clusters.items():
+        room = {"status": {"allocatable": {"cpu": "9", "memory": "9Gi", "pods": "9"}}}
+        items = [*(node(host, "z1") | room for host in "ab"), *listed]
+        found[name] = str(tmp_path / f"{name}.json")
+        Path(found[name]).write_text(json.dumps({"kind": "List", "items": items}))
+    for name, text in (("pack", PACK), ("spread", PACK.replace("Most", "Least"))):
+        found[name] = str(tmp_path / f"{name}.yaml")
+        Path(found[name]).write_text(HEAD + text)
+    return found
+
+
+def compared(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    capsys.readouterr()
+    assert main(["compare", *arguments, "-o", "json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_configurations(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    names = files["spread"], files["pack"]
+    made = compared(capsys, *names, "-f", files["one"])
+    assert [one["name"] for one in made["alternatives"]] == list(names)
+    assert made["differences"] == [{"pod": "default/p1", "places": ["b", "a"]}]
+    spread, pack = (one["measures"] for one in made["alternatives"])
+    assert (spread["nodes with pods"], pack["nodes with pods"]) == (2, 1)
+    assert spread["cpu imbalance %"] == 0
+    assert pack["cpu imbalance %"] == pytest.approx(11.11)
+
+
+def test_clusters(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    made = compared(capsys, files["one"], files["two"], "--config", files["pack"])
+    assert [one["measures"]["placed"] for one in made["alternatives"]] == [1, 2]
+    assert made["differences"] == [{"pod": "default/p2", "places": ["", "a"]}]
+
+
+def test_changes(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["as-is", "cordon b; add-nodes b=1", "-f", files["two"], "--config", files["spread"]]
+    made = compared(capsys, *arguments)
+    as_is, changed = (one["measures"] for one in made["alternatives"])
+    assert (as_is["nodes"], changed["nodes"]) == (2, 3)
+    assert all("b" not in row["places"][1:] for row in made["differences"])
+    assert made["differences"]
+
+
+def test_bound_pods_are_placed_anew(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [files["spread"], files["pack"], "-f", files["two"]]
+    for options, placed in (([], 2), (["--from-scratch"], 3)):
+        made = compared(capsys, *arguments, *options)
+        assert [one["measures"]["placed"] for one in made["alternatives"]] == [placed, placed]
+
+
+def test_forms(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["compare", files["spread"], files["pack"], "-f", files["one"]]
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("MEASURE ")
+    assert "POD         " in out
+    assert main([*arguments, "-o", "csv"]) == 0
+    (row,) = csv.DictReader(StringIO(capsys.readouterr().out))
+    assert list(row.values()) == ["default/p1", "b", "a"]
+    assert main([*arguments, "-o", "markdown"]) == 0
+    assert capsys.readouterr().out.startswith("| MEASURE |")
+    assert main(["compare", "as-is", "as-is", "-f", files["one"]]) == 0
+    assert capsys.readouterr().out.endswith("every pod is in the same place\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["as-is"], "give at least two alternatives"),
+        (["as-is", "as-is"], "give either -f or --synthetic"),
+        (["as-is", "/nowhere", "--synthetic", "nodes=1"], "/nowhere: no such file"),
+        (["as-is", "drain n; sing", "--synthetic", "nodes=1"], "drain n; sing: not a change: 'sing'"),
+        (["as-is", "drain a b", "--synthetic", "nodes=1"], "drain a b: not a change: 'drain a b'"),
+        (["as-is", "drain n", "--synthetic", "nodes=1"], "--drain: "),
+    ],
+)
+def test_bad_input(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"error: {message}")
+    assert err.count("\n") == 1
+
+
+def test_a_bad_configuration(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    Path(files["pack"]).write_text(HEAD + "parallelism: 0\n")
+    assert main(["compare", "as-is", files["pack"], "-f", files["one"]]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {files['pack']}: parallelism: Invalid value: 0")

@@ -1,0 +1,69 @@
+"""Every document of ``-o json`` follows its schema in ``cli/schemas``, which allows no other field."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+import moorage.cli
+from moorage.cli import main
+from tests.house.source import ROOT
+
+SCHEMAS = {path.name.split(".")[0]: path for path in Path(moorage.cli.__file__).parent.glob("schemas/*.json")}
+EXAMPLES = ["-f", "examples"]
+COMMANDS = [
+    ["simulate", *EXAMPLES],
+    ["simulate", *EXAMPLES, "--summary"],
+    ["simulate", "--synthetic", "nodes=3,pods=9", "--schedulers", "2"],
+    ["capacity", *EXAMPLES, "--pod", "tests/data/web_pod.yaml"],
+    ["capacity", *EXAMPLES, "--pod", "tests/data/web_pod.yaml=2", "--max-limit", "1"],
+    ["check", *EXAMPLES],
+    ["check", "--synthetic", "nodes=3,pods=9"],
+    ["compare", "as-is", "drain worker-1", *EXAMPLES],
+    ["explain", "gpu-rs-03-hc4qv", "-n", "pai-gpu", *EXAMPLES, "--node", "master-1"],
+    ["explain", "single-pod", *EXAMPLES, "--nodes", "all"],
+    ["explain", "--all-pending", *EXAMPLES],
+    ["perf", "tests/data/scheduler_perf/excerpt/performance-config.yaml", "--case", "PreemptionBasic"],
+]
+
+
+@pytest.fixture(autouse=True)
+def in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_document_follows_its_schema(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command, "-o", "json"]) < 2
+    document = json.loads(capsys.readouterr().out)
+    name = document["apiVersion"].removesuffix(".moorage.dev/v1")
+    assert name == command[0]
+    schema = json.loads(SCHEMAS[name].read_text())
+    assert [error.message for error in Draft202012Validator(schema).iter_errors(document)] == []
+
+
+def objects(schema: Any) -> Iterator[dict[str, Any]]:
+    """Every part of a schema that describes an object with given fields."""
+    if isinstance(schema, dict):
+        if "properties" in schema and "type" in schema:
+            yield schema
+        for value in schema.values():
+            yield from objects(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from objects(value)
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_a_schema_is_one_and_names_every_field(name: str) -> None:
+    schema = json.loads(SCHEMAS[name].read_text())
+    Draft202012Validator.check_schema(schema)
+    assert all(part["additionalProperties"] is False for part in objects(schema))
+    versions = [part["properties"].get("apiVersion") for part in objects(schema)]
+    assert {"const": f"{name}.moorage.dev/v1"} in versions
+    assert name in {command[0] for command in COMMANDS}

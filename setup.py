@@ -88,6 +88,7 @@ class BuildCore(build_ext):
         if ext.name == KERNELS:
             with ThreadPoolExecutor(JOBS) as pool:
                 compiled = list(pool.map(lambda source: self._compile(ext, source), ext.sources))
+            ext.depends = [*ext.depends, *ext.sources]  # linked again when one of them changes
             ext.sources, ext.extra_objects = [], [item for items in compiled for item in items]
         super().build_extension(ext)
 

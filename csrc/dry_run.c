@@ -191,7 +191,9 @@ static int more_fits(const mr_preemptor *p, const scene *s, int32_t row)
     if (s->conflicts) return 0;
     for (int32_t i = 0; i < p->n_others; i++)
         if (shape->others[i].need > 0 && shape->others[i].need > s->room.others[i]
-            && !(p->search->pod.ignored >> i & 1))
+            && !(p->search->pod.ignored >> i & 1)
+            && !(p->search->pod.delegated >> i & 1
+                 && *mr_other(&p->search->cluster->ledger, row, shape->others[i].resource) == 0))
             return 0;
     return !s->asks || terms_pass(p, s, row);
 }

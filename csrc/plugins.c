@@ -24,8 +24,10 @@ uint64_t mr_fit_filter_in(const mr_plan *plan, const mr_cluster *cluster, const 
         const mr_request *request = &shape->others[i];
         if (pod->ignored >> i & 1) continue;
         if (request->need > 0 && request->need > room->others[i]) {
+            const int64_t allocatable = *mr_other(ledger, row, request->resource);
+            if (allocatable == 0 && pod->delegated >> i & 1) continue;
             reasons |= MR_INSUFFICIENT_OTHER(i);
-            above |= request->need > *mr_other(ledger, row, request->resource);
+            above |= request->need > allocatable;
         }
     }
     return above && plan->fit_unresolvable ? reasons | MR_UNRESOLVABLE : reasons;
@@ -141,10 +143,11 @@ static int requests_any(const mr_weighted *resources, int32_t n, const mr_shape 
 }
 
 /* Capacity, usage and request of one resource for a scoring strategy; returns 0 if the resource is left out. */
-static int score_inputs(const mr_cluster *cluster, const mr_shape *shape, int32_t row, int32_t resource, int fit,
-                        int64_t *capacity, int64_t *used, int64_t *request)
+static int score_inputs(const mr_cluster *cluster, const mr_shape *shape, int32_t row, const mr_weighted *weighted,
+                        int fit, int64_t *capacity, int64_t *used, int64_t *request)
 {
     const mr_ledger *ledger = &cluster->ledger;
+    int32_t resource = weighted->resource;
     *request = request_of(shape, resource, fit);
     if (resource < 0) {
         int which = resource == MR_MEMORY;
@@ -155,6 +158,10 @@ static int score_inputs(const mr_cluster *cluster, const mr_shape *shape, int32_
     *capacity = mr_other(ledger, row, resource)[0];
     *used = mr_other(ledger, row, resource)[1];
     if (resource != MR_EPHEMERAL_STORAGE && *request == 0) return 0; /* not requested: left out */
+    if (*capacity == 0 && weighted->devices) {
+        *capacity = weighted->devices[2 * row];
+        *used = weighted->devices[2 * row + 1];
+    }
     return *capacity != 0;
 }
 
@@ -190,7 +197,7 @@ int64_t mr_fit_score(const mr_plan *plan, const mr_cluster *cluster, const mr_sh
     int64_t sum = 0, weights = 0, capacity, used, request;
     int ratio = plan->fit_strategy == MR_REQUESTED_TO_CAPACITY_RATIO;
     for (int32_t i = 0; i < plan->n_fit; i++) {
-        if (!score_inputs(cluster, shape, row, plan->fit[i].resource, 1, &capacity, &used, &request)) continue;
+        if (!score_inputs(cluster, shape, row, &plan->fit[i], 1, &capacity, &used, &request)) continue;
         int64_t score = strategy_score(plan, used + request, capacity);
         if (ratio && score <= 0) continue;
         sum += score * plan->fit[i].weight;
@@ -207,7 +214,7 @@ static int64_t balance(const mr_plan *plan, const mr_cluster *cluster, const mr_
     int n = 0;
     for (int32_t i = 0; i < plan->n_balanced; i++) {
         int64_t capacity, used, request;
-        if (!score_inputs(cluster, shape, row, plan->balanced[i].resource, 0, &capacity, &used, &request)) continue;
+        if (!score_inputs(cluster, shape, row, &plan->balanced[i], 0, &capacity, &used, &request)) continue;
         fraction[n] = mr_fraction((double)(with_pod ? used + request : used), (double)capacity);
         sum += fraction[n++];
     }

@@ -139,7 +139,7 @@ void mr_static_lanes(const mr_search *search, uint8_t *ok)
     mr_each_block(search, mr_is_parallel(search, search->n), search->n, static_block, &loop);
 }
 
-/* The filters that need more than the columns and can reject a node for this pod. */
+/* The filters that need more than the columns and the amounts of other resources, and can reject a node for this pod. */
 static int32_t other_filters(const mr_search *search, int32_t *kernels)
 {
     const mr_shape *s = search->shape;
@@ -148,7 +148,7 @@ static int32_t other_filters(const mr_search *search, int32_t *kernels)
     for (int32_t i = 0; i < search->plan->n_filters; i++) {
         int32_t kernel = search->plan->filters[i];
         int asks = (asks_for_names(search, kernel) && !search->static_ok)
-            || (kernel == MR_NODE_PORTS && s->n_ports) || (kernel == MR_NODE_RESOURCES_FIT && s->n_others)
+            || (kernel == MR_NODE_PORTS && s->n_ports)
             || (kernel == MR_POD_TOPOLOGY_SPREAD && t && t->n_hard)
             || (kernel == MR_INTER_POD_AFFINITY && t && (t->n_affinity || t->n_anti || t->n_existing));
         if (asks) kernels[n++] = kernel;
@@ -162,7 +162,7 @@ int mr_scan_is_parallel(const mr_search *search, int32_t n)
     int32_t asked[MR_MAX_PLUGINS + 1];
     return mr_is_parallel(search, n)
         && (n / MR_PLAIN >= search->parallel_from || !mr_is_fused(search) || search->has_images
-            || other_filters(search, asked));
+            || search->shape->n_others || other_filters(search, asked));
 }
 
 void mr_local_read(mr_local *local, const mr_search *search)
@@ -291,6 +291,41 @@ MR_INLINED int32_t fused_fit(const mr_columns *c, const mr_local *l, const int8_
     return sum;
 }
 
+/* 1 if NodeResourcesFit checks that there is enough of a resource other than cpu and memory. */
+MR_INLINED int is_checked(const mr_search *search, int32_t i)
+{
+    return search->shape->others[i].need > 0 && !(search->pod.ignored >> i & 1);
+}
+
+MR_INLINED int others_fit(const mr_search *search, int32_t row)
+{
+    for (int32_t i = 0; i < search->shape->n_others; i++) {
+        const int64_t *amounts = mr_other(&search->cluster->ledger, row, search->shape->others[i].resource);
+        if (is_checked(search, i) && search->shape->others[i].need > amounts[0] - amounts[1]
+            && !(amounts[0] == 0 && search->pod.delegated >> i & 1)) return 0;
+    }
+    return 1;
+}
+
+/* Clears `fits` where a resource other than cpu and memory does not fit; returns the number of rows that fit. */
+MR_INLINED int32_t fit_others(const mr_search *search, int32_t first, int32_t n, int32_t *restrict fits)
+{
+    const int32_t *restrict rows = search->order + first;
+    int32_t sum = 0;
+    for (int32_t k = 0; k < search->shape->n_others; k++) {
+        const int64_t *restrict amounts = search->cluster->ledger.others[search->shape->others[k].resource];
+        const int64_t need = search->shape->others[k].need, delegated = search->pod.delegated >> k & 1;
+        if (!is_checked(search, k)) continue;
+        for (int32_t i = 0; i < n; i++) {
+            const int64_t row = rows[i];
+            const int64_t all = amounts[2 * row];
+            fits[i] &= -(int32_t)((need <= all - amounts[2 * row + 1]) | (delegated & (all == 0)));
+        }
+    }
+    for (int32_t i = 0; i < n; i++) sum -= fits[i];
+    return sum;
+}
+
 /* Totals of at most MR_BLOCK positions; returns the number of feasible ones. */
 MR_DISPATCHED int32_t mr_fused_columns(const mr_search *search, const mr_local *local, int32_t first, int32_t n,
                                        int32_t *restrict out)
@@ -299,6 +334,7 @@ MR_DISPATCHED int32_t mr_fused_columns(const mr_search *search, const mr_local *
     /* -fwrapv: a sum that could wrap in the index would keep the compiler from using vectors. */
     const uint8_t *static_ok = search->static_ok ? search->static_ok + first : NULL;
     int32_t fits[MR_BLOCK], count = fused_fit(columns, local, search->fixed_ok, static_ok, first, n, fits);
+    if (count && search->shape->n_others) count = fit_others(search, first, n, fits);
     if (!count) {
         memset(out, 0, (size_t)n * sizeof *out);
         return 0;
@@ -348,7 +384,7 @@ int64_t mr_local_lane(const mr_search *search, const mr_local *l, int32_t row)
     if (!l->fused || r->flags & MR_SLOW) return exact_lane(search, row);
     if (l->need_cpu > r->alloc_cpu - r->req_cpu || l->need_memory > r->alloc_memory - r->req_memory
         || r->pods >= r->pods_max) return 0;
-    if (ok && !ok[fixed_of(search->cluster, row)]) return 0;
+    if ((ok && !ok[fixed_of(search->cluster, row)]) || !others_fit(search, row)) return 0;
     /* Quotients, not the reciprocals of the columns: as exact up to 2^46, and no memory to read. */
     double cpu = r->alloc_cpu - r->nonzero_cpu - l->score_cpu, memory = r->alloc_memory - r->nonzero_memory
         - l->score_memory;

@@ -49,7 +49,7 @@ typedef struct {
     double score_cpu, score_memory; /* requests for LeastAllocated */
     int32_t fused, difference;      /* mr_is_fused; mr_plan.balanced_difference */
     int32_t fit, balanced, images;  /* weights; 0 if the score is the same for all rows */
-    int32_t n_asked, asked[MR_MAX_PLUGINS + 1]; /* the filters that need more than the columns */
+    int32_t n_asked, asked[MR_MAX_PLUGINS + 1]; /* the filters of the lanes that remain, see mr_fused_block */
     int32_t narrow, need_milli, need_kib;   /* 1: need_cpu and need_memory are whole millicores and KiB */
     int32_t bounds;                         /* 1: mr_fused_block writes upper bounds of the totals */
 } mr_local;
@@ -76,9 +76,9 @@ void mr_static_lanes(const mr_search *search, uint8_t *ok);
 int mr_is_fused(const mr_search *search);
 
 /* Evaluates positions [first, first + n), n <= MR_BLOCK: total of the row-local scores + 1, or 0 if infeasible. Taints,
- * cpu, memory and number of pods are evaluated on the columns; the other filters on the lanes that remain. A lane with
- * a score that is not in 0..100, possible for slow rows only, becomes MR_INVALID_LANE. Returns the number of feasible
- * positions.
+ * cpu, memory and number of pods are evaluated on the columns, then other resources; the other filters on the lanes that
+ * remain. A lane with a score that is not in 0..100, possible for slow rows only, becomes MR_INVALID_LANE. Returns the
+ * number of feasible positions.
  *
  * With `bounds` the scores are computed in single precision, with reciprocals: a total is never below the exact one, and
  * seldom above it. Feasibility is exact all the same. */

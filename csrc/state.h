@@ -159,6 +159,7 @@ typedef struct {
     mr_terms *terms;       /* NULL for none */
     const mr_volume_demand *volumes; /* NULL for none */
     uint64_t ignored;      /* bits of the shape's other requests that NodeResourcesFit does not check */
+    uint64_t delegated;    /* bits of those that it does not check on nodes without the resource */
     int32_t node_name;   /* spec.nodeName */
     int32_t pinned_name; /* the node name that MR_NAME_PARAMETER requires */
 } mr_pod;
@@ -208,6 +209,7 @@ typedef struct {
 typedef struct {
     int32_t resource;
     int32_t weight;
+    const int64_t *devices; /* [row][2] number of the node's devices that provide it, and of those in use; or NULL */
 } mr_weighted;
 
 /* Scoring strategies of NodeResourcesFit. */

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ._core.base.quantity import Quantity as Quantity
+    from .controllers.workloads import Rollout as Rollout
     from .errors import InputError as InputError
     from .errors import MoorageError as MoorageError
+    from .framework.plugin.any_node_info import NodeInfo as NodeInfo
     from .framework.plugin.cycle_state import CycleState as CycleState
     from .framework.plugin.interface import BindPlugin as BindPlugin
     from .framework.plugin.interface import Code as Code
@@ -36,27 +38,51 @@ if TYPE_CHECKING:
     from .framework.plugin.interface import Status as Status
     from .framework.plugin.nodes_view import NodesView as NodesView
     from .framework.profiles.plugin_registry import Registry as Registry
+    from .objects.edit import edit as edit
     from .objects.model.cluster import Cluster as Cluster
+    from .objects.model.node import Namespace as Namespace
+    from .objects.model.node import Node as Node
+    from .objects.model.node import Taint as Taint
+    from .objects.model.pod import Pod as Pod
+    from .objects.model.pod import Toleration as Toleration
     from .objects.read.load import load as load
     from .scheduler import Profile as Profile
     from .scheduler import Scheduler as Scheduler
+    from .scheduler.changes.change import Change as Change
+    from .scheduler.cycle.results import Examination as Examination
+    from .scheduler.cycle.results import Feasibility as Feasibility
+    from .scheduler.cycle.results import ScheduleResult as ScheduleResult
+    from .scheduler.difference import Difference as Difference
+    from .scheduler.explain.explanation import Explanation as Explanation
+    from .scheduler.placing.preempt_pods import Preemption as Preemption
     from .sim.synthetic import synthetic as synthetic
+    from .store import ObjectStore as ObjectStore
 
 __version__ = "0.1.0"
 
 # Where each public name lives; the imports above say the same to type checkers.
 _MODULES = {
     "BindPlugin": "framework.plugin.interface",
+    "Change": "scheduler.changes.change",
     "Cluster": "objects.model.cluster",
     "Code": "framework.plugin.interface",
     "CycleState": "framework.plugin.cycle_state",
+    "Difference": "scheduler.difference",
     "EnqueueExtensions": "framework.plugin.interface",
+    "Examination": "scheduler.cycle.results",
+    "Explanation": "scheduler.explain.explanation",
+    "Feasibility": "scheduler.cycle.results",
     "FilterPlugin": "framework.plugin.interface",
     "InputError": "errors",
     "MoorageError": "errors",
+    "Namespace": "objects.model.node",
+    "Node": "objects.model.node",
+    "NodeInfo": "framework.plugin.any_node_info",
     "NodesView": "framework.plugin.nodes_view",
     "NominatingInfo": "framework.plugin.interface",
+    "ObjectStore": "store",
     "PermitPlugin": "framework.plugin.interface",
+    "Pod": "objects.model.pod",
     "PostBindPlugin": "framework.plugin.interface",
     "PostFilterPlugin": "framework.plugin.interface",
     "PostFilterResult": "framework.plugin.interface",
@@ -66,15 +92,21 @@ _MODULES = {
     "PreFilterPlugin": "framework.plugin.interface",
     "PreFilterResult": "framework.plugin.interface",
     "PreScorePlugin": "framework.plugin.interface",
+    "Preemption": "scheduler.placing.preempt_pods",
     "Profile": "scheduler",
     "Quantity": "_core.base.quantity",
     "QueueSortPlugin": "framework.plugin.interface",
     "Registry": "framework.profiles.plugin_registry",
     "ReservePlugin": "framework.plugin.interface",
+    "Rollout": "controllers.workloads",
+    "ScheduleResult": "scheduler.cycle.results",
     "Scheduler": "scheduler",
     "ScorePlugin": "framework.plugin.interface",
     "SignPlugin": "framework.plugin.interface",
     "Status": "framework.plugin.interface",
+    "Taint": "objects.model.node",
+    "Toleration": "objects.model.pod",
+    "edit": "objects.edit",
     "load": "objects.read.load",
     "synthetic": "sim.synthetic",
 }

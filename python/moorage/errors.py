@@ -92,6 +92,10 @@ class InputError(MoorageError):
         return InputError(self.message, source=self.source or source, obj=self.obj or obj, path=whole)
 
 
+class NoManifestError(InputError):
+    """A file or document that has no objects: it may be left out of a directory or an archive."""
+
+
 class ConfigurationError(InputError):
     """A configuration that kube-scheduler v1.36 refuses.
 

@@ -14,29 +14,45 @@ from tests.house.source import ROOT, files, logical_lines, name
 LAYERS = [
     {"cli"},
     {"sim"},
-    {"multi"},
+    {"planning", "multi"},
     {"scheduler"},
     {"plugins"},  # over its neighbours, as the in-tree registry lives there
     {"compat"},
     {"controllers"},
+    {"devices"},  # over its neighbours, as its claims are assumed as volumes are
     {"queue", "preemption", "volume"},
     {"framework"},
     {"cache"},
     {"_core"},
 ]
-USES_STORE = {"volume", "preemption", "controllers", "compat", "plugins", "scheduler", "multi", "sim", "cli"}
+USES_STORE = {
+    "devices",
+    "volume",
+    "preemption",
+    "controllers",
+    "compat",
+    "plugins",
+    "scheduler",
+    "multi",
+    "planning",
+}
+USES_STORE |= {"sim", "cli"}
+VERBS = "scheduler/planning_verbs.py"
+"""The methods of Scheduler that a room above answers."""
 
 
 def allowed() -> dict[str, set[str]]:
     """Dotted prefixes under ``moorage`` that each room may import."""
-    rooms = {"errors": set[str](), "store": {"objects", "_core.base"}, "objects": {"_core.base"}}
+    rooms = {"errors": set[str](), "tables": {"_core.base"}, "objects": {"_core.base", "tables"}}
+    rooms["store"] = {"objects", "_core.base"}
     for level, layer in enumerate(LAYERS):
         for room in layer:
             rooms[room] = set().union(*LAYERS[level + 1 :])
             if room != "_core":
-                rooms[room].add("objects")
+                rooms[room] |= {"objects", "tables"}
             if room in USES_STORE:
                 rooms[room].add("store")
+    rooms[VERBS] = rooms["scheduler"] | {"scheduler", "planning"}
     return {room: targets | {room, "errors", "__version__"} for room, targets in rooms.items()}
 
 
@@ -82,7 +98,8 @@ def check(path: Path) -> list[str]:
     inside = path.relative_to(ROOT / "python").with_suffix("").parts
     if inside[1] in {"__init__", "__main__"}:  # the front door and `python -m moorage`
         return []
-    return upward(inside[1], python_imports(text, ".".join(inside[:-1])))
+    room = VERBS if name(path).endswith(VERBS) else inside[1]
+    return upward(room, python_imports(text, ".".join(inside[:-1])))
 
 
 def test_imports_point_down() -> None:

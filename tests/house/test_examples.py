@@ -66,10 +66,10 @@ def test_a_scheduler_of_ones_own() -> None:
 
 
 def commands() -> list[tuple[str, list[str]]]:
-    """The commands of README.md with the lines of their output that it shows."""
-    text = "\n".join(
-        re.findall(r"^```console\n(.*?)^```$", (ROOT / "README.md").read_text(), re.DOTALL | re.M)
-    )
+    """The commands of README.md and of the pages, with the lines of their output that are shown."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    whole = "\n".join(page.read_text() for page in pages)
+    text = "".join(re.findall(r"^```console\n(.*?)^```$", whole, re.DOTALL | re.M))
     shown = [line for line in text.splitlines() if not line.startswith("#")]
     starts = [at for at, line in enumerate(shown) if line.startswith("$ ")]
     ends = [*starts[1:], len(shown)]
@@ -78,12 +78,11 @@ def commands() -> list[tuple[str, list[str]]]:
 
 
 @pytest.mark.parametrize(("command", "lines"), commands())
-def test_a_command_prints_what_the_front_page_shows(
+def test_a_command_prints_what_a_page_shows(
     command: str, lines: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cli.main(shlex.split(command)[1:])
+    assert cli.main(shlex.split(command)[1:]) < 2
     printed = iter([line.rstrip() for line in capsys.readouterr().out.splitlines()])
-    assert lines
     for line in lines:  # in this order; … stands for the rest of a line
         whole = line.removesuffix("…")
         assert any(one.startswith(whole) if line.endswith("…") else one == whole for one in printed), line
@@ -105,3 +104,11 @@ def test_the_python_of_the_front_page() -> None:
     assert len(found["again"].rows) == 100
     assert len(found["scheduler"].table.requested["cpu"]) == 3
     assert (found["scheduler"].table.requested["cpu"] == found["requested"]).all()
+
+
+def test_the_page_about_planning() -> None:
+    text = (ROOT / "docs/planning.md").read_text()
+    found: dict[str, Any] = {}
+    for block in re.findall(r"^```python\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE):
+        exec(block, found)
+    assert found["found"].count > 0

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from packaging.version import Version
 
 from tests.house.source import ROOT, files, name
 
-EXTRAS = {"cli", "test", "bench", "lint", "metrics"}
+EXTRAS = {"cli", "devices", "lp", "test", "bench", "lint", "metrics"}
 # typing_extensions: msgspec takes it along where it happens to be installed.
 THIRD_PARTIES = {"fastrlock", "numpy", "msgspec", "yaml", "typing_extensions"}
 
@@ -111,6 +112,39 @@ def test_public_names_need_only_the_run_time_dependencies() -> None:
 def test_unknown_name_is_an_attribute_error() -> None:
     result = run(FINDER.format(hide=False) + "moorage.Sheduler")
     assert "AttributeError: module 'moorage' has no attribute 'Sheduler'" in result.stderr
+
+
+TYPED_PLUGIN = """
+import moorage as mo
+
+class Cheap(mo.FilterPlugin, mo.ScorePlugin):
+    name = "Cheap"
+
+    def filter(self, state: mo.CycleState, pod: mo.Pod, node_info: mo.NodeInfo) -> mo.Status | None:
+        node: mo.Node | None = node_info.node
+        if node is None or "cheap" in node.metadata.labels:
+            return None
+        return mo.Status(mo.Code.UNSCHEDULABLE, (f"{len(node_info.pods)} pods",))
+
+    def score(self, state: mo.CycleState, pod: mo.Pod, node_info: mo.NodeInfo) -> int:
+        return 100 - len(node_info.pods)
+
+def plan(scheduler: mo.Scheduler, pod: mo.Pod) -> mo.ScheduleResult:
+    change: mo.Change = scheduler.drain("n", respect_budgets=False)
+    fits: mo.Feasibility = scheduler.can_schedule_pod(mo.edit(pod, {"spec.priority": 1}))
+    rollouts: list[mo.Rollout] = scheduler.rollouts()
+    difference: mo.Difference = scheduler.fork().diff(scheduler)
+    print(change, fits, rollouts, difference)
+    return scheduler.schedule_pods([pod], dry_run=True)
+"""
+
+
+def test_a_plugin_with_types_is_accepted_in_strict_mode(tmp_path: Path) -> None:
+    file = tmp_path / "plugin.py"
+    file.write_text(TYPED_PLUGIN)
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", "pyproject.toml", str(file)]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (result.stdout, result.returncode) == ("Success: no issues found in 1 source file\n", 0)
 
 
 def test_type_checkers_see_the_same_names() -> None:

@@ -208,6 +208,21 @@ class QueueMachine(RuleBasedStateMachine):
             assert info.attempts == entry.attempts
             self.infos[info.pod.name] = info, entry
 
+    @rule(limit=st.integers(1, 4))
+    def pop_batch(self, limit: int) -> None:
+        infos, entries = self.queue.pop_batch(limit), list[Any]()
+        while len(entries) < len(infos) or not infos:
+            assert len(entries) < limit
+            popped = self.twin.pop_unit()
+            if not popped:
+                break
+            entries += popped
+        assert [info.pod for info in infos] == [entry.pod for entry in entries]
+        assert len({info.unit is None for info in infos}) < 2
+        for info, entry in zip(infos, entries, strict=True):
+            assert info.attempts == entry.attempts
+            self.infos[info.pod.name] = info, entry
+
     @precondition(lambda self: self.infos)
     @rule(data=st.data(), rejectors=SETS, pending=SETS, end=st.sampled_from(["fail", "fail", "done", "back"]))
     def end(self, data: Any, rejectors: frozenset[str], pending: frozenset[str], end: str) -> None:

@@ -4,6 +4,7 @@
 version of the framework's interface, of 2019.
 """
 
+from .plugin.any_node_info import NodeInfo as NodeInfo
 from .plugin.cycle_state import CycleState as CycleState
 from .plugin.cycle_state import NotFoundError as NotFoundError
 from .plugin.events import QUEUE as QUEUE
@@ -39,7 +40,6 @@ from .plugin.interface import QueueSortPlugin as QueueSortPlugin
 from .plugin.interface import ReservePlugin as ReservePlugin
 from .plugin.interface import ScorePlugin as ScorePlugin
 from .plugin.interface import SignPlugin as SignPlugin
-from .plugin.nodes_view import AnyNodeInfo as AnyNodeInfo
 from .plugin.nodes_view import NodesView as NodesView
 from .plugin.nominator import PodNominator as PodNominator
 from .plugin.status import SKIP as SKIP

@@ -36,7 +36,7 @@ from moorage.objects.workloads.ownership import FINISHED
 from moorage.plugins.node_resources_fit import NodeResourcesFit
 from moorage.plugins.registry import ConfigurationSource, default_profile, read_configuration
 from moorage.preemption.eviction_units import Unit, violations
-from moorage.scheduler import event_handlers
+from moorage.scheduler import event_handlers, kind_handlers
 from moorage.scheduler.cycle.diagnosis import explain_verdict
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.engines import make_engines
@@ -526,7 +526,7 @@ class Handler(Generic[T]):
         _apply(self._update, old, new)
 
     def on_delete(self, obj: T | DeletedFinalStateUnknown[T]) -> None:
-        _apply(self._delete, event_handlers.last_state(obj))
+        _apply(self._delete, kind_handlers.last_state(obj))
 
 
 class PodHandler(Handler[Pod]):
@@ -574,12 +574,12 @@ def watch(informers: InformerFactory, cache: BinderCache) -> None:
     cache : BinderCache
         The binder's cache.
     """
-    informers.informer(Namespace).add_event_handler(event_handlers.namespace_handler(cache))
+    informers.informer(Namespace).add_event_handler(kind_handlers.namespace_handler(cache))
     informers.informer(Node).add_event_handler(Handler[Node](cache, "node"))
     informers.informer(PodGroup).add_event_handler(Handler[PodGroup](cache, "pod_group"))
     informers.informer(PodDisruptionBudget).add_event_handler(Handler[PodDisruptionBudget](cache, "pdb"))
     for workload in event_handlers.WORKLOADS:
-        informers.informer(workload).add_event_handler(event_handlers.workload_handler(cache))
+        informers.informer(workload).add_event_handler(kind_handlers.workload_handler(cache))
     for storage in event_handlers.STORAGE:
         informers.informer(storage)  # plugins use its lister
     informers.informer(Pod).add_event_handler(PodHandler(cache))

@@ -137,3 +137,22 @@ class SortedHeap:
         n = min(limit, self.size)
         self.size -= n
         return [self._heap.pop() for _ in range(n)]
+
+    def pop_alike(self, limit: int, groups: object) -> list[QueuedPodInfo]:
+        """Remove and return the first pods that have no group, at most `limit`.
+
+        Parameters
+        ----------
+        limit : int
+            Largest number of pods.
+        groups : object
+            Unused: a group may be anywhere in the order of a plugin.
+
+        Returns
+        -------
+        list of QueuedPodInfo
+        """
+        infos = list[QueuedPodInfo]()
+        while self.size and len(infos) < limit and self._heap.peek()[1].unit is None:
+            infos += self.pop_many(1)
+        return infos

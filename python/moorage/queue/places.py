@@ -58,21 +58,6 @@ class PendingPods(NamedTuple):
     gated: list[QueuedPodInfo]
 
 
-def group_order(info: QueuedPodInfo) -> tuple[int, float, int]:
-    """Return the key that orders the pods of a group: higher priority first, then the earlier first
-    readiness.
-
-    Parameters
-    ----------
-    info : QueuedPodInfo
-
-    Returns
-    -------
-    (int, float, int)
-    """
-    return -(info.pod.spec.priority or 0), info.initial_attempt_timestamp or 0.0, info.order
-
-
 class Units:
     """The waiting pods of each pod group, wherever they are in the queue.
 
@@ -273,6 +258,33 @@ class Places:
                 if info.unit is not None:
                     self.units.leave(info)
         return infos, place
+
+    def pop_alike(self, limit: int) -> tuple[list[QueuedPodInfo], Place]:
+        """Remove the next pods of one place, all without a group or all of groups, where groups are tried
+        together.
+
+        They stay in `infos`.
+
+        Parameters
+        ----------
+        limit : int
+            The number of pods without a group at most; no group is added to as many pods.
+
+        Returns
+        -------
+        infos : list of QueuedPodInfo
+            Empty where there are none, or where the pods of the next group are in several places.
+        place : Place
+            The place they were in.
+        """
+        if self.active.size:
+            return self.active.pop_alike(limit, self.units.members), ACTIVE
+        infos, rejected = list[QueuedPodInfo](), self.backoff.rejected
+        while self.pop_from_backoff and rejected.entries and len(infos) < limit:
+            if rejected.peek()[1].unit is not None:
+                break
+            infos.append(rejected.pop())
+        return infos, Place.BACKOFF
 
     def add_new(self, infos: Iterator[QueuedPodInfo], label: str) -> bool:
         """Add new pods, one after the other.

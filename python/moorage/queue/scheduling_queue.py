@@ -16,7 +16,7 @@ from typing import Any, cast
 from fastrlock.rlock import FastRLock
 
 from moorage._core.services.in_flight import InFlight
-from moorage._core.services.queued_pods import Place, QueuedPodInfo
+from moorage._core.services.queued_pods import Place, QueuedPodInfo, group_order
 from moorage.errors import MoorageError
 from moorage.framework import ClusterEvent, Framework, PodNominator
 from moorage.framework.plugin.events import (
@@ -33,7 +33,7 @@ from moorage.objects.model.pod_group import unit_of
 
 from .hints import Hints, Observed, Question
 from .microseconds import MICROSECONDS, QUEUES, microseconds
-from .places import PendingPods, Places, Strategy, group_order
+from .places import PendingPods, Places, Strategy
 from .timers import MAX_UNSCHEDULABLE, NEVER, Timers
 from .unschedulable_pods import rejection_of
 
@@ -259,13 +259,12 @@ class SchedulingQueue:
         """
         with self._lock:
             infos, nominated = self._places.infos, self.nominator.nodes
-            for pod in pods:
-                uid = pod.metadata.uid
-                if uid in nominated:
+            for pod in pods if nominated else ():
+                if pod.metadata.uid in nominated:
                     self.nominator.delete_nominated_pod_if_exists(pod)
-                info = infos.get(uid)
-                if info is not None:
-                    self._places.leave(info)
+            uids = [pod.metadata.uid for pod in pods]
+            for info in filter(None, map(infos.get, uids)):
+                self._places.leave(info)
 
     def activate(self, pods: Iterable[Pod]) -> None:
         """Move pods to the active queue, regardless of hints and backoff.
@@ -346,24 +345,27 @@ class SchedulingQueue:
         Returns
         -------
         list of QueuedPodInfo
-            Where groups are ignored, the pods that calls of `pop` would return, up to `limit` of them, and up
-            to a change of place or priority; else the next pod with the others of its group.
+            Up to `limit` pods, and up to a change of place or priority. Where groups are ignored, those that
+            calls of `pop` would return; else those of `pop_unit`, all without a group or all of groups, of
+            which the last one may exceed the limit.
         """
-        if self.groups_pods:
-            return self.pop_unit(0)
         with self._lock:
-            return self._pop_many(limit)
+            if not self.groups_pods:
+                return self._pop_many(limit)
+            return self._enter_flight(*self._places.pop_alike(limit)) or self.pop_unit(0)
 
     def _pop_many(self, limit: int) -> list[QueuedPodInfo]:
         """Remove the next pods from the queue and put them in flight."""
-        infos: list[QueuedPodInfo] = []
-        while not infos:
+        while True:
             infos, place = self._places.pop_many(limit)
-            if not infos:
-                break
-            for info in self._in_flight.take(infos, place, self._places.infos):
-                logger.error("pod %s is in flight already and is discarded", info.pod.key)
-                infos.remove(info)
+            if not infos or self._enter_flight(infos, place):
+                return infos
+
+    def _enter_flight(self, infos: list[QueuedPodInfo], place: Place) -> list[QueuedPodInfo]:
+        """Put popped pods in flight, and return them; those that are so already are removed."""
+        for info in self._in_flight.take(infos, place, self._places.infos):
+            logger.error("pod %s is in flight already and is discarded", info.pod.key)
+            infos.remove(info)
         return infos
 
     def _wait(self, timeout: float | None) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from moorage.objects.model.cluster import Cluster
+from moorage.objects import Node, Pod
 from moorage.scheduler import Scheduler, ScheduleResult
 
 ZONE = "topology.kubernetes.io/zone"
@@ -72,31 +72,45 @@ class Summary:
     zones: tuple[Zone, ...]
 
 
-def summarize(cluster: Cluster, scheduler: Scheduler, result: ScheduleResult) -> Summary:
+def zone_of(node: Node | None) -> str:
+    """Return the zone of a node; "" without one.
+
+    Parameters
+    ----------
+    node : Node or None
+    """
+    return node.metadata.labels.get(ZONE, "") if node is not None else ""
+
+
+def summarize(
+    finished: Sequence[Pod], scheduler: Scheduler, result: ScheduleResult, before: Iterable[Pod]
+) -> Summary:
     """Summarize the result of ``scheduler.run()``.
 
     Parameters
     ----------
-    cluster : Cluster
-        The cluster passed to the scheduler.
+    finished : sequence of Pod
+        The pods that have succeeded or failed.
     scheduler : Scheduler
         The scheduler after the run.
     result : ScheduleResult
         Result of the run.
+    before : iterable of Pod
+        The other pods before the run.
 
     Returns
     -------
     Summary
     """
     skipped = Counter(result.skipped.values())
-    skipped["finished"] += len(cluster.finished)
+    skipped["finished"] += len(finished)
     reasons = Counter(reason for failure in result.unschedulable.values() for reason in failure.reasons)
     rows = np.asarray(scheduler.context.view_rows())
-    zone_of = {node.name: node.metadata.labels.get(ZONE, NO_ZONE) for node in cluster.nodes}
-    zone_names = np.array([zone_of[scheduler.table.row_name(row)] for row in rows], dtype=object)
+    nodes = [scheduler.table.objects[row] for row in rows]
+    zone_names = np.array([zone_of(node) or NO_ZONE for node in nodes], dtype=object)
     return Summary(
         nodes=len(rows),
-        running=sum(bool(pod.spec.node_name) for pod in cluster.pods),
+        running=sum(bool(pod.spec.node_name) for pod in before),
         placed=len(result.placements),
         unschedulable=len(result.unschedulable),
         evicted=len(result.evicted),

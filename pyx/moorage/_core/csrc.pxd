@@ -105,7 +105,7 @@ cdef extern from "state.h" nogil:
         const int16_t* taints
         mr_terms* terms
         const mr_volume_demand* volumes
-        uint64_t ignored
+        uint64_t ignored, delegated
         int32_t node_name, pinned_name
 
     ctypedef struct mr_cluster:
@@ -128,6 +128,7 @@ cdef extern from "state.h" nogil:
 
     ctypedef struct mr_weighted:
         int32_t resource, weight
+        const int64_t* devices
 
     ctypedef struct mr_external:
         void* context

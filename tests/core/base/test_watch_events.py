@@ -231,3 +231,33 @@ def test_evictions_are_changes_and_deletions(
     pods = [stored(name, uid) for name, uid in asked]
     assert objects.evict(pods, DISRUPTED, _with_condition, _last_state, 7, events) == found
     assert (events, objects.to_dict()) == (expected, alive)
+
+
+@given(
+    st.dictionaries(st.sampled_from(NAMES), st.tuples(known_conditions, st.booleans())),
+    st.lists(st.sampled_from([*NAMES, "gone"]), max_size=4, unique=True),
+)
+def test_a_condition_of_several_objects(
+    kept: dict[str, tuple[list[Condition], bool]], asked: list[str]
+) -> None:
+    objects, after = ObjectMap[Pod]({}), dict[str, Pod]()
+    for name, (conditions, is_deferred) in kept.items():
+        one = stored(name)
+        one = replace(one, status=replace(one.status, conditions=(Condition(type="Ready"), *conditions)))
+        held = WatchEvent.deferred("MODIFIED", one, 1, Maker(), "n") if is_deferred else one
+        objects[one.key], after[one.key] = held, held.object if isinstance(held, WatchEvent) else held
+    expected, found, version = list[WatchEvent[Pod]](), [f"default/{name}" in after for name in asked], 7
+    for name in asked:
+        current = after.get(f"default/{name}")
+        if (
+            current is None
+            or with_condition(current.status.conditions, DISRUPTED) == current.status.conditions
+        ):
+            continue
+        after[current.key] = _with_condition(current, str(version), DISRUPTED)
+        expected.append(WatchEvent("MODIFIED", after[current.key], str(version), current))
+        version += 1
+    events: list[WatchEvent[Pod]] = []
+    pods = [stored(name) for name in asked]
+    assert objects.set_condition(pods, DISRUPTED, _with_condition, 7, events) == found
+    assert (events, objects.to_dict()) == (expected, after)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from msgspec.structs import replace
 from tests.core.make import node, pod
 from tests.scheduler.make import profile_with
 
@@ -12,12 +14,18 @@ from moorage import Scheduler
 from moorage.framework.plugin.interface import PreFilterPlugin, PreScorePlugin
 from moorage.framework.profiles.in_core import NativePlugin
 from moorage.framework.runtime.runtime import Framework
-from moorage.objects.model.meta import LabelSelector, ObjectMeta
+from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
 from moorage.objects.model.pod import (
     Affinity,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
     Pod,
     PodAffinity,
     PodAffinityTerm,
+    PreferredSchedulingTerm,
+    TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
 from moorage.objects.model.workload import Service, ServiceSpec
@@ -111,3 +119,82 @@ def test_a_service_that_comes() -> None:
     made.client.create(service)
     made.sync()
     assert "PodTopologySpread" not in skipped(framework, ours)[1]
+
+
+INVALID = LabelSelector(
+    match_expressions=(LabelSelectorRequirement(key="app", operator="Near", values=("p",)),)
+)
+INVALID_NODE = NodeSelectorTerm(
+    match_expressions=(NodeSelectorRequirement(key="app", operator="Near", values=("p",)),)
+)
+SPREAD = TopologySpreadConstraint(max_skew=1, topology_key=HOSTNAME, when_unsatisfiable="DoNotSchedule")
+
+
+def named(*names: str) -> NodeAffinity:
+    """Required node affinity to nodes that have each of some names."""
+    fields = tuple(NodeSelectorRequirement(key="metadata.name", operator="In", values=(n,)) for n in names)
+    return NodeAffinity(
+        required=NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=fields),) * 2)
+    )
+
+
+def with_affinity(**sides: Any) -> Pod:
+    return changed(pod("p"), affinity=Affinity(**sides))
+
+
+def changed(of: Pod, **fields: Any) -> Pod:
+    return replace(of, spec=replace(of.spec, **fields))
+
+
+MALFORMED = {
+    "spread": changed(pod("p"), topology_spread_constraints=(replace(SPREAD, label_selector=INVALID),)),
+    "soft spread": changed(
+        pod("p"),
+        topology_spread_constraints=(
+            replace(SPREAD, label_selector=INVALID, when_unsatisfiable="ScheduleAnyway"),
+        ),
+    ),
+    "pod affinity": with_affinity(
+        pod_affinity=PodAffinity(required=(replace(AWAY, label_selector=INVALID),))
+    ),
+    "node affinity": with_affinity(
+        node_affinity=NodeAffinity(preferred=(PreferredSchedulingTerm(weight=1, preference=INVALID_NODE),))
+    ),
+    "no node": with_affinity(node_affinity=named("a", "b")),
+}
+SOUND = {
+    "plain": pod("p"),
+    "labels": pod("p", labels={"app": "p"}),
+    "anti-affinity": with_affinity(pod_anti_affinity=PodAffinity(required=(AWAY,))),
+    "named nodes": with_affinity(node_affinity=named("a")),
+}
+
+
+@pytest.mark.parametrize("of", MALFORMED.values(), ids=MALFORMED)
+def test_a_plugin_that_rejects_says_so_before_it_is_asked(of: Pod) -> None:
+    made, framework = scheduler()
+    target = made.context.target_of(of)
+    assert framework.profile.may_reject(framework.shape_of(target))
+    assert not made.context.engine_of(of).passes(target, of)
+
+
+@pytest.mark.parametrize("of", SOUND.values(), ids=SOUND)
+def test_what_no_plugin_may_reject_is_not_run(of: Pod, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, framework = scheduler()
+    target = made.context.target_of(of)
+    state = framework.state_of(target)
+    ran = framework.run_pre_filter_plugins(state, of)
+    assert not ran.error
+    assert ran.rejection is None
+    assert framework.run_pre_score_plugins(state, of, framework.all_nodes()) is None
+    monkeypatch.setattr(framework, "run_pre_filter_plugins", None)
+    assert made.context.engine_of(of).passes(target, of)
+
+
+def test_a_plugin_that_does_not_say_what_it_rejects_is_asked() -> None:
+    plugin = Counting()
+    made, framework = scheduler(plugin)
+    target = made.context.target_of(pod("p"))
+    assert framework.profile.may_reject(framework.shape_of(target))
+    assert made.context.engine_of(pod("p")).passes(target, pod("p"))
+    assert plugin.asked == ["filter p", "score p"]

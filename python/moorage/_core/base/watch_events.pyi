@@ -97,6 +97,14 @@ class ObjectMap(Generic[_T]):
         version: int,
         events: list[WatchEvent[_T]],
     ) -> int: ...
+    def set_condition(
+        self,
+        objects: Sequence[_T],
+        condition: Any,
+        make: Callable[[_T, str, Any], _T],
+        version: int,
+        events: list[WatchEvent[_T]],
+    ) -> list[bool]: ...
     def evict(
         self,
         pods: Sequence[_T],

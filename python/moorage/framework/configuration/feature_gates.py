@@ -54,26 +54,23 @@ class Gate:
     is_locked: bool = False
 
 
-_OF_CLAIMS = "About devices; pods with resource claims are refused, so no decision depends on it."
-
 _OF_THE_SCHEDULER: dict[tuple[Stage, bool, Effect], dict[str, str]] = {
     (Stage.GA, True, Effect.NOT_BUILT): {
-        "DRAAdminAccess": _OF_CLAIMS,
-        "DynamicResourceAllocation": "Pods with claims are refused.",
+        "DRAAdminAccess": "Requests with adminAccess are always allowed.",
+        "DynamicResourceAllocation": "DynamicResources is always in the default profile.",
     },
     (Stage.BETA, True, Effect.NONE): {
-        "DRAConsumableCapacity": _OF_CLAIMS,
-        "DRADeviceTaints": _OF_CLAIMS,
-        "DRAPartitionableDevices": _OF_CLAIMS,
         "SchedulerAsyncPreemption": "Victims are deleted within the preemptor's cycle, so no later cycle "
         "finds one that is still to be.",
     },
     (Stage.BETA, True, Effect.BUILT): {
-        "DRADeviceBindingConditions": "Whether bindingTimeout may be an argument of DynamicResources. Pods "
-        "with claims are refused.",
+        "DRAConsumableCapacity": "Devices can be allocated several times, and requests can ask for capacity.",
+        "DRADeviceBindingConditions": "Devices with binding conditions can be allocated; pods wait for them.",
+        "DRADeviceTaints": "Taints of devices count.",
+        "DRAExtendedResource": "Device classes provide extended resources.",
+        "DRAPartitionableDevices": "Devices share counters, and may choose their nodes each.",
         "DRAResourceClaimDeviceStatus": "As DRADeviceBindingConditions, which needs it.",
-        "DRASchedulerFilterTimeout": "Whether filterTimeout may be an argument of DynamicResources. Pods "
-        "with claims are refused.",
+        "DRASchedulerFilterTimeout": "The search for devices on a node has a limit.",
         "InPlacePodLevelResourcesVerticalScaling": "Pod-level resources in a pod's status count beside those "
         "of its spec.",
         "NodeDeclaredFeatures": "Off, the plugin is not in the default profile. On, it rejects no node yet.",
@@ -81,20 +78,22 @@ _OF_THE_SCHEDULER: dict[tuple[Stage, bool, Effect], dict[str, str]] = {
         "PodLevelResources": "A pod's spec.resources counts.",
         "SchedulerPopFromBackoffQ": "Pods that back off are taken where no other pod is ready.",
     },
-    (Stage.BETA, False, Effect.NOT_BUILT): {"DRADeviceTaintRules": "Taints of devices by rules."},
+    (Stage.BETA, False, Effect.BUILT): {
+        "DRADeviceTaintRules": "With a DeviceTaintRule, pods whose claims have to be allocated fail with an "
+        "error, as kube-scheduler v1.36.2 panics. Without one it changes nothing."
+    },
     (Stage.BETA, True, Effect.NOT_BUILT): {
-        "DRAExtendedResource": "Extended resources from device classes. Those of nodes are their "
-        "allocatable resources only.",
         "MatchLabelKeysInPodTopologySpread": "matchLabelKeys of spread constraints always count.",
         "NominatedNodeNameForExpectation": "A pod whose binding takes time is always nominated to its node "
         "meanwhile.",
     },
-    (Stage.ALPHA, False, Effect.NONE): {"DRAListTypeAttributes": _OF_CLAIMS},
+    (Stage.ALPHA, False, Effect.NONE): {
+        "DRAListTypeAttributes": "Lists as attributes, which only the API server refuses without it."
+    },
     (Stage.ALPHA, False, Effect.NOT_BUILT): {
         "DRANodeAllocatableResources": "What claims take of a node's own resources.",
         "DRAWorkloadResourceClaims": "Claims of pod groups.",
     },
-    (Stage.GA, True, Effect.NONE): {"DRAPrioritizedList": _OF_CLAIMS},
     (Stage.ALPHA, False, Effect.BUILT): {
         "GangScheduling": "At least minCount pods of a pod group are placed, or none.",
         "GenericWorkload": "Pods of a PodGroup are tried together.",
@@ -106,6 +105,7 @@ _OF_THE_SCHEDULER: dict[tuple[Stage, bool, Effect], dict[str, str]] = {
         "WorkloadAwarePreemption": "Pods are evicted for a pod group as a whole.",
     },
     (Stage.GA, True, Effect.BUILT): {
+        "DRAPrioritizedList": "Requests can have alternatives.",
         "InPlacePodVerticalScaling": "Resources of containers in a pod's status count beside those of its "
         "spec.",
         "NodeInclusionPolicyInPodTopologySpread": "nodeAffinityPolicy and nodeTaintsPolicy of spread "

@@ -157,7 +157,7 @@ def _parse(text: str) -> tuple[Any, list[str]]:
         raise DecodeError(f"yaml: {where}{error.message.removeprefix('invalid YAML: ')}") from None
     if not duplicates:
         return value, []
-    lines = "".join(f'\n  line {line}: key "{key}" already set in map' for line, key in duplicates)
+    lines = "".join(f'\n  line {each.line}: key "{each.path[-1]}" already set in map' for each in duplicates)
     return value, [f"yaml: unmarshal errors:{lines}"]
 
 

@@ -76,7 +76,7 @@ class PodGroups:
         if self._read == self._changes.head:
             return
         self._read = self._changes.head
-        groups = [(unit, unit.spec.priority or 0) for unit in self._groups.values()]
+        groups = [(unit, unit.spec.priority or 0) for unit in self._groups.likenesses()]
         self._whole = {(unit.namespace, unit.name): rank for unit, rank in groups if unit.is_disrupted_whole}
         self._lowest = min((rank for _, rank in groups), default=math.inf)
         self._lowest_of_whole = min(self._whole.values(), default=math.inf)
@@ -134,16 +134,18 @@ class PodGroups:
         pods: list[Pod] = self._pods.by_index(INDEX, "/".join(key))
         return pods
 
-    def scheduled(self, key: UnitKey) -> list[Pod]:
-        """Return the pods of a group that have a node or are assumed.
+    def scheduled(self, *keys: UnitKey) -> list[list[Pod]]:
+        """Return the pods of groups that have a node or are assumed.
 
         Parameters
         ----------
-        key : UnitKey
-            Namespace and name of the group.
+        *keys : UnitKey
+            Namespace and name of each group.
 
         Returns
         -------
-        list of Pod
+        list of list of Pod
+            By group.
         """
-        return [pod for pod in self.members(key) if self._cluster.has_pod(pod)]
+        found: list[list[Pod]] = self._pods.select(INDEX, map("/".join, keys), self._cluster.has_pod)
+        return found

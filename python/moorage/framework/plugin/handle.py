@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from moorage.cache import SchedulerCache, Snapshot
 from moorage.errors import MoorageError
+from moorage.framework.configuration.feature_gates import DEFAULT_GATES
 from moorage.framework.runtime.call import PluginErrors
 from moorage.objects import Object, Pod, PodGroup
 
@@ -165,6 +166,8 @@ class FrameworkHandle:
         Each is called with evicted pods, the node of those that do not name theirs, and the preemptor.
     groups_pods : bool
         Whether pods of a pod group are scheduled together (gates GenericWorkload, GangScheduling).
+    feature_gates : mapping of str to bool
+        Value by gate.
     scales_volume_limits : bool
         Whether a CSIDriver decides if nodes without it are rejected (gate VolumeLimitScaling).
     places_groups : bool
@@ -176,6 +179,8 @@ class FrameworkHandle:
         In the transaction of a pod group cycle, the evictions and changes of nominations to perform after it.
     clock, wait : callable
         Return the time in seconds, and wait a number of seconds, for plugins that wait in PreBind.
+    now : callable
+        Returns the time in seconds since 1970, for fields of objects.
     """
 
     cache: SchedulerCache
@@ -193,12 +198,14 @@ class FrameworkHandle:
     make_preempt_handle: Callable[[FrameworkHandle], PreemptHandle] | None = None
     on_eviction: list[Callable[[Sequence[Pod], str, Pod | PodGroup], object]] = field(default_factory=list)
     groups_pods: bool = False
+    feature_gates: Mapping[str, bool] = field(default_factory=lambda: DEFAULT_GATES)
     scales_volume_limits: bool = False
     places_groups: bool = False
     preempts_for_groups: bool = False
     postponed: list[Callable[[], object]] | None = None
     clock: Callable[[], float] = time.monotonic
     wait: Callable[[float], object] = time.sleep
+    now: Callable[[], float] = time.time
     _snapshot: Snapshot = field(default_factory=Snapshot)
     _shared: dict[object, Any] = field(default_factory=dict)  # shared by the copies of all profiles
 

@@ -27,10 +27,10 @@ from .status import read_answers
 if TYPE_CHECKING:
     from moorage.framework.runtime.steps import StatusSteps
 
+    from .any_node_info import NodeInfo as AnyNodeInfo
     from .cycle_state import CycleState
     from .events import ClusterEventWithHint
     from .handle import FrameworkHandle
-    from .nodes_view import AnyNodeInfo
 
 MAX_NODE_SCORE = 100
 

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage._core.state.cluster_state import ClusterState
-from moorage.cache import NodeInfo, NodeInfoClone, Resource
+from moorage.cache import NodeInfo, Resource
 
-AnyNodeInfo = NodeInfo | NodeInfoClone
+from .any_node_info import NodeInfo as AnyNodeInfo
+
 Rows = npt.NDArray[np.int32]
 Kind = Literal["allocatable", "requested", "nonzero"]
 Column = npt.NDArray[np.int64]

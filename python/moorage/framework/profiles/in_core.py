@@ -18,8 +18,9 @@ from moorage.objects import Object, PersistentVolume, PersistentVolumeClaim, Pod
 if TYPE_CHECKING:
     from moorage._core.state.cluster_state import ClusterState
     from moorage._core.state.pod_class import Shape
+    from moorage.framework.plugin.any_node_info import NodeInfo as AnyNodeInfo
     from moorage.framework.plugin.cycle_state import CycleState
-    from moorage.framework.plugin.nodes_view import AnyNodeInfo, NodesView
+    from moorage.framework.plugin.nodes_view import NodesView
     from moorage.framework.runtime.kernels import Kernels
     from moorage.framework.runtime.runtime import Framework
 
@@ -28,6 +29,7 @@ Mask = npt.NDArray[np.bool_]
 Attachment = tuple[npt.NDArray[np.int32], int]
 T = TypeVar("T", bound=Object)
 T_co = TypeVar("T_co", covariant=True)
+P = TypeVar("P", bound=Plugin)
 Asked = TypeVar("Asked", bound=Callable[..., Status | None])
 
 
@@ -107,6 +109,23 @@ class NativePlugin(Plugin):
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> PreFilterResult | Status | None:
         return None
+
+    def may_reject(self, shape: Shape) -> bool:
+        """Whether PreFilter or PreScore may reject a pod.
+
+        They are not asked about pods that no plugin may reject.
+
+        Parameters
+        ----------
+        shape : Shape
+            Requests and constraints of the pod.
+
+        Returns
+        -------
+        bool
+            False where both certainly return Success or Skip.
+        """
+        return True
 
     def filter(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> Status | None:
         return self._kernels().filter(self, state, node_info)
@@ -193,6 +212,20 @@ class CorePostFilter(interface.PostFilterPlugin):
             False where it certainly evicts none.
         """
         raise NotImplementedError
+
+    def may_free_claims(self, state: CycleState) -> bool:
+        """Whether `post_filter` may free what claims of the pod have, so that it has to be called.
+
+        Parameters
+        ----------
+        state : CycleState
+            State of the scheduling cycle.
+
+        Returns
+        -------
+        bool
+        """
+        return False
 
     def futile_message(self, shape: Shape, nodes: int, potential: int) -> tuple[str, bool]:
         """Return the outcome of `post_filter` where `may_preempt` is False.
@@ -281,11 +314,11 @@ class VolumesOfBatch:
 class VolumePlugin(
     interface.PreFilterPlugin, interface.FilterPlugin, interface.EnqueueExtensions, interface.SignPlugin
 ):
-    """A plugin that applies only to pods with volumes.
+    """A plugin that applies only to pods with volumes or resource claims.
 
-    In a profile it is idle: it is `in_core`, and counts as Skip without a call. Pods with volumes are
-    scheduled by `Profile.with_volumes`, in which a copy (`enabled`) decides in Python. Queueing hints and
-    signatures are those of the idle plugin.
+    In a profile it is idle: it is `in_core`, and counts as Skip without a call. Such pods are scheduled by
+    `Profile.with_volumes`, in which a copy (`enabled`) decides in Python. Queueing hints and signatures are
+    those of the idle plugin.
     """
 
     in_core = True
@@ -314,6 +347,23 @@ class VolumePlugin(
         bool
         """
         return True
+
+    def concerns(self, pod: Pod) -> bool:
+        """Whether the plugin applies to a pod that has neither volumes nor claims.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        bool
+        """
+        return False
+
+    def delegated_resources(self) -> frozenset[str]:
+        """Return the extended resources that the plugin provides on nodes without them."""
+        return frozenset()
 
     def bound_claims_of(self, pod: Pod) -> BoundClaims | None:
         """Return the claims of a pod with their volumes.
@@ -460,3 +510,31 @@ def always_skips(plugin: Plugin, method: str) -> bool:
     if isinstance(plugin, VolumePlugin):
         return plugin.in_core and plugin.skips(method)
     return getattr(type(plugin), method) is getattr(UnbuiltPlugin, method)
+
+
+def split_skipping(plugins: Sequence[P], method: str) -> tuple[list[P], list[tuple[int, str]]]:
+    """Split plugins into those to call at an extension point and those that always return Skip there.
+
+    Parameters
+    ----------
+    plugins : sequence of Plugin
+    method : {"pre_filter", "pre_score"}
+        The extension point.
+
+    Returns
+    -------
+    called : list of Plugin
+    skipping : list of (int, str)
+        For each of the others the number of called plugins before it, and its name.
+    """
+    nothing = getattr(NativePlugin, method)
+    called: list[P] = []
+    skipping: list[tuple[int, str]] = []
+    for plugin in plugins:
+        if always_skips(plugin, method):
+            skipping.append((len(called), plugin.name))
+        elif isinstance(plugin, VolumePlugin) and plugin.in_core:
+            continue
+        elif getattr(type(plugin), method) is not nothing:
+            called.append(plugin)
+    return called, skipping

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,10 +15,11 @@ from moorage.framework.plugin import interface
 from moorage.framework.plugin.interface import BASES, FilterPlugin, Plugin, PreFilterPlugin, ScorePlugin
 from moorage.framework.plugin.lazy_attribute import lazy_attribute
 
-from .in_core import CorePostFilter, NativePlugin, UnitPlugin, VolumePlugin, VolumesOfBatch
+from .in_core import CorePostFilter, NativePlugin, UnitPlugin, VolumePlugin, VolumesOfBatch, split_skipping
 from .native_library import LoadedPlugin
 
 if TYPE_CHECKING:
+    from moorage._core.state.pod_class import Shape
     from moorage.framework.plugin.nodes_view import NodesView
     from moorage.framework.runtime.bridge import Bridge
     from moorage.objects import Pod
@@ -176,6 +177,19 @@ class Profile:
         """The plugins about volumes."""
         return [plugin for plugin in self.plugins if isinstance(plugin, VolumePlugin)]
 
+    def asks_devices(self, pod: Pod) -> bool:
+        """Whether a pod without claims requests an extended resource that a device class provides.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
+        return any(plugin.concerns(pod) for plugin in self.volume_plugins)
+
+    def delegated_resources(self) -> frozenset[str]:
+        """Return the extended resources that plugins provide on nodes without them."""
+        return frozenset[str]().union(*[one.delegated_resources() for one in self.volume_plugins])
+
     def volume_needs(
         self, pod: Pod, nodes: NodesView, batch: VolumesOfBatch | None = None
     ) -> tuple[Hashable, ...] | None:
@@ -263,6 +277,33 @@ class Profile:
     def has_units(self) -> bool:
         """Whether a plugin makes pods of a group wait for one another at Permit."""
         return bool([plugin for plugin in self.at(interface.PermitPlugin) if isinstance(plugin, UnitPlugin)])
+
+    def may_reject(self, shape: Shape) -> bool:
+        """Whether PreFilter or PreScore may reject a pod.
+
+        Parameters
+        ----------
+        shape : Shape
+            Requests and constraints of the pod.
+
+        Returns
+        -------
+        bool
+        """
+        return self._rejecting is None or any(may_reject(shape) for may_reject in self._rejecting)
+
+    @lazy_attribute
+    def _rejecting(self) -> list[Callable[[Shape], bool]] | None:
+        """`NativePlugin.may_reject` of the plugins that are called at PreFilter or PreScore; None if one of
+        them has no such method, or lacks its state."""
+        called = [
+            *split_skipping(self.at(PreFilterPlugin), "pre_filter")[0],
+            *split_skipping(self.at(interface.PreScorePlugin), "pre_score")[0],
+        ]
+        native = [plugin.may_reject for plugin in called if isinstance(plugin, NativePlugin)]
+        if len(native) < len(called) or self.missing_state_texts[ScorePlugin]:
+            return None
+        return list(dict.fromkeys(native))
 
     @lazy_attribute
     def is_in_core(self) -> bool:

@@ -19,8 +19,8 @@ from moorage.framework.plugin.status import Code, Status
 from moorage.objects import Pod
 
 if TYPE_CHECKING:
+    from moorage.framework.plugin.any_node_info import NodeInfo as AnyNodeInfo
     from moorage.framework.plugin.cycle_state import CycleState
-    from moorage.framework.plugin.nodes_view import AnyNodeInfo
     from moorage.framework.profiles.in_core import NativePlugin
 
 

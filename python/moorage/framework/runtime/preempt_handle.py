@@ -14,10 +14,11 @@ import numpy as np
 
 from moorage.cache import NodeInfo, NodeInfoClone
 from moorage.errors import MoorageError
+from moorage.framework.plugin.any_node_info import NodeInfo as AnyNodeInfo
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.extender import Extender
 from moorage.framework.plugin.handle import FrameworkHandle
-from moorage.framework.plugin.nodes_view import AnyNodeInfo, NodesView
+from moorage.framework.plugin.nodes_view import NodesView
 from moorage.framework.plugin.status import Code, Status, error_status
 from moorage.objects import Node, Pod, PodDisruptionBudget
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,16 +14,17 @@ from moorage._core.state.pod_class import Shape
 from moorage.cache import NodeInfo, NodeInfoClone, SchedulerCache
 from moorage.errors import MoorageError
 from moorage.framework.plugin import interface
+from moorage.framework.plugin.any_node_info import NodeInfo as AnyNodeInfo
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.framework.plugin.interface import FilterPlugin, PreFilterPlugin, PreScorePlugin, ScorePlugin
 from moorage.framework.plugin.lazy_attribute import lazy_attribute
-from moorage.framework.plugin.nodes_view import AnyNodeInfo, CycleColumns, NodesView, TableNodes
+from moorage.framework.plugin.nodes_view import CycleColumns, NodesView, TableNodes
 from moorage.framework.plugin.nominator import going_before
 from moorage.framework.plugin.signing import Signer
 from moorage.framework.plugin.status import SKIP, Code, Status, as_status, error_status
 from moorage.framework.plugin.waiting_pods import MAX_TIMEOUT, PodInPreBind, WaitingPod
-from moorage.framework.profiles.in_core import NativePlugin, UnbuiltPlugin, VolumePlugin, always_skips
+from moorage.framework.profiles.in_core import NativePlugin, UnbuiltPlugin, split_skipping
 from moorage.framework.profiles.profile import Profile
 from moorage.objects import Pod
 
@@ -35,7 +35,6 @@ from .kernels import Kernels, place_of, rejection
 from .scoring import SCORE_ERROR, NodePluginScores, Scores, check_range, normalized_scores, raw_scores
 from .steps import StatusSteps, take_all
 
-P = TypeVar("P", bound=interface.Plugin)
 Target = tuple[int, int, int]
 
 
@@ -99,8 +98,8 @@ class Framework:
 
         # PreFilter and PreScore: the plugins to call, and the names of those that always return Skip, for
         # PreFilter with the number of called plugins before each of them.
-        self._pre_filters, self._skipping = _split_skipping(profile.at(PreFilterPlugin), "pre_filter")
-        self._pre_scores, not_scoring = _split_skipping(profile.at(PreScorePlugin), "pre_score")
+        self._pre_filters, self._skipping = split_skipping(profile.at(PreFilterPlugin), "pre_filter")
+        self._pre_scores, not_scoring = split_skipping(profile.at(PreScorePlugin), "pre_score")
         self._not_scoring = {name for _, name in not_scoring}
         self._native_pre_filters = all(isinstance(plugin, NativePlugin) for plugin in self._pre_filters)
         self._native_pre_scores = all(isinstance(plugin, NativePlugin) for plugin in self._pre_scores)
@@ -674,21 +673,3 @@ class Framework:
                 failures.append(f"{plugin.name} failed to close: {error}")
         if failures:
             raise MoorageError("\n".join(failures))
-
-
-def _split_skipping(plugins: Sequence[P], method: str) -> tuple[list[P], list[tuple[int, str]]]:
-    """Split plugins into those to call and those that always return Skip at `method`.
-
-    Each of the latter comes with the number of called plugins before it.
-    """
-    nothing = getattr(NativePlugin, method)
-    called: list[P] = []
-    skipping: list[tuple[int, str]] = []
-    for plugin in plugins:
-        if always_skips(plugin, method):
-            skipping.append((len(called), plugin.name))
-        elif isinstance(plugin, VolumePlugin) and plugin.in_core:
-            continue
-        elif getattr(type(plugin), method) is not nothing:
-            called.append(plugin)
-    return called, skipping

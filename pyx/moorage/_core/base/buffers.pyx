@@ -8,7 +8,8 @@ A change of a Python container registers an undo function with `Journal.on_undo`
 from functools import partial
 
 import numpy as np
-from libc.string cimport memcpy
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.string cimport memcpy, memset
 
 from moorage._core.base.debug cimport debug_below
 
@@ -320,9 +321,11 @@ cdef void _check_range(Buffer buffer, Py_ssize_t first, Py_ssize_t items) noexce
 
 
 cdef void* allocate(list owner, Py_ssize_t itemsize, Py_ssize_t items) except? NULL:
-    """Return zeroed memory for `items` items, owned by a buffer appended to `owner`; NULL for no items."""
+    """Return zeroed memory for `items` items, owned by an object appended to `owner`; NULL for no items."""
+    cdef bytes memory
     if items == 0:
         return NULL
-    cdef Buffer buffer = Buffer(Journal(), itemsize, items)
-    owner.append(buffer)
-    return buffer.data
+    memory = PyBytes_FromStringAndSize(NULL, itemsize * items)
+    memset(<char*>memory, 0, itemsize * items)
+    owner.append(memory)
+    return <char*>memory

@@ -12,6 +12,9 @@ from cpython.dict cimport PyDict_GetItemWithError
 from cpython.object cimport PyObject
 from libc.stdint cimport int32_t
 
+cdef extern from *:
+    bint multiply_overflows "__builtin_mul_overflow"(int64_t, int64_t, int64_t*) noexcept nogil
+
 cdef enum Format:
     DECIMAL_SI
     DECIMAL_EXPONENT
@@ -23,6 +26,7 @@ cdef object NANOS = 10**9
 # Below CPython's limit on int conversion (4300 digits); also bounds the memory that an exponent can ask for.
 cdef int MAX_DIGITS = 4000
 cdef int MEMO_LIMIT = 1 << 16
+cdef int MOST_DIGITS = 18  # of a power of ten in 64 bits
 
 cdef str FORMAT_WRONG = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -41,8 +45,7 @@ cdef list BINARY_SUFFIX_OF_POWER = ["", *BINARY_SUFFIXES]
 cdef object SYNTAX = re.compile(r"([+-]?)(0*+)([0-9]*+)(\.[0-9]*+)?+([eEinumkKMGTP]*+[+-]?[0-9]*+)")
 cdef object INTEGER = re.compile(r"([+-]?)(?=[0-9])0*+([0-9]*+)")
 
-cdef dict values_by_raw = {}
-cdef dict millis_by_raw = {}
+cdef dict quantities = {}  # by their text or number
 
 
 cdef object parse_int64(str text):
@@ -210,6 +213,9 @@ cdef class Quantity:
 
     cdef object scaled(self, int scale):
         """Return the amount in units of 10**scale, rounded up, as Quantity.ScaledValue."""
+        cdef int64_t number64 = 0
+        if self._fast and _scale_int64(&number64, self._unscaled, self._scale, scale):
+            return number64
         if scale <= self._scale:
             number = self._unscaled * ten_to(self._scale - scale)
             # For these powers of ten upstream multiplies once and wraps; for others it detects overflow.
@@ -256,6 +262,26 @@ cdef class Quantity:
         return Quantity, (str(self),)
 
 
+cdef bint _scale_int64(int64_t* out, object unscaled, int before, int scale) except -1:
+    """Convert an amount from units of 10**before to units of 10**scale, away from zero, in 64 bits.
+
+    Returns False where the conversion needs more bits; `out` is then undefined.
+    """
+    cdef int64_t power = 1, amount = unscaled
+    cdef int digits = scale - before if scale > before else before - scale
+    if digits > MOST_DIGITS:
+        return False
+    while digits:
+        power *= 10
+        digits -= 1
+    if scale > before:
+        out[0] = amount // power
+        if amount % power:
+            out[0] += 1 if amount > 0 else -1
+        return True
+    return not multiply_overflows(amount, power, out)
+
+
 cdef Quantity add(Quantity a, Quantity b, int sign):
     """Return a + sign * b. A sum has the format of its first operand that is not zero."""
     cdef Quantity result = Quantity.__new__(Quantity)
@@ -265,6 +291,9 @@ cdef Quantity add(Quantity a, Quantity b, int sign):
         result._scale, result._unscaled = a._scale, a._unscaled
     elif result._fast and not a._unscaled:
         result._scale, result._unscaled = b._scale, sign * b._unscaled
+    elif result._fast and a._scale == b._scale:
+        result._scale, result._unscaled = a._scale, a._unscaled + sign * b._unscaled
+        result._fast = fits_int64(result._unscaled)
     else:
         result._scale = min(a._scale, b._scale)
         left = a._unscaled * ten_to(a._scale - result._scale)
@@ -308,19 +337,39 @@ cdef str binary(object amount):
     return f"{amount}{BINARY_SUFFIX_OF_POWER[power]}"
 
 
-cdef inline int64_t memoised(dict memo, object raw, int scale) except? -1:
-    """Return ``Quantity(raw).scaled(scale)`` through a memo of one scale."""
+cdef inline Quantity memoised(object raw):
+    """Return ``Quantity(raw)`` through a memo."""
     # Keys are str and int only: True == 1 and 1.0 == 1 would find the entry of 1.
     if type(raw) is not str and type(raw) is not int:
         raw = text_of(raw)
-    cdef PyObject* hit = PyDict_GetItemWithError(memo, raw)
+    cdef PyObject* hit = PyDict_GetItemWithError(quantities, raw)
     if hit != NULL:
-        return <int64_t><object>hit
-    value = Quantity(raw).scaled(scale)
-    if len(memo) >= MEMO_LIMIT:
-        memo.clear()
-    memo[raw] = value
-    return value
+        return <Quantity>hit
+    quantity = Quantity(raw)
+    if len(quantities) >= MEMO_LIMIT:
+        quantities.clear()
+    quantities[raw] = quantity
+    return quantity
+
+
+cpdef Quantity parse(object raw):
+    """Return ``Quantity(raw)``, memoised.
+
+    Parameters
+    ----------
+    raw : str, int or float
+        A quantity as written in a manifest.
+
+    Returns
+    -------
+    Quantity
+
+    Raises
+    ------
+    ValueError
+        If `raw` is not a quantity.
+    """
+    return memoised(raw)
 
 
 cpdef int64_t parse_value(object raw) except? -1:
@@ -341,7 +390,7 @@ cpdef int64_t parse_value(object raw) except? -1:
     ValueError
         If `raw` is not a quantity.
     """
-    return memoised(values_by_raw, raw, 0)
+    return memoised(raw).value()
 
 
 cpdef int64_t parse_milli(object raw) except? -1:
@@ -362,4 +411,4 @@ cpdef int64_t parse_milli(object raw) except? -1:
     ValueError
         If `raw` is not a quantity.
     """
-    return memoised(millis_by_raw, raw, -3)
+    return memoised(raw).milli_value()

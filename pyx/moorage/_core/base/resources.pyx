@@ -8,6 +8,8 @@ from collections import namedtuple
 
 from moorage._core.base.quantity import Quantity
 
+from moorage._core.base.quantity cimport parse
+
 PodGates = namedtuple(
     "PodGates", "pod_level_resources pod_level_resizing comparison_operators",
     defaults=(True, True, False), module=__name__,
@@ -43,7 +45,7 @@ def is_counted(str name not None):
 
 def _parsed(resources):
     """Return the quantities of a resource list, by resource name."""
-    return {name: Quantity(raw) for name, raw in resources.items()}
+    return {name: parse(raw) for name, raw in resources.items()}
 
 
 def _add(dict total, dict more):

@@ -466,6 +466,38 @@ cdef class ObjectMap:
             done += 1
         return done
 
+    def set_condition(self, objects, condition, make, int64_t version, list events not None):
+        """Set a condition of objects where that changes it. No interrupt comes between two changes.
+
+        Parameters
+        ----------
+        objects : sequence of Object
+            The name and namespace of each count; no two are equal.
+        condition : Condition
+            Replaces the condition of its type, or is appended.
+        make : callable
+            Makes the object with the condition; see `WatchEvent.deferred`.
+        version : int
+            The resource version of the first change; it grows by 1 with each.
+        events : list of WatchEvent
+            Takes an event for each changed object.
+
+        Returns
+        -------
+        list of bool
+            Of each object, whether it existed.
+        """
+        cdef WatchEvent event
+        cdef list found = []
+        cdef Py_ssize_t first = len(events)
+        for held in [self.find(_key(obj)) for obj in objects]:  # made first, as it runs Python
+            found.append(held is not None)
+            if held is not None and _changes(CONDITIONS.of(STATUS.of(held)), condition):
+                event = _deferred("MODIFIED", held, version + len(events) - first, make, condition)
+                events.append(event)
+                self.held[_key(held)] = event
+        return found
+
     def evict(self, pods, condition, make, remove, int64_t version, list events not None):
         """Add a condition to pods and delete them, up to the first that cannot be deleted at once.
 

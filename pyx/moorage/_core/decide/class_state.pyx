@@ -64,8 +64,8 @@ cdef class Candidates:
     choose (csrc/candidates.h).
     """
 
-    def __cinit__(self):
-        self.memory = Buffer(Journal(), 1, 1)
+    def __cinit__(self, Journal journal not None):
+        self.memory = Buffer(journal, 1, 0)
 
     cdef int point(self, const mr_search* search, object terms) except -1:
         """Refresh the pointers to a prepared search. Candidates of other terms become invalid."""
@@ -128,13 +128,14 @@ cdef class ClassState:
         self.c.shape = &shape.c
         self.c.owner = <void*>self
         self.c.failed = -1
-        self.candidates = Candidates()
-        self.counted = Buffer(Journal(), sizeof(void*), 0)  # most classes need few of these
-        self.undo = Buffer(Journal(), sizeof(Undo), 0)
-        self.verdicts = Buffer(Journal(), sizeof(uint64_t), 0)
-        self.named = Buffer(Journal(), 1, 0)
+        journal = Journal()
+        self.candidates = Candidates(journal)
+        self.counted = Buffer(journal, sizeof(void*), 0)  # most classes need few of these
+        self.undo = Buffer(journal, sizeof(Undo), 0)
+        self.verdicts = Buffer(journal, sizeof(uint64_t), 0)
+        self.named = Buffer(journal, 1, 0)
         self.named_by = -1
-        self.order = Buffer(Journal(), sizeof(int32_t), 0)
+        self.order = Buffer(journal, sizeof(int32_t), 0)
 
     cdef bint is_made_of(self, const mr_search* search, int64_t version) noexcept nogil:
         """Whether the prepared search of this class is still valid for a search of the profile.
@@ -360,7 +361,7 @@ cdef class ClassStates:
             if oldest is None:
                 self.used_bytes -= class_state.charged
                 class_state.charged = 0
-                class_state.candidates = Candidates()
+                class_state.candidates = Candidates(Journal())
                 class_state.c.candidates, class_state.c.is_ready = NULL, False
                 break
             _drop(self, oldest)

@@ -187,7 +187,7 @@ cdef class Decider:
         self.random = seed
         self.keeps_candidates = True
         self.bare = BareRows()
-        self.scan = Candidates()
+        self.scan = Candidates(Journal())
 
     # ---- one pod -------------------------------------------------------------------------------------------
 

@@ -14,9 +14,13 @@ cdef class Plan:
     cdef readonly int hard_pod_affinity_weight
     cdef frozenset ignored, ignored_groups
     cdef dict masks  # by the id of a shape: its requests that are ignored, as bits
+    cdef readonly frozenset delegated
+    cdef readonly list fit  # names of the resources that NodeResourcesFit scores
+    cdef dict devices  # the arrays to which `c.fit` points
     cdef Shape added
     cdef Buffer external_memory, points
 
     cdef uint64_t ignored_of(self, Shape shape) except? 1
+    cdef uint64_t delegated_of(self, Shape shape) except? 1
     cdef int kernel_of(self, plugin) except -1
     cdef int32_t number(self, str plugin) except -1

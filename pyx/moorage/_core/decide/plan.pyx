@@ -109,6 +109,7 @@ cdef class Plan:
             self.c.weights[at] = weight
         self._keep_externals()
         self.c.n_fit = _weigh(table, fit, &self.c.fit[0])
+        self.fit = [name for name, _ in fit]
         self.c.n_balanced = _weigh(table, balanced, &self.c.balanced[0])
         self.c.balanced_difference = balanced_difference
         self.c.fit_unresolvable = fit_unresolvable
@@ -116,6 +117,7 @@ cdef class Plan:
         self._keep_points(points)
         self.ignored = frozenset(ignored)
         self.ignored_groups = frozenset(ignored_groups)
+        self.delegated = frozenset()
         self.added = added
         if added is not None:
             self.c.added = &added.c
@@ -171,6 +173,42 @@ cdef class Plan:
                 if _is_extended(name) and (name in self.ignored or name.split("/")[0] in self.ignored_groups):
                     mask |= 1 << at
             self.masks[shape.id] = mask
+        return mask
+
+    def delegate(self, names):
+        """Set the extended resources that NodeResourcesFit does not check on nodes without them, because
+        device classes provide them.
+
+        Parameters
+        ----------
+        names : iterable of str
+        """
+        self.delegated = frozenset(names)
+
+    def provide(self, dict devices not None):
+        """Set the devices that NodeResourcesFit scores as resources of nodes that have none themselves.
+
+        Parameters
+        ----------
+        devices : dict of str to (rows, 2) int64 array
+            By resource, for each row of the node table the number of devices and of those in use.
+        """
+        cdef const int64_t[:, ::1] numbers
+        self.devices = devices
+        for at, name in enumerate(self.fit):
+            self.c.fit[<int>at].devices = NULL
+            if name in devices:
+                numbers = devices[name]
+                if numbers.shape[1] == 2 and numbers.shape[0]:
+                    self.c.fit[<int>at].devices = &numbers[0, 0]
+
+    cdef uint64_t delegated_of(self, Shape shape) except? 1:
+        """The requests of a shape for resources of `delegate`: bit i is `shape.others[i]`."""
+        cdef uint64_t mask = 0
+        if self.delegated:
+            for at, name in enumerate(shape.others):
+                if name in self.delegated:
+                    mask |= <uint64_t>1 << at
         return mask
 
     def raise_error(self):

@@ -144,6 +144,7 @@ cdef class Search:
         shape = self.state.classes.shape(pod_class)
         self.search.pod.node_name, self.search.pod.pinned_name = node_name, pinned
         self.search.pod.ignored = self.plan.ignored_of(shape)
+        self.search.pod.delegated = self.plan.delegated_of(shape)
         self.search.nominated = NULL
         self.search.pod.volumes = self.states.point_to_demand(pod_class)
         self.state.view.refresh()

@@ -92,6 +92,8 @@ cdef class Terms:
         cdef mr_constraint* out
         cdef Py_ssize_t at
         action = HARD if hard else SOFT
+        if not constraints:
+            return ""
         wanted = [constraint for constraint in constraints if constraint.when_unsatisfiable == action]
         try:
             selectors = [self._selector(constraint, selector) for constraint in wanted]
@@ -125,6 +127,11 @@ cdef class Terms:
         """Compile the pod's own affinity terms, and those of other classes that match the pod."""
         cdef list affinity = [], anti = [], existing = [], preferred = []
         required, required_anti, own, own_anti = self.shape.terms
+        possible = self.state.classes.terms_that_may_match(pod_class)
+        self.possible = len(possible)
+        if not (required or required_anti or own or own_anti or possible):
+            self.predicates.append(NO_PODS)
+            return
         for label in dict.fromkeys([term.topology_key for term in required]):
             affinity.append((_of_terms(self, required, label), 0))
         self.predicates.append(_matched_by_terms(self, required) if required else NO_PODS)
@@ -138,8 +145,6 @@ cdef class Terms:
             sign = 1 if term.kind == TermKind.PREFERRED_AFFINITY else -1
             preferred.append((_of_terms(self, (term,), term.topology_key), sign * term.weight))
         namespace_labels = self.state.namespaces.labels_of(self.shape.namespace)
-        possible = self.state.classes.terms_that_may_match(pod_class)
-        self.possible = len(possible)
         for number in possible:
             term = self.state.classes.terms[number]
             weight = _weight(term, plan.hard_pod_affinity_weight)

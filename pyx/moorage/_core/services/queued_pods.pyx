@@ -310,16 +310,22 @@ cdef class Lane:
         self.trim()
         return infos
 
-    cdef QueuedPodInfo pop(self):
-        """Remove and return the first pod."""
+    cdef QueuedPodInfo peek(self):
+        """Return the first pod."""
         cdef QueuedPodInfo info
         while self.first < len(self.pods) and self.pods[self.first] is None:
             self.first += 1
             self.removed -= 1
-        if self.first == len(self.pods):
-            return self.out_of_order.pop()
-        info = self.pods[self.first]
-        if self.out_of_order.entries and self.out_of_order.peek()[0] < _position(info):
+        if self.first < len(self.pods):
+            info = self.pods[self.first]
+            if not self.out_of_order.entries or _position(info) < self.out_of_order.peek()[0]:
+                return info
+        return self.out_of_order.peek()[1]
+
+    cdef QueuedPodInfo pop(self):
+        """Remove and return the first pod; the caller counts."""
+        cdef QueuedPodInfo info = self.peek()
+        if info.slot < 0:
             return self.out_of_order.pop()
         self.first += 1
         self.trim()
@@ -446,6 +452,110 @@ cdef class PriorityLanes:
         if not lane.size:
             del self.lanes[priority]
         return infos
+
+    def pop_alike(self, Py_ssize_t limit, dict groups not None):
+        """Remove and return the first pods of the highest priority, all without a group or all of groups.
+
+        A group leaves with the other pods of it that nothing keeps out, and only where all these are here.
+
+        Parameters
+        ----------
+        limit : int
+            Largest number of pods without a group; no group is added to as many pods.
+        groups : dict of tuple to dict
+            The waiting pods of each group by UID, from which they are removed.
+
+        Returns
+        -------
+        list of QueuedPodInfo
+            Group by group, in the order of `group_order`. Empty where the first group is not here as a whole.
+        """
+        cdef list infos = []
+        cdef QueuedPodInfo info
+        cdef Lane lane
+        if not self.lanes:
+            return infos
+        priority = self.priority
+        lane = self.lanes[priority]
+        is_grouped = lane.peek().unit is not None
+        while lane.size and len(infos) < limit:
+            info = lane.peek()
+            if (info.unit is not None) != is_grouped:
+                break
+            if is_grouped:
+                members = _leave_together(groups, info.unit)
+                if members is None:
+                    break
+                for info in members:
+                    self._take(lane, info)
+                infos += members
+            else:
+                self._take(lane, info)
+                infos.append(info)
+        if not lane.size:
+            del self.lanes[priority]
+        return infos
+
+    cdef int _take(self, Lane lane, QueuedPodInfo info) except -1:
+        """Remove a pod. `lane` stays, even without pods."""
+        if lane.size and lane.peek() is info:
+            lane.pop()
+            lane.size -= 1
+            self.size -= 1
+        elif self.lanes[_priority(info)] is lane:
+            lane.remove(info)
+            self.size -= 1
+        else:
+            self.remove(info)
+        return 0
+
+
+cdef list _leave_together(dict groups, unit):
+    """Remove the pods of a group that nothing keeps out from the waiting ones, and return them by
+    `group_order`; None, and nothing is removed, where one is not in the active queue."""
+    cdef dict waiting = groups[unit]
+    cdef QueuedPodInfo info, last = None
+    cdef list members = []
+    cdef bint in_order = True
+    for info in waiting.values():
+        if info.place is IN_ACTIVE:
+            in_order = in_order and (last is None or _precedes(last, info))
+            members.append(info)
+            last = info
+        elif not info.gating_plugin:
+            return None
+    if len(members) == len(waiting):
+        del groups[unit]
+    else:
+        for info in members:
+            del waiting[info.uid]
+    if not in_order:
+        members.sort(key=group_order)
+    return members
+
+
+cdef bint _precedes(QueuedPodInfo one, QueuedPodInfo other) except -1:
+    """Whether a pod comes before another one by `group_order`."""
+    if _priority(one) != _priority(other):
+        return _priority(one) > _priority(other)
+    return one.first_ready < other.first_ready or (
+        one.first_ready == other.first_ready and one.order < other.order
+    )
+
+
+def group_order(QueuedPodInfo info not None):
+    """Return the key that orders the pods of a group: higher priority first, then the earlier first
+    readiness.
+
+    Parameters
+    ----------
+    info : QueuedPodInfo
+
+    Returns
+    -------
+    (int, float, int)
+    """
+    return -_priority(info), 0.0 if isnan(info.first_ready) else info.first_ready, info.order
 
 
 cdef class Entrance:

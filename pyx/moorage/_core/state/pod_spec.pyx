@@ -19,6 +19,7 @@ cdef tuple VOLUME_SOURCES = tuple([
 ])
 
 cdef Field SCHEDULING_GROUP = Field("scheduling_group")
+cdef Field RESOURCE_CLAIMS = Field("resource_claims")
 cdef Fields SPEC_FIELDS = Fields("node_name")
 cdef tuple CLASS_METADATA = (NAMESPACE, Field("labels"), ANNOTATIONS, Field("owner_references"))
 
@@ -172,7 +173,8 @@ def required_node_names(spec):
 
 
 cpdef bint uses_volumes(object pod) except -1:
-    """Whether a pod has a volume that a volume plugin reads: a claim, a disk or a CSI volume.
+    """Whether a pod has a volume that a volume plugin reads (a claim, a disk or a CSI volume), or a resource
+    claim.
 
     Config maps, secrets, emptyDir and the like do not count.
 
@@ -184,8 +186,10 @@ cpdef bint uses_volumes(object pod) except -1:
     -------
     bool
     """
-    cdef object volume, source
-    for volume in VOLUMES.of(SPEC.of(pod)):
+    cdef object volume, source, spec = SPEC.of(pod)
+    if RESOURCE_CLAIMS.of(spec):
+        return True
+    for volume in VOLUMES.of(spec):
         for source in VOLUME_SOURCES:
             if (<Field>source).of(volume) is not None:
                 return True

@@ -172,6 +172,8 @@ cdef class Workloads(Versioned):
                 wanted.update(controller.spec.selector or {})
             elif controller is not None:
                 owned = _matcher(controller.spec.selector)
+        if not wanted and owned is None:
+            return None
         merged = with_labels(wanted, owned)
         return None if merged.is_empty else merged
 

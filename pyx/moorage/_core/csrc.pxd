@@ -376,3 +376,30 @@ cdef extern from "preemption.h" nogil:
     void mr_walk_begin(mr_walk* walk, const mr_outcomes* outcomes, int64_t offset, int32_t percentage,
                        int32_t least)
     uint64_t mr_walk_on(mr_walk* walk, const mr_outcomes* outcomes)
+
+
+cdef extern from "gpu_share.h" nogil:
+    const int MR_GPUS, MR_GPU_WHOLE, MR_NO_GPU
+
+    ctypedef struct mr_gpu_node:
+        int64_t cpu
+        int32_t* free
+        int32_t n, kinds
+        uint64_t model
+
+    ctypedef struct mr_gpu_demand:
+        int64_t cpu
+        int32_t milli, count
+        uint64_t models
+
+    ctypedef struct mr_gpu_shape:
+        mr_gpu_demand demand
+        double share
+
+    int mr_gpu_fits(const mr_gpu_node* node, const mr_gpu_demand* demand)
+    uint32_t mr_gpu_choose(const mr_gpu_node* node, const mr_gpu_demand* demand, int rule, uint64_t draw)
+    double mr_gpu_fragmentation(const mr_gpu_node* node, const mr_gpu_shape* shapes, int32_t n)
+    int32_t mr_gpu_gradient(const mr_gpu_node* node, double before, const mr_gpu_demand* demand,
+                            const mr_gpu_shape* shapes, int32_t n, int32_t* gpu)
+    int32_t mr_gpu_packing(const mr_gpu_node* node, const mr_gpu_demand* demand)
+    int32_t mr_gpu_clustering(const mr_gpu_node* node, const mr_gpu_demand* demand, int64_t most)

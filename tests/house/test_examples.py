@@ -62,6 +62,13 @@ def test_a_scheduler_of_ones_own() -> None:
     assert found["snapshot"].num_nodes == 3
 
 
+def test_policies_in_a_configuration() -> None:
+    found: dict[str, Any] = {}
+    exec(blocks("docs/policies.md", "In a configuration"), found)
+    assert found["scheduler"].profile.weights == {"BestFit": 1000}
+    assert found["scheduler"].run().placements
+
+
 # ---- README.md ---------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,105 @@
+"""Runs one cell of a sweep."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from moorage.errors import InputError, located
+from moorage.sim.measures import MEASURES, Measure
+from moorage.sim.policies import policies
+from moorage.sim.policies.typical_pods import typical_pods
+from moorage.sim.replay import History, replay
+from moorage.sim.timeline import Timeline
+from moorage.sim.timeline.scenario import add_events
+
+from .sweep_file import Cell, with_placeholders
+
+
+def read_timeline(cell: Cell) -> Timeline:
+    """Read the timeline of a cell, without its change.
+
+    Parameters
+    ----------
+    cell : Cell
+
+    Returns
+    -------
+    Timeline
+    """
+    source = cell.timeline
+    options = with_placeholders(source.options, {"$seed": cell.seed})
+    return Timeline.read(*source.files, format=source.format, **options)
+
+
+def run_cell(cell: Cell, timeline: Timeline | None = None, history: str = "") -> dict[str, float]:
+    """Replay a cell and measure it.
+
+    Parameters
+    ----------
+    cell : Cell
+    timeline : Timeline, optional
+        The timeline without the change, where it has been read already; it is not changed.
+    history : str, optional
+        Where to write the decisions and pods of the history, as a file of numpy arrays (.npz).
+
+    Returns
+    -------
+    dict of str to float
+        The measures by name.
+
+    Raises
+    ------
+    InputError
+        The timeline, the configuration or a measure is wrong; names the cell.
+    """
+    label = "/".join((*cell.names, str(cell.seed)))
+    with located(obj=f"cell {label}"):
+        one = read_timeline(cell) if timeline is None else timeline
+        if cell.change:
+            one = copy.copy(one) if timeline is None else copy.deepcopy(one)
+            add_events(one, cell.change)
+        found = _replayed(cell, one)
+        if history:
+            columns = {f"pod_{name}": column for name, column in found.pod_columns.items()}
+            np.savez_compressed(history, **found.columns, **columns)
+        out: dict[str, float] = {}
+        for name in cell.measures:
+            out |= _measure(name)(found)
+        return out
+
+
+def _replayed(cell: Cell, timeline: Timeline) -> History:
+    """Replay a timeline under the configuration of a cell."""
+    values: dict[str, Any] = {"$seed": cell.seed, "$typicalPods": partial(typical_pods, timeline)}
+    configuration = with_placeholders(cell.configuration, values)
+    options: dict[str, Any] = {"tie_break": cell.replay.tie_break, "seed": cell.seed}
+    if configuration:
+        options |= {"config": configuration, "registry": policies()}
+    until, on_failure = cell.replay.until, cell.replay.on_failure
+    return replay(timeline, until=until, on_failure=on_failure, checkpoints=0, **options)
+
+
+def _measure(name: str) -> Measure:
+    """Return a measure by its name, or a function by its module."""
+    if name in MEASURES:
+        return MEASURES[name]
+    module, _, function = name.partition(":")
+    if not function:
+        raise InputError(f'no measure "{name}": one of {", ".join(MEASURES)}, or module:function')
+    try:
+        found: Callable[[History], Mapping[str, float]] = getattr(import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"measure {name}: {error}") from error
+    return found
+
+
+def history_path(folder: Path, cell: Cell) -> str:
+    """Return the file of a cell's history in the folder of a sweep."""
+    return str(folder / "histories" / f"{cell.key}.npz")

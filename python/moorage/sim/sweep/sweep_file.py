@@ -1,0 +1,275 @@
+"""Reads sweeps (``kind: Sweep``, sweep.moorage.dev/v1) and lists their cells."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from moorage import __version__
+from moorage.errors import InputError, located
+from moorage.objects.read.files import read_file, source_name
+from moorage.objects.read.yaml_reader import read_yaml
+
+API_VERSION, KIND = "sweep.moorage.dev/v1", "Sweep"
+
+
+class _Strict(msgspec.Struct, forbid_unknown_fields=True, rename="camel", frozen=True, omit_defaults=True):
+    """Base of the parts of a sweep: an unknown field is an error."""
+
+
+class TimelineSource(_Strict, frozen=True):
+    """Files of a timeline, as `Timeline.read` takes them.
+
+    Attributes
+    ----------
+    files : list of str
+        Relative to the folder of the sweep.
+    format : str
+    options : dict
+        Of the format; ``$seed`` stands for the seed of the cell.
+    """
+
+    files: list[str]
+    format: str = "auto"
+    options: dict[str, Any] = {}
+
+
+class Seeds(_Strict, frozen=True):
+    """Consecutive seeds."""
+
+    first: int = 0
+    count: int = 1
+
+
+class ReplayOptions(_Strict, frozen=True):
+    """How timelines are replayed; see `replay` and `Scheduler`."""
+
+    until: str | float | None = None
+    on_failure: str = "retry"
+    tie_break: str = "go-heap"
+
+
+class Spec(_Strict, frozen=True):
+    """The axes of a sweep, and what is measured.
+
+    Attributes
+    ----------
+    timelines : dict of str to TimelineSource
+    configurations : dict of str to (str or dict)
+        KubeSchedulerConfigurations: paths, or documents in place. ``$seed`` stands for the seed of the cell,
+        ``$typicalPods`` for the typical pods of the timeline (`typical_pods`).
+    seeds : list of int or Seeds
+    changes : dict of str to list of dict
+        Events of a scenario (``kind: Scenario``) that are added to the timeline.
+    measures : list of str
+        Names of `MEASURES`, or ``module:function``; by default those of `History.summary`.
+    """
+
+    timelines: dict[str, TimelineSource]
+    configurations: dict[str, str | dict[str, Any]] = {"default": {}}
+    seeds: list[int] | Seeds = [0]
+    changes: dict[str, list[dict[str, Any]]] = {"none": []}
+    measures: list[str] = ["summary"]
+    replay: ReplayOptions = ReplayOptions()
+
+
+class Sweep(_Strict, frozen=True):
+    """A sweep, as a file has it."""
+
+    api_version: str = API_VERSION
+    kind: str = KIND
+    spec: Spec = msgspec.field(default_factory=lambda: Spec({}))
+    metadata: dict[str, Any] = {}
+
+
+class Cell(msgspec.Struct, frozen=True):
+    """One replay of a sweep. Its result depends on these fields alone.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of its configuration, timeline and change.
+    seed : int
+    timeline : TimelineSource
+        With absolute paths.
+    configuration : dict
+    change : list of dict
+    measures : tuple of str
+    replay : ReplayOptions
+    key : str
+        Digest of the inputs, contents of files included.
+    """
+
+    names: tuple[str, str, str]
+    seed: int
+    timeline: TimelineSource
+    configuration: dict[str, Any]
+    change: list[dict[str, Any]]
+    measures: tuple[str, ...]
+    replay: ReplayOptions
+    key: str = ""
+
+
+def read_sweep(path: str | Path) -> Sweep:
+    """Read a sweep from a YAML file.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    Sweep
+
+    Raises
+    ------
+    InputError
+        The file cannot be read or is no sweep; names the field.
+    """
+    source = source_name(str(path))
+    with located(source=source):
+        documents = list(read_yaml(read_file(str(path)).decode("utf-8", "replace"), source))
+        if len(documents) != 1:
+            raise InputError(f"must be one document, not {len(documents)}")
+        return decode_sweep(documents[0])
+
+
+def decode_sweep(document: Any) -> Sweep:
+    """Decode a sweep.
+
+    Parameters
+    ----------
+    document : object
+        A JSON value.
+
+    Returns
+    -------
+    Sweep
+
+    Raises
+    ------
+    InputError
+        It is no sweep of a known version, or a field is unknown or has a wrong type.
+    """
+    head = document if isinstance(document, dict) else {}
+    for field, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
+        if head.get(field) != expected:
+            raise InputError(f"must be {expected}, not {head.get(field)!r}", path=field)
+    try:
+        return msgspec.convert(document, Sweep)
+    except msgspec.ValidationError as error:
+        message, _, where = str(error).partition(" - at `$.")
+        raise InputError(message, path=where.rstrip("`")) from None
+
+
+def cells_of(sweep: Sweep, folder: Path) -> list[Cell]:
+    """Return the cells of a sweep: configurations, by these timelines, changes and seeds.
+
+    Parameters
+    ----------
+    sweep : Sweep
+    folder : Path
+        To which paths are relative.
+
+    Returns
+    -------
+    list of Cell
+
+    Raises
+    ------
+    InputError
+        An axis is empty, or a file cannot be read.
+    """
+    return list(_cells(sweep.spec, folder))
+
+
+def _cells(spec: Spec, folder: Path) -> Iterator[Cell]:
+    seeds = spec.seeds if isinstance(spec.seeds, list) else _consecutive(spec.seeds)
+    axes = {
+        "configurations": spec.configurations,
+        "timelines": spec.timelines,
+        "changes": spec.changes,
+        "seeds": seeds,
+        "measures": spec.measures,
+    }
+    for name, axis in axes.items():
+        if not axis:
+            raise InputError("must not be empty", path=f"spec.{name}")
+    configurations = {name: _configuration(value, folder) for name, value in spec.configurations.items()}
+    timelines = {name: _absolute(source, folder) for name, source in spec.timelines.items()}
+    digests = {name: [_digest(path) for path in source.files] for name, source in timelines.items()}
+    for config, timeline, change, seed in product(configurations, timelines, spec.changes, seeds):
+        cell = Cell(
+            (config, timeline, change),
+            seed,
+            timelines[timeline],
+            configurations[config],
+            spec.changes[change],
+            tuple(spec.measures),
+            spec.replay,
+        )
+        yield msgspec.structs.replace(cell, key=_key(cell, digests[timeline]))
+
+
+def _consecutive(seeds: Seeds) -> list[int]:
+    if seeds.count < 1:
+        raise InputError(f"must be at least 1, not {seeds.count}", path="spec.seeds.count")
+    return list(range(seeds.first, seeds.first + seeds.count))
+
+
+def _absolute(source: TimelineSource, folder: Path) -> TimelineSource:
+    return msgspec.structs.replace(source, files=[str(folder / name) for name in source.files])
+
+
+def _configuration(value: str | Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return a configuration as a document."""
+    if not isinstance(value, str):
+        return dict(value)
+    path = str(folder / value)
+    documents = list(read_yaml(read_file(path).decode("utf-8", "replace"), source_name(path)))
+    if len(documents) != 1 or not isinstance(documents[0], dict):
+        raise InputError("must be one KubeSchedulerConfiguration", source=source_name(path))
+    return documents[0]
+
+
+def _digest(path: str) -> str:
+    return hashlib.sha256(read_file(path)).hexdigest()
+
+
+def _key(cell: Cell, digests: list[str]) -> str:
+    """Return a digest of everything on which the result of a cell depends."""
+    inputs = msgspec.to_builtins(cell)
+    inputs["timeline"]["files"] = digests  # contents, wherever the files are
+    del inputs["names"]
+    inputs["version"] = __version__
+    text = json.dumps(inputs, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def with_placeholders(value: Any, values: Mapping[str, Any]) -> Any:
+    """Return a JSON value in which texts such as ``$seed`` are replaced.
+
+    Parameters
+    ----------
+    value : object
+    values : mapping of str to object
+        Values by text; one that is callable is called when it is needed.
+
+    Returns
+    -------
+    object
+    """
+    if isinstance(value, str) and value in values:
+        found = values[value]
+        return found() if callable(found) else found
+    if isinstance(value, dict):
+        return {name: with_placeholders(part, values) for name, part in value.items()}
+    if isinstance(value, list):
+        return [with_placeholders(part, values) for part in value]
+    return value

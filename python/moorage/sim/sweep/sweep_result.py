@@ -1,0 +1,101 @@
+"""SweepResult: the measures of all cells, and their means over seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from moorage.tables import Table, Tabular
+from moorage.tables.table import rows_of
+
+from .confidence import Spread, spread
+from .sweep_file import Cell
+
+Group = tuple[str, str, str]
+
+
+class SweepResult(Tabular):
+    """What a sweep has measured.
+
+    Parameters
+    ----------
+    cells : sequence of Cell
+    results : sequence of dict of str to float
+        The measures of each cell.
+
+    Attributes
+    ----------
+    measures : list of str
+        Their names, in the order in which cells have them.
+    """
+
+    def __init__(self, cells: Sequence[Cell], results: Sequence[Mapping[str, float]]) -> None:
+        self._cells, self._results = cells, results
+        self.measures = list(dict.fromkeys(name for result in results for name in result))
+
+    def headline(self) -> str:
+        """Return the size of the sweep in one line."""
+        groups = len({cell.names for cell in self._cells})
+        return f"{len(self._cells)} replays of {groups} combinations, {len(self.measures)} measures"
+
+    def table(self, limit: int | None = None) -> Table:
+        """Return the means over seeds, one row for each combination and measure.
+
+        Parameters
+        ----------
+        limit : int, optional
+
+        Returns
+        -------
+        Table
+            Columns configuration, timeline, change, measure, runs, mean, margin (half the width of the 95 %
+            confidence interval, NaN for one run), least, greatest.
+        """
+        rows = [
+            (*names, measure, *found) for names, part in self.spreads().items() for measure, found in part.items()
+        ][:limit]
+        columns: dict[str, Any] = {
+            name: [row[at] for row in rows]
+            for at, name in enumerate(("configuration", "timeline", "change", "measure"))
+        }
+        for at, name in enumerate(Spread._fields, start=4):
+            kind = np.int64 if name == "runs" else np.float64
+            columns[name] = np.array([row[at] for row in rows], dtype=kind)
+        return Table(columns)
+
+    def runs(self) -> Table:
+        """Return the measures of each cell.
+
+        Returns
+        -------
+        Table
+            Columns configuration, timeline, change, seed, and one for each measure (NaN where a cell has none).
+        """
+        columns: dict[str, Any] = {
+            name: [cell.names[at] for cell in self._cells]
+            for at, name in enumerate(("configuration", "timeline", "change"))
+        }
+        columns["seed"] = np.array([cell.seed for cell in self._cells], dtype=np.int64)
+        for name in self.measures:
+            columns[name] = np.array([result.get(name, np.nan) for result in self._results])
+        return Table(columns)
+
+    def spreads(self) -> dict[Group, dict[str, Spread]]:
+        """Return the spread over seeds of each measure, by configuration, timeline and change."""
+        groups: dict[Group, list[Mapping[str, float]]] = {}
+        for cell, result in zip(self._cells, self._results, strict=True):
+            groups.setdefault(cell.names, []).append(result)
+        return {
+            names: {
+                measure: spread(values)
+                for measure in self.measures
+                if (values := [result[measure] for result in results if measure in result])
+            }
+            for names, results in groups.items()
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return means and runs as a JSON value."""
+        return {"means": rows_of(self.table()), "runs": rows_of(self.runs())}

@@ -1,0 +1,44 @@
+"""Executors of sweeps."""
+
+from __future__ import annotations
+
+import operator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+import pytest
+
+import moorage as mo
+from moorage.sim.sweep.executors import EXECUTORS, make_executor
+
+
+@pytest.mark.parametrize("name", ["serial", "threads", "processes"])
+def test_an_executor_runs_tasks(name: str) -> None:
+    with make_executor(name, 2) as executor:
+        futures = [executor.submit(operator.add, at, 1) for at in range(4)]
+        assert [future.result() for future in futures] == [1, 2, 3, 4]
+        failed = executor.submit(operator.truediv, 1, 0)
+        assert isinstance(failed.exception(), ZeroDivisionError)
+
+
+def test_workers() -> None:
+    with make_executor("threads", 3) as threads, make_executor("processes", 2) as processes:
+        assert isinstance(threads, ThreadPoolExecutor)
+        assert isinstance(processes, ProcessPoolExecutor)
+        assert (threads._max_workers, processes._max_workers) == (3, 2)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("name", "workers", "text"),
+    [("cluster", None, f"one of {', '.join(EXECUTORS)}"), ("threads", 0, "0 workers")],
+)
+def test_wrong_executors_are_refused(name: str, workers: int | None, text: str) -> None:
+    with pytest.raises(mo.InputError, match=text):
+        make_executor(name, workers)
+
+
+def test_ray_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(mo.InputError, match=r"pip install 'moorage\[ray\]'"):
+        make_executor("ray")

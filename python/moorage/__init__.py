@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from .scheduler.difference import Difference as Difference
     from .scheduler.explain.explanation import Explanation as Explanation
     from .scheduler.placing.preempt_pods import Preemption as Preemption
+    from .sim.replay import History as History
+    from .sim.replay import replay as replay
     from .sim.synthetic import synthetic as synthetic
     from .sim.timeline import Timeline as Timeline
     from .sim.timeline import bursts as bursts
@@ -79,6 +81,7 @@ _MODULES = {
     "Explanation": "scheduler.explain.explanation",
     "Feasibility": "scheduler.cycle.results",
     "FilterPlugin": "framework.plugin.interface",
+    "History": "sim.replay",
     "InputError": "errors",
     "MoorageError": "errors",
     "Namespace": "objects.model.node",
@@ -120,6 +123,7 @@ _MODULES = {
     "load": "objects.read.load",
     "lognormal": "sim.timeline",
     "poisson": "sim.timeline",
+    "replay": "sim.replay",
     "synthetic": "sim.synthetic",
 }
 __all__ = ["__version__", *_MODULES]

@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Any
 from moorage.errors import InputError
 from moorage.objects.read.files import YAML_SUFFIXES, has_suffix, source_name
 
+from .openb import is_openb
+from .trace_rows import heading
+
 if TYPE_CHECKING:
     from moorage.sim.timeline import Timeline
 
 FORMATS = {
+    "openb": "moorage.sim.loaders.openb:read_openb",
     "scenario": "moorage.sim.timeline.scenario:read_scenario",
 }
 """Name of a format to the module and the function that read it. The function takes an empty timeline, the
@@ -70,6 +74,8 @@ def detect(paths: Sequence[str | Path]) -> str:
     """
     if has_suffix(str(paths[0]), YAML_SUFFIXES):
         return "scenario"
+    if is_openb(set(heading(paths[0]))):
+        return "openb"
     raise InputError(
         f"its format has to be named, as one of {', '.join(FORMATS)}", source=source_name(str(paths[0]))
     )

@@ -145,7 +145,11 @@ class PodHandler:
         The pods of other schedulers without a node, by ``namespace/name``.
     indexer : Indexer
         The informers' copy of the pods; empty before `watch`.
+    cache_is_ahead : bool
+        Whether the cache may have new bound pods before the store reports them.
     """
+
+    cache_is_ahead = False
 
     def __init__(
         self,
@@ -295,7 +299,10 @@ class PodHandler:
         if not pods:
             return 0
         try:
-            self.cache.add_pods(pods)
+            if self.cache_is_ahead:
+                self.cache.confirm_pods(pods)
+            else:
+                self.cache.add_pods(pods)
         except (CacheError, ValueError):  # the cache refuses one of them
             for at, pod in enumerate(pods):
                 try:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Self
 
+from msgspec.structs import replace
+
 from moorage._core.decide.decider import TieBreak
 from moorage._core.state.node_table import NodeTable
 from moorage.cache import SchedulerCache, Transaction
@@ -258,13 +260,18 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             self.cache.enlist(self.context.records)
             yield transaction
 
-    def fork(self) -> Self:
+    def fork(self, clock: Callable[[], float] | None = None) -> Self:
         """Return an independent copy of the scheduler: its cache, store, queue, nominations, pods that wait
         on Permit, and volumes. Objects are shared.
 
         Each of the two takes the decisions that it would take without the other, also in a thread of its own.
         The copy has no watches of others on its store, and the same extenders. No other thread may use this
         scheduler or its store meanwhile.
+
+        Parameters
+        ----------
+        clock : callable, optional
+            The clock of the copy, if this scheduler has one: both show the same time now.
 
         Returns
         -------
@@ -283,8 +290,11 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         store = records.copyable_store()
         profiles = [engine.profile for engine in self.engines.values()]
         out = type(self).__new__(type(self))
-        out._options = self._options
-        with out._assembled(self.cache.fork(), store.clone(), profiles):
+        cache, out._options = self.cache.fork(), self._options
+        if clock is not None:
+            cache.clock = checked(clock)
+            out._options = replace(out._options, clock=cache.clock)
+        with out._assembled(cache, store.clone(), profiles):
             out.context.records.copy_from(records)
         return out
 

@@ -1,0 +1,158 @@
+"""Rows of trace files, read one by one; gzip or not."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from moorage.errors import InputError
+from moorage.objects.read.files import source_name
+
+_MOST_FIELD = 1 << 20
+
+
+def open_text(path: str | Path) -> IO[str]:
+    """Open a text file for reading; bytes that are no UTF-8 are replaced.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    file object
+
+    Raises
+    ------
+    InputError
+        The file cannot be opened.
+    """
+    try:
+        raw = open(path, "rb")  # noqa: SIM115  # the caller closes it
+        is_packed = raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+    except OSError as error:
+        message = "no such file" if isinstance(error, FileNotFoundError) else str(error.strerror)
+        raise InputError(message, source=source_name(str(path))) from None
+    packed: Any = gzip.GzipFile(fileobj=raw) if is_packed else raw
+    return io.TextIOWrapper(packed, "utf-8-sig", "replace", newline="")
+
+
+def lines(path: str | Path) -> Iterator[str]:
+    """Iterate over the lines of a text file.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Yields
+    ------
+    str
+        Without its end.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read.
+    """
+    with open_text(path) as file:
+        try:
+            for line in file:
+                yield line.rstrip("\r\n")
+        except (OSError, EOFError, zlib.error) as error:
+            raise InputError(f"cannot be read: {error}", source=source_name(str(path))) from None
+
+
+def csv_rows(path: str | Path, columns: Sequence[str] = ()) -> Iterator[dict[str, str]]:
+    """Iterate over the rows of a CSV file.
+
+    Parameters
+    ----------
+    path : str or Path
+    columns : sequence of str, optional
+        Names of the columns of a file without a heading; by default the first row has them.
+
+    Yields
+    ------
+    dict of str to str
+        A value of a column that the row does not reach is "".
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or a row is no CSV.
+    """
+    csv.field_size_limit(_MOST_FIELD)
+    reader = csv.reader(lines(path))
+    names = list(columns)
+    try:
+        for row in reader:
+            if not names:
+                names = [name.strip() for name in row]
+            elif row:
+                yield dict(zip(names, row + [""] * (len(names) - len(row)), strict=False))
+    except csv.Error as error:
+        raise InputError(str(error), source=f"{source_name(str(path))}:{reader.line_num}") from None
+
+
+def heading(path: str | Path) -> list[str]:
+    """Return the values of the first row of a CSV file.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    list of str
+    """
+    return [name.strip() for name in next(csv.reader([next(lines(path), "")]), [])]
+
+
+def json_rows(path: str | Path) -> Iterator[tuple[int, Any]]:
+    """Iterate over the values of a file of JSON lines.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Yields
+    ------
+    number : int
+        Of the line, from 1 on.
+    value : object
+        The value; None where the line is no JSON, as the last one of a file that is still written.
+    """
+    decode = msgspec.json.Decoder().decode
+    for number, line in enumerate(lines(path), 1):
+        if line.strip():
+            try:
+                yield number, decode(line)
+            except msgspec.DecodeError:
+                yield number, None
+
+
+def number_of(text: str) -> float | None:
+    """Return a field as a number; None for an empty field or one that is none.
+
+    Parameters
+    ----------
+    text : str
+
+    Returns
+    -------
+    float or None
+        Finite.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if abs(value) < 1e18 else None

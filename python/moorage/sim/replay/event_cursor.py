@@ -1,0 +1,114 @@
+"""EventCursor: the events of a timeline by instant, piece by piece."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage.sim.timeline import Timeline, Verb
+
+PIECE = 1 << 16
+"""Events whose columns are Python lists at a time."""
+
+
+class EventCursor:
+    """Reads a timeline from an event on, without the recorded bindings.
+
+    Parameters
+    ----------
+    timeline : Timeline
+    plain : (k,) bool array
+        By argument, whether it is a pod that may be placed directly.
+    at : int, optional
+        Index of the first event.
+
+    Attributes
+    ----------
+    time : float
+        Of the next instant; infinite after the last.
+    first, last : int
+        Range of the events of the next instant, as indexes of the lists.
+    is_direct : bool
+        Whether all events of the next instant create plain pods or delete pods.
+    verbs, subjects, ordinals, arguments : list of int
+        Of the piece.
+    """
+
+    def __init__(self, timeline: Timeline, plain: npt.NDArray[np.bool_], at: int = 0) -> None:
+        columns = timeline.columns()
+        self._kept: npt.NDArray[np.int64] | None = None
+        if (columns["verb"] == Verb.BIND).any():
+            self._kept = np.flatnonzero(columns["verb"] != Verb.BIND)
+            columns = {name: column[self._kept] for name, column in columns.items()}
+        self._columns = columns
+        self._plain = np.append(plain, False)  # of argument -1
+        self._is_pod = np.array([name.startswith("pod/") for name in timeline.subjects], np.bool_)
+        self._end = len(columns["time"])
+        self._piece = max(256, min(PIECE, self._end // 16))
+        self._base, self._stop = at, at
+        self.time = math.inf
+        self._load()
+
+    @property
+    def at(self) -> int:
+        """Index of the next event."""
+        return self._base + self.first
+
+    def index(self, at: int) -> int:
+        """Return the index of an event of the piece in the timeline.
+
+        Parameters
+        ----------
+        at : int
+            Index in the lists.
+
+        Returns
+        -------
+        int
+        """
+        here = self._base + at
+        return here if self._kept is None else int(self._kept[here])
+
+    def is_at_boundary(self) -> bool:
+        """Whether the next instant is the first of a piece: the moment to save memory and state."""
+        return self.first == 0
+
+    def _load(self) -> None:
+        """Make lists of the next piece, which ends with an instant."""
+        times, base = self._columns["time"], self._stop
+        stop = min(base + self._piece, self._end)
+        if stop < self._end:
+            stop = int(np.searchsorted(times, times[stop - 1], "right"))
+        self._base, self._stop = base, stop
+        self.first = self.last = 0
+        if base >= stop:
+            self.time = math.inf
+            return
+        piece = slice(base, stop)
+        verbs, subjects = self._columns["verb"][piece], self._columns["subject"][piece]
+        arguments = self._columns["argument"][piece]
+        created = (verbs == Verb.CREATE) & self._plain[arguments]
+        direct = created | ((verbs == Verb.DELETE) & self._is_pod[subjects])
+        starts = np.flatnonzero(np.diff(times[piece], prepend=-1.0))
+        self._direct = np.logical_and.reduceat(direct, starts).tolist()
+        self._times = times[piece][starts].tolist()
+        self._starts = [*starts.tolist(), stop - base]
+        self._instant = 0
+        self.verbs, self.subjects, self.arguments = verbs.tolist(), subjects.tolist(), arguments.tolist()
+        self.ordinals = self._columns["ordinal"][piece].tolist()
+        self._look()
+
+    def _look(self) -> None:
+        at = self._instant
+        self.time, self.is_direct = self._times[at], self._direct[at]
+        self.first, self.last = self._starts[at], self._starts[at + 1]
+
+    def advance(self) -> None:
+        """Go on to the next instant."""
+        self._instant += 1
+        if self._instant < len(self._times):
+            self._look()
+        else:
+            self._load()

@@ -1,0 +1,351 @@
+"""History: what happened in a replay, as columns; everything else is a view of it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage._core.base.resources import pod_requests
+from moorage.errors import InputError
+from moorage.objects import parse_milli, parse_value
+from moorage.tables import Table, Tabular
+
+from .recorder import End, Recorder
+from .replayer import Replayer
+from .usage_over_time import levels, over_time
+from .virtual_clock import VirtualClock
+
+if TYPE_CHECKING:
+    from moorage.scheduler import Scheduler
+
+    from .checkpoints import Checkpoints
+
+Array = npt.NDArray[Any]
+
+
+class History(Tabular):
+    """The decisions of a replay, its pods and its nodes over time.
+
+    Times are seconds since the start of the timeline. The columns of a long history are in files, which are
+    mapped; a table of them is made when it is asked for.
+
+    Parameters
+    ----------
+    replayer : Replayer
+        At the end of the replay.
+    checkpoints : Checkpoints
+
+    Attributes
+    ----------
+    end : float
+        When the replay ended.
+    counts : dict of str to int
+        Events that had no effect, by the reason.
+    scheduler : Scheduler
+        As it was at the end.
+    """
+
+    def __init__(self, replayer: Replayer, checkpoints: Checkpoints) -> None:
+        self.timeline, self.scheduler = replayer.timeline, replayer.scheduler
+        self.end = replayer.clock.now
+        self.counts = {name: n for name, n in replayer.recorder.counts.items() if n}
+        self._recorder: Recorder = replayer.recorder
+        self._drops, self._checkpoints = replayer.drops, checkpoints
+
+    # ---- columns -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def columns(self) -> dict[str, Array]:
+        """The decisions by number: time (float64), pod, node (-1 for none), attempt (0 for a pod that was
+        bound by others), reason (-1 for none)."""
+        return self._recorder.decisions.arrays()
+
+    @cached_property
+    def pod_columns(self) -> dict[str, Array]:
+        """The pods by number: created, bound, ended (float64, infinite for never), node (-1 for none),
+        attempts, cause (of `End`, -1 for none), template."""
+        pods, decisions, ends = self._recorder.pods.arrays(), self.columns, self._recorder.ends.arrays()
+        n = len(pods["created"])
+        out: dict[str, Array] = {"created": pods["created"]}
+        out["bound"], out["ended"] = np.full(n, np.inf), np.full(n, np.inf)
+        out["node"], out["cause"] = np.full(n, -1, np.int32), np.full(n, -1, np.int8)
+        placed = decisions["node"] >= 0
+        out["bound"][decisions["pod"][placed]] = decisions["time"][placed]
+        out["node"][decisions["pod"][placed]] = decisions["node"][placed]
+        out["attempts"] = np.zeros(n, np.int32)
+        np.maximum.at(out["attempts"], decisions["pod"], decisions["attempt"])
+        out["ended"][ends["pod"]] = ends["time"]
+        out["cause"][ends["pod"]] = ends["cause"]
+        return out | {"template": pods["template"]}
+
+    def pod_name(self, pod: int) -> str:
+        """Return the ``namespace/name`` of a pod.
+
+        Parameters
+        ----------
+        pod : int
+            Its number.
+
+        Returns
+        -------
+        str
+        """
+        return self._names(np.array([pod]))[0]
+
+    def _names(self, pods: Array) -> list[str]:
+        arrays, names = self._pod_names, self._recorder.names
+        numbers, ordinals = arrays["name"][pods].tolist(), arrays["ordinal"][pods].tolist()
+        return [
+            names[name] if ordinal < 0 else f"{names[name]}-{ordinal}"
+            for name, ordinal in zip(numbers, ordinals, strict=True)
+        ]
+
+    @cached_property
+    def _pod_names(self) -> dict[str, Array]:
+        return self._recorder.pods.arrays()
+
+    @property
+    def node_names(self) -> list[str]:
+        """Names of the nodes by number."""
+        return self._recorder.node_names
+
+    # ---- tables --------------------------------------------------------------------------------------------
+
+    def headline(self) -> str:
+        """Return the numbers of the replay in one line."""
+        numbers = self.summary()
+        return ", ".join(f"{value:g} {name.replace('_', ' ')}" for name, value in numbers.items())
+
+    def summary(self) -> dict[str, float]:
+        """Return the numbers of the replay.
+
+        Returns
+        -------
+        dict of str to float
+            seconds: length of the replay. events, pods, decisions: how many. placed: pods that got a node.
+            pending: pods without a node at the end. evicted, dropped: pods by the cause of their end.
+            pending_p50, pending_p99, pending_max: seconds between creation and binding of placed pods.
+        """
+        pods = self.pod_columns
+        bound = np.isfinite(pods["bound"])
+        spans = (pods["bound"] - pods["created"])[bound]
+        out: dict[str, float] = {
+            "seconds": self.end,
+            "events": len(self.timeline),
+            "pods": len(bound),
+            "decisions": len(self.columns["time"]),
+            "placed": int(bound.sum()),
+            "pending": len(self._recorder.pending),
+            "evicted": int((pods["cause"] == End.EVICTED).sum()),
+            "dropped": int((pods["cause"] == End.DROPPED).sum()),
+        }
+        if len(spans):
+            for name, percent in (("p50", 50), ("p99", 99), ("max", 100)):
+                out[f"pending_{name}"] = float(np.percentile(spans, percent, method="inverted_cdf"))
+        return out
+
+    def table(self, limit: int | None = None) -> Table:
+        """Return the decisions, one row each.
+
+        Parameters
+        ----------
+        limit : int, optional
+
+        Returns
+        -------
+        Table
+            Columns time, pod, node (missing where the pod fits nowhere), attempt, reason.
+        """
+        return self.decisions(0, limit)
+
+    def decisions(self, start: int = 0, stop: int | None = None) -> Table:
+        """Return some decisions, one row each.
+
+        Parameters
+        ----------
+        start, stop : int, optional
+            Range of rows.
+
+        Returns
+        -------
+        Table
+            Columns time, pod, node (missing where the pod fits nowhere), attempt, reason.
+        """
+        part = {name: column[start:stop] for name, column in self.columns.items()}
+        return Table(
+            {
+                "time": np.array(part["time"]),
+                "pod": self._names(part["pod"]),
+                "node": _texts(part["node"], self.node_names),
+                "attempt": np.array(part["attempt"]),
+                "reason": _texts(part["reason"], self._recorder.reasons),
+            }
+        )
+
+    def pods(self, start: int = 0, stop: int | None = None) -> Table:
+        """Return some pods, one row each, in the order of their creation.
+
+        Parameters
+        ----------
+        start, stop : int, optional
+            Range of rows.
+
+        Returns
+        -------
+        Table
+            Columns pod, node, created, bound, ended (seconds; infinite for never), pending (seconds until it
+            was bound, or until the pod or the replay ended), attempts, cause (of the end).
+        """
+        columns = {name: column[start:stop] for name, column in self.pod_columns.items()}
+        stopped = np.minimum(np.minimum(columns["bound"], columns["ended"]), self.end)
+        numbers = np.arange(len(self.pod_columns["created"]))[start:stop]
+        return Table(
+            {
+                "pod": self._names(numbers),
+                "node": _texts(columns["node"], self.node_names),
+                "created": np.array(columns["created"]),
+                "bound": columns["bound"],
+                "ended": columns["ended"],
+                "pending": stopped - columns["created"],
+                "attempts": columns["attempts"],
+                "cause": _texts(columns["cause"], [cause.name.lower() for cause in End]),
+            }
+        )
+
+    def nodes(self) -> Table:
+        """Return when nodes joined, changed and left.
+
+        Returns
+        -------
+        Table
+            Columns time, node, is_there (false when it left).
+        """
+        arrays = self._recorder.nodes.arrays()
+        nodes = _texts(arrays["node"], self.node_names)
+        return Table({"time": arrays["time"], "node": nodes, "is_there": arrays["state"] >= 0})
+
+    def measures(self) -> Table:
+        """Return the moments that the timeline names.
+
+        Returns
+        -------
+        Table
+            Columns time, name.
+        """
+        times, names = zip(*self._recorder.measures, strict=True) if self._recorder.measures else ((), ())
+        return Table({"time": np.array(times, np.float64), "name": list(names)})
+
+    def usage(self, resource: str = "cpu", by: str = "") -> Table:
+        """Return how much of a resource was requested on the nodes, over time.
+
+        Parameters
+        ----------
+        resource : str, optional
+            cpu is in millicores, others are in their own units.
+        by : str, optional
+            ``node``, or the key of a label of nodes; by default all nodes together.
+
+        Returns
+        -------
+        Table
+            Columns time, group (the node, or the value of the label; missing without `by`), requested,
+            allocatable. A row says how it is from that time on; there is one per group for each time at which
+            that group changes.
+        """
+        recorder, pods = self._recorder, self.pod_columns
+        groups, group_of = self._groups(by)
+        amounts = np.array([_requested(pod, resource) for pod in recorder.templates] or [0], np.int64)
+        placed = np.flatnonzero(pods["node"] >= 0)
+        size = amounts[pods["template"][placed]]
+        where = group_of[pods["node"][placed]] if len(placed) else np.zeros(0, np.int32)
+        ended = np.isfinite(pods["ended"][placed])
+        requested = levels(
+            np.concatenate([pods["bound"][placed], pods["ended"][placed][ended]]),
+            np.concatenate([where, where[ended]]),
+            np.concatenate([size, -size[ended]]),
+        )
+        time, group, used, room = over_time(requested, self._allocatable(resource, group_of))
+        names = _texts(group if by else np.full(len(group), -1), groups)
+        return Table({"time": time, "group": names, "requested": used, "allocatable": room})
+
+    def _groups(self, by: str) -> tuple[list[str], Array]:
+        """Return the names of groups of nodes, and the group of each node by its number."""
+        names = self.node_names
+        if by == "node":
+            return names, np.arange(len(names), dtype=np.int32)
+        labels = dict.fromkeys(names, "")
+        if by:
+            labels |= {node.name: node.metadata.labels.get(by, "") for node in self._recorder.node_objects}
+        groups = sorted(set(labels.values()))
+        place = {name: at for at, name in enumerate(groups)}
+        return groups, np.array([place[labels[name]] for name in names], np.int32)
+
+    def _allocatable(self, resource: str, group_of: Array) -> tuple[Array, Array, Array]:
+        """Return how much of a resource the nodes of each group have over time; see `levels`."""
+        log, objects = self._recorder.nodes.arrays(), self._recorder.node_objects
+        has: dict[int, int] = {}
+        changes = np.zeros(len(log["node"]), np.int64)
+        for at, (node, state) in enumerate(zip(log["node"].tolist(), log["state"].tolist(), strict=True)):
+            amount = objects[state].status.allocatable.get(resource, "0") if state >= 0 else "0"
+            now = parse_milli(amount) if resource == "cpu" else parse_value(amount)
+            changes[at] = now - has.get(node, 0)
+            has[node] = now
+        where = group_of[log["node"]] if len(log["node"]) else np.zeros(0, np.int32)
+        return levels(log["time"], where, changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the summary as a JSON value."""
+        return {"summary": self.summary(), "counts": self.counts}
+
+    # ---- time travel ---------------------------------------------------------------------------------------
+
+    def at(self, time: float) -> Scheduler:
+        """Return the scheduler as it was at a time, after everything that happened then.
+
+        It is a fork of the nearest checkpoint before, taken through the events since then. Its clock stands
+        still. What is done with it does not change the history.
+
+        Parameters
+        ----------
+        time : float
+            Seconds since the start of the timeline, up to `end`.
+
+        Returns
+        -------
+        Scheduler
+
+        Raises
+        ------
+        InputError
+            The time is not in the history.
+        """
+        if not 0 <= time <= self.end:
+            raise InputError(f"must be between 0 and {self.end:g}, not {time:g}", path="time")
+        kept = self._checkpoints.before(time)
+        clock = VirtualClock(kept.time)
+        scheduler = kept.scheduler.fork(clock)
+        again = Replayer(scheduler, clock, self.timeline, Recorder(self.timeline), kept.at)
+        again.recorder.continue_with(kept.pods)
+        again.drops = self._drops
+        again.advance(time)
+        again.settle()
+        clock.now = time
+        return scheduler
+
+
+def _texts(numbers: Array, texts: list[str]) -> list[str | None]:
+    """Return the texts of some numbers; None for negative ones."""
+    return [texts[number] if number >= 0 else None for number in numbers.tolist()]
+
+
+def _requested(pod: Any, resource: str) -> int:
+    """Return how much of a resource a pod requests: millicores, or units of others."""
+    if resource == "pods":
+        return 1
+    quantity = pod_requests(pod).get(resource)
+    if quantity is None:
+        return 0
+    return quantity.milli_value() if resource == "cpu" else quantity.value()

@@ -1,0 +1,289 @@
+"""Recorder: notes what happens in a replay, in logs that only grow."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections import Counter
+from enum import IntEnum
+from pathlib import Path
+
+from moorage.objects import Node, Pod
+from moorage.sim.timeline import Timeline
+
+from .history_log import SPILL_ROWS, HistoryLog
+
+
+class End(IntEnum):
+    """Why a pod is gone: the timeline deleted it, it was evicted for another one, a node left or was drained,
+    a controller deleted it, or it was dropped because it fitted nowhere."""
+
+    DELETED = 0
+    EVICTED = 1
+    NODE = 2
+    CONTROLLER = 3
+    DROPPED = 4
+
+
+class Recorder:
+    """Logs of one replay.
+
+    Pods, nodes and reasons are numbered from 0 on in the order in which they were first noted.
+
+    Parameters
+    ----------
+    timeline : Timeline
+    spill_rows : int, optional
+        Rows of each log that are kept in memory.
+
+    Attributes
+    ----------
+    live : dict of str to int
+        Number of each pod that exists, by ``namespace/name``.
+    pending : dict of str to float
+        Time at which each pod without a node was created, by ``namespace/name``.
+    names : list of str
+        Keys of pods, to which the ordinal is added.
+    templates : list of Pod
+        What pods request.
+    node_names, reasons : list of str
+    node_objects : list of Node
+    ended : int
+        Number of pods that are gone.
+    counts : Counter
+        Events by what became of them.
+    """
+
+    def __init__(self, timeline: Timeline, spill_rows: int = SPILL_ROWS) -> None:
+        self.live: dict[str, int] = {}
+        self.ended = 0
+        self.pending: dict[str, float] = {}
+        self.names = [subject.partition("/")[2] for subject in timeline.subjects]
+        self.templates: list[Pod] = []
+        self.node_names: list[str] = []
+        self.node_objects: list[Node] = []
+        self.reasons: list[str] = []
+        self.counts: Counter[str] = Counter()
+        self.measures: list[tuple[float, str]] = []
+        self.pods = HistoryLog("pods", {"created": "d", "name": "i", "ordinal": "i", "template": "i"})
+        self.decisions = HistoryLog(
+            "decisions", {"time": "d", "pod": "i", "node": "i", "attempt": "i", "reason": "i"}
+        )
+        self.ends = HistoryLog("ends", {"time": "d", "pod": "i", "cause": "b"})
+        self.nodes = HistoryLog("nodes", {"time": "d", "node": "i", "state": "i"})
+        self._node_numbers: dict[str, int] = {}
+        self._reason_numbers: dict[str, int] = {}
+        self._template_numbers: dict[int, int] = {}
+        self._spill_rows = spill_rows
+        self._folder: Path | None = None
+        self._bind_columns()
+
+    def _bind_columns(self) -> None:
+        """Bind the methods that append, which are called for each event."""
+        pods, decisions, ends = self.pods.columns, self.decisions.columns, self.ends.columns
+        self._pod = tuple(pods[name].append for name in pods)
+        self._decision = tuple(decisions[name].append for name in decisions)
+        self._end = tuple(ends[name].append for name in ends)
+
+    # ---- pods ----------------------------------------------------------------------------------------------
+
+    def create(self, time: float, key: str, name: int, ordinal: int, template: int) -> int:
+        """Note a new pod.
+
+        Parameters
+        ----------
+        time : float
+        key : str
+            ``namespace/name``.
+        name : int
+            Index in `names`.
+        ordinal : int
+            What follows the name; -1 for nothing.
+        template : int
+            Index in `templates`.
+
+        Returns
+        -------
+        int
+            Number of the pod.
+        """
+        created, names, ordinals, templates = self._pod
+        number = self.live[key] = len(self.live) + self.ended
+        created(time)
+        names(name)
+        ordinals(ordinal)
+        templates(template)
+        return number
+
+    @property
+    def next_pod(self) -> int:
+        """Number of the next pod."""
+        return len(self.live) + self.ended
+
+    def continue_with(self, number: int) -> None:
+        """Number the next pods from a number on, as the recorder does that this one repeats.
+
+        Parameters
+        ----------
+        number : int
+        """
+        self.ended = number - len(self.live)
+
+    def found(self, time: float, pod: Pod) -> int:
+        """Note a pod that is not of the timeline, as those of controllers and of the cluster at the start.
+
+        Parameters
+        ----------
+        time : float
+        pod : Pod
+
+        Returns
+        -------
+        int
+            Number of the pod.
+        """
+        self.names.append(pod.key)
+        number = self.create(time, pod.key, len(self.names) - 1, -1, self.template(pod))
+        if pod.spec.node_name:
+            self.decide(time, number, self.node(pod.spec.node_name), 0)
+        else:
+            self.pending[pod.key] = time
+        return number
+
+    def template(self, pod: Pod) -> int:
+        """Return the index of a template, by the identity of its spec.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        int
+        """
+        known = self._template_numbers.get(id(pod.spec))
+        if known is None:
+            known = self._template_numbers[id(pod.spec)] = len(self.templates)
+            self.templates.append(pod)
+        return known
+
+    def decide(self, time: float, pod: int, node: int, attempt: int, reason: int = -1) -> None:
+        """Note a decision.
+
+        Parameters
+        ----------
+        time : float
+        pod : int
+        node : int
+            -1 where the pod fits nowhere.
+        attempt : int
+            From 1 on; 0 for a pod that another scheduler has bound.
+        reason : int, optional
+            Index in `reasons`.
+        """
+        times, pods, nodes, attempts, reasons = self._decision
+        times(time)
+        pods(pod)
+        nodes(node)
+        attempts(attempt)
+        reasons(reason)
+
+    def end(self, time: float, key: str, cause: End) -> None:
+        """Note that a pod is gone.
+
+        Parameters
+        ----------
+        time : float
+        key : str
+            Of a pod that exists.
+        cause : End
+        """
+        times, pods, causes = self._end
+        times(time)
+        pods(self.live.pop(key))
+        causes(cause)
+        if cause is End.EVICTED:
+            self.counts["evicted"] += 1
+        self.ended += 1
+        self.pending.pop(key, None)
+
+    def count(self, what: str) -> int:
+        """Return how many pods are in a state.
+
+        Parameters
+        ----------
+        what : {"pending", "running", "evicted"}
+
+        Returns
+        -------
+        int
+        """
+        if what == "evicted":
+            return self.counts["evicted"]
+        return len(self.pending) if what == "pending" else len(self.live) - len(self.pending)
+
+    # ---- names ---------------------------------------------------------------------------------------------
+
+    def node(self, name: str) -> int:
+        """Return the number of a node.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        int
+        """
+        known = self._node_numbers.get(name)
+        if known is None:
+            known = self._node_numbers[name] = len(self.node_names)
+            self.node_names.append(name)
+        return known
+
+    def note_node(self, time: float, node: Node, is_there: bool) -> None:
+        """Note that a node has joined, changed or left.
+
+        Parameters
+        ----------
+        time : float
+        node : Node
+        is_there : bool
+        """
+        columns = self.nodes.columns
+        columns["time"].append(time)
+        columns["node"].append(self.node(node.name))
+        columns["state"].append(len(self.node_objects) if is_there else -1)
+        if is_there:
+            self.node_objects.append(node)
+
+    def reason(self, message: str) -> int:
+        """Return the index of a reason.
+
+        Parameters
+        ----------
+        message : str
+
+        Returns
+        -------
+        int
+        """
+        known = self._reason_numbers.get(message)
+        if known is None:
+            known = self._reason_numbers[message] = len(self.reasons)
+            self.reasons.append(message)
+        return known
+
+    # ---- memory --------------------------------------------------------------------------------------------
+
+    def spill(self) -> None:
+        """Move long logs to files in a temporary folder, which goes with the recorder."""
+        logs = self.pods, self.decisions, self.ends
+        if self._folder is None:
+            if all(len(next(iter(log.columns.values()))) < self._spill_rows for log in logs):
+                return
+            self._folder = Path(tempfile.mkdtemp(prefix="moorage-history-"))
+            weakref.finalize(self, shutil.rmtree, self._folder, True)
+        for log in logs:
+            log.spill(self._folder, self._spill_rows)

@@ -1,0 +1,115 @@
+"""replay: a timeline goes in, a history comes out."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from moorage.errors import InputError
+from moorage.objects import Namespace, Object, ObjectMeta
+from moorage.scheduler import Scheduler
+from moorage.sim.timeline import Timeline
+
+from .checkpoints import Checkpoints
+from .conditions import Condition, parse_condition
+from .history import History
+from .history_log import SPILL_ROWS
+from .recorder import Recorder
+from .replayer import Replayer
+from .virtual_clock import VirtualClock
+
+ON_FAILURE = ("retry", "drop")
+
+
+def replay(
+    timeline: Timeline,
+    *,
+    until: str | float | None = None,
+    on_failure: str = "retry",
+    checkpoints: int = 16,
+    spill_rows: int = SPILL_ROWS,
+    **options: Any,
+) -> History:
+    """Replay a timeline in virtual time.
+
+    All events of one instant are applied, then the scheduler tries the pods of its queue; decisions take no
+    virtual time. A pod that fits nowhere is tried again as kube-scheduler does: after an event that may help
+    it and its backoff, or after five minutes. Equal arguments give equal histories.
+
+    The controllers of workloads are simulated (`Scheduler`). Pods of the timeline are written as they are:
+    admission by limit ranges and quotas concerns the cluster at the start and objects that are applied.
+
+    Parameters
+    ----------
+    timeline : Timeline
+    until : str or float, optional
+        Seconds, or a condition (`parse_condition`) at which the replay stops. By default it ends with the
+        last event, or up to ten minutes later if pods are backing off.
+    on_failure : {"retry", "drop"}
+        What happens to a pod that fits nowhere: it waits, or it is deleted at once.
+    checkpoints : int, optional
+        The number of states that are kept for `History.at`, at most.
+    spill_rows : int, optional
+        Rows of each log that are kept in memory; the others are in a temporary file.
+    **options : object
+        Of `Scheduler`: ``config``, ``profiles``, ``feature_gates``, ``registry``, ``tie_break``, ``seed`` and
+        the others but ``clock`` and ``wait``.
+
+    Returns
+    -------
+    History
+
+    Raises
+    ------
+    InputError
+        An event cannot be applied, a condition or an option is wrong.
+    """
+    if on_failure not in ON_FAILURE:
+        raise InputError(f'must be retry or drop, not "{on_failure}"', path="on_failure")
+    for name in ("clock", "wait"):
+        if name in options:
+            raise InputError("is virtual in a replay", path=name)
+    replayer = start(timeline, spill_rows, options)
+    replayer.drops = on_failure == "drop"
+    kept = Checkpoints(replayer, checkpoints)
+    end, condition = _until(until, replayer)
+    replayer.condition = condition
+    replayer.advance(end, kept.keep)
+    replayer.settle()
+    replayer.recorder.spill()
+    return History(replayer, kept)
+
+
+def start(timeline: Timeline, spill_rows: int, options: dict[str, Any]) -> Replayer:
+    """Make the scheduler of a replay over the cluster at the start.
+
+    Parameters
+    ----------
+    timeline : Timeline
+    spill_rows : int
+    options : dict
+        Of `Scheduler`.
+
+    Returns
+    -------
+    Replayer
+    """
+    clock = VirtualClock()
+    scheduler = Scheduler(timeline.cluster, clock=clock, **options)
+    present = {one.name for one in timeline.cluster.namespaces}
+    used = {one.namespace for one in timeline.arguments if isinstance(one, Object)}
+    missing = sorted(used - present - {""})
+    scheduler.client.create_many([Namespace(metadata=ObjectMeta(name=name)) for name in missing])  # type: ignore[attr-defined]
+    replayer = Replayer(scheduler, clock, timeline, Recorder(timeline, spill_rows))
+    replayer.try_all()
+    return replayer
+
+
+def _until(until: str | float | None, replayer: Replayer) -> tuple[float, Condition | None]:
+    if until is None:
+        return math.inf, None
+    if isinstance(until, str):
+        return math.inf, parse_condition(until)
+    if not until >= 0:
+        raise InputError(f"must be a number of seconds from 0 on, not {until}", path="until")
+    return float(until), None

@@ -1,0 +1,590 @@
+"""Replayer: the loop that takes a scheduler through a timeline in virtual time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from moorage.errors import InputError, located
+from moorage.objects import Node, Object, Pod, PodGroup
+from moorage.queue import QueuedPodInfo
+from moorage.scheduler import Failure, Scheduler, ScheduleResult
+from moorage.scheduler.kind_handlers import last_state
+from moorage.scheduler.placing.place import APART, LEDGER
+from moorage.scheduler.runs import Run
+from moorage.scheduler.scheduling_context import SEGMENTS, VOLUMES
+from moorage.sim.timeline import Event, Timeline, Verb
+from moorage.store import ApiError, DeletedFinalStateUnknown, NotFoundError, ObjectStore, parse_reference
+from moorage.store.clock import timestamp
+from moorage.store.pod_binding import Binding
+
+from .conditions import Condition
+from .event_cursor import EventCursor
+from .recorder import End, Recorder
+from .virtual_clock import VirtualClock
+
+AFTER_END = 600.0
+"""Seconds after the last event that pods which are backing off are tried again."""
+
+
+class PodTemplate(Struct, frozen=True):
+    """A pod of the timeline, of which others are made.
+
+    Attributes
+    ----------
+    pod : Pod
+    number : int
+        Of the template in the recorder.
+    priority : int
+    """
+
+    pod: Pod
+    number: int
+    priority: int
+
+
+class Replayer(Run):
+    """Applies the events of a timeline to a scheduler, has it try the pods, and notes what happens.
+
+    All events of one instant are applied, then pods are tried until none is left to try; that takes no
+    virtual time. In between, the time goes on to the next event, or to the next moment at which the queue
+    tries a pod again (backoff, and the flush after five minutes).
+
+    While no pod waits, plain pods are placed directly: the core decides and accounts for them, and the
+    store, the informers and the queue learn of them before anything else happens (`settle`). That is exact,
+    because nothing else looks at them meanwhile. A pod that does not fit takes the long way.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+        With the clock, over a store of its own.
+    clock : VirtualClock
+    timeline : Timeline
+    recorder : Recorder
+    at : int, optional
+        Index of the first event to apply.
+
+    Attributes
+    ----------
+    cursor : EventCursor
+    drops : bool
+        Whether pods that fit nowhere are deleted instead of waiting.
+    condition : Condition or None
+        At which `advance` stops.
+    """
+
+    defers_failed_groups = False  # backoff limits the attempts, because virtual time passes
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        clock: VirtualClock,
+        timeline: Timeline,
+        recorder: Recorder,
+        at: int = 0,
+    ) -> None:
+        super().__init__(scheduler)
+        assert isinstance(scheduler.client, ObjectStore)
+        self.clock, self.timeline, self.recorder, self.store = clock, timeline, recorder, scheduler.client
+        self.drops = False
+        self.condition: Condition | None = None
+        self._since = self.store.now()  # seconds since 1970 at the start of the timeline
+        self._day = 0, timestamp(0)[:11]  # a day since 1970, and the beginning of its times
+        self._unsettled: dict[str, Pod] = {}  # bound pods that the store has not got, by namespace/name
+        self._bind = Binding(self._stamp(0.0))  # the clock of the store stands still
+        self._infos: dict[str, QueuedPodInfo] = {}
+        self._victims: set[str] = set()
+        self._dropped: list[Pod] = []
+        self._cause = End.CONTROLLER
+        scheduler.sync()
+        self._templates = {at: self._pod_template(one) for at, one in _pods(timeline)}
+        direct = [at in self._templates and self._is_direct(one) for at, one in enumerate(timeline.arguments)]
+        self.cursor = EventCursor(timeline, np.array(direct, np.bool_), at)
+        scheduler.handle.on_eviction.append(self._evicted)
+        scheduler.informers.informer(Pod).add_event_handler(PodNotes(self))
+        scheduler.informers.informer(Node).add_event_handler(NodeNotes(self))
+        self._idle = self._nothing_waits()
+
+    def _pod_template(self, pod: Pod) -> PodTemplate:
+        meta = replace(pod.metadata, creation_timestamp=None, resource_version="", uid="")
+        kept = replace(pod, metadata=meta)
+        return PodTemplate(kept, self.recorder.template(kept), pod.spec.priority or 0)
+
+    def _is_direct(self, template: Any) -> bool:
+        """Whether pods of a template may be placed directly, as far as they themselves decide that."""
+        pod: Pod = template
+        engine = self.scheduler.context.by_name.get(pod.spec.scheduler_name)
+        return (
+            engine is not None
+            and not pod.spec.node_name
+            and pod.status.phase not in ("Succeeded", "Failed")
+            and not (pod.metadata.owner_references or pod.metadata.finalizers)
+            and engine.framework.run_pre_enqueue_plugins(pod) is None
+        )
+
+    # ---- the loop ------------------------------------------------------------------------------------------
+
+    def advance(self, until: float = math.inf, boundary: Callable[[], None] | None = None) -> None:
+        """Apply the events up to a time, that one included, and try pods, until the condition holds.
+
+        Parameters
+        ----------
+        until : float, optional
+            Seconds; by default the replay ends with the timeline, or up to ten minutes later if pods are
+            backing off.
+        boundary : callable, optional
+            Called between two instants after some thousand events each.
+        """
+        cursor, clock, condition = self.cursor, self.clock, self.condition
+        while condition is None or not condition.holds(self):
+            due = cursor.time
+            now = due if self._idle else min(due, self._next_timer())
+            if condition is not None:
+                now = min(now, condition.due(self))
+            if now > until or now == math.inf:
+                return
+            clock.now = now
+            if due != now:
+                self._try_again()
+            elif self._idle and cursor.is_direct:
+                self._take_directly()
+            else:
+                self._take()
+            if boundary is not None and due == now and cursor.is_at_boundary():
+                boundary()
+
+    def _nothing_waits(self) -> bool:
+        """Whether nothing happens before the next event."""
+        scheduler = self.scheduler
+        bindings, controllers = scheduler.bindings, scheduler.controllers
+        rolls = controllers is not None and controllers.next_time() < math.inf
+        return not (len(self.queue) or bindings.waiting or bindings.running or rolls)
+
+    def _next_timer(self) -> float:
+        """Return when the queue, a wait on Permit or a rollout goes on."""
+        scheduler, now = self.scheduler, self.clock.now
+        times = [math.inf]
+        if self.cursor.time == math.inf:
+            places = self.queue.pending_pods()
+            is_backing_off = places.active or places.backoff or places.error_backoff
+            if not is_backing_off or now > self.timeline.end + AFTER_END:
+                return math.inf
+        queue = self.queue.next_event()
+        if queue is not None:
+            times.append(queue)
+        waits = [started.waiting for started in scheduler.bindings.waiting.values()]
+        times += [waiting.deadline() for waiting in waits if waiting is not None]
+        if scheduler.controllers is not None:
+            times.append(scheduler.controllers.next_time())
+        return max(now, min(times))
+
+    def _try_again(self) -> None:
+        """Try the pods whose time has come."""
+        self.settle()
+        self.scheduler.sync()
+        self.queue.run_periodic(self.clock.now)
+        self.try_all()
+
+    # ---- directly ------------------------------------------------------------------------------------------
+
+    def _take_directly(self) -> None:
+        """Apply an instant that creates plain pods and deletes pods, while no pod waits."""
+        cursor, recorder, now = self.cursor, self.recorder, self.clock.now
+        names, live, cache = recorder.names, recorder.live, self.scheduler.cache
+        new: dict[str, tuple[Pod, int]] = {}
+        for at in range(cursor.first, cursor.last):
+            ordinal = cursor.ordinals[at]
+            name = cursor.subjects[at]
+            key = names[name] if ordinal < 0 else f"{names[name]}-{ordinal}"
+            if cursor.verbs[at] == Verb.CREATE:
+                template = self._templates[cursor.arguments[at]]
+                if key in live:
+                    raise self._error(at, "there is a pod of this name")
+                number = recorder.create(now, key, name, ordinal, template.number)
+                new[key] = self._pod(template.pod, key, number), template.priority
+            elif key not in live:
+                recorder.counts["deleted pods were gone"] += 1
+            elif key in new:
+                del new[key]
+                recorder.end(now, key, End.DELETED)
+            elif (placed := self._unsettled.pop(key, None)) is not None:
+                cache.discard_pod(placed)
+                recorder.end(now, key, End.DELETED)
+            else:
+                self._delete_pod(key)
+        cursor.advance()
+        if new:
+            self._place_directly(new)
+        elif len(self.queue):  # a controller has replaced a pod
+            self._try_again()
+
+    def _pod(self, template: Pod, key: str, number: int) -> Pod:
+        """Make a pod; its UID tells the pods of one name apart."""
+        meta = template.metadata
+        name, uid = key[len(meta.namespace) + 1 :], f"replay-{number}"
+        created = self._stamp(self.clock.now)
+        return replace(template, metadata=replace(meta, name=name, uid=uid, creation_timestamp=created))
+
+    def _place_directly(self, new: Mapping[str, tuple[Pod, int]]) -> None:
+        """Place plain pods in the order of the queue, those of one priority at once; those from the first on
+        that fits nowhere take the long way."""
+        keys = sorted(new, key=lambda key: -new[key][1]) if len(new) > 1 else list(new)
+        done = 0
+        while done < len(keys) and not len(self.queue):
+            priority, end = new[keys[done]][1], done + 1
+            while end < len(keys) and new[keys[end]][1] == priority:
+                end += 1
+            pods = [new[key][0] for key in keys[done:end]]
+            placed = self._place_plain(pods, keys[done:end])
+            done += placed
+            if placed < len(pods):
+                break
+        if done < len(keys):
+            self._queue_up([new[key][0] for key in keys[done:]])
+            self.try_all()
+
+    def _place_plain(self, pods: Sequence[Pod], keys: Sequence[str]) -> int:
+        """Place pods by the core alone up to the first that it cannot place; return how many were placed."""
+        context, done = self.scheduler.context, 0
+        with context.cache.lock:
+            batch = context.batch_of(pods)
+            route = batch.route(0)
+            if route & (APART | VOLUMES) or (len(pods) > 1 and len(batch.cut(SEGMENTS)) > 1):
+                return 0
+            engine = context.deciding(route)
+            result = ScheduleResult(context.cache.state, len(pods), batch)
+            place, rows = engine.placer.place, result.rows
+            while done < len(pods) and place(batch, result, done, done + 1, LEDGER, _stop) > done:
+                if rows[done] < 0:  # a pod whose failure is known is passed over
+                    break
+                done += 1
+            engine.batching.scored = None
+        self._confirm(pods[:done], keys[:done], rows[:done].tolist())
+        return done
+
+    def _confirm(self, pods: Sequence[Pod], keys: Sequence[str], rows: Sequence[int]) -> None:
+        """Note the nodes of pods that the core has placed, and have the cache confirm that they are bound."""
+        now, row_name, bound = self.clock.now, self.scheduler.table.row_name, list[Pod]()
+        recorder, bind = self.recorder, self._bind
+        for pod, key, row in zip(pods, keys, rows, strict=True):
+            node = row_name(row)
+            recorder.decide(now, recorder.live[key], recorder.node(node), 1)
+            self._unsettled[key] = bind(pod, "", node)
+            bound.append(self._unsettled[key])
+        self.scheduler.cache.confirm_pods(bound)
+
+    def settle(self) -> None:
+        """Write the pods that were placed directly to the store, and have the informers report them."""
+        if not self._unsettled:
+            return
+        pods, self._unsettled = self._unsettled, {}
+        self.store.create_many(pods.values())
+        handler = self.scheduler.pods
+        handler.cache_is_ahead = True
+        try:
+            self.scheduler.sync()
+        finally:
+            handler.cache_is_ahead = False
+
+    def _stamp(self, seconds: float) -> str:
+        """Return a time of the timeline as objects have it: the start is the store's time."""
+        day, second = divmod(int(self._since + seconds), 86400)
+        if day != self._day[0]:
+            self._day = day, timestamp(day * 86400)[:11]
+        return f"{self._day[1]}{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}Z"
+
+    # ---- the long way --------------------------------------------------------------------------------------
+
+    def _take(self) -> None:
+        """Apply the events of an instant of any kind, and try pods."""
+        self.settle()
+        cursor, new = self.cursor, list[Pod]()
+        for at in range(cursor.first, cursor.last):
+            if cursor.verbs[at] == Verb.CREATE and cursor.arguments[at] in self._templates:
+                new.append(self._created(at))
+            else:
+                if new:
+                    self._queue_up(new)
+                    new = []
+                self._apply(at)
+        cursor.advance()
+        if new:
+            self._queue_up(new)
+        self.scheduler.sync()
+        self.queue.run_periodic(self.clock.now)
+        self.try_all()
+
+    def _created(self, at: int) -> Pod:
+        """Note and return the pod that an event creates."""
+        cursor, recorder, now = self.cursor, self.recorder, self.clock.now
+        ordinal, name = cursor.ordinals[at], cursor.subjects[at]
+        key = recorder.names[name] if ordinal < 0 else f"{recorder.names[name]}-{ordinal}"
+        if key in recorder.live:
+            raise self._error(at, "there is a pod of this name")
+        template = self._templates[cursor.arguments[at]]
+        number = recorder.create(now, key, name, ordinal, template.number)
+        return self._pod(template.pod, key, number)
+
+    def _error(self, at: int, message: str) -> InputError:
+        event = self.timeline.event(self.cursor.index(at))
+        return InputError(
+            message, obj=f"event at {event.time:g} s", path=f"{event.verb.name.lower()} {event.subject}"
+        )
+
+    def _queue_up(self, pods: Sequence[Pod]) -> None:
+        """Write new pods to the store, so that those without a node wait in the queue."""
+        self.settle()
+        recorder, now = self.recorder, self.clock.now
+        for pod in pods:
+            node = pod.spec.node_name
+            if node:
+                recorder.decide(now, recorder.live[pod.key], recorder.node(node), 0)
+            else:
+                recorder.pending[pod.key] = now
+        self.store.create_many(pods)
+        self.scheduler.sync()
+
+    def _delete_pod(self, key: str) -> None:
+        """Delete a pod of the store, which may be gone."""
+        namespace, _, name = key.partition("/")
+        self._cause = End.DELETED
+        try:
+            self.store.delete(Pod, name, namespace)
+        except NotFoundError:
+            self.recorder.counts["deleted pods were gone"] += 1
+        self.scheduler.sync()
+        self._cause = End.CONTROLLER
+
+    def _apply(self, at: int) -> None:
+        """Apply one event other than the creation of a pod."""
+        event, scheduler = self.timeline.event(self.cursor.index(at)), self.scheduler
+        verb, subject, argument = event.verb, event.subject, cast(Any, event.argument)
+        where = f"event at {event.time:g} s"
+        with located(ApiError, obj=where, path=_told(event)):
+            if verb is Verb.CREATE:
+                name = subject.rpartition("/")[2]
+                self.store.create(replace(argument, metadata=replace(argument.metadata, name=name)))
+            elif verb is Verb.DELETE:
+                self._delete(subject)
+            elif verb is Verb.PATCH:
+                struct, namespace, name = parse_reference(subject)
+                self.store.patch(struct, name, namespace, argument)
+            elif verb is Verb.MEASURE:
+                self.recorder.measures.append((event.time, subject))
+            else:
+                self._change(verb, subject, argument)
+        scheduler.sync()
+        self._cause = End.CONTROLLER
+
+    def _change(self, verb: Verb, subject: str, argument: Any) -> None:
+        """Make a change of the cluster by the scheduler's method of the name."""
+        scheduler = self.scheduler
+        if verb in (Verb.LEAVE, Verb.DRAIN, Verb.TAINT):
+            self._cause = End.NODE
+        if verb is Verb.APPLY:
+            scheduler.apply(cast(Object, argument))
+        elif verb is Verb.SCALE:
+            scheduler.scale(subject, argument)
+        elif verb is Verb.LEAVE:
+            scheduler.remove_nodes(subject)
+        elif verb is Verb.DRAIN:
+            kept = scheduler.drain(subject).unfinished
+            self.recorder.counts["pods that a drain has left"] += len(kept)
+        elif verb is Verb.TAINT:
+            scheduler.taint(subject, *argument)
+        elif verb is Verb.LABEL:
+            scheduler.label(subject, *argument)
+        else:
+            (scheduler.cordon if verb is Verb.CORDON else scheduler.uncordon)(subject)
+
+    def _delete(self, subject: str) -> None:
+        """Delete an object, which may be gone."""
+        struct, namespace, name = parse_reference(subject)
+        if struct is Pod:
+            self._delete_pod(f"{namespace}/{name}")
+            return
+        try:
+            self.store.delete(struct, name, namespace)
+        except NotFoundError:
+            self.recorder.counts["deleted objects were gone"] += 1
+
+    # ---- attempts ------------------------------------------------------------------------------------------
+
+    def try_all(self) -> None:
+        """Try the pods of the active queue, and those that this moves there, and bind them."""
+        self.scheduler.context.enlist()
+        while True:
+            self.resume(self.clock.now)
+            infos = self.take()
+            if not infos:
+                self.bind()
+                infos = self.take()
+            if not infos:
+                break
+            self._infos = {info.pod.key: info for info in infos}
+            self.attempt(infos)
+            self.bind()
+        self._drop()
+        result = self.result
+        for part in (result.placements, result.unschedulable, result.evicted, result.skipped):
+            part.clear()
+        self._idle = self._nothing_waits()
+
+    def _note_placements(self, keys: Sequence[str], nodes: Sequence[str]) -> None:
+        super()._note_placements(keys, nodes)
+        recorder, now = self.recorder, self.clock.now
+        for key, node in zip(keys, nodes, strict=True):
+            info = self._infos.get(key)
+            recorder.decide(now, recorder.live[key], recorder.node(node), info.attempts if info else 1)
+            recorder.pending.pop(key, None)
+
+    def _failed(self, info: QueuedPodInfo, failure: Failure) -> None:
+        key, recorder = info.pod.key, self.recorder
+        if key in recorder.live:
+            reason = recorder.reason(failure.message)
+            recorder.decide(self.clock.now, recorder.live[key], -1, info.attempts, reason)
+            if self.drops and not failure.nominated_node:
+                self._dropped.append(info.pod)
+        super()._failed(info, failure)
+
+    def _evicted(self, victims: Sequence[Pod], node: str, preemptor: Pod | PodGroup) -> None:
+        self._victims.update(victim.key for victim in victims)
+        super()._evicted(victims, node, preemptor)
+
+    def _drop(self) -> None:
+        """Delete the pods that fit nowhere, where they do not wait."""
+        if not self._dropped:
+            return
+        pods, self._dropped = self._dropped, []
+        self._cause = End.DROPPED
+        for pod in pods:
+            if pod.key in self.recorder.pending:
+                self.store.delete(Pod, pod.name, pod.namespace)
+        self.scheduler.sync()
+        self._cause = End.CONTROLLER
+
+    # ---- what the informers report -------------------------------------------------------------------------
+
+    def pod_added(self, pod: Pod) -> None:
+        """Note a pod that the timeline has not created.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
+        if pod.key not in self.recorder.live:
+            self.recorder.found(self.clock.now, pod)
+
+    def pod_deleted(self, pod: Pod) -> None:
+        """Note that a pod is gone.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
+        key = pod.key
+        if key not in self.recorder.live:
+            return
+        evicted = key in self._victims
+        self._victims.discard(key)
+        self.recorder.end(self.clock.now, key, End.EVICTED if evicted else self._cause)
+
+
+class PodNotes:
+    """Tells a replayer of the pods in the store.
+
+    Parameters
+    ----------
+    replayer : Replayer
+    """
+
+    def __init__(self, replayer: Replayer) -> None:
+        self._replayer = replayer
+
+    def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
+        """Note a pod.
+
+        Parameters
+        ----------
+        obj : Pod
+        is_in_initial_list : bool
+        """
+        self._replayer.pod_added(obj)
+
+    def on_update(self, old: Pod, new: Pod) -> None:
+        """Do nothing: the run notes decisions.
+
+        Parameters
+        ----------
+        old, new : Pod
+        """
+
+    def on_delete(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
+        """Note that a pod is gone.
+
+        Parameters
+        ----------
+        obj : Pod or DeletedFinalStateUnknown
+        """
+        self._replayer.pod_deleted(last_state(obj))
+
+
+class NodeNotes:
+    """Tells a recorder of the nodes in the store.
+
+    Parameters
+    ----------
+    replayer : Replayer
+    """
+
+    def __init__(self, replayer: Replayer) -> None:
+        self._recorder, self._clock = replayer.recorder, replayer.clock
+
+    def on_add(self, obj: Node, is_in_initial_list: bool) -> None:
+        """Note that a node has joined.
+
+        Parameters
+        ----------
+        obj : Node
+        is_in_initial_list : bool
+        """
+        self._recorder.note_node(self._clock.now, obj, True)
+
+    def on_update(self, old: Node, new: Node) -> None:
+        """Note the new state of a node.
+
+        Parameters
+        ----------
+        old, new : Node
+        """
+        if old is not new:
+            self._recorder.note_node(self._clock.now, new, True)
+
+    def on_delete(self, obj: Node | DeletedFinalStateUnknown[Node]) -> None:
+        """Note that a node has left.
+
+        Parameters
+        ----------
+        obj : Node or DeletedFinalStateUnknown
+        """
+        self._recorder.note_node(self._clock.now, last_state(obj), False)
+
+
+def _pods(timeline: Timeline) -> Iterator[tuple[int, Pod]]:
+    """Iterate over the pods among the arguments of a timeline, with their numbers."""
+    return ((at, one) for at, one in enumerate(timeline.arguments) if isinstance(one, Pod))
+
+
+def _told(event: Event) -> str:
+    """Return an event as errors name it."""
+    return f"{event.verb.name.lower()} {event.subject}"
+
+
+def _stop(at: int) -> bool:
+    """Stop at the first pod that fits nowhere."""
+    return True

@@ -23,6 +23,7 @@ COMMANDS = [
     ["simulate", "--synthetic", "nodes=3,pods=9", "--schedulers", "2"],
     ["capacity", *EXAMPLES, "--pod", "tests/data/web_pod.yaml"],
     ["capacity", *EXAMPLES, "--pod", "tests/data/web_pod.yaml=2", "--max-limit", "1"],
+    ["capacity", *GPU, "--pod", "examples/gpu/quarter.yaml"],
     ["check", *EXAMPLES],
     ["check", "--synthetic", "nodes=3,pods=9"],
     ["compare", "as-is", "drain worker-1", *EXAMPLES],

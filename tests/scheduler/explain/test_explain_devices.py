@@ -1,5 +1,5 @@
-"""Explanations of pods with claims for devices: what each rule leaves, who is in the way, and changes, each of
-them made on a scheduler of its own."""
+"""Explanations of pods with claims for devices: what each rule leaves, who is in the way, and changes, each
+of them made on a scheduler of its own."""
 
 from __future__ import annotations
 

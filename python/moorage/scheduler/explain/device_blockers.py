@@ -50,7 +50,7 @@ class DeviceBlockers:
             return
         for name, problem in self._devices.pool_problems(node):
             yield "pool", name, problem
-        lacking = [one for claim in self._claims for one in _lacking(claim, node.name)]
+        lacking = [one for claim in self._claims for one in lacking_requests(claim, node.name)]
         yield from (("request", *one) for one in lacking)
         if not lacking and status.reasons == CANNOT_ALLOCATE.reasons:
             yield "request", "all", "enough devices for each alone; the search finds none for all together"
@@ -62,8 +62,20 @@ def _allocation_text(claim: ClaimExplanation) -> str:
     return f"has {named}{more}" + (f", used by {', '.join(claim.users)}" if claim.users else "")
 
 
-def _lacking(claim: ClaimExplanation, node: str) -> Iterator[tuple[str, str]]:
-    """Yield the requests of a claim with too few devices on a node; of alternatives, if all have too few."""
+def lacking_requests(claim: ClaimExplanation, node: str) -> Iterator[tuple[str, str]]:
+    """Yield the requests of a claim with too few devices on a node; of alternatives, if all have too few.
+
+    Parameters
+    ----------
+    claim : ClaimExplanation
+    node : str
+        Name of the node.
+
+    Yields
+    ------
+    (str, str)
+        The request, and the rule that leaves too few.
+    """
     by_request: dict[str, list[tuple[str, str] | None]] = {}
     for survey in claim.requests:
         request, text = survey.request, None

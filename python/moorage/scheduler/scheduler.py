@@ -396,7 +396,9 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             False if no rollout waits for that.
         """
         options, controllers = self._options, self.controllers
-        if controllers is None or (options.clock is not None and options.wait is None):
+        if controllers is None or not controllers.availability.waiting:
+            return False
+        if options.clock is not None and options.wait is None:
             return False
         if (when := controllers.next_time()) == math.inf:
             return False

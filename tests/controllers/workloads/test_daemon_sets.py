@@ -148,7 +148,10 @@ def test_the_status_of_a_dump_tells_the_revision() -> None:
     ("fields", "error"),
     [
         ({"maxSurge": 1}, "maxSurge: may not be set when maxUnavailable is non-zero"),
-        ({"maxUnavailable": "10%", "maxSurge": "5%"}, "maxSurge: may not be set when maxUnavailable is non-zero"),
+        (
+            {"maxUnavailable": "10%", "maxSurge": "5%"},
+            "maxSurge: may not be set when maxUnavailable is non-zero",
+        ),
         ({"maxUnavailable": 0}, "maxUnavailable: cannot be 0 when maxSurge is 0"),
         ({"maxUnavailable": "101%"}, "must not be greater than 100%"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def read(one: Scheduler) -> StatefulSet:
     return found
 
 
-# ---- order ---------------------------------------------------------------------------------------------------
+# ---- order -------------------------------------------------------------------------------------------------
 
 
 def test_each_pod_waits_for_the_one_before() -> None:
@@ -78,7 +79,11 @@ def test_pods_beyond_the_replicas_go_from_the_highest() -> None:
     watch.poll()  # the pods that are there
     one.scale("sts/db", 1)
     assert pods(one) == {"db-0": "n"}
-    assert [event.object.name for event in watch.poll() if event.type == "DELETED"] == ["db-3", "db-2", "db-1"]
+    assert [event.object.name for event in watch.poll() if event.type == "DELETED"] == [
+        "db-3",
+        "db-2",
+        "db-1",
+    ]
 
 
 def test_no_pod_goes_while_one_that_stays_is_sick() -> None:
@@ -105,7 +110,7 @@ def test_min_ready_seconds_pass_between_pods() -> None:
     assert len(scheduler(machine("n"), db(3, minReadySeconds=10)).pods.indexer.values()) == 3
 
 
-# ---- rolling updates -----------------------------------------------------------------------------------------
+# ---- rolling updates ---------------------------------------------------------------------------------------
 
 
 def test_pods_are_replaced_from_the_highest_one_by_one() -> None:
@@ -118,7 +123,7 @@ def test_pods_are_replaced_from_the_highest_one_by_one() -> None:
     events = [(event.type, event.object.name) for event in watch.poll()]
     order = [name for what, name in events if what == "DELETED"]
     assert order == ["db-2", "db-1", "db-0"]
-    for name, following in zip(order, order[1:], strict=False):  # bound again before the next one goes
+    for name, following in pairwise(order):  # bound again before the next one goes
         again = max(at for at, event in enumerate(events) if event == ("MODIFIED", name))
         assert again < events.index(("DELETED", following))
     assert one.rollouts() == []
@@ -208,13 +213,17 @@ def test_a_rollout_is_undone_and_made_on_forks() -> None:
     assert set(cpus(one).values()) == {"1200m"}
 
 
-# ---- files ---------------------------------------------------------------------------------------------------
+# ---- files -------------------------------------------------------------------------------------------------
 
 
 def listed(number: int, revision: str, cpu: str = "1", **status: Any) -> Object:
     owner = [{"kind": "StatefulSet", "name": "db", "controller": True}]
     labels = {"app": "db", "controller-revision-hash": revision}
-    meta = {"ownerReferences": owner, "labels": labels, "creationTimestamp": f"2024-01-0{number + 1}T00:00:00Z"}
+    meta = {
+        "ownerReferences": owner,
+        "labels": labels,
+        "creationTimestamp": f"2024-01-0{number + 1}T00:00:00Z",
+    }
     spec = template("db", cpu)["spec"] | {"nodeName": "n"}
     return pod(f"db-{number}", spec, metadata=meta, status={"phase": "Running"} | status)
 

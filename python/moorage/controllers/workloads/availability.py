@@ -12,8 +12,9 @@ from moorage.objects.workloads.ownership import is_healthy
 
 
 class Availability:
-    """Tells which pods are available: those that have been ready for `minReadySeconds`. Without a kubelet a pod
-    is ready when it is bound.
+    """Tells which pods are available: those that have been ready for `minReadySeconds`.
+
+    Without a kubelet a pod is ready when it is bound.
 
     Parameters
     ----------

@@ -211,7 +211,10 @@ class ClusterControllers:
             Whether anything was written.
         """
         before = self._client.changes
-        self._wake()
+        if self.availability.waiting:
+            self._wake()
+        if not (self._changed or self._nodes or self._deleted or self.budgets.changed):
+            return False
         self.control.begin_round()
         deleted, self._deleted = self._deleted, []
         for obj in deleted:
@@ -245,8 +248,10 @@ class ClusterControllers:
         return owner is not None and refers_to(reference, owner)
 
     def _reconcile(self, obj: Object, node: Node | None = None) -> None:
-        """Bring a workload to what it asks for, as far as the API server does not refuse its pods; a DaemonSet
-        on all nodes or on one."""
+        """Bring a workload to what it asks for, as far as the API server does not refuse its pods.
+
+        A node is given where a DaemonSet is to be looked at on this node alone.
+        """
         name = f"{obj.kind} {obj.key}"
         self.control.refusals.pop(name, None)
         try:
@@ -300,11 +305,16 @@ class ClusterControllers:
 
     def rollouts(self) -> list[Rollout]:
         """Return the rollouts that are not complete, Deployments first, each by ``namespace/name``."""
-        controllers = self.deployments, self.stateful_sets, self.daemon_sets
-        found: list[Rollout | None] = []
-        for kind, controller in zip((Deployment, StatefulSet, DaemonSet), controllers, strict=True):
-            copies = sorted(self._copies[kind.__name__].items().items())
-            found += [controller.rollout(one) for _, one in copies]
+        rollouts: dict[str, Callable[[Any], Rollout | None]] = {
+            "Deployment": self.deployments.rollout,
+            "StatefulSet": self.stateful_sets.rollout,
+            "DaemonSet": self.daemon_sets.rollout,
+        }
+        found = [
+            rollout(one)
+            for kind, rollout in rollouts.items()
+            for _, one in sorted(self._copies[kind].items().items())
+        ]
         return [one for one in found if one is not None]
 
     def next_time(self) -> float:
@@ -441,7 +451,8 @@ class PodEvents:
                     controllers.budgets.note(notice.known)
                 if not (notice.is_addition or isinstance(notice.held, WatchEvent)):
                     self._changed(notice.old, notice.known)
-        controllers.note_pods()
+        if waiting or controllers.control.refusals:
+            controllers.note_pods()
         return number
 
     def _changed(self, old: Pod, new: Pod) -> None:

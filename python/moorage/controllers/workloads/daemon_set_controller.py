@@ -119,4 +119,6 @@ class DaemonSetController:
         available = list(filter(self._availability.of(obj.spec.min_ready_seconds), pods))
         updated = [pod for pod in pods if is_updated(pod, mark)]
         is_done = len(updated) == len(pods) or obj.spec.update_strategy.type == "OnDelete"
-        return None if is_done and len(available) >= wanted else rollout_of(obj, wanted, updated, len(available))
+        return (
+            None if is_done and len(available) >= wanted else rollout_of(obj, wanted, updated, len(available))
+        )

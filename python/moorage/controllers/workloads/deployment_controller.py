@@ -29,9 +29,7 @@ class DeploymentController:
     availability : Availability
     """
 
-    def __init__(
-        self, control: StoreControl, sets: Indexer[ReplicaSet], availability: Availability
-    ) -> None:
+    def __init__(self, control: StoreControl, sets: Indexer[ReplicaSet], availability: Availability) -> None:
         self._control = control
         self._sets = sets
         self._availability = availability

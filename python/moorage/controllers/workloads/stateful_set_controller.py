@@ -1,4 +1,4 @@
-"""Creates, replaces and deletes the pods of StatefulSets in a store, step by step as pods become available."""
+"""Creates, replaces and deletes the pods of StatefulSets in a store, as pods become available."""
 
 from __future__ import annotations
 

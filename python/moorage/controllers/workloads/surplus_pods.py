@@ -52,4 +52,3 @@ def _rank(pod: Pod, near: int) -> tuple[bool, bool, int, int]:
     digits = cost.removeprefix("-")
     value = int(cost) if digits.isdecimal() and len(digits) < 11 else 0
     return bool(pod.spec.node_name), is_healthy(pod), value, -near
-

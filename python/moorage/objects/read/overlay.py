@@ -137,9 +137,8 @@ class Overlay:
             return
         replaced = replace_object(old, new)
         self._ignored += _ignored(new, replaced, self._origins[at])
-        if isinstance(old, _WITH_REVISIONS) and isinstance(replaced, _WITH_REVISIONS):
-            if replaced is not new and old.spec.template != replaced.spec.template:
-                self.before.setdefault(f"{old.kind} {default_namespace(old)}/{old.name}", old)
+        if replaced is not new and _has_other_template(old, new):
+            self.before.setdefault(f"{old.kind} {default_namespace(old)}/{old.name}", old)
         self._replaced[first] = replaced, at
 
     def _first(self, at: int) -> int:
@@ -169,6 +168,12 @@ class Overlay:
             return []
         shown = self._ignored[:_EXAMPLES] + ["…"] * (len(self._ignored) > _EXAMPLES)
         return [f"Status and node of a replaced object stay, so these are not read: {', '.join(shown)}."]
+
+
+def _has_other_template(old: Object, new: Object) -> bool:
+    if not (isinstance(old, _WITH_REVISIONS) and isinstance(new, _WITH_REVISIONS)):
+        return False
+    return old.spec.template != new.spec.template
 
 
 def _is_equal(obj: Object, other: Object) -> bool:

@@ -417,7 +417,7 @@ def _inferred(expansion: Expansion, deployment: Deployment) -> list[ReplicaSet]:
     return sets
 
 
-# ---- StatefulSets and DaemonSets --------------------------------------------------------------------------------
+# ---- StatefulSets and DaemonSets ---------------------------------------------------------------------------
 
 
 def _with_status(expansion: Expansion, obj: Object) -> Object:

@@ -70,9 +70,7 @@ def _shows(pod: Pod, template: PodTemplateSpec) -> bool:
     """Whether a pod has the containers of a template; admission may have added others."""
     its = {each.name: each for each in pod.spec.containers}
     ours = template.spec.containers
-    return all(each.name in its for each in ours) and _parts(ours) == _parts(
-        its[each.name] for each in ours
-    )
+    return all(each.name in its for each in ours) and _parts(ours) == _parts(its[each.name] for each in ours)
 
 
 def _parts(containers: Iterable[Container]) -> object:

@@ -1,4 +1,4 @@
-"""Revisions of StatefulSets and DaemonSets: the templates that they have and had (kubernetes v1.36, history)."""
+"""Revisions of StatefulSets and DaemonSets: the templates that they have and had (kubernetes v1.36)."""
 
 from __future__ import annotations
 

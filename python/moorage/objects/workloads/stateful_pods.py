@@ -14,7 +14,7 @@ from .revisions import is_updated, mark_of
 
 
 class Revisions(NamedTuple):
-    """The revisions of a StatefulSet: of pods below the partition of a rolling update, and of its template."""
+    """The revisions of a StatefulSet: that of pods below the partition, and that of its template."""
 
     current: ControllerRevision
     update: ControllerRevision

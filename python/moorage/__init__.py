@@ -56,6 +56,12 @@ if TYPE_CHECKING:
     from .scheduler.explain.explanation import Explanation as Explanation
     from .scheduler.placing.preempt_pods import Preemption as Preemption
     from .sim.synthetic import synthetic as synthetic
+    from .sim.timeline import Timeline as Timeline
+    from .sim.timeline import bursts as bursts
+    from .sim.timeline import diurnal as diurnal
+    from .sim.timeline import exponential as exponential
+    from .sim.timeline import lognormal as lognormal
+    from .sim.timeline import poisson as poisson
     from .store import ObjectStore as ObjectStore
 
 __version__ = "0.1.0"
@@ -105,9 +111,15 @@ _MODULES = {
     "SignPlugin": "framework.plugin.interface",
     "Status": "framework.plugin.interface",
     "Taint": "objects.model.node",
+    "Timeline": "sim.timeline",
     "Toleration": "objects.model.pod",
+    "bursts": "sim.timeline",
+    "diurnal": "sim.timeline",
     "edit": "objects.edit",
+    "exponential": "sim.timeline",
     "load": "objects.read.load",
+    "lognormal": "sim.timeline",
+    "poisson": "sim.timeline",
     "synthetic": "sim.synthetic",
 }
 __all__ = ["__version__", *_MODULES]

@@ -1,0 +1,1 @@
+"""Loaders: read traces into timelines, row by row."""

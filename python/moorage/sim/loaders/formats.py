@@ -1,0 +1,75 @@
+"""The formats of traces by name, and which one a file has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from moorage.errors import InputError
+from moorage.objects.read.files import YAML_SUFFIXES, has_suffix, source_name
+
+if TYPE_CHECKING:
+    from moorage.sim.timeline import Timeline
+
+FORMATS = {
+    "scenario": "moorage.sim.timeline.scenario:read_scenario",
+}
+"""Name of a format to the module and the function that read it. The function takes an empty timeline, the
+paths, and the options of the format."""
+
+
+def fill(timeline: Timeline, paths: Sequence[str | Path], format: str, options: Mapping[str, Any]) -> None:
+    """Read files of a format into an empty timeline.
+
+    Parameters
+    ----------
+    timeline : Timeline
+    paths : sequence of str or Path
+    format : str
+        A name of `FORMATS`, or ``auto``.
+    options : mapping of str to object
+        Of the format.
+
+    Raises
+    ------
+    InputError
+        There is no such format, an option is unknown, or a file cannot be read.
+    """
+    if not paths:
+        raise InputError("there is no file", obj="Timeline")
+    name = detect(paths) if format == "auto" else format
+    if name not in FORMATS:
+        raise InputError(f'there is no format "{name}"; known are {", ".join(FORMATS)}')
+    module, _, function = FORMATS[name].partition(":")
+    read = getattr(import_module(module), function)
+    names = read.__kwdefaults__ or {}
+    unknown = sorted(set(options) - set(names))
+    if unknown:
+        known = f"known are {', '.join(names)}" if names else "it has none"
+        raise InputError(f'the format {name} has no option "{unknown[0]}"; {known}')
+    read(timeline, paths, **options)
+
+
+def detect(paths: Sequence[str | Path]) -> str:
+    """Return the format of files.
+
+    Parameters
+    ----------
+    paths : sequence of str or Path
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    InputError
+        The format has to be named.
+    """
+    if has_suffix(str(paths[0]), YAML_SUFFIXES):
+        return "scenario"
+    raise InputError(
+        f"its format has to be named, as one of {', '.join(FORMATS)}", source=source_name(str(paths[0]))
+    )

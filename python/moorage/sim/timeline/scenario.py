@@ -1,0 +1,336 @@
+"""Reads and writes scenarios: timelines as YAML (``kind: Scenario``, replay.moorage.dev/v1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from moorage.errors import InputError, located
+from moorage.objects import Cluster, Object, Pod
+from moorage.objects.read.decode import decode_object
+from moorage.objects.read.files import read_file, source_name
+from moorage.objects.read.load import load
+from moorage.objects.read.write import dump_yaml, to_value
+from moorage.objects.read.yaml_reader import read_yaml
+
+from . import arrivals as draw
+from .time_spans import parse_duration
+from .timeline_event import Verb
+
+if TYPE_CHECKING:
+    from .timeline import Timeline
+
+API_VERSION, KIND = "replay.moorage.dev/v1", "Scenario"
+Time = str | float | int
+
+
+class _Strict(msgspec.Struct, forbid_unknown_fields=True, rename="camel", frozen=True, omit_defaults=True):
+    """Base of the parts of a scenario: an unknown field is an error."""
+
+
+class Lifetime(_Strict, frozen=True):
+    """How long pods live: one of the fields."""
+
+    constant: Time | None = None
+    exponential: Time | None = None
+    lognormal: tuple[Time, float] | None = None
+    """Median, and standard deviation of the logarithm."""
+
+
+class Arrivals(_Strict, frozen=True):
+    """Pods of a template that arrive at random; see `poisson`, `bursts` and `diurnal`."""
+
+    template: str
+    process: str
+    until: Time
+    rate: float = 1.0
+    size: int = 1
+    every: Time = 60
+    spread: Time = 0
+    amplitude: float = 0.5
+    peak: Time = "14h"
+    start: Time = 0
+    seed: int = 0
+    name: str = ""
+    lifetime: Lifetime | None = None
+
+
+class EventItem(_Strict, frozen=True):
+    """One event: a time, one verb with what it is about, and what the verb needs besides."""
+
+    time: Time
+    create: str | dict[str, Any] | None = None
+    apply: str | dict[str, Any] | None = None
+    delete: str | None = None
+    patch: str | None = None
+    scale: str | None = None
+    join: str | dict[str, Any] | None = None
+    leave: str | None = None
+    drain: str | None = None
+    cordon: str | None = None
+    uncordon: str | None = None
+    taint: str | None = None
+    label: str | None = None
+    measure: str | None = None
+    bind: str | None = None
+    name: str = ""
+    count: int = 1
+    node: str = ""
+    replicas: int | None = None
+    with_: dict[str, Any] | list[str] | None = msgspec.field(default=None, name="with")
+
+
+class Spec(_Strict, frozen=True):
+    """What is in a scenario."""
+
+    cluster: list[str] = []
+    templates: dict[str, dict[str, Any]] = {}
+    arrivals: list[Arrivals] = []
+    events: list[EventItem] = []
+
+
+class Scenario(_Strict, frozen=True):
+    """A file of a timeline."""
+
+    api_version: str
+    kind: str
+    spec: Spec = Spec()
+    metadata: dict[str, Any] = {}
+
+
+MAKING = ("create", "apply", "join")
+NODES = ("leave", "drain", "cordon", "uncordon")
+VERBS = (*MAKING, "delete", "patch", "scale", *NODES, "taint", "label", "measure", "bind")
+_EXTRAS = {
+    "create": {"name", "count"},
+    "join": {"name", "count"},
+    "patch": {"with"},
+    "taint": {"with"},
+    "label": {"with"},
+    "scale": {"replicas"},
+    "bind": {"node"},
+}
+"""The fields that an event may have besides its time and its verb."""
+
+
+def read_scenario(timeline: Timeline, paths: Sequence[str | Path]) -> None:
+    """Read a scenario into an empty timeline.
+
+    Parameters
+    ----------
+    timeline : Timeline
+    paths : sequence of str or Path
+        One.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read or is no scenario; names the event and the field.
+    """
+    if len(paths) != 1:
+        raise InputError(f"a scenario is one file, not {len(paths)}")
+    path, source = paths[0], source_name(str(paths[0]))
+    with located(source=source):
+        documents = list(read_yaml(read_file(str(path)).decode("utf-8", "replace"), source))
+        if len(documents) != 1:
+            raise InputError(f"must be one document, not {len(documents)}")
+        scenario = decode_scenario(documents[0])
+        spec = scenario.spec
+        folder = Path(path).parent
+        if spec.cluster:
+            timeline.start_with(load(*[folder / name for name in spec.cluster]))
+        templates = {name: _object(value, f"spec.templates.{name}") for name, value in spec.templates.items()}
+        for at, item in enumerate(spec.arrivals):
+            with located(path=f"spec.arrivals[{at}]"):
+                _add_arrivals(timeline, item, templates)
+        for at, event in enumerate(spec.events):
+            with located(path=f"spec.events[{at}]"):
+                _add_event(timeline, event, templates)
+
+
+def decode_scenario(document: Any) -> Scenario:
+    """Decode a scenario.
+
+    Parameters
+    ----------
+    document : object
+        A JSON value.
+
+    Returns
+    -------
+    Scenario
+
+    Raises
+    ------
+    InputError
+        It is no scenario of a known version, or a field is unknown or has a wrong type.
+    """
+    head = document if isinstance(document, dict) else {}
+    for field, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
+        if head.get(field) != expected:
+            raise InputError(f"must be {expected}, not {head.get(field)!r}", path=field)
+    try:
+        return msgspec.convert(document, Scenario)
+    except msgspec.ValidationError as error:
+        message, _, where = str(error).partition(" - at `$.")
+        raise InputError(message, path=where.rstrip("`")) from None
+
+
+def _object(value: Mapping[str, Any], path: str) -> Object:
+    with located(path=path):
+        return decode_object(dict(value))
+
+
+def _made(what: str | dict[str, Any], templates: Mapping[str, Object]) -> Object:
+    """Return the object that an event creates: a template by name, or an object in place."""
+    if isinstance(what, dict):
+        return decode_object(what)
+    if what not in templates:
+        raise InputError(f'there is no template "{what}"')
+    return templates[what]
+
+
+def _add_event(timeline: Timeline, item: EventItem, templates: Mapping[str, Object]) -> None:
+    verbs = [verb for verb in VERBS if getattr(item, verb) is not None]
+    if len(verbs) != 1:
+        raise InputError(f"must have one of {', '.join(VERBS)}, not {len(verbs)}")
+    verb, time = verbs[0], parse_duration(item.time)
+    given = {"name": item.name != "", "count": item.count != 1, "with": item.with_ is not None}
+    given |= {"replicas": item.replicas is not None, "node": item.node != ""}
+    extras = {name for name, is_given in given.items() if is_given} - _EXTRAS.get(verb, set())
+    if extras:
+        raise InputError(f"{verb} has no field {min(extras)}")
+    subject = getattr(item, verb)
+    if verb in MAKING:
+        obj = _made(subject, templates)
+        if verb == "apply":
+            timeline.apply(time, obj)
+        else:
+            _create(timeline, time, obj, item)
+    elif verb in NODES or verb in ("delete", "measure"):
+        getattr(timeline, verb)(time, subject)
+    else:
+        _add_with_argument(timeline, time, verb, subject, item)
+
+
+def _add_with_argument(timeline: Timeline, time: float, verb: str, subject: str, item: EventItem) -> None:
+    """Add an event that needs something besides its subject."""
+    if verb == "scale":
+        if item.replicas is None:
+            raise InputError("required", path="replicas")
+        timeline.scale(time, subject, item.replicas)
+    elif verb == "bind":
+        if not item.node:
+            raise InputError("required", path="node")
+        timeline.bind(time, subject, item.node)
+    elif verb == "patch":
+        if not isinstance(item.with_, dict):
+            raise InputError("must be a merge patch", path="with")
+        timeline.patch(time, subject, item.with_)
+    else:
+        if not isinstance(item.with_, list):
+            raise InputError(f"must be a list of {verb}s", path="with")
+        getattr(timeline, verb)(time, subject, *item.with_)
+
+
+def _create(timeline: Timeline, time: float, obj: Object, item: EventItem) -> None:
+    if item.join is not None and obj.kind != "Node":
+        raise InputError(f"must be a Node, not a {obj.kind}", path="join")
+    if item.count < 1:
+        raise InputError(f"must be at least 1, not {item.count}", path="count")
+    base = item.name or obj.name
+    for number in range(item.count):
+        timeline.create(time, obj, f"{base}-{number}" if item.count > 1 else base)
+
+
+def _add_arrivals(timeline: Timeline, item: Arrivals, templates: Mapping[str, Object]) -> None:
+    template = _made(item.template, templates)
+    if not isinstance(template, Pod):
+        raise InputError(f"must be a Pod, not a {template.kind}", path="template")
+    until, start = parse_duration(item.until), parse_duration(item.start)
+    if item.process == "poisson":
+        times = draw.poisson(item.rate, until, start=start, seed=item.seed)
+    elif item.process == "bursts":
+        every, spread = parse_duration(item.every), parse_duration(item.spread)
+        times = draw.bursts(item.size, every, until, start=start, spread=spread, seed=item.seed)
+    elif item.process == "diurnal":
+        wave = {"amplitude": item.amplitude, "peak": parse_duration(item.peak)}
+        times = draw.diurnal(item.rate, until, start=start, seed=item.seed, **wave)
+    else:
+        raise InputError(f'must be poisson, bursts or diurnal, not "{item.process}"', path="process")
+    timeline.add_pods(template, times, _lifetimes(item, len(times)), item.name or item.template)
+
+
+def _lifetimes(item: Arrivals, count: int) -> draw.Times | None:
+    life = item.lifetime
+    if life is None:
+        return None
+    given = [name for name in life.__struct_fields__ if getattr(life, name) is not None]
+    if len(given) != 1:
+        raise InputError("must have one of constant, exponential, lognormal", path="lifetime")
+    if life.constant is not None:
+        return np.full(count, parse_duration(life.constant))
+    if life.exponential is not None:
+        return draw.exponential(parse_duration(life.exponential), count, seed=item.seed)
+    assert life.lognormal is not None
+    median, sigma = life.lognormal
+    return draw.lognormal(parse_duration(median), sigma, count, seed=item.seed)
+
+
+# ---- writing -----------------------------------------------------------------------------------------------
+
+
+def write_scenario(timeline: Timeline, path: str | Path) -> None:
+    """Write a timeline as a scenario; its cluster goes into a second file, ``NAME.cluster.yaml``.
+
+    Parameters
+    ----------
+    timeline : Timeline
+    path : str or Path
+
+    Raises
+    ------
+    InputError
+        A file cannot be written.
+    """
+    from moorage.objects import write_cluster
+
+    target = Path(path)
+    names = {at: f"template-{at}" for at, one in enumerate(timeline.arguments) if isinstance(one, Object)}
+    spec: dict[str, Any] = {}
+    try:
+        if timeline.cluster != Cluster():
+            beside = target.with_name(f"{target.stem}.cluster.yaml")
+            write_cluster(beside, timeline.cluster)
+            spec["cluster"] = [beside.name]
+        if names:
+            spec["templates"] = {name: to_value(timeline.template_at(at)) for at, name in names.items()}
+        if len(timeline):
+            spec["events"] = [_item(timeline, at, names) for at in range(len(timeline))]
+        document = {"apiVersion": API_VERSION, "kind": KIND, "spec": spec}
+        target.write_text(dump_yaml(document))
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror}", source=source_name(str(path))) from None
+
+
+def _item(timeline: Timeline, at: int, names: Mapping[int, str]) -> dict[str, Any]:
+    """Return one event as a JSON value."""
+    event, number = timeline.event(at), timeline.argument_number(at)
+    time = int(event.time) if event.time == math.floor(event.time) else event.time
+    verb, subject = event.verb.name.lower(), event.subject
+    head: dict[str, Any] = {"time": time}
+    if event.verb is Verb.CREATE:
+        return head | {verb: names[number], "name": subject.rpartition("/")[2]}
+    if event.verb is Verb.APPLY:
+        return head | {verb: names[number]}
+    extra: dict[str, Any] = {}
+    if event.argument is not None:
+        field = {Verb.SCALE: "replicas", Verb.BIND: "node"}.get(event.verb, "with")
+        value = list(event.argument) if isinstance(event.argument, tuple) else event.argument
+        extra = {field: value}
+    return head | {verb: subject} | extra

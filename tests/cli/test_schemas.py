@@ -16,18 +16,23 @@ from tests.house.source import ROOT
 
 SCHEMAS = {path.name.split(".")[0]: path for path in Path(moorage.cli.__file__).parent.glob("schemas/*.json")}
 EXAMPLES = ["-f", "examples"]
+GPU = ["-f", "examples/gpu/cluster.yaml", "-f", "examples/gpu/pods.yaml", "-f", "examples/gpu/misfits.yaml"]
 COMMANDS = [
     ["simulate", *EXAMPLES],
     ["simulate", *EXAMPLES, "--summary"],
     ["simulate", "--synthetic", "nodes=3,pods=9", "--schedulers", "2"],
     ["capacity", *EXAMPLES, "--pod", "tests/data/web_pod.yaml"],
     ["capacity", *EXAMPLES, "--pod", "tests/data/web_pod.yaml=2", "--max-limit", "1"],
+    ["capacity", *GPU, "--pod", "examples/gpu/quarter.yaml"],
     ["check", *EXAMPLES],
     ["check", "--synthetic", "nodes=3,pods=9"],
     ["compare", "as-is", "drain worker-1", *EXAMPLES],
     ["explain", "gpu-rs-03-hc4qv", "-n", "pai-gpu", *EXAMPLES, "--node", "master-1"],
     ["explain", "single-pod", *EXAMPLES, "--nodes", "all"],
     ["explain", "--all-pending", *EXAMPLES],
+    ["explain", "--all-pending", *GPU],
+    ["explain", "watch", *GPU],
+    ["explain", "render", *GPU],
     ["perf", "tests/data/scheduler_perf/excerpt/performance-config.yaml", "--case", "PreemptionBasic"],
 ]
 

@@ -10,6 +10,7 @@ from moorage.objects.model.meta import Condition
 from moorage.objects.model.pod import Pod
 from moorage.store import DeletedFinalStateUnknown, Informer, ObjectStore, WatchEvent
 from moorage.store.informers.indexer import Indexer
+from moorage.store.tables import FIRST_VERSION
 
 
 def test_a_store() -> None:
@@ -42,7 +43,9 @@ def test_a_store() -> None:
         "release": lambda: one.release(one.save()),
         "undo": lambda: one.undo(mark),
     }
-    check_locked(one, one._changed, ["_tables"], calls, exempt=["changes", "now"])  # one read each
+    check_locked(
+        one, one._changed, ["_tables"], calls, exempt=["changes", "is_unwritten", "now"]
+    )  # one read each
 
 
 def test_a_watch() -> None:
@@ -66,6 +69,7 @@ def test_an_informer() -> None:
     one = Informer(store, Pod)
     registration = one.add_event_handler(Recorder())
     calls = {
+        "begin_empty": lambda: one.begin_empty(str(FIRST_VERSION)),
         "run_once": one.run_once,
         "add_event_handler": lambda: one.add_event_handler(Recorder()),
         "save": one.save,

@@ -13,7 +13,7 @@ from moorage.cli.messages import Stages, print_warnings
 from moorage.errors import InputError
 
 if TYPE_CHECKING:
-    from moorage.objects import Cluster, Pod
+    from moorage.objects import Cluster, Object, Pod
     from moorage.objects.validate.field_validation import ValidationMode
 
 
@@ -75,9 +75,11 @@ def capacity(
     if compatible and output in ("csv", "markdown"):
         raise click.UsageError(f"cluster-capacity has no -o {output}")
     settings = scheduler_settings(options)
-    chosen = [_template(text, options["validate"]) for text in templates]
+    read = [_template(text, options["validate"]) for text in templates]
+    chosen = [(pod, share) for pod, share, _ in read]
     with Stages("reading", "counting") as stage:
         cluster = _without(load_input(options), exclude_nodes)
+        cluster = _with_claim_templates(cluster, [one for *_, found in read for one in found])
         stage()
         scheduler = Scheduler(cluster, **settings)
         for change in requested_changes(options):
@@ -93,19 +95,30 @@ def capacity(
         write_capacity(output, found, verbose)
 
 
-def _template(text: str, validate: ValidationMode) -> tuple[Pod, int]:
-    """Read the template of ``FILE`` or ``FILE=N``, with its share."""
+def _template(text: str, validate: ValidationMode) -> tuple[Pod, int, list[Object]]:
+    """Read the template of ``FILE`` or ``FILE=N``, with its share and the templates of its claims."""
     from moorage.objects import load
+    from moorage.objects.model.resource_claims import ResourceClaimTemplate
 
     found = re.fullmatch("(.+)=([0-9]{1,9})", text)
     file, share = (found[1], int(found[2])) if found else (text, 1)
     if not share:
         raise InputError("a round has at least one replica of each", source="--pod", obj=text)
-    pods = load(file, validate=validate).pods
+    read = load(file, validate=validate)
+    pods = read.pods
     owners = {pod.metadata.controller() or pod.key for pod in pods}
     if len(owners) != 1:
         raise InputError(f"one pod or workload is needed; there are {len(owners)}", source="--pod", obj=file)
-    return pods[0], share
+    return pods[0], share, [one for one in read.others if isinstance(one, ResourceClaimTemplate)]
+
+
+def _with_claim_templates(cluster: Cluster, templates: list[Object]) -> Cluster:
+    """Return a cluster with more ResourceClaimTemplates, which replace those of their names."""
+    from dataclasses import replace
+
+    more = {(one.kind, one.key): one for one in templates}
+    kept = [one for one in cluster.others if (one.kind, one.key) not in more]
+    return replace(cluster, others=[*kept, *more.values()])
 
 
 def _without(cluster: Cluster, names: str) -> Cluster:

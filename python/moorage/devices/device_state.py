@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from moorage.devices.allocation.device_pools import DeviceSlices
@@ -43,6 +44,7 @@ class DeviceState:
         self._slices = informers.lister(ResourceSlice)
         self._classes = informers.lister(DeviceClass)
         self._rules = informers.lister(DeviceTaintRule)
+        self._assumed_slices: tuple[ResourceSlice, ...] = ()
         self._known_slices: tuple[int, DeviceSlices] | None = None
         self._by_resource: tuple[int, dict[str, DeviceClass]] | None = None
         self._by_name: tuple[int, dict[str, DeviceClass]] | None = None
@@ -65,8 +67,39 @@ class DeviceState:
         """Return the slices of the cluster."""
         changes = self._slices.changes
         if self._known_slices is None or self._known_slices[0] != changes:
-            self._known_slices = changes, DeviceSlices(self._slices.list(), self.features)
+            self._known_slices = changes, DeviceSlices(self.published(), self.features)
         return self._known_slices[1]
+
+    def published(self) -> Sequence[ResourceSlice]:
+        """Return the slices of the cluster as objects."""
+        return (*self._slices.list(), *self._assumed_slices)
+
+    @contextmanager
+    def assuming(
+        self, claims: Iterable[ResourceClaim] = (), slices: Iterable[ResourceSlice] = ()
+    ) -> Iterator[None]:
+        """Let the plugins see claims in other states, and more slices, inside the context.
+
+        Parameters
+        ----------
+        claims : iterable of ResourceClaim
+            Replace those of their names, or are added.
+        slices : iterable of ResourceSlice
+            Are added.
+        """
+        saved, more, known = self.claim_cache.save(), self._assumed_slices, self._known_slices
+        try:
+            for claim in claims:
+                if self.claim_cache.find(claim.key) is None:
+                    self.claim_cache.add(claim)
+                else:
+                    self.claim_cache.assume(claim)
+            if added := tuple(slices):
+                self._assumed_slices, self._known_slices = more + added, None
+            yield
+        finally:
+            self.claim_cache.undo(saved)
+            self._assumed_slices, self._known_slices = more, known
 
     def has_taint_rules(self) -> bool:
         """Whether a rule taints devices."""
@@ -79,10 +112,14 @@ class DeviceState:
 
     def class_of(self) -> Callable[[str], DeviceClass | None]:
         """Return a function from the name of a class to the class, or None."""
+        return self.classes().get
+
+    def classes(self) -> dict[str, DeviceClass]:
+        """Return the classes by name."""
         changes = self._classes.changes
         if self._by_name is None or self._by_name[0] != changes:
             self._by_name = changes, {one.name: one for one in self._classes.list()}
-        return self._by_name[1].get
+        return self._by_name[1]
 
     def by_resource(self) -> dict[str, DeviceClass]:
         """Return the classes by the extended resource that they provide; none without the feature."""

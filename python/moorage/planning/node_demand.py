@@ -20,6 +20,7 @@ from .node_count import NodeBound, bound_of_nodes
 from .node_emptying import FOUND, IMPOSSIBLE, NOT_FOUND
 from .pending import pending_pods, without_evictions
 from .pod_moves import fits_nowhere_else
+from .stored_pods import store_with_claims
 from .templates import as_template
 
 if TYPE_CHECKING:
@@ -124,7 +125,8 @@ def nodes_needed(scheduler: Scheduler, workload: Workload, like: Likes, most: in
     if most < 0:
         raise InputError(f"max {most}: a whole number from 0 on")
     with scheduler.transaction():
-        found = _Search(scheduler, without_evictions(pods), templates, most).plan()
+        stored = store_with_claims(scheduler, pods)
+        found = _Search(scheduler, without_evictions(stored), templates, most).plan()
     return found if not skipped else NodesNeeded(**{**found.__dict__, "skipped": skipped})
 
 

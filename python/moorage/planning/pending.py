@@ -11,12 +11,15 @@ from msgspec.structs import replace
 from moorage.objects.model.pod import Pod
 from moorage.objects.workloads.ownership import FINISHED
 
+from .stored_pods import reason_not_scheduled
+
 if TYPE_CHECKING:
     from moorage.scheduler.scheduler import Scheduler
 
 
 def pending_pods(scheduler: Scheduler) -> tuple[list[Pod], dict[str, int]]:
-    """Return the pods without a node that the scheduler schedules now, in the order of a run.
+    """Return the pods without a node that the scheduler schedules once their claims are made, in the order of
+    a run.
 
     Parameters
     ----------
@@ -33,7 +36,7 @@ def pending_pods(scheduler: Scheduler) -> tuple[list[Pod], dict[str, int]]:
     for pod in scheduler.client.list(Pod)[0]:
         is_unbound = not pod.spec.node_name and pod.status.phase not in FINISHED
         if is_unbound and not scheduler.cache.state.has_pod(pod):
-            why = scheduler.not_ours(pod)
+            why = reason_not_scheduled(scheduler, pod)
             if why:
                 skipped[why] += 1
             else:

@@ -16,6 +16,7 @@ from moorage.tables import Table, Tabular
 from .linear_program import solve
 from .pending import pending_pods, without_evictions
 from .relaxation import Constraints, Relaxation, constrain, relax
+from .stored_pods import store_with_claims
 
 if TYPE_CHECKING:
     from moorage.scheduler.scheduler import Scheduler
@@ -129,13 +130,14 @@ def bound(scheduler: Scheduler, pods: Sequence[Pod] | None, weights: Sequence[fl
     values = [1.0] * len(pods) if weights is None else [float(weight) for weight in weights]
     if len(values) != len(pods) or any(not 0 <= value < float("inf") for value in values):
         raise InputError("weights: one number from 0 on for each pod")
-    relaxation = relax(scheduler, pods, values)
-    constraints = constrain(relaxation)
-    costs = np.array([relaxation.kinds[k].weight for k in constraints.kind], dtype=np.float64)
-    found = solve(costs, constraints.upper, constraints.rows)
-    assert found is not None  # nothing placed satisfies all rows
-    best = min(found.objective, sum(values))
     with scheduler.transaction():
+        pods = store_with_claims(scheduler, pods)
+        relaxation = relax(scheduler, pods, values)
+        constraints = constrain(relaxation)
+        costs = np.array([relaxation.kinds[k].weight for k in constraints.kind], dtype=np.float64)
+        found = solve(costs, constraints.upper, constraints.rows)
+        assert found is not None  # nothing placed satisfies all rows
+        best = min(found.objective, sum(values))
         result = scheduler.schedule_pods(without_evictions(pods))
         placed = float(np.array(values)[result.rows >= 0].sum()) if len(pods) else 0.0
     top = max(best, placed)

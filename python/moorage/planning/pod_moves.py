@@ -16,6 +16,7 @@ from moorage.store import ObjectStore
 
 from .node_verdicts import node_verdicts
 from .relaxation import LASTING, checked_needs
+from .stored_pods import reason_not_scheduled, release_claims, store_with_claims
 from .templates import as_template
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ class Mover:
             return SEVERAL
         if budgets and budgets[0].status.disruptions_allowed <= 0:
             return NO_DISRUPTION.format(budgets[0].name)
-        why = self._scheduler.not_ours(as_template(pod))
+        why = reason_not_scheduled(self._scheduler, as_template(pod))
         return f"not scheduled again: {why}" if why else ""
 
     def move(self, pod: Pod, node: str) -> Move | Blocker:
@@ -176,7 +177,8 @@ class Mover:
         if why:
             return Blocker(pod.key, node, why, True)
         self._store.delete(Pod, pod.name, pod.namespace)
-        new = self._store.create(as_template(pod))
+        release_claims(self._scheduler)
+        (new,) = store_with_claims(self._scheduler, [self._store.create(as_template(pod))])
         self._scheduler.sync()
         result = self._scheduler.schedule_pods([new])
         if result.failure is None:

@@ -154,7 +154,7 @@ def checked_needs(scheduler: Scheduler, pod: Pod) -> dict[str, int]:
     Returns
     -------
     dict of str to int
-        Positive amounts; none if the profile of the pod does not have the filter.
+        Positive amounts, without those of devices; none if the profile of the pod does not have the filter.
     """
     classes, engine = scheduler.cache.state.classes, scheduler.context.engine_of(pod)
     shape = classes.shape_of(classes.intern(pod))
@@ -163,7 +163,8 @@ def checked_needs(scheduler: Scheduler, pod: Pod) -> dict[str, int]:
     if plugin is None:
         return {}
     names, groups = (plugin.args.get(key) or () for key in ("ignoredResources", "ignoredResourceGroups"))
-    checked = {name: need for name, need in shape.needs.items() if need > 0 and name not in names}
+    ignored = engine.profile.delegated_resources().union(names)
+    checked = {name: need for name, need in shape.needs.items() if need > 0 and name not in ignored}
     return {name: need for name, need in checked.items() if name.partition("/")[0] not in groups} | {
         "pods": 1
     }

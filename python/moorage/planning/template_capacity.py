@@ -18,11 +18,14 @@ from moorage.errors import InputError
 from moorage.objects.model.pod import Pod, PodStatus
 from moorage.objects.workloads.pod_claims import ephemeral_claims
 from moorage.scheduler.cycle.results import Failure
+from moorage.scheduler.explain.claim_explanations import PodClaims
+from moorage.scheduler.explain.device_blockers import lacking_requests
 from moorage.scheduler.placing.schedule_pods import MOST, replica
 from moorage.store import ObjectStore
 from moorage.tables import Table, Tabular
 
 from .node_verdicts import node_verdicts
+from .stored_pods import reason_not_scheduled, store_with_claims
 from .templates import as_template
 
 if TYPE_CHECKING:
@@ -32,6 +35,8 @@ INSUFFICIENT = "Insufficient "
 RESOURCE_OF_REASON = {"Too many pods": "pods"}
 FIRST_TRY = 256
 """Replicas that are tried in the first call; twice as many in each that follows."""
+FIRST_TRY_WITH_CLAIMS = 16
+"""Replicas with claims are stored before they are tried."""
 Shares = Pod | Sequence[Pod | tuple[Pod, int]]
 """A template, or several: each alone (share 1) or with its number of replicas in a round."""
 
@@ -72,11 +77,14 @@ class Binding(Struct, frozen=True):
         Number of these nodes.
     reasons : dict of str to int
         Reason to number of nodes that give it, the most frequent first.
+    devices : dict of str to int
+        Request for devices with the rule that leaves too few, to number of nodes.
     """
 
     value: str
     nodes: int
     reasons: dict[str, int]
+    devices: dict[str, int] = {}
 
     @property
     def resource(self) -> str:
@@ -167,6 +175,7 @@ class Capacity(Tabular):
         ]
         binding = [
             {"value": each.value, "nodes": each.nodes, "resource": each.resource, "reasons": each.reasons}
+            | ({"devices": each.devices} if each.devices else {})
             for each in self.binding
         ]
         stop = {"template": self.failed, "message": self.message, "reasons": self.reasons}
@@ -226,14 +235,14 @@ def capacity(scheduler: Scheduler, template: Shares, most: int | None, label: st
     if most is not None and not 0 <= most <= MOST:
         raise InputError(f"max {most}: 0 to {MOST}")
     scheduler.sync()
-    skipped = [scheduler.not_ours(replace(pod, status=PodStatus())) for pod, _ in given]
+    skipped = [reason_not_scheduled(scheduler, replace(pod, status=PodStatus())) for pod, _ in given]
     every = [_Replicas(pod.key, _unused_names(pod, at), share) for at, (pod, share) in enumerate(given)]
     with scheduler.transaction():
         if len(every) == 1:
             failed, rounds, failure = _place_one_kind(scheduler, every[0], most)
         else:
             failed, rounds, failure = _place_rounds(scheduler, every, most)
-        binding = () if failure is None else _binding(scheduler, failed.template, label)
+        binding = () if failure is None else _binding(scheduler, _next(scheduler, failed), label)
         names = scheduler.table.names
     counted = tuple(
         [
@@ -275,6 +284,8 @@ def _place_one_kind(
     limit = MOST if most is None else min(most * one.share, MOST)
     _fill(scheduler, one, limit)
     failure, n = None, 1 if one.placed else FIRST_TRY
+    if one.template.spec.resource_claims:
+        n = FIRST_TRY_WITH_CLAIMS
     while failure is None and one.placed < limit:
         failure = _place(scheduler, one, min(n, limit - one.placed))
         n *= 2
@@ -320,6 +331,8 @@ def _place(scheduler: Scheduler, one: _Replicas, n: int) -> Failure | None:
     """Place up to `n` replicas by the engine; return why the next one fits nowhere, if one does not."""
     if any(volume.ephemeral is not None for volume in one.template.spec.volumes):
         _create_claims(scheduler, one, n)
+    if one.template.spec.resource_claims:
+        store_with_claims(scheduler, _replicas(one, n))
     result = scheduler.schedule_by_template(one.template, n, one.placed)
     rows = result.rows[result.rows >= 0]
     one.add(rows, np.ones(len(rows), dtype=np.int32))
@@ -328,9 +341,13 @@ def _place(scheduler: Scheduler, one: _Replicas, n: int) -> Failure | None:
 
 def _create_claims(scheduler: Scheduler, one: _Replicas, n: int) -> None:
     """Create the claims of the ephemeral volumes of the next replicas, as a controller does."""
-    pods = [replica(one.template, at) for at in range(one.placed, one.placed + n)]
-    cast(ObjectStore, scheduler.client).create_many(ephemeral_claims(pods))
+    cast(ObjectStore, scheduler.client).create_many(ephemeral_claims(_replicas(one, n)))
     scheduler.sync()
+
+
+def _replicas(one: _Replicas, n: int) -> list[Pod]:
+    """Return the next replicas."""
+    return [replica(one.template, at) for at in range(one.placed, one.placed + n)]
 
 
 # ---- several templates -------------------------------------------------------------------------------------
@@ -362,10 +379,18 @@ def _take_back(one: _Replicas, placed: int) -> None:
 # ---- what stops the next one -------------------------------------------------------------------------------
 
 
-def _binding(scheduler: Scheduler, template: Pod, label: str) -> tuple[Binding, ...]:
+def _next(scheduler: Scheduler, one: _Replicas) -> Pod:
+    """Return the next replica, with its claims."""
+    if not one.template.spec.resource_claims:
+        return one.template
+    return store_with_claims(scheduler, _replicas(one, 1))[0]
+
+
+def _binding(scheduler: Scheduler, pod: Pod, label: str) -> tuple[Binding, ...]:
     """Return what stops the next replica, by value of a label."""
     with scheduler.cache.lock:
-        found = node_verdicts(scheduler, template)
+        found = node_verdicts(scheduler, pod)
+        devices = _missing_devices(scheduler, pod)
         values = scheduler.table.label_column(label)[found.rows]
         names = scheduler.cache.state.symbols.names
     out = []
@@ -374,6 +399,27 @@ def _binding(scheduler: Scheduler, template: Pod, label: str) -> tuple[Binding, 
         kinds, nodes = np.unique(found.kinds[values == value], return_counts=True)
         for kind, n in zip(kinds.tolist(), nodes.tolist(), strict=True):
             counts.update(dict.fromkeys(found.statuses[kind].reasons, n))
-        ordered = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
-        out.append(Binding(names[value] or "", int((values == value).sum()), ordered))
+        rows = found.rows[values == value].tolist()
+        missing = Counter(text for row in rows for text in devices.get(row, ()))
+        out.append(Binding(names[value] or "", len(rows), _by_count(counts), _by_count(missing)))
     return tuple(sorted(out, key=lambda each: each.value))
+
+
+def _by_count(counts: Counter[str]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _missing_devices(scheduler: Scheduler, pod: Pod) -> dict[int, list[str]]:
+    """Return, by row, the devices that a node has too few of for a pod."""
+    claims = PodClaims.of(scheduler.context.engine_of(pod), pod)
+    if claims is None:
+        return {}
+    objects = scheduler.table.objects
+    nodes = {
+        row: node for row in scheduler.context.view_rows().tolist() if (node := objects[row]) is not None
+    }
+    explained = claims.explanations(list(nodes.values()))
+    return {
+        row: [f"{name}: {rule}" for one in explained for name, rule in lacking_requests(one, node.name)]
+        for row, node in nodes.items()
+    }

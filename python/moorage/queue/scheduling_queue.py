@@ -16,7 +16,7 @@ from typing import Any, cast
 from fastrlock.rlock import FastRLock
 
 from moorage._core.services.in_flight import InFlight
-from moorage._core.services.queued_pods import Place, QueuedPodInfo, group_order
+from moorage._core.services.queued_pods import Place, QueuedPodInfo, entries_of, group_order
 from moorage.errors import MoorageError
 from moorage.framework import ClusterEvent, Framework, PodNominator
 from moorage.framework.plugin.events import (
@@ -262,8 +262,7 @@ class SchedulingQueue:
             for pod in pods if nominated else ():
                 if pod.metadata.uid in nominated:
                     self.nominator.delete_nominated_pod_if_exists(pod)
-            uids = [pod.metadata.uid for pod in pods]
-            for info in filter(None, map(infos.get, uids)):
+            for info in entries_of(infos, pods):
                 self._places.leave(info)
 
     def activate(self, pods: Iterable[Pod]) -> None:

@@ -11,10 +11,10 @@ from .cycle.results import Feasibility as Feasibility
 from .cycle.results import PreFilterOutcome as PreFilterOutcome
 from .cycle.results import ScheduleResult as ScheduleResult
 from .difference import Difference as Difference
-from .explain.changes import Change as Change
 from .explain.constraints import Constraint as Constraint
 from .explain.explanation import Explanation as Explanation
 from .explain.explanation import Situation as Situation
+from .explain.single_change import Change as Change
 from .explain.situations import explain_after_run as explain_after_run
 from .explain.situations import explain_alone as explain_alone
 from .explain.situations import explain_in_turn as explain_in_turn

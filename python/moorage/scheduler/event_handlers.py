@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
-from typing import Any, cast
+from typing import Any
 
 from moorage._core.base.watch_events import Notice
-from moorage._core.decide.bulk_operations import evictions, reported_as_bound
+from moorage._core.decide.bulk_operations import confirm_reported, evictions
 from moorage._core.services.queued_pods import CreationClock
 from moorage.cache import SchedulerCache
 from moorage.errors import CacheError
@@ -316,10 +316,9 @@ class PodHandler:
     def _on_bound_pods(self, notices: Iterable[Notice[Pod]]) -> int:
         """Confirm the leading assumed pods that are reported as bound; return their number."""
         with self.cache.lock:
-            bound = reported_as_bound(self.cache.state, notices)
+            bound = confirm_reported(self.cache.state, notices)
         if bound:
             self._leave(*[notice.old for notice in bound])
-            self.cache.confirm_pods([cast("Pod", notice.held) for notice in bound])
             self.queue.move_all_for_each(ASSIGNED_POD_ADD, (notice.new for notice in bound))
         return len(bound)
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
+from moorage._core.base.watch_events import keys_of
 from moorage._core.decide.bulk_operations import terminating_or_known
 from moorage._core.decide.pod_batch import PodBatch
 from moorage.framework import NominatingInfo
@@ -510,8 +511,12 @@ class Run:
 
     def _assumed(self, infos: Sequence[QueuedPodInfo], nodes: Sequence[str]) -> None:
         """Record pods that were placed, and are to be bound together."""
-        keys = [info.pod.key for info in infos]
+        keys = keys_of([info.pod for info in infos])
         self._note_placements(keys, nodes)
+        self._await_binding(keys, infos)
+
+    def _await_binding(self, keys: Sequence[str], infos: Sequence[QueuedPodInfo]) -> None:
+        """Record assumed pods, by ``namespace/name``, that are to be bound together."""
         if not self._placed:
             self._seen = self.scheduler.pods.indexer.changes
         self._placed.update(zip(keys, infos, strict=True))
@@ -562,7 +567,7 @@ class Run:
         if isinstance(scheduler.client, ObjectStore):
             with suppress(ApiError):  # if another client has bound one of them, no pod is bound
                 scheduler.client.bind_many(pods, nodes)
-                self.queue.done(*[pod.metadata.uid for pod in pods])
+                self.queue.done(*[info.uid for info in placed.values()])
                 placed = {}
         for (key, info), node in zip(placed.items(), nodes, strict=False):
             try:

@@ -223,7 +223,8 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             self.controllers: ClusterControllers | None = None
             if options.owns_store and options.controllers and isinstance(client, ObjectStore):
                 now = clock if clock is not None and options.wait is None else self.volumes.now
-                self.controllers = ClusterControllers(client, self.informers, cache, now)
+                gate = gates["MaxUnavailableStatefulSet"]
+                self.controllers = ClusterControllers(client, self.informers, cache, now, gate)
             yield
 
     def _follow(self, cluster: Cluster | ObjectClient) -> None:
@@ -372,12 +373,12 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             self.queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, freed.pop(0), None)
 
     def rollouts(self) -> list[Rollout]:
-        """Return the rollouts of Deployments that are not complete, with their pods that have no node.
+        """Return the rollouts that are not complete, with their pods that have no node.
 
         Returns
         -------
         list of Rollout
-            By ``namespace/name``; empty where the controllers are not simulated.
+            Those of Deployments, StatefulSets and DaemonSets; empty where the controllers are not simulated.
         """
         self.sync()
         return [] if self.controllers is None else self.controllers.rollouts()
@@ -405,7 +406,9 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             False if no rollout waits for that.
         """
         options, controllers = self._options, self.controllers
-        if controllers is None or (options.clock is not None and options.wait is None):
+        if controllers is None or not controllers.availability.waiting:
+            return False
+        if options.clock is not None and options.wait is None:
             return False
         if (when := controllers.next_time()) == math.inf:
             return False

@@ -28,7 +28,7 @@ from .errors import (
 from .field_selectors import predicate
 from .patches.patch import apply_patch
 from .protocol import ListResult, Patch, PatchType, Selector
-from .tables import Save, Tables
+from .tables import FIRST_VERSION, Save, Tables
 from .watch import Changed, Watch, with_version
 
 T = TypeVar("T", bound=Object)
@@ -79,6 +79,11 @@ class ObjectStore:
     def changes(self) -> int:
         """The number of writes and of calls of `undo` so far; equal numbers mean equal contents."""
         return self._tables.changes
+
+    @property
+    def is_unwritten(self) -> bool:
+        """Whether nothing was ever written."""
+        return self._tables.version == FIRST_VERSION
 
     def changed_since(self, changes: int) -> list[type[Object]]:
         """Return the kinds that were written after `changes` had a value.
@@ -157,7 +162,8 @@ class ObjectStore:
             table = self._tables[kind]
             is_whole = label_selector == namespace == field_selector == ""
             match = None if is_whole else predicate(table.struct, namespace, label_selector, field_selector)
-            return table.select(match), str(self._tables.version)
+            objects = table.select(match) if table.objects else []
+            return objects, str(self._tables.version)
 
     def watch(
         self,

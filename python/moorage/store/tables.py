@@ -24,6 +24,8 @@ from .watch import Watch
 T = TypeVar("T", bound=Object)
 Make = Callable[[T, str, Any], T]
 """Makes the object of an event from the previous one, the resource version and an argument."""
+FIRST_VERSION = 1
+"""The resource version of a store without a write."""
 
 
 class Save:
@@ -322,7 +324,7 @@ class Tables:
     """
 
     def __init__(self, capacity: int) -> None:
-        self.version, self.changes = 1, 0
+        self.version, self.changes = FIRST_VERSION, 0
         self._capacity = capacity
         self._tables: dict[type[Object] | str, Table[Any]] = {}
         self._saves: list[object] = []

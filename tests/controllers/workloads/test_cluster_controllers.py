@@ -277,7 +277,7 @@ def test_a_rollout_that_is_stuck_names_its_pods() -> None:
     one.apply(deployment("3"))
     one.run()
     (rollout,) = one.rollouts()
-    assert (rollout.deployment, rollout.replicas, rollout.available) == ("default/web", 4, 3)
+    assert (rollout.workload, rollout.replicas, rollout.available) == ("Deployment default/web", 4, 3)
     assert rollout.updated == len(rollout.without_node) == 2
     assert set(rollout.without_node) == {f"default/{name}" for name, on in pods(one).items() if not on}
     one.add_nodes(3, "n")
@@ -454,7 +454,7 @@ def test_a_changed_deployment_of_a_dump() -> None:
     one = mo.Scheduler(cluster)
     assert len(one.run().unschedulable) == 4
     (rollout,) = one.rollouts()
-    assert (rollout.deployment, rollout.updated, len(rollout.without_node)) == ("data/svc-00", 4, 4)
+    assert (rollout.workload, rollout.updated, len(rollout.without_node)) == ("Deployment data/svc-00", 4, 4)
     one.add_nodes(5, nodes(one)[0])
     assert one.run().unschedulable == {}
     assert one.rollouts() == []

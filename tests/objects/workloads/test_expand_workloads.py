@@ -14,6 +14,8 @@ from moorage.objects.model.workload import MAX_PODS, ReplicaSet
 
 SUFFIX = "[bcdfghjklmnpqrstvwxz2456789]{5}"
 
+PARALLEL = {"podManagementPolicy": "Parallel"}
+
 
 def names(result: Cluster) -> list[str]:
     return [item.name for item in result.pods]
@@ -269,6 +271,7 @@ def test_stateful_set() -> None:
             "metadata": {"labels": {"app": "db"}},
             "spec": {"containers": CONTAINERS, "volumes": [{"name": "data"}, {"name": "tmp"}]},
         },
+        **PARALLEL,
     }
     made = cluster(workload("StatefulSet", "db", spec)).pods
     assert [item.name for item in made] == ["db-0", "db-1", "db-2"]
@@ -283,7 +286,7 @@ def test_stateful_set() -> None:
 
 
 def test_stateful_set_ordinals() -> None:
-    owner = workload("StatefulSet", "db", {"replicas": 2, "ordinals": {"start": 5}})
+    owner = workload("StatefulSet", "db", {"replicas": 2, "ordinals": {"start": 5}} | PARALLEL)
     assert names(cluster(owner)) == ["db-5", "db-6"]
 
 
@@ -291,12 +294,25 @@ def test_stateful_set_fills_gaps_only() -> None:
     listed = [
         active("StatefulSet", "db", "db-0"),
         active("StatefulSet", "db", "db-2", deletionTimestamp="2024-01-01T00:00:00Z"),
-        active("StatefulSet", "db", "db-3", "Failed"),
+        active("StatefulSet", "db", "db-5", "Failed"),
         pod("db-4"),
     ]
-    result = cluster(workload("StatefulSet", "db", {"replicas": 5}), *listed)
-    assert sorted(names(result)) == ["db-0", "db-1", "db-2", "db-3", "db-4"]
+    result = cluster(workload("StatefulSet", "db", {"replicas": 6} | PARALLEL), *listed)
     assert [item.name for item in new(result, "db-0", "db-2", "db-4")] == ["db-1", "db-3"]
+    assert [item.name for item in result.finished] == ["db-5"]  # its controller deletes it first
+
+
+@pytest.mark.parametrize(
+    ("status", "made"),
+    [({"phase": "Running"}, ["db-1"]), ({"conditions": [{"type": "Ready", "status": "False"}]}, [])],
+)
+def test_ordered_pods_are_made_up_to_the_first_that_is_not_available(
+    status: dict[str, Any], made: list[str]
+) -> None:
+    owner = workload("StatefulSet", "db", {"replicas": 3})
+    assert names(cluster(owner)) == ["db-0"]
+    first = pod("db-0", {"nodeName": "n"}, status=status, metadata=owned("StatefulSet", "db"))
+    assert [each.name for each in new(cluster(owner, first), "db-0")] == made
 
 
 def test_controller_reference_among_others() -> None:

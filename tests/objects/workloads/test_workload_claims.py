@@ -29,6 +29,7 @@ def stateful_set(name: str, *templates: str, replicas: int = 2, **metadata: Any)
         "selector": {"matchLabels": {"app": name}},
         "template": {"metadata": {"labels": {"app": name}}, "spec": {"containers": CONTAINERS}},
         "volumeClaimTemplates": claims,
+        "podManagementPolicy": "Parallel",
     }
     return make("StatefulSet", name, spec, metadata=metadata)
 

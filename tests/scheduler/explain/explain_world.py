@@ -26,8 +26,8 @@ from moorage.objects.model.pod import (
     TopologySpreadConstraint,
 )
 from moorage.scheduler import Scheduler
-from moorage.scheduler.explain.changes import LABEL, NODE, Change
 from moorage.scheduler.explain.lowering import effective
+from moorage.scheduler.explain.single_change import LABEL, NODE, Change
 
 GPU = "nvidia.com/gpu"
 TAINTS = (

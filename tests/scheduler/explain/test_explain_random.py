@@ -14,7 +14,7 @@ from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Explanation
-from moorage.scheduler.explain.changes import DROP, LABEL, LOWER, NODE, TOLERATE, with_label
+from moorage.scheduler.explain.changes import with_label
 from moorage.scheduler.explain.constraints import (
     finer_constraints,
     pod_constraints,
@@ -24,6 +24,7 @@ from moorage.scheduler.explain.constraints import (
 )
 from moorage.scheduler.explain.lowering import drop_request, effective, lower
 from moorage.scheduler.explain.probe import Probe
+from moorage.scheduler.explain.single_change import DROP, LABEL, LOWER, NODE, TOLERATE
 
 CASES = range(200)
 

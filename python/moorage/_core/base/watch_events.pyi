@@ -4,6 +4,8 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar, final
 _T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
 
+def keys_of(objects: Iterable[Any]) -> list[str]: ...
+
 @final
 class WatchEvent(Generic[_T]):
     def __class_getitem__(cls, item: Any) -> Any: ...

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from enum import Enum
 from typing import Any, Protocol, Self
 
@@ -35,6 +35,8 @@ class QueuedPodInfo:
     def initial_attempt_timestamp(self, value: float | None) -> None: ...
     @property
     def rejectors(self) -> frozenset[str]: ...
+
+def entries_of(infos: dict[str, QueuedPodInfo], pods: Iterable[Pod]) -> Iterator[QueuedPodInfo]: ...
 
 class CreationClock:
     now: float

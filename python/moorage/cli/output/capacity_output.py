@@ -56,10 +56,14 @@ def _counts(found: Capacity) -> Table:
 
 def _binding(found: Capacity) -> Table:
     rows = []
+    some = any(each.devices for each in found.binding)
     for each in found.binding:
         reasons = ", ".join(f"{count} {reason}" for reason, count in each.reasons.items())
-        rows.append((each.value or "(none)", str(each.nodes), each.resource, reasons))
-    return Table((found.label.upper(), "NODES", "BINDING RESOURCE", "REASONS"), rows)
+        devices = "; ".join(f"{count} {request}" for request, count in each.devices.items())
+        cells = each.value or "(none)", str(each.nodes), each.resource, reasons
+        rows.append((*cells, *([devices] if some else [])))
+    columns = (found.label.upper(), "NODES", "BINDING RESOURCE", "REASONS", *(["DEVICES"] if some else []))
+    return Table(columns, rows)
 
 
 def _nodes(found: Capacity) -> Table:

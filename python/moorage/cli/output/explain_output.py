@@ -7,11 +7,12 @@ from typing import Any
 
 from moorage.cli.runs.simulation import skip_reason
 from moorage.cli.runs.targets import Target
+from moorage.devices.request_survey import RequestSurvey
 from moorage.framework.plugin.status import Status
 from moorage.preemption.eviction_units import priority_of
 from moorage.preemption.pick import CRITERION_TEXTS, Candidate, highest_priority
 from moorage.scheduler.cycle.examine_preemption import PreemptionExamination
-from moorage.scheduler.explain.changes import LOWER, Change
+from moorage.scheduler.explain.claim_explanations import STEP_TEXTS
 from moorage.scheduler.explain.explain_document import API_VERSION, EXAMPLES, document
 from moorage.scheduler.explain.explanation import (
     AFTER_RUN,
@@ -23,6 +24,7 @@ from moorage.scheduler.explain.explanation import (
     ScoredNode,
 )
 from moorage.scheduler.explain.shortfalls import shortfall_text
+from moorage.scheduler.explain.single_change import FEWER_DEVICES, LOWER, Change
 
 from .printing import ignore_broken_pipe, print_lines, print_table, write_value
 
@@ -32,6 +34,7 @@ SITUATION_TEXTS = {
     ALONE: "alone; {pending} other pending pods ignored",
     AFTER_RUN: "after simulate; of the other pending pods {placed} placed, {pending} not",
 }
+STEP_COLUMNS = "DEVICES THAT", "LEFT", "MOST ON A NODE", "NODES WITH ENOUGH", "HELD BY"
 SHORTFALLS = 3
 """Maximum number of shortfalls and blockers shown per group of nodes."""
 
@@ -101,6 +104,8 @@ def _print_explanation(explanation: Explanation, limit: int | None, nodes: Seque
         rows = [_group(group, limit) for group in explanation.groups]
         names = "NAMES" if limit is None else "EXAMPLES"
         print_table(("NODES", names, "REJECTED BY", "MISSING OR BLOCKED BY"), rows)
+    if not explanation.feasible:
+        _print_claims(explanation)
     if explanation.preemption is not None:
         print_lines(_of_preemption(explanation.preemption))
         cells = [_candidate(node) for node in explanation.preemption.listed(limit)]
@@ -111,6 +116,30 @@ def _print_explanation(explanation: Explanation, limit: int | None, nodes: Seque
     _print_changes(explanation)
     for name in nodes:
         print_table(*_details(explanation, name))
+
+
+def _print_claims(explanation: Explanation) -> None:
+    """Print, for each request for devices, how many each rule leaves."""
+    for claim in explanation.claims:
+        for survey in claim.requests:
+            print_lines([claim.request_text(survey)])
+            print_table(STEP_COLUMNS, _steps(survey))
+
+
+def _steps(survey: RequestSurvey) -> list[tuple[str, ...]]:
+    """The rules of a request; those that leave all devices are omitted, unless a user wrote them."""
+    rows: list[tuple[str, ...]] = []
+    before = -1
+    for step in survey.steps:
+        if step.text or step.error or step.devices != before:
+            text = ": ".join(part for part in (STEP_TEXTS[step.kind], step.text) if part)
+            holders = [f"{one.claim} ({one.devices})" for one in step.holders]
+            if len(holders) > SHORTFALLS + 1:
+                holders[SHORTFALLS:] = [f"and {len(holders) - SHORTFALLS} others"]
+            counts = str(step.devices), str(step.most), str(step.nodes)
+            rows.append((step.error or text, *counts, ", ".join(holders)))
+        before = step.devices
+    return rows
 
 
 def _print_changes(explanation: Explanation) -> None:
@@ -215,7 +244,7 @@ def _verdict(status: Status) -> str:
 
 
 def _change(change: Change) -> tuple[str, str, str]:
-    less = f"{100 * change.amount:.1f}%" if change.kind == LOWER else ""
+    less = f"{100 * change.amount:.1f}%" if change.kind in (LOWER, FEWER_DEVICES) else ""
     others = f", or one of {change.eligible_nodes - 1} others" if change.eligible_nodes > 1 else ""
     return change.text + others, less, str(change.feasible_nodes)
 

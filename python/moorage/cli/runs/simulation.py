@@ -128,12 +128,24 @@ class Simulation:
         """The outcomes of the pods without a node before the run, of evicted ones, and of new ones."""
         evicted, moved, kept = self.result.evicted, self.preparation.evicted, self.preparation.kept
         gone = [one.pod for key, one in moved.items() if all(pod.key != key for pod in self.before)]
-        pods = [pod for pod in self.before if not pod.spec.node_name or pod.key in evicted or pod.key in kept]
+        remade = self._remade
+        pods = [
+            remade.get(pod.key, pod)
+            for pod in self.before
+            if not pod.spec.node_name or pod.key in evicted or pod.key in kept or pod.key in remade
+        ]
         known = {pod.key for pod in self.cluster.pods}
         made = [pod for pod in (*self.before, *self.new) if pod.key not in known]
         replacements = Counter(map(self.workloads.of, made))
         found = [self._outcome(pod, replacements) for pod in (*gone, *pods, *self.new)]
         return found + self._refused() + self._not_simulated()
+
+    @cached_property
+    def _remade(self) -> dict[str, Pod]:
+        """The pods that a StatefulSet has made under the name of one that had a node before the run."""
+        scheduler, uids = self.scheduler, {pod.key: pod.metadata.uid for pod in self.before}
+        owned = (pod for pod in scheduler.client.list(Pod)[0] if pod.key in uids)
+        return {pod.key: pod for pod in owned if pod.metadata.uid != uids[pod.key]}
 
     def _refused(self) -> list[Outcome]:
         """Return the pods that the API server refuses; of what controllers lack later, one per workload."""

@@ -75,7 +75,7 @@ class ResourceClaimController:
                 )
             except NotFoundError:
                 break
-            claim = self._client.create(_claim_of(pod, use, template))
+            claim = self._client.create(claim_of_template(pod, use, template))
             made.append(PodResourceClaimStatus(use.name, claim.name))
         if made:
             status = replace(pod.status, resource_claim_statuses=(*pod.status.resource_claim_statuses, *made))
@@ -123,8 +123,21 @@ def _is_done(pod: Pod) -> bool:
     return pod.status.phase in _DONE or is_deleted_early
 
 
-def _claim_of(pod: Pod, use: PodResourceClaim, template: ResourceClaimTemplate) -> ResourceClaim:
-    """The claim of a pod from a template."""
+def claim_of_template(pod: Pod, use: PodResourceClaim, template: ResourceClaimTemplate) -> ResourceClaim:
+    """Return the claim of a pod from a template.
+
+    Parameters
+    ----------
+    pod : Pod
+    use : PodResourceClaim
+        One of the pod's spec.
+    template : ResourceClaimTemplate
+
+    Returns
+    -------
+    ResourceClaim
+        Without a name: it is to be generated.
+    """
     owner = OwnerReference("v1", "Pod", pod.name, pod.metadata.uid, True, True)
     meta = ObjectMeta(
         namespace=pod.namespace,

@@ -1,4 +1,4 @@
 """The controllers of workloads, simulated: they create and delete the pods of what is in a store."""
 
 from .cluster_controllers import ClusterControllers as ClusterControllers
-from .deployment_controller import Rollout as Rollout
+from .rollout import Rollout as Rollout

@@ -21,6 +21,7 @@ from moorage.objects.model.pod import Pod
 from moorage.objects.model.policy import PodDisruptionBudget
 from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.objects.model.workload import (
+    ControllerRevision,
     DaemonSet,
     Deployment,
     Job,
@@ -28,14 +29,17 @@ from moorage.objects.model.workload import (
     ReplicationController,
     StatefulSet,
 )
-from moorage.objects.workloads.daemon_pods import should_continue
-from moorage.objects.workloads.missing_pods import create_missing, daemon_spec
+from moorage.objects.workloads.missing_pods import create_missing
 from moorage.objects.workloads.ownership import is_active, refers_to
 from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory, ObjectStore
 
-from .deployment_controller import DeploymentController, Rollout
+from .availability import Availability
+from .daemon_set_controller import DaemonSetController
+from .deployment_controller import DeploymentController
 from .disruption_controller import DisruptionController
 from .owner_index import OWNER, by_owner, dependents
+from .rollout import Rollout
+from .stateful_set_controller import StatefulSetController
 from .store_control import StoreControl
 from .surplus_pods import surplus_pods
 
@@ -61,6 +65,8 @@ class ClusterControllers:
         Has the pods of each node.
     now : callable
         Returns seconds, for `minReadySeconds`.
+    max_unavailable : bool
+        The gate MaxUnavailableStatefulSet.
     """
 
     def __init__(
@@ -69,10 +75,10 @@ class ClusterControllers:
         informers: InformerFactory,
         cache: SchedulerCache,
         now: Callable[[], float],
+        max_unavailable: bool = False,
     ) -> None:
         self._client = client
         self._cache = cache
-        self._now = now
         self._changed: dict[tuple[str, str], None] = {}  # kind and key of the workloads to look at
         self._nodes: dict[str, bool] = {}  # nodes that are new, changed or gone; whether pods may have to go
         self._deleted: list[Object] = []  # whose dependents are to be deleted
@@ -82,11 +88,15 @@ class ClusterControllers:
         self._node_copy: Indexer[Node] = informers.informer(Node).indexer
         claims: Indexer[Any] = informers.informer(PersistentVolumeClaim).indexer
         pods: Indexer[Any] = informers.informer(Pod).indexer
+        revisions: Indexer[Any] = informers.informer(ControllerRevision).indexer
         claims.add_index(OWNER, by_owner, is_lasting=True)
-        self.control = StoreControl(client, pods)
-        self.deployments = DeploymentController(self.control, self._copies["ReplicaSet"], now)
+        self.control = StoreControl(client, pods, revisions)
+        self.availability = Availability(now)
+        self.deployments = DeploymentController(self.control, self._copies["ReplicaSet"], self.availability)
+        self.stateful_sets = StatefulSetController(self.control, self.availability, max_unavailable)
+        self.daemon_sets = DaemonSetController(self.control, self._node_copy, self.availability)
         self.budgets = DisruptionController(client, informers, pods)
-        self._dependents = pods, self._copies["ReplicaSet"], claims
+        self._dependents = pods, self._copies["ReplicaSet"], claims, revisions
         for kind in WORKLOADS:
             informers.informer(kind).add_event_handler(WorkloadEvents(self))
         informers.informer(Node).add_event_handler(NodeEvents(self))
@@ -106,7 +116,7 @@ class ClusterControllers:
     def save(self) -> object:
         """Return the state, for `undo`."""
         queues = self._changed.copy(), self._nodes.copy(), self._deleted.copy()
-        return queues, self.deployments.save(), self.budgets.save(), self.control.refusals.copy()
+        return queues, self.availability.save(), self.budgets.save(), self.control.refusals.copy()
 
     def undo(self, saved: Any) -> None:
         """Restore the state of `save`.
@@ -116,10 +126,10 @@ class ClusterControllers:
         saved : object
             The result of `save`.
         """
-        (changed, nodes, deleted), deployments, budgets, refusals = saved
+        (changed, nodes, deleted), availability, budgets, refusals = saved
         self.control.refusals = refusals.copy()
         self._changed, self._nodes, self._deleted = changed.copy(), nodes.copy(), deleted.copy()
-        self.deployments.undo(deployments)
+        self.availability.undo(availability)
         self.budgets.undo(budgets)
 
     # ---- what informers report -----------------------------------------------------------------------------
@@ -147,9 +157,23 @@ class ClusterControllers:
         if owner is not None and owner.kind in KINDS:
             self._changed[owner.kind, f"{obj.namespace}/{owner.name}"] = None
 
+    def note_waiting_owner(self, pod: Pod) -> None:
+        """Look at the StatefulSet or DaemonSet of a pod in the next round, if it waits for its pods.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
+        owner = pod.metadata.controller()
+        if owner is not None:
+            one = owner.kind, f"{pod.namespace}/{owner.name}"
+            if one in self.availability.waiting:
+                self._changed[one] = None
+
     def note_pods(self) -> None:
-        """Look at rollouts and refused workloads in the next round, as pods have changed."""
-        self._changed.update((("Deployment", key), None) for key in self.deployments.rolling)
+        """Look at Deployments that are rolled out and at refused workloads in the next round, as pods have
+        changed."""
+        self._changed.update((one, None) for one in self.availability.waiting if one[0] == "Deployment")
         for name in self.control.refusals:
             kind, _, key = name.partition(" ")
             self._changed[kind, key] = None
@@ -187,7 +211,10 @@ class ClusterControllers:
             Whether anything was written.
         """
         before = self._client.changes
-        self._wake()
+        if self.availability.waiting:
+            self._wake()
+        if not (self._changed or self._nodes or self._deleted or self.budgets.changed):
+            return False
         self.control.begin_round()
         deleted, self._deleted = self._deleted, []
         for obj in deleted:
@@ -220,30 +247,36 @@ class ClusterControllers:
         owner = copy.get(f"{obj.namespace}/{reference.name}")
         return owner is not None and refers_to(reference, owner)
 
-    def _reconcile(self, obj: Object) -> None:
-        """Bring a workload to what it asks for."""
-        if isinstance(obj, Deployment):
-            self.deployments.reconcile(obj)
-            return
-        nodes: list[Node] = []
-        if isinstance(obj, DaemonSet):
-            nodes = self._node_copy.values()
-            self._remove_daemons(obj)
-        self._create_missing(obj, nodes)
+    def _reconcile(self, obj: Object, node: Node | None = None) -> None:
+        """Bring a workload to what it asks for, as far as the API server does not refuse its pods.
+
+        A node is given where a DaemonSet is to be looked at on this node alone.
+        """
+        name = f"{obj.kind} {obj.key}"
+        self.control.refusals.pop(name, None)
+        try:
+            if isinstance(obj, Deployment):
+                self.deployments.reconcile(obj)
+            elif isinstance(obj, StatefulSet):
+                self.stateful_sets.reconcile(obj)
+            elif isinstance(obj, DaemonSet):
+                if node is None:
+                    self.daemon_sets.reconcile(obj)
+                else:
+                    self.daemon_sets.reconcile_node(obj, node)
+            else:
+                self._reconcile_replicas(obj)
+        except RefusedError as error:
+            self.control.refusals[name] = str(error)
+
+    def _reconcile_replicas(self, obj: Object) -> None:
+        """Create the missing pods of a workload whose pods are alike, or delete those that are too many."""
+        create_missing(self.control, obj, ())
         related: list[Pod] = []
         if isinstance(obj, ReplicaSet) and self.control.active(obj) > (obj.spec.replicas or 0):
             related = self._related(obj)
         for pod in surplus_pods(self.control, obj, related):
             self.control.delete(pod)
-
-    def _create_missing(self, obj: Object, nodes: list[Node]) -> None:
-        """Create the missing pods of a workload up to the first that the API server refuses."""
-        name = f"{obj.kind} {obj.key}"
-        self.control.refusals.pop(name, None)
-        try:
-            create_missing(self.control, obj, nodes)
-        except RefusedError as error:
-            self.control.refusals[name] = str(error)
 
     def _related(self, obj: ReplicaSet) -> list[Pod]:
         """Return the active pods of the Deployment of a ReplicaSet, or of itself alone."""
@@ -251,14 +284,6 @@ class ClusterControllers:
         owner = self._copies["Deployment"].get(f"{obj.namespace}/{reference.name}") if reference else None
         sets = [obj] if owner is None else self.deployments.sets_of(owner)
         return [pod for one in sets for pod in self.control.owned(one) if is_active(pod)]
-
-    def _remove_daemons(self, obj: DaemonSet) -> None:
-        """Delete the pods of a DaemonSet on nodes on which it should not run."""
-        spec = daemon_spec(obj)
-        for node in self._node_copy.values():
-            if not should_continue(spec, node):
-                for pod in self.control.daemons(obj, node.name):
-                    self.control.delete(pod)
 
     def _evict_from(self, name: str) -> None:
         """Delete the pods of a node that is gone, or those that do not tolerate its taints."""
@@ -271,29 +296,36 @@ class ClusterControllers:
         """Let the DaemonSets follow a node, except those that are looked at on all nodes anyway."""
         node = self._node_copy.get(name)
         for daemon_set in self._copies["DaemonSet"].values():
-            if node is None or not should_continue(daemon_spec(daemon_set), node):
-                for pod in self.control.daemons(daemon_set, name):
-                    self.control.delete(pod)
+            if node is None:
+                self.daemon_sets.leave(daemon_set, name)
             elif (daemon_set.kind, daemon_set.key) not in changed:
-                self._create_missing(daemon_set, [node])
+                self._reconcile(daemon_set, node)
 
     # ---- rollouts ------------------------------------------------------------------------------------------
 
     def rollouts(self) -> list[Rollout]:
-        """Return the rollouts of Deployments that are not complete, by ``namespace/name``."""
-        copies = sorted(self._copies["Deployment"].items().items())
-        found = [self.deployments.rollout(one) for _, one in copies]
+        """Return the rollouts that are not complete, Deployments first, each by ``namespace/name``."""
+        rollouts: dict[str, Callable[[Any], Rollout | None]] = {
+            "Deployment": self.deployments.rollout,
+            "StatefulSet": self.stateful_sets.rollout,
+            "DaemonSet": self.daemon_sets.rollout,
+        }
+        found = [
+            rollout(one)
+            for kind, rollout in rollouts.items()
+            for _, one in sorted(self._copies[kind].items().items())
+        ]
         return [one for one in found if one is not None]
 
     def next_time(self) -> float:
         """Return the time at which the next pod becomes available; infinite if none waits for it."""
-        return min(self.deployments.rolling.values(), default=inf)
+        return min(self.availability.waiting.values(), default=inf)
 
     def _wake(self) -> None:
-        """Look at the rollouts whose next pod is available by now."""
-        now = self._now()
-        due = [key for key, when in self.deployments.rolling.items() if when <= now]
-        self._changed.update((("Deployment", key), None) for key in due)
+        """Look at the workloads whose next pod is available by now."""
+        now = self.availability.now()
+        due = [one for one, when in self.availability.waiting.items() if when <= now]
+        self._changed.update((one, None) for one in due)
 
 
 class WorkloadEvents:
@@ -407,17 +439,20 @@ class PodEvents:
             Their number.
         """
         controllers, number = self._controllers, 0
-        has_budgets = controllers.budgets.has_budgets
+        has_budgets, waiting = controllers.budgets.has_budgets, controllers.availability.waiting
         for notice in notices:
             number += 1
             if notice.is_deletion:
                 self.on_delete(notice.known)
             else:
+                if waiting:
+                    controllers.note_waiting_owner(notice.known if notice.is_addition else notice.old)
                 if has_budgets:
                     controllers.budgets.note(notice.known)
                 if not (notice.is_addition or isinstance(notice.held, WatchEvent)):
                     self._changed(notice.old, notice.known)
-        controllers.note_pods()
+        if waiting or controllers.control.refusals:
+            controllers.note_pods()
         return number
 
     def _changed(self, old: Pod, new: Pod) -> None:

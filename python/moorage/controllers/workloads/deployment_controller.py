@@ -2,87 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import inf
-from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.workload import Deployment, ReplicaSet
 from moorage.objects.workloads.deployment_rollout import find_new_replica_set, is_complete, next_step
-from moorage.objects.workloads.ownership import FINISHED, is_active, is_healthy
+from moorage.objects.workloads.ownership import FINISHED, is_active
 from moorage.store import Indexer
 
+from .availability import Availability
 from .owner_index import OWNER, by_owner, values_of
+from .rollout import Rollout, rollout_of
 from .store_control import StoreControl
-
-
-class Rollout(Struct, frozen=True):
-    """The rollout of a Deployment that is not complete.
-
-    Attributes
-    ----------
-    deployment : str
-        ``namespace/name``.
-    replicas : int
-        The number of pods that it should have.
-    updated, available : int
-        The number of pods with its template, and of all pods that are available.
-    without_node : tuple of str
-        The pods with its template that have no node, each ``namespace/name``.
-    """
-
-    deployment: str
-    replicas: int
-    updated: int
-    available: int
-    without_node: tuple[str, ...]
 
 
 class DeploymentController:
     """Creates and scales the ReplicaSets of Deployments.
-
-    A pod is available `minReadySeconds` after it is ready; without a kubelet it is ready when it is bound.
 
     Parameters
     ----------
     control : StoreControl
     sets : Indexer
         The informer's copy of the ReplicaSets; gets the index of owners.
-    now : callable
-        Returns seconds.
-
-    Attributes
-    ----------
-    rolling : dict of str to float
-        The Deployments with a step to come, by ``namespace/name``, to the time at which their next pod
-        becomes available; infinite where no pod waits for its time.
+    availability : Availability
     """
 
-    def __init__(self, control: StoreControl, sets: Indexer[ReplicaSet], now: Callable[[], float]) -> None:
-        self.rolling: dict[str, float] = {}
+    def __init__(self, control: StoreControl, sets: Indexer[ReplicaSet], availability: Availability) -> None:
         self._control = control
         self._sets = sets
-        self._now = now
-        self._ready: dict[str, float] = {}  # when a pod was first seen to be ready, by UID
+        self._availability = availability
         sets.add_index(OWNER, by_owner, is_lasting=True)
-
-    def save(self) -> object:
-        """Return the state, for `undo`."""
-        return self.rolling.copy(), self._ready.copy()
-
-    def undo(self, saved: Any) -> None:
-        """Restore the state of `save`.
-
-        Parameters
-        ----------
-        saved : object
-            The result of `save`.
-        """
-        rolling, ready = saved
-        self.rolling, self._ready = rolling.copy(), ready.copy()
 
     def sets_of(self, deployment: Deployment) -> list[ReplicaSet]:
         """Return the ReplicaSets that a Deployment controls.
@@ -104,8 +55,8 @@ class DeploymentController:
         ----------
         deployment : Deployment
         """
-        sets, key = self.sets_of(deployment), deployment.key
-        self.rolling.pop(key, None)
+        sets = self.sets_of(deployment)
+        self._availability.wait(deployment, True, inf)
         if deployment.metadata.deletion_timestamp is not None or deployment.spec.replicas is None:
             return
         new = find_new_replica_set(deployment, sets)
@@ -121,21 +72,13 @@ class DeploymentController:
                 self._control.client.update(replace(step, metadata=meta))
             else:
                 self._control.client.create(step)
-        self.rolling[key] = due
+        self._availability.wait(deployment, False, due)
 
     def _available(self, deployment: Deployment, sets: list[ReplicaSet]) -> tuple[dict[str, int], float]:
         """Return the number of available pods by ReplicaSet, and the time at which the next one is."""
-        period, now, due = deployment.spec.min_ready_seconds, self._now(), inf
-        available = {}
-        for one in sets:
-            healthy = [pod for pod in self._control.owned(one) if is_healthy(pod)]
-            if period:
-                times = [self._ready.setdefault(pod.metadata.uid, now) + period for pod in healthy]
-                due = min([due, *(time for time in times if time > now)])
-                available[one.name] = sum(time <= now for time in times)
-            else:
-                available[one.name] = len(healthy)
-        return available, due
+        is_available = self._availability.of(deployment.spec.min_ready_seconds)
+        available = {one.name: sum(map(is_available, self._control.owned(one))) for one in sets}
+        return available, is_available.due
 
     def rollout(self, deployment: Deployment) -> Rollout | None:
         """Return the rollout of a Deployment; None if it is complete.
@@ -153,11 +96,5 @@ class DeploymentController:
         if is_complete(deployment, sets, available):
             return None
         new = find_new_replica_set(deployment, sets)
-        pods: list[Pod] = [] if new is None else list(filter(is_active, self._control.owned(new)))
-        return Rollout(
-            deployment=deployment.key,
-            replicas=deployment.spec.replicas or 0,
-            updated=len(pods),
-            available=sum(available.values()),
-            without_node=tuple(pod.key for pod in pods if not pod.spec.node_name),
-        )
+        updated: list[Pod] = [] if new is None else list(filter(is_active, self._control.owned(new)))
+        return rollout_of(deployment, deployment.spec.replicas or 0, updated, sum(available.values()))

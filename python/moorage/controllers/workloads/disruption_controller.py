@@ -41,6 +41,11 @@ class DisruptionController:
     informers : InformerFactory
     pods : Indexer
         The informer's copy of the pods; gets an index of labels.
+
+    Attributes
+    ----------
+    changed : dict of str to None
+        The keys of the budgets to look at in the next round.
     """
 
     def __init__(self, client: ObjectClient, informers: InformerFactory, pods: Indexer[Pod]) -> None:
@@ -50,7 +55,7 @@ class DisruptionController:
         self._workloads: dict[str, Indexer[Any]] = {
             kind.__name__: informers.informer(kind).indexer for kind in SCALABLE
         }
-        self._changed: dict[str, None] = {}  # keys of the budgets to look at
+        self.changed: dict[str, None] = {}
         pods.add_index(LABEL, by_label, is_lasting=True)
 
     @property
@@ -60,11 +65,11 @@ class DisruptionController:
 
     def start(self) -> None:
         """Leave the statuses as they were read."""
-        self._changed.clear()
+        self.changed.clear()
 
     def save(self) -> object:
         """Return the state, for `undo`."""
-        return self._changed.copy()
+        return self.changed.copy()
 
     def undo(self, saved: Any) -> None:
         """Restore the state of `save`.
@@ -74,7 +79,7 @@ class DisruptionController:
         saved : object
             The result of `save`.
         """
-        self._changed = saved.copy()
+        self.changed = saved.copy()
 
     def on_add(self, obj: PodDisruptionBudget, is_in_initial_list: bool) -> None:
         """Give a new budget a status, unless it has one.
@@ -85,7 +90,7 @@ class DisruptionController:
         is_in_initial_list : bool
         """
         if obj.status == NO_STATUS:
-            self._changed[obj.key] = None
+            self.changed[obj.key] = None
 
     def on_update(self, old: PodDisruptionBudget, new: PodDisruptionBudget) -> None:
         """Compute the status of a budget that was changed.
@@ -95,7 +100,7 @@ class DisruptionController:
         old, new : PodDisruptionBudget
         """
         if old.spec != new.spec:
-            self._changed[new.key] = None
+            self.changed[new.key] = None
 
     def on_delete(self, obj: object) -> None:
         """Do nothing: a budget without an object has no status.
@@ -115,8 +120,8 @@ class DisruptionController:
         if self.has_budgets:
             for pod in pods:
                 for budget in self._budgets.by_index("namespace", pod.namespace):
-                    if budget.key not in self._changed and _matches(budget, pod):
-                        self._changed[budget.key] = None
+                    if budget.key not in self.changed and _matches(budget, pod):
+                        self.changed[budget.key] = None
 
     def note_workload(self, obj: Object) -> None:
         """Note that the replicas of a workload may have changed.
@@ -126,13 +131,13 @@ class DisruptionController:
         obj : Object
         """
         if self.has_budgets:
-            self._changed.update(
+            self.changed.update(
                 (budget.key, None) for budget in self._budgets.by_index("namespace", obj.namespace)
             )
 
     def work(self) -> None:
         """Write the statuses that have changed."""
-        changed, self._changed = self._changed, {}
+        changed, self.changed = self.changed, {}
         for key in changed:
             budget = self._budgets.get(key)
             if budget is not None:

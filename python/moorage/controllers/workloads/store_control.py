@@ -13,11 +13,11 @@ from moorage.objects.model.admission_policies import LimitRange, ResourceQuota, 
 from moorage.objects.model.meta import LabelSelector, Object
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import PersistentVolumeClaim
-from moorage.objects.model.workload import DaemonSet
+from moorage.objects.model.workload import ControllerRevision, DaemonSet
 from moorage.objects.workloads.expand_workloads import counted
 from moorage.objects.workloads.ownership import FINISHED, controller_reference
 from moorage.objects.workloads.pod_claims import ephemeral_claims
-from moorage.store import AlreadyExistsError, Indexer, NotFoundError, ObjectClient
+from moorage.store import AlreadyExistsError, Indexer, NotFoundError, ObjectClient, ObjectStore
 
 from .owner_index import ENDED, ORPHAN, OWNER, by_owner, of_ended, of_orphan, path, values_of
 
@@ -27,9 +27,9 @@ class StoreControl:
 
     Parameters
     ----------
-    client : ObjectClient
-    pods : Indexer
-        The informer's copy of the pods; gets the indexes of owners.
+    client : ObjectStore
+    pods, revisions : Indexer
+        The informers' copies; get the indexes of owners.
 
     Attributes
     ----------
@@ -39,15 +39,19 @@ class StoreControl:
         The workloads whose next pod the API server would refuse, as ``Kind namespace/name``, with its text.
     """
 
-    def __init__(self, client: ObjectClient, pods: Indexer[Pod]) -> None:
+    def __init__(
+        self, client: ObjectStore, pods: Indexer[Pod], revisions: Indexer[ControllerRevision]
+    ) -> None:
         self.client = client
         self.pods = pods
+        self._revisions = revisions
         self.deletions = 0
         self.refusals: dict[str, str] = {}
         self._admission: Admission | None = None  # of this round
         pods.add_index(OWNER, by_owner, is_lasting=True)
         pods.add_index(ENDED, of_ended, is_lasting=True)
         pods.add_index(ORPHAN, of_orphan, is_lasting=True)
+        revisions.add_index(OWNER, by_owner, is_lasting=True)
 
     def begin_round(self) -> None:
         """Forget what admission depends on: policies, and the usage of quotas."""
@@ -192,6 +196,40 @@ class StoreControl:
         with suppress(AlreadyExistsError):
             meta = replace(claim.metadata, uid="", creation_timestamp=None)
             self.client.create(replace(claim, metadata=meta))
+
+    def revisions(self, owner: Object) -> list[ControllerRevision]:
+        """Return the revisions that an object controls.
+
+        Parameters
+        ----------
+        owner : Object
+
+        Returns
+        -------
+        list of ControllerRevision
+        """
+        return [one for value in values_of(owner) for one in self._revisions.by_index(OWNER, value)]
+
+    def write_revision(self, owner: Object, revision: ControllerRevision) -> ControllerRevision:
+        """Create a revision, or update one that has a UID.
+
+        Parameters
+        ----------
+        owner : Object
+        revision : ControllerRevision
+
+        Returns
+        -------
+        ControllerRevision
+            As it is stored.
+        """
+        if revision.metadata.uid:
+            meta = replace(revision.metadata, resource_version="")
+            return self.client.update(replace(revision, metadata=meta))
+        try:
+            return self.client.create(revision)
+        except AlreadyExistsError:  # of this round
+            return self.client.get(ControllerRevision, revision.name, revision.namespace)
 
     def delete(self, obj: Object) -> None:
         """Delete an object, unless it is gone or another has its name.

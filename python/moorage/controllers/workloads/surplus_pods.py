@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from moorage.objects.model.meta import Object
 from moorage.objects.model.pod import Pod
-from moorage.objects.model.workload import Job, ReplicaSet, ReplicationController, StatefulSet
-from moorage.objects.workloads.missing_pods import ordinals
+from moorage.objects.model.workload import Job, ReplicaSet, ReplicationController
 from moorage.objects.workloads.ownership import is_active, is_healthy
 
 from .store_control import StoreControl
@@ -19,9 +18,8 @@ _COST = "controller.kubernetes.io/pod-deletion-cost"
 def surplus_pods(control: StoreControl, obj: Object, related: Sequence[Pod] = ()) -> list[Pod]:
     """Return the pods that the controller of a workload deletes, in order.
 
-    Of a StatefulSet these are the pods beyond its ordinals, the highest first. Of other workloads pods
-    without a node go first, then those that are not ready, those of lower deletion cost, those on nodes with
-    more pods of the same Deployment, and newer ones.
+    Pods without a node go first, then those that are not ready, those of lower deletion cost, those on nodes
+    with more pods of the same Deployment, and newer ones.
 
     Parameters
     ----------
@@ -35,8 +33,6 @@ def surplus_pods(control: StoreControl, obj: Object, related: Sequence[Pod] = ()
     -------
     list of Pod
     """
-    if isinstance(obj, StatefulSet):
-        return _beyond_ordinals(control, obj)
     wanted: int | None = None
     if isinstance(obj, ReplicaSet | ReplicationController):
         wanted = obj.spec.replicas
@@ -56,15 +52,3 @@ def _rank(pod: Pod, near: int) -> tuple[bool, bool, int, int]:
     digits = cost.removeprefix("-")
     value = int(cost) if digits.isdecimal() and len(digits) < 11 else 0
     return bool(pod.spec.node_name), is_healthy(pod), value, -near
-
-
-def _beyond_ordinals(control: StoreControl, obj: StatefulSet) -> list[Pod]:
-    if obj.spec.replicas is None:
-        return []
-    wanted, prefix, numbered = ordinals(obj), f"{obj.name}-", []
-    for pod in control.owned(obj):
-        text = pod.name.removeprefix(prefix) if pod.name.startswith(prefix) else ""
-        number = int(text) if text.isdecimal() and len(text) < 11 else None
-        if number is not None and number not in wanted and is_active(pod):
-            numbered.append((number, pod))
-    return [pod for _, pod in sorted(numbered, key=lambda item: -item[0])]

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from moorage._core.base.quantity import Quantity
 from moorage.devices.cel.cel_errors import CompileError
 from moorage.devices.cel.selector import SelectorError
+from moorage.devices.device_properties import tolerates_taints
 from moorage.devices.features import Features
 from moorage.devices.selector_cache import SelectorCache
 from moorage.objects import Node
-from moorage.objects.model.resource_claims import EXACT_COUNT, DeviceClass, DeviceSelector, DeviceToleration
-from moorage.objects.model.resource_slices import DeviceTaint
+from moorage.objects.model.resource_claims import EXACT_COUNT, DeviceClass, DeviceSelector
 
 from .attribute_constraints import AttributeConstraint, DistinctAttribute, MatchAttribute
 from .claim_requests import (
@@ -31,7 +31,6 @@ from .device_pools import DeviceId, DevicePool, DeviceSlices, PublishedDevice
 
 NANOSECONDS_PER_STEP = 10_000
 """What one step of a search counts for in a timeout: the search counts its steps and reads no clock."""
-_PREVENTING = ("NoSchedule", "NoExecute")
 _TOO_LARGE = 2**63 - 1
 
 
@@ -427,7 +426,7 @@ class _Search:
                 pool, device
             ):
                 return False
-        if self.features.taints and not _tolerates(request.tolerations, device.device.taints):
+        if self.features.taints and not tolerates_taints(request.tolerations, device.device.taints):
             return False
         base, full = request.parent or request.name, request.full_name
         for done, constraint in enumerate(self.constraints[at]):
@@ -523,20 +522,3 @@ class _Search:
 
 
 _NOTHING = Quantity(0)
-
-
-def _tolerates(tolerations: Sequence[DeviceToleration], taints: Sequence[DeviceTaint]) -> bool:
-    """Whether tolerations fit all taints that prevent an allocation."""
-    return all(
-        any(_fits(toleration, taint) for toleration in tolerations)
-        for taint in taints
-        if taint.effect in _PREVENTING
-    )
-
-
-def _fits(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
-    if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
-        return False
-    if toleration.operator == "Exists":
-        return True
-    return toleration.operator in ("", "Equal") and toleration.value == taint.value

@@ -4,29 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from moorage.devices.device_properties import comparable_value, find_attribute
 from moorage.objects.model.resource_slices import DeviceAttribute
 
 from .device_pools import PublishedDevice
-
-
-def _value(attribute: DeviceAttribute) -> tuple[str, object] | None:
-    """Type and value of an attribute; None for a list, which equals nothing."""
-    if attribute.string is not None:
-        return "string", attribute.string
-    if attribute.int_ is not None:
-        return "int", attribute.int_
-    if attribute.bool_ is not None:
-        return "bool", attribute.bool_
-    return None if attribute.version is None else ("version", attribute.version)
-
-
-def _look_up(device: PublishedDevice, name: str) -> DeviceAttribute | None:
-    """An attribute by its full name; by its name alone if its domain is the driver."""
-    attributes = device.device.attributes
-    if name in attributes:
-        return attributes[name]
-    domain, slash, identifier = name.partition("/")
-    return attributes.get(identifier) if slash and domain == device.id[0] else None
 
 
 class AttributeConstraint:
@@ -63,7 +44,7 @@ class AttributeConstraint:
         """
         if not self.applies(base, full):
             return True
-        attribute = _look_up(device, self.attribute)
+        attribute = find_attribute(device, self.attribute)
         return attribute is not None and self._add(base, attribute)
 
     def remove(self, base: str, full: str) -> None:
@@ -95,7 +76,11 @@ class MatchAttribute(AttributeConstraint):
     def _add(self, base: str, attribute: DeviceAttribute) -> bool:
         if self._devices == 0:
             self._first = attribute
-        elif self._first is None or _value(attribute) is None or _value(attribute) != _value(self._first):
+        elif (
+            self._first is None
+            or comparable_value(attribute) is None
+            or comparable_value(attribute) != comparable_value(self._first)
+        ):
             return False
         self._devices += 1
         return True
@@ -118,8 +103,8 @@ class DistinctAttribute(AttributeConstraint):
 
     def _add(self, base: str, attribute: DeviceAttribute) -> bool:
         if self._devices and self._values:
-            value = _value(attribute)
-            if value is None or any(_value(other) == value for other in self._values.values()):
+            value = comparable_value(attribute)
+            if value is None or any(comparable_value(other) == value for other in self._values.values()):
                 return False
         self._values[base] = attribute
         self._devices += 1

@@ -21,8 +21,8 @@ from .cel_errors import CostError, EvaluationError
 from .cel_types import TYPE_NAMES, CelType
 from .overloads import Overload
 from .values import NO_OVERLOAD, MapValue, Optional, has_type, type_of_value
+from .work import COST_LIMIT, LIMIT_EXCEEDED
 
-COST_LIMIT = 1_000_000
 _LIST_COST, _MAP_COST = 10, 30
 
 
@@ -50,7 +50,7 @@ class Evaluation:
         """
         self.cost += cost
         if self.cost > COST_LIMIT:
-            raise CostError("operation cancelled: actual cost limit exceeded")
+            raise CostError(LIMIT_EXCEEDED)
 
 
 Evaluate = Callable[[Evaluation], Any]

@@ -24,6 +24,7 @@ from .overloads import Library
 from .program import Evaluate, Evaluation, compile_expression
 from .type_checker import TypeChecker
 from .values import MapValue, type_of_value
+from .work import begin_work
 
 FIELDS = {
     "driver": STRING,
@@ -65,6 +66,7 @@ class Selector:
         SelectorError
             There is no result, or one of another type, or it costs too much.
         """
+        begin_work()
         try:
             result = self._evaluate(Evaluation({"device": device}))
             if isinstance(result, EvaluationError):

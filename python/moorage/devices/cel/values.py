@@ -31,6 +31,7 @@ from .cel_types import (
     optional_of,
     type_of,
 )
+from .work import LONG_LIST, count_work
 
 INT_MIN, INT_MAX, UINT_MAX = -(2**63), 2**63 - 1, 2**64 - 1
 NO_OVERLOAD = "no such overload"
@@ -109,6 +110,8 @@ class MapValue:
         """Return a map with one more entry."""
         if key in self:
             raise EvaluationError(f"insert failed: key {text_of_key(key)} already exists")
+        if len(self) > LONG_LIST:
+            count_work(len(self))
         return MapValue((*self.items(), (key, value)))
 
 
@@ -175,8 +178,10 @@ def are_equal(one: Any, other: Any) -> bool:
     if kind is not other_kind:
         return False
     if kind is tuple:
+        count_work(len(one))
         return len(one) == len(other) and all(are_equal(a, b) for a, b in zip(one, other, strict=True))
     if kind is MapValue:
+        count_work(len(one))
         return len(one) == len(other) and all(
             (found := other.find(key)) is not None and key in other and are_equal(value, found[1])
             for key, value in one.items()

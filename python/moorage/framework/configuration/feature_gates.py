@@ -80,7 +80,8 @@ _OF_THE_SCHEDULER: dict[tuple[Stage, bool, Effect], dict[str, str]] = {
     },
     (Stage.BETA, False, Effect.BUILT): {
         "DRADeviceTaintRules": "With a DeviceTaintRule, pods whose claims have to be allocated fail with an "
-        "error, as kube-scheduler v1.36.2 panics. Without one it changes nothing."
+        "error, as kube-scheduler v1.36.2 panics. Without one it changes nothing.",
+        "MaxUnavailableStatefulSet": "maxUnavailable of StatefulSets counts for the simulated controllers.",
     },
     (Stage.BETA, True, Effect.NOT_BUILT): {
         "MatchLabelKeysInPodTopologySpread": "matchLabelKeys of spread constraints always count.",
@@ -173,8 +174,8 @@ _OF_OTHERS: dict[str, dict[Stage, str]] = {
             ControllerManagerReleaseLeaderElectionLockOnExit DRAResourcePoolStatus
             HPAScaleToZero PersistentVolumeClaimUnusedSinceTime WorkloadWithJob""",
         Stage.BETA: """DeploymentReplicaSetTerminatingReplicas HPAConfigurableTolerance
-            MaxUnavailableStatefulSet=off PodDeletionCost StaleControllerConsistencyDaemonSet
-            StaleControllerConsistencyJob StaleControllerConsistencyReplicaSet
+            PodDeletionCost StaleControllerConsistencyDaemonSet StaleControllerConsistencyJob
+            StaleControllerConsistencyReplicaSet
             StaleControllerConsistencyStatefulSet StatefulSetSemanticRevisionComparison
             StorageVersionMigrator=off""",
     },

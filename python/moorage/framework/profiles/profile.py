@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from moorage._core.decide.plan import Plan
@@ -184,7 +185,12 @@ class Profile:
         ----------
         pod : Pod
         """
-        return any(plugin.concerns(pod) for plugin in self.volume_plugins)
+        return any(map(methodcaller("concerns", pod), self._device_plugins))
+
+    @lazy_attribute
+    def _device_plugins(self) -> list[VolumePlugin]:
+        """The plugins that may apply to a pod without volumes and claims."""
+        return [one for one in self.volume_plugins if type(one).concerns is not VolumePlugin.concerns]
 
     def delegated_resources(self) -> frozenset[str]:
         """Return the extended resources that plugins provide on nodes without them."""

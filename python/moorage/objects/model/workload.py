@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Any
 
 from moorage._core.base.selectors import LabelSelectorMatcher
 from moorage.errors import InputError
 
-from .field_rules import between, int_or_percent, labels, one_of, required
-from .meta import Condition, Int32, LabelSelector, Object, ObjectMeta, Struct
+from .field_rules import between, int_or_percent, labels, one_of, percent, required
+from .meta import Condition, Int32, Int64, LabelSelector, Object, ObjectMeta, Struct
 from .pod import PersistentVolumeClaimTemplate, PodSpec, PreemptionPolicy
 
 MAX_PODS = 2_000_000
 """Maximum number of pods that the workloads of a cluster may request."""
 
 _Replicas = Annotated[Int32 | None, between(0, MAX_PODS)]
+
+
+def _number(value: int | str) -> int:
+    return value if isinstance(value, int) else percent(value)
 
 
 class PodTemplateSpec(Struct, frozen=True):
@@ -116,11 +120,39 @@ class StatefulSetOrdinals(Struct, frozen=True):
     start: Int32 = 0
 
 
+class RollingUpdateStatefulSetStrategy(Struct, frozen=True):
+    """Which pods a rolling update replaces, and how many at once; None is 0 and 1."""
+
+    partition: Annotated[Int32 | None, between(0)] = None
+    max_unavailable: Annotated[Int32 | str | None, int_or_percent()] = None
+
+    def check(self) -> None:
+        if self.max_unavailable is not None and not _number(self.max_unavailable):
+            raise InputError("cannot be 0", path="maxUnavailable")
+
+
+class StatefulSetUpdateStrategy(Struct, frozen=True):
+    """How a StatefulSet replaces its pods; "" is RollingUpdate."""
+
+    type: Annotated[str, one_of("OnDelete", "RollingUpdate")] = ""
+    rolling_update: RollingUpdateStatefulSetStrategy | None = None
+
+
 class StatefulSetSpec(ReplicaSetSpec, frozen=True):
     """Spec of a StatefulSet."""
 
     volume_claim_templates: tuple[PersistentVolumeClaimTemplate, ...] = ()
     ordinals: StatefulSetOrdinals | None = None
+    pod_management_policy: Annotated[str, one_of("OrderedReady", "Parallel")] = ""
+    update_strategy: StatefulSetUpdateStrategy = StatefulSetUpdateStrategy()
+    min_ready_seconds: Annotated[Int32, between(0)] = 0
+
+
+class StatefulSetStatus(Struct, frozen=True):
+    """Status of a StatefulSet: the names of its revisions."""
+
+    current_revision: str = ""
+    update_revision: str = ""
 
 
 class StatefulSet(Object, frozen=True):
@@ -129,6 +161,29 @@ class StatefulSet(Object, frozen=True):
     kind: str = "StatefulSet"
     api_version: str = "apps/v1"
     spec: StatefulSetSpec = StatefulSetSpec()
+    status: StatefulSetStatus = StatefulSetStatus()
+
+
+class RollingUpdateDaemonSet(Struct, frozen=True):
+    """How many pods may be unavailable, and how many nodes may have two; None is 1 and 0."""
+
+    max_unavailable: Annotated[Int32 | str | None, int_or_percent()] = None
+    max_surge: Annotated[Int32 | str | None, int_or_percent()] = None
+
+    def check(self) -> None:
+        unavailable = 1 if self.max_unavailable is None else _number(self.max_unavailable)
+        surge = _number(self.max_surge or 0)
+        if unavailable and surge:
+            raise InputError("may not be set when maxUnavailable is non-zero", path="maxSurge")
+        if not unavailable and not surge:
+            raise InputError("cannot be 0 when maxSurge is 0", path="maxUnavailable")
+
+
+class DaemonSetUpdateStrategy(Struct, frozen=True):
+    """How a DaemonSet replaces its pods; "" is RollingUpdate."""
+
+    type: Annotated[str, one_of("OnDelete", "RollingUpdate")] = ""
+    rolling_update: RollingUpdateDaemonSet | None = None
 
 
 class DaemonSetSpec(Struct, frozen=True):
@@ -136,9 +191,17 @@ class DaemonSetSpec(Struct, frozen=True):
 
     selector: LabelSelector | None = None
     template: PodTemplateSpec = PodTemplateSpec()
+    update_strategy: DaemonSetUpdateStrategy = DaemonSetUpdateStrategy()
+    min_ready_seconds: Annotated[Int32, between(0)] = 0
 
     def check(self) -> None:
         _check_selector(self.selector, self.template)
+
+
+class DaemonSetStatus(Struct, frozen=True):
+    """Status of a DaemonSet."""
+
+    updated_number_scheduled: Int32 = 0
 
 
 class DaemonSet(Object, frozen=True):
@@ -147,6 +210,24 @@ class DaemonSet(Object, frozen=True):
     kind: str = "DaemonSet"
     api_version: str = "apps/v1"
     spec: DaemonSetSpec = DaemonSetSpec()
+    status: DaemonSetStatus = DaemonSetStatus()
+
+
+class ControllerRevision(Object, frozen=True):
+    """A template that a StatefulSet or a DaemonSet has or had.
+
+    Attributes
+    ----------
+    data : object
+        ``{"spec": {"template": PodTemplateSpec}}``, or what another controller keeps.
+    revision : int
+        Increases with each change.
+    """
+
+    kind: str = "ControllerRevision"
+    api_version: str = "apps/v1"
+    data: Any = None
+    revision: Int64 = 0
 
 
 class JobSpec(Struct, frozen=True):
@@ -200,5 +281,8 @@ class PriorityClass(Object, frozen=True):
     preemption_policy: PreemptionPolicy = None
 
 
-KINDS = (Service, ReplicationController, ReplicaSet, Deployment, StatefulSet, DaemonSet, Job, PriorityClass)
+KINDS = (
+    Service, ReplicationController, ReplicaSet, Deployment, StatefulSet, DaemonSet, ControllerRevision, Job,
+    PriorityClass,
+)  # fmt: skip
 """The kinds of this module that files are decoded to."""

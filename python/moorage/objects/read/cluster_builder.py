@@ -71,7 +71,7 @@ def build_cluster(
     new_pods = NewPods(cluster)
     cluster.pods = new_pods.admit(cluster.pods)
     listed_pods = len(cluster.pods)
-    cluster = expand_workloads(cluster)
+    cluster = expand_workloads(cluster, completed.before)
     cluster.pods[listed_pods:] = new_pods.admit(cluster.pods[listed_pods:])
     cluster.refused = new_pods.refused
     cluster.warnings += _refusals(cluster.refused)
@@ -87,6 +87,7 @@ class Completed(NamedTuple):
     names: Names
     classes: Mapping[str, PriorityClass]
     warnings: list[str]
+    before: Mapping[str, Object]  # see `expand_workloads`
 
 
 def complete(
@@ -141,7 +142,10 @@ def complete(
             raise _located(error, obj, places[at]) from None
         uids.add(one.metadata.uid)
         listed[at] = one  # an object without defaults that nobody else holds is freed
-    return Completed(listed, names, classes, overlay.warnings())
+    before = {
+        name: default_object(obj, classes, Names(), admitted=admitted) for name, obj in overlay.before.items()
+    }
+    return Completed(listed, names, classes, overlay.warnings(), before)
 
 
 def _located(error: InputError, obj: Object, origin: Origin) -> InputError:

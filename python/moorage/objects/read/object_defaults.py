@@ -37,6 +37,7 @@ from moorage.objects.model.resource_claims import (
 )
 from moorage.objects.model.storage import StorageClass
 from moorage.objects.model.workload import (
+    ControllerRevision,
     DaemonSet,
     Deployment,
     Job,
@@ -48,7 +49,7 @@ from moorage.objects.model.workload import (
 )
 from moorage.objects.workloads.naming import Names, stable_uid
 
-from .decode import CLUSTER_SCOPED
+from .decode import CLUSTER_SCOPED, decode
 
 T = TypeVar("T", bound=Object)
 S = TypeVar("S", bound=Struct)
@@ -437,6 +438,24 @@ def _default_workload(
     return replace(obj, spec=replace(obj.spec, **changes))
 
 
+def _default_revision(revision: ControllerRevision, classes: PriorityClasses) -> ControllerRevision:
+    """Keep of the data the template of a StatefulSet or a DaemonSet; other controllers have data of their
+    own."""
+    owner, data = revision.metadata.controller(), revision.data
+    spec = data.get("spec") if isinstance(data, dict) else None
+    template = spec.get("template") if isinstance(spec, dict) else None
+    if isinstance(template, PodTemplateSpec):
+        return revision
+    if owner is None or owner.kind not in ("StatefulSet", "DaemonSet") or not isinstance(template, dict):
+        return replace(revision, data=None)
+    try:
+        read = decode(template, PodTemplateSpec)
+    except InputError:
+        return replace(revision, data=None)
+    read = _default_template(read, classes, tolerate=owner.kind == "StatefulSet")
+    return replace(revision, data={"spec": {"template": read}})
+
+
 def _default_replication_controller(
     obj: ReplicationController, classes: PriorityClasses
 ) -> ReplicationController:
@@ -508,6 +527,7 @@ _DEFAULTS: dict[type[Object], Any] = {
     ReplicaSet: _default_workload,
     StatefulSet: _default_workload,
     DaemonSet: _default_workload,
+    ControllerRevision: _default_revision,
     ReplicationController: _default_replication_controller,
     Job: _default_job,
     StorageClass: _default_storage_class,

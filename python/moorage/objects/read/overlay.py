@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from moorage.errors import InputError
 from moorage.objects.model.meta import Object, ObjectMeta
 from moorage.objects.model.pod import Pod
+from moorage.objects.model.workload import DaemonSet, Deployment, StatefulSet
 
 from .object_defaults import default_namespace
 from .origins import Origin, label
@@ -17,6 +18,7 @@ from .origins import Origin, label
 T = TypeVar("T", bound=Object)
 
 _EXAMPLES = 3
+_WITH_REVISIONS = Deployment | StatefulSet | DaemonSet
 
 
 def replace_object(old: Object, new: T) -> T:
@@ -91,6 +93,11 @@ class Overlay:
         All objects in reading order.
     origins : sequence of Origin
         Origin of each object.
+
+    Attributes
+    ----------
+    before : dict of str to Object
+        By ``Kind namespace/name``, the workloads whose template was replaced, as they were first.
     """
 
     def __init__(self, objects: list[Object], origins: Sequence[Origin]) -> None:
@@ -101,6 +108,7 @@ class Overlay:
         self._replaced: dict[int, tuple[Object, int]] = {}  # what counts at an index, and where it is from
         self._dropped: set[int] = set()
         self._ignored: list[str] = []
+        self.before: dict[str, Object] = {}
 
     def put(self, at: int) -> None:
         """Put an object over the earlier one of its name.
@@ -129,6 +137,8 @@ class Overlay:
             return
         replaced = replace_object(old, new)
         self._ignored += _ignored(new, replaced, self._origins[at])
+        if replaced is not new and _has_other_template(old, new):
+            self.before.setdefault(f"{old.kind} {default_namespace(old)}/{old.name}", old)
         self._replaced[first] = replaced, at
 
     def _first(self, at: int) -> int:
@@ -158,6 +168,12 @@ class Overlay:
             return []
         shown = self._ignored[:_EXAMPLES] + ["…"] * (len(self._ignored) > _EXAMPLES)
         return [f"Status and node of a replaced object stay, so these are not read: {', '.join(shown)}."]
+
+
+def _has_other_template(old: Object, new: Object) -> bool:
+    if not (isinstance(old, _WITH_REVISIONS) and isinstance(new, _WITH_REVISIONS)):
+        return False
+    return old.spec.template != new.spec.template
 
 
 def _is_equal(obj: Object, other: Object) -> bool:

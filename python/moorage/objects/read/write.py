@@ -65,7 +65,7 @@ def plain(value: Any) -> Any:
         }
     if isinstance(value, tuple):
         return [plain(item) for item in value]
-    if isinstance(value, dict) and isinstance(next(iter(value.values()), None), Struct):
+    if isinstance(value, dict) and isinstance(next(iter(value.values()), None), Struct | dict):
         return {key: plain(item) for key, item in value.items()}
     return value
 

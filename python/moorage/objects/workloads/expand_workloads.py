@@ -3,28 +3,46 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import replace as replace_fields
 from functools import cached_property
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from moorage.errors import InputError
 from moorage.objects.model.cluster import Cluster
-from moorage.objects.model.meta import LabelSelector, Object, ObjectMeta
+from moorage.objects.model.meta import LabelSelector, Object
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import PersistentVolumeClaim
-from moorage.objects.model.workload import MAX_PODS, DaemonSet, Deployment, PodTemplateSpec, ReplicaSet
+from moorage.objects.model.workload import (
+    MAX_PODS,
+    ControllerRevision,
+    DaemonSet,
+    Deployment,
+    PodTemplateSpec,
+    ReplicaSet,
+    StatefulSet,
+    StatefulSetStatus,
+)
 
+from . import daemon_rollout
 from .daemon_pods import node_of
-from .deployment_rollout import comparable, next_step, replica_set
-from .missing_pods import create_missing
+from .deployment_rollout import next_step, replica_set
+from .inferred_templates import by_creation, infer_templates
+from .missing_pods import create_daemons, create_missing, written_revision
 from .naming import Names, stable_uid
 from .ownership import FINISHED, HASH_LABEL, PodIndex, is_active, is_healthy, refers_to
 from .pod_claims import ephemeral_claims
+from .revisions import REVISION_LABEL, make_revision, mark_of
+from .stateful_pods import by_ordinal
+
+Templated = Deployment | StatefulSet | DaemonSet
+T = TypeVar("T", bound=Object)
+NOTHING: Mapping[str, Object] = {}
 
 
-def expand_workloads(cluster: Cluster) -> Cluster:
+def expand_workloads(cluster: Cluster, before: Mapping[str, Object] = NOTHING) -> Cluster:
     """Add the missing pods of the listed workloads.
 
     A listed pod belongs to a workload if its controller reference names the workload (kind, name, and UID
@@ -37,7 +55,8 @@ def expand_workloads(cluster: Cluster) -> Cluster:
       first (`next_step`); the rest of a rollout takes place in a scheduler. Without listed ReplicaSets they
       are found again from the pods that name them.
     - **StatefulSet:** one pod per ordinal whose name is free (a pod being deleted still occupies its name),
-      with a volume per claim template, and the claims that are not listed.
+      with a volume per claim template, and the claims that are not listed; unless the pod management policy
+      is Parallel, up to the first that is not available. The rest is made in a scheduler.
     - **DaemonSet:** one pod per node that it should run on, pinned to it.
     - **Job:** up to `parallelism` pods at once, as long as completions are missing.
 
@@ -48,22 +67,28 @@ def expand_workloads(cluster: Cluster) -> Cluster:
     ----------
     cluster : Cluster
         Valid objects with defaults.
+    before : mapping of str to Object, optional
+        By ``Kind namespace/name``, workloads as they were when the pods were read, where another file has
+        changed them.
 
     Returns
     -------
     Cluster
-        The same objects, with the new pods after the listed ones, and new ReplicaSets and claims among the
-        others.
+        The same objects, with the new pods after the listed ones, and new ReplicaSets, revisions of templates
+        and claims among the others.
 
     Raises
     ------
     InputError
         If workloads request more pods than `MAX_PODS` in all.
     """
-    expansion = Expansion(cluster)
-    others = _with_replica_sets(expansion, cluster.others)
+    expansion = Expansion(cluster, before)
+    others = [_with_status(expansion, obj) for obj in _with_replica_sets(expansion, cluster.others)]
     for obj in others:
         create_missing(expansion, obj, cluster.nodes)
+        if isinstance(obj, DaemonSet):
+            _surge(expansion, obj)
+    others = expansion.with_revisions(others)
     pods = cluster.pods + expansion.pods
     claims = [*expansion.claims, *ephemeral_claims(pods)]
     listed = {obj.key for obj in others if isinstance(obj, PersistentVolumeClaim)}
@@ -78,6 +103,8 @@ class Expansion:
     Parameters
     ----------
     cluster : Cluster
+    before : mapping of str to Object
+        See `expand_workloads`.
 
     Attributes
     ----------
@@ -85,10 +112,12 @@ class Expansion:
     claims : list of PersistentVolumeClaim
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, before: Mapping[str, Object]) -> None:
         self.cluster = cluster
         self.pods: list[Pod] = []
         self.claims: list[PersistentVolumeClaim] = []
+        self._before = before
+        self._revisions: dict[str, list[ControllerRevision]] = {}
 
     @cached_property
     def index(self) -> PodIndex:
@@ -202,6 +231,103 @@ class Expansion:
         """
         self.claims.append(claim)
 
+    def template_before(self, owner: Templated) -> PodTemplateSpec:
+        """Return the template that a workload had when the pods were read.
+
+        Parameters
+        ----------
+        owner : Deployment, StatefulSet or DaemonSet
+
+        Returns
+        -------
+        PodTemplateSpec
+        """
+        before = self._before.get(f"{owner.kind} {owner.key}", owner)
+        return before.spec.template if isinstance(before, Templated) else owner.spec.template
+
+    # ---- revisions -----------------------------------------------------------------------------------------
+
+    def revisions(self, owner: Object) -> list[ControllerRevision]:
+        """Return the revisions that an object controls: listed ones, and those that its pods name.
+
+        Parameters
+        ----------
+        owner : Object
+
+        Returns
+        -------
+        list of ControllerRevision
+        """
+        key = f"{owner.kind} {owner.key}"
+        if key not in self._revisions and isinstance(owner, StatefulSet | DaemonSet):
+            listed = self._listed_revisions.get((owner.namespace, owner.kind, owner.name), ())
+            found = [one for one in listed if refers_to(one.metadata.controller(), owner)]
+            self._revisions[key] = found + self._inferred_revisions(owner, found)
+        return self._revisions.get(key, [])
+
+    @cached_property
+    def _listed_revisions(self) -> Mapping[tuple[str, str, str], list[ControllerRevision]]:
+        found: defaultdict[tuple[str, str, str], list[ControllerRevision]] = defaultdict(list)
+        for obj in self.cluster.others:
+            reference = obj.metadata.controller() if isinstance(obj, ControllerRevision) else None
+            if isinstance(obj, ControllerRevision) and reference is not None:
+                found[obj.namespace, reference.kind, reference.name].append(obj)
+        return found
+
+    def _inferred_revisions(
+        self, owner: StatefulSet | DaemonSet, listed: list[ControllerRevision]
+    ) -> list[ControllerRevision]:
+        """Return the revisions that the pods of a workload name, and that are not listed."""
+        pods: defaultdict[str, list[Pod]] = defaultdict(list)
+        for pod in self.owned(owner):
+            if is_active(pod) and REVISION_LABEL in pod.metadata.labels:
+                pods[pod.metadata.labels[REVISION_LABEL]].append(pod)
+        for one in listed:
+            pods.pop(mark_of(owner, one), None)
+        known = owner.status.update_revision if isinstance(owner, StatefulSet) else ""
+        if isinstance(owner, DaemonSet) and owner.status.updated_number_scheduled and pods:
+            known = max(pods, key=lambda mark: max(map(by_creation, pods[mark])))
+        templates = infer_templates(pods, REVISION_LABEL, self.template_before(owner), known)
+        prefix = f"{owner.name}-" if isinstance(owner, StatefulSet) else ""
+        return [
+            _identified(owner, make_revision(owner, template, number, mark.removeprefix(prefix)))
+            for number, (mark, template) in enumerate(templates.items(), 1)
+        ]
+
+    def write_revision(self, owner: Object, revision: ControllerRevision) -> ControllerRevision:
+        """Add a revision, or replace the one of its name.
+
+        Parameters
+        ----------
+        owner : Object
+        revision : ControllerRevision
+
+        Returns
+        -------
+        ControllerRevision
+            With a UID, and the creation time of its workload if it is new.
+        """
+        if not revision.metadata.uid:
+            revision = _identified(owner, revision)
+        listed = self._revisions[f"{owner.kind} {owner.key}"]
+        listed[:] = [one for one in listed if one.name != revision.name] + [revision]
+        return revision
+
+    def with_revisions(self, others: list[Object]) -> list[Object]:
+        """Return objects with the revisions that were added and changed.
+
+        Parameters
+        ----------
+        others : list of Object
+
+        Returns
+        -------
+        list of Object
+        """
+        found = {one.key: one for listed in self._revisions.values() for one in listed}
+        kept = [found.pop(obj.key, obj) if isinstance(obj, ControllerRevision) else obj for obj in others]
+        return [*kept, *found.values()]
+
 
 def counted(owner: Object, present: int, missing: int, path: str) -> range:
     """Return the numbers of the pods that a workload creates.
@@ -271,41 +397,45 @@ def _rolled_forward(expansion: Expansion, deployment: Deployment, sets: list[Rep
     return list(by_name.values())
 
 
-def _identified(deployment: Deployment, made: ReplicaSet, uid: str = "") -> ReplicaSet:
-    """Return a new ReplicaSet with a UID and the creation time of its Deployment."""
-    uid = uid or stable_uid("ReplicaSet", made.namespace, made.name)
-    meta = replace(made.metadata, uid=uid, creation_timestamp=deployment.metadata.creation_timestamp)
+def _identified(owner: Object, made: T, uid: str = "") -> T:
+    """Return a new object of a workload with a UID and the creation time of the workload."""
+    uid = uid or stable_uid(made.kind, made.namespace, made.name)
+    meta = replace(made.metadata, uid=uid, creation_timestamp=owner.metadata.creation_timestamp)
     return replace(made, metadata=meta)
 
 
 def _inferred(expansion: Expansion, deployment: Deployment) -> list[ReplicaSet]:
-    """Return the ReplicaSets that the pods of a Deployment name. The newest pod is taken to have its
-    template, if containers, images and resources are the same; that of others is what their pods show."""
-    pods: dict[str, list[Pod]] = {}
+    """Return the ReplicaSets that the pods of a Deployment name."""
+    pods: defaultdict[str, list[Pod]] = defaultdict(list)
     for pod in expansion.index.of_template(deployment.namespace, deployment.name):
-        pods.setdefault(pod.metadata.labels[HASH_LABEL], []).append(pod)
-    newest = {suffix: max(each, key=_by_creation) for suffix, each in pods.items()}
-    last, sets = max(newest.values(), key=_by_creation, default=None), []
-    for suffix, pod in newest.items():
-        owner, template = pod.metadata.controller(), deployment.spec.template
-        if pod is not last or not _shows(pod, template):
-            # Other hashes are those of other templates, also if they differ in fields that are not read.
-            annotations = pod.metadata.annotations | {HASH_LABEL: suffix}
-            meta = ObjectMeta(labels=pod.metadata.labels, annotations=annotations)
-            template = PodTemplateSpec(metadata=meta, spec=replace(pod.spec, node_name=""))
+        pods[pod.metadata.labels[HASH_LABEL]].append(pod)
+    sets = []
+    for suffix, template in infer_templates(pods, HASH_LABEL, expansion.template_before(deployment)).items():
+        owner = max(pods[suffix], key=by_creation).metadata.controller()
         made = replica_set(deployment, suffix, template, len(pods[suffix]))
         sets.append(_identified(deployment, made, owner.uid if owner else ""))
     return sets
 
 
-def _by_creation(pod: Pod) -> tuple[str, str]:
-    return pod.metadata.creation_timestamp or "", pod.name
+# ---- StatefulSets and DaemonSets ---------------------------------------------------------------------------
 
 
-def _shows(pod: Pod, template: PodTemplateSpec) -> bool:
-    """Whether a pod has the containers of a template, as far as admission does not change them."""
-    ours, its = (
-        comparable([(each.name, each.image, each.resources) for each in spec.containers])
-        for spec in (template.spec, pod.spec)
-    )
-    return bool(ours == its)
+def _with_status(expansion: Expansion, obj: Object) -> Object:
+    """Return a StatefulSet with the names of its revisions; any other object as it is. Where a file has no
+    status, the pod of the lowest ordinal has the current revision."""
+    if not isinstance(obj, StatefulSet) or obj.metadata.deletion_timestamp is not None:
+        return obj
+    names = {one.name for one in expansion.revisions(obj)}
+    update = written_revision(expansion, obj).name
+    pods = by_ordinal(obj, filter(is_active, expansion.owned(obj)))
+    lowest = pods[min(pods)].metadata.labels.get(REVISION_LABEL, "") if pods else ""
+    current = next((name for name in (obj.status.current_revision, lowest) if name in names), update)
+    return replace(obj, status=StatefulSetStatus(current_revision=current, update_revision=update))
+
+
+def _surge(expansion: Expansion, obj: DaemonSet) -> None:
+    """Create the pods of a rolling update that run beside old ones."""
+    if obj.metadata.deletion_timestamp is None:
+        mark = mark_of(obj, written_revision(expansion, obj))
+        step = daemon_rollout.next_step(obj, expansion.cluster.nodes, expansion.owned(obj), mark, is_healthy)
+        create_daemons(expansion, obj, step.nodes)

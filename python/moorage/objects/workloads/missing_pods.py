@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Protocol
 
@@ -14,6 +14,7 @@ from moorage.objects.model.pod import Pod, PodSpec, PodStatus
 from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.objects.model.workload import (
     MAX_PODS,
+    ControllerRevision,
     DaemonSet,
     Job,
     PodTemplateSpec,
@@ -23,9 +24,10 @@ from moorage.objects.model.workload import (
 )
 
 from .daemon_pods import daemon_tolerations, node_of, pinned_spec, should_run
-from .naming import template_hash
-from .ownership import controller_reference, is_active
+from .ownership import controller_reference, is_active, is_healthy
 from .pod_claims import claims_of, with_claims
+from .revisions import REVISION_LABEL, latest_revision, mark_of, template_of
+from .stateful_pods import Revisions, by_ordinal, next_step, ordinals, revision_for
 
 _POD_PENDING = PodStatus(phase="Pending")
 _INDEX = "batch.kubernetes.io/job-completion-index"
@@ -98,6 +100,23 @@ class PodControl(Protocol):
         ----------
         owner : Object
         claim : PersistentVolumeClaim
+        """
+
+    def revisions(self, owner: Object) -> list[ControllerRevision]:
+        """Return the revisions that an object controls.
+
+        Parameters
+        ----------
+        owner : Object
+        """
+
+    def write_revision(self, owner: Object, revision: ControllerRevision) -> ControllerRevision:
+        """Create a revision, or update one that has a UID, and return it.
+
+        Parameters
+        ----------
+        owner : Object
+        revision : ControllerRevision
         """
 
 
@@ -184,37 +203,85 @@ def _create_replicas(
             control.create(obj, pod)
 
 
-def ordinals(obj: StatefulSet) -> range:
-    """Return the ordinals of the pods of a StatefulSet.
+def current_and_update(control: PodControl, obj: StatefulSet) -> Revisions:
+    """Return the revisions of a StatefulSet, after its template has become the latest one.
 
     Parameters
     ----------
+    control : PodControl
     obj : StatefulSet
 
     Returns
     -------
-    range
+    Revisions
     """
-    start = obj.spec.ordinals.start if obj.spec.ordinals else 0
-    return range(start, start + (obj.spec.replicas or 0))
+    update = written_revision(control, obj)
+    named = (one for one in control.revisions(obj) if one.name == obj.status.current_revision)
+    return Revisions(next(named, update), update)
+
+
+def written_revision(control: PodControl, obj: StatefulSet | DaemonSet) -> ControllerRevision:
+    """Return the revision with the template of a workload, which becomes the latest one.
+
+    Parameters
+    ----------
+    control : PodControl
+    obj : StatefulSet or DaemonSet
+
+    Returns
+    -------
+    ControllerRevision
+    """
+    latest, is_changed = latest_revision(obj, control.revisions(obj))
+    return control.write_revision(obj, latest) if is_changed else latest
 
 
 def _create_ordinals(control: PodControl, obj: StatefulSet) -> None:
-    """Create the pods of a StatefulSet whose names are free, and their claims. A pod that is being deleted
-    still occupies its name."""
-    control.adopt(obj, obj.spec.selector)
-    revision = f"{obj.name}-{template_hash(obj.spec.template)}"
-    wanted = ordinals(obj)
-    for i in control.count(obj, len(wanted)):
-        ordinal = wanted[i]
-        name = f"{obj.name}-{ordinal}"
+    """Create the pods that a StatefulSet creates before another pod is bound or deleted."""
+    pods = by_ordinal(obj, [*control.owned(obj), *control.adopt(obj, obj.spec.selector)])
+    revisions = current_and_update(control, obj)
+    create_claims(control, obj, [ordinal for ordinal in ordinals(obj) if ordinal in pods])
+    create_ordinals(control, obj, next_step(obj, pods, revisions, is_healthy).created, revisions)
+
+
+def create_ordinals(
+    control: PodControl, obj: StatefulSet, created: Sequence[int], revisions: Revisions
+) -> None:
+    """Create pods of a StatefulSet with their claims, unless another pod has their name.
+
+    Parameters
+    ----------
+    control : PodControl
+    obj : StatefulSet
+    created : sequence of int
+        Their ordinals.
+    revisions : Revisions
+    """
+    for i in control.count(obj, len(created)):
+        ordinal = created[i]
+        name, revision = f"{obj.name}-{ordinal}", revision_for(obj, ordinal, revisions)
+        template = template_of(revision) or obj.spec.template
         labels = {
             "statefulset.kubernetes.io/pod-name": name,
             "apps.kubernetes.io/pod-index": str(ordinal),
-            "controller-revision-hash": revision,
+            REVISION_LABEL: mark_of(obj, revision),
         }
-        spec = with_claims(obj, ordinal)
-        control.create(obj, new_pod(obj, obj.spec.template, name=name, marks=(labels, {}), spec=spec))
+        spec = with_claims(obj, ordinal, template.spec)
+        control.create(obj, new_pod(obj, template, name=name, marks=(labels, {}), spec=spec))
+    create_claims(control, obj, created)
+
+
+def create_claims(control: PodControl, obj: StatefulSet, of: Iterable[int]) -> None:
+    """Create the claims of pods of a StatefulSet that do not exist.
+
+    Parameters
+    ----------
+    control : PodControl
+    obj : StatefulSet
+    of : iterable of int
+        Ordinals of the pods.
+    """
+    for ordinal in of if obj.spec.volume_claim_templates else ():
         for claim in claims_of(obj, ordinal):
             control.create_claim(obj, claim)
 
@@ -229,14 +296,29 @@ def _create_daemons(control: PodControl, obj: DaemonSet, nodes: Iterable[Node]) 
     """
     adopted = {node_of(pod.spec) for pod in control.adopt(obj, obj.spec.selector)}
     occupied, spec = control.daemon_nodes(obj), daemon_spec(obj)
-    marks = {"controller-revision-hash": template_hash(obj.spec.template)}, dict[str, str]()
-    missing = [
-        node.name
-        for node in nodes
-        if not (node.name in occupied or node.name in adopted) and should_run(spec, node)
-    ]
-    for i in control.count(obj, len(missing), "spec"):
-        pinned = pinned_spec(spec, missing[i])
+    create_daemons(
+        control,
+        obj,
+        [
+            node.name
+            for node in nodes
+            if not (node.name in occupied or node.name in adopted) and should_run(spec, node)
+        ],
+    )
+
+
+def create_daemons(control: PodControl, obj: DaemonSet, nodes: Sequence[str]) -> None:
+    """Create a pod of a DaemonSet for each of some nodes.
+
+    Parameters
+    ----------
+    control : PodControl
+    obj : DaemonSet
+    nodes : sequence of str
+    """
+    mark, spec = mark_of(obj, written_revision(control, obj)), daemon_spec(obj)
+    for i in control.count(obj, len(nodes), "spec"):
+        pinned, marks = pinned_spec(spec, nodes[i]), ({REVISION_LABEL: mark}, dict[str, str]())
         control.create(obj, new_pod(obj, obj.spec.template, base=f"{obj.name}-", marks=marks, spec=pinned))
 
 

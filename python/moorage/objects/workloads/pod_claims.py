@@ -23,20 +23,20 @@ from .ownership import controller_reference
 _CLAIM_PENDING = PersistentVolumeClaimStatus(phase="Pending")
 
 
-def with_claims(obj: StatefulSet, ordinal: int) -> PodSpec:
-    """Return the template's spec with a volume per claim template, which replaces a volume of that name.
+def with_claims(obj: StatefulSet, ordinal: int, spec: PodSpec) -> PodSpec:
+    """Return the spec of a template with a volume per claim template, which replaces a volume of that name.
 
     Parameters
     ----------
     obj : StatefulSet
     ordinal : int
         Of the pod.
+    spec : PodSpec
 
     Returns
     -------
     PodSpec
     """
-    spec = obj.spec.template.spec
     claims = {
         claim.metadata.name: _claim_name(claim, obj, ordinal) for claim in obj.spec.volume_claim_templates
     }

@@ -93,17 +93,54 @@ def _parts_of(client: ObjectClient, node: str) -> Iterator[CSINode | ResourceSli
     """Yield the objects that describe a node besides its Node."""
     with suppress(NotFoundError):
         yield client.get(CSINode, node)
-    slices: list[ResourceSlice] = client.list(ResourceSlice)[0]
-    yield from (one for one in slices if one.spec.node_name == node)
+    yield from slices_of(client.list(ResourceSlice)[0], node)
+
+
+def slices_of(slices: Iterable[ResourceSlice], node: str) -> Iterator[ResourceSlice]:
+    """Yield the slices that publish devices of one node.
+
+    Parameters
+    ----------
+    slices : iterable of ResourceSlice
+    node : str
+        Name of the node.
+
+    Yields
+    ------
+    ResourceSlice
+    """
+    return (one for one in slices if one.spec.node_name == node)
+
+
+def slices_for(slices: Iterable[ResourceSlice], like: str, node: str) -> Iterator[ResourceSlice]:
+    """Yield equal slices for a new node.
+
+    Parameters
+    ----------
+    slices : iterable of ResourceSlice
+    like, node : str
+        Names of the node that has the slices, and of the new one.
+
+    Yields
+    ------
+    ResourceSlice
+    """
+    for one in slices_of(slices, like):
+        yield _slice_for(one, like, node)
 
 
 def _part_for(part: CSINode | ResourceSlice, old: str, node: str) -> CSINode | ResourceSlice:
     """Return such an object for a new node."""
-    owners = (OwnerReference(api_version="v1", kind="Node", name=node),)
+    if isinstance(part, ResourceSlice):
+        return _slice_for(part, old, node)
     meta = ObjectMeta(name=node, labels=part.metadata.labels, annotations=part.metadata.annotations)
-    if isinstance(part, CSINode):
-        drivers = tuple(replace(driver, node_id=node) for driver in part.spec.drivers)
-        return replace(part, metadata=meta, spec=replace(part.spec, drivers=drivers))
+    drivers = tuple(replace(driver, node_id=node) for driver in part.spec.drivers)
+    return replace(part, metadata=meta, spec=replace(part.spec, drivers=drivers))
+
+
+def _slice_for(part: ResourceSlice, old: str, node: str) -> ResourceSlice:
+    owners = (OwnerReference(api_version="v1", kind="Node", name=node),)
+    meta = ObjectMeta(labels=part.metadata.labels, annotations=part.metadata.annotations)
     pool = replace(part.spec.pool, name=_renamed(part.spec.pool.name, old, node))
     spec = replace(part.spec, node_name=node, pool=pool)
     name = _renamed(part.metadata.name, old, node)

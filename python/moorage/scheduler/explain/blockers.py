@@ -35,9 +35,10 @@ class Blocker:
     Attributes
     ----------
     kind : str
-        ``pod``, ``missing-pod``, ``claim`` or ``domain``.
+        ``pod``, ``missing-pod``, ``claim``, ``domain``, ``request`` or ``pool``.
     name : str
-        ``namespace/name`` of the pod or claim; ``key=value`` of the domain; the term that no pod matches.
+        ``namespace/name`` of the pod or claim; ``key=value`` of the domain; the term that no pod matches; the
+        request of a claim for devices; ``driver/name`` of the pool of devices.
     detail : str
         How it keeps the pod off.
     nodes : int
@@ -85,6 +86,18 @@ class BlockerSearch:
             "VolumeZone": self._of_claims,
             "NodeVolumeLimits": self._of_claims,
         }
+
+    def add(self, plugin: str, find: Callable[[Node, Status], Found]) -> None:
+        """Find the blockers of another plugin, too.
+
+        Parameters
+        ----------
+        plugin : str
+            Its name.
+        find : callable
+            Returns kind, name and detail of the blockers of a node that the plugin rejects with a status.
+        """
+        self._by_plugin[plugin] = find
 
     def find(self, nodes: Iterable[Node], verdicts: Iterable[Status]) -> list[Blocker]:
         """Find the blockers of nodes with equal verdicts.

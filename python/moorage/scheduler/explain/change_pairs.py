@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from .changes import DROP, KINDS, LOWER, Change, find_changes, lower_requests, tolerations
+from .changes import find_changes, lower_requests, tolerations
 from .constraints import Constraint, tolerate
 from .lowering import effective, lower
 from .probe import Probe
+from .single_change import DROP, KINDS, LOWER, Change
 
 MOST_FIRST = 12
 """Maximum number of constraints that are tried as the first of two."""
@@ -101,7 +102,7 @@ def _made(probe: Probe, change: Change) -> Iterator[Probe]:
         pod = tolerate(pod, change.toleration)
     elif change.constraint is not None:
         pod = change.constraint.drop(pod)
-    with probe.engine.cache.transaction():
+    with probe.engine.cache.transaction(), probe.assuming(change.claims, change.slices):
         if change.node is not None:
             probe.engine.cache.state.set_node(change.node)
         yield Probe(probe.engine, pod)

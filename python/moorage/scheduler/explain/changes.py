@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
@@ -13,21 +12,18 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from moorage._core.base.selectors import pod_matches_node_selector
-from moorage.objects import Node, NodeSelectorRequirement, ObjectMeta, Pod, PodSpec, Taint, Toleration
+from moorage.devices.allocation.claim_requests import MAX_RESULTS
+from moorage.objects import Node, NodeSelectorRequirement, ObjectMeta, PodSpec, Taint
 from moorage.objects.model.node import NodeSpec, NodeStatus
+from moorage.objects.model.resource_slices import ResourceSlice
+from moorage.scheduler.changes.node_changes import slices_for
 
 from . import constraints
+from .device_changes import device_changes, largest
 from .lowering import Edit, effective, lower
 from .probe import Probe
 from .shortfalls import quantity_text, required_terms
-
-LOWER = "lower-request"
-TOLERATE = "add-toleration"
-LABEL = "add-label"
-NODE = "add-node"
-DROP = "drop"
-KINDS = {LOWER: 0, TOLERATE: 1, LABEL: 1, NODE: 1, DROP: 2}
-"""Order of the changes: lower requests, additions, dropped constraints."""
+from .single_change import DROP, KINDS, LABEL, LOWER, NODE, TOLERATE, Change
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
@@ -44,58 +40,6 @@ MOST_DOMAINS = 4
 """Maximum number of domains per topology that are tried, the largest ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One change that places the pod.
-
-    Attributes
-    ----------
-    kind : str
-        ``lower-request``, ``add-toleration``, ``add-label``, ``add-node`` or ``drop``.
-    text : str
-        The change in words.
-    feasible_nodes : int
-        Number of feasible nodes after the change.
-    pod : Pod
-        The pod after the change.
-    amount : float
-        Relative reduction of the effective request, 0 to 1; 0 for other kinds.
-    resource, before, after : str
-        For ``lower-request``: the resource, and its effective requests as quantities.
-    edits : list of Edit
-        For ``lower-request``: the edits of the spec.
-    label : (str, str)
-        For ``add-label``: key and value.
-    node_name : str
-        For ``add-label``: the first node that the label makes feasible. For ``add-node``: the node to copy.
-    eligible_nodes : int
-        For ``add-label``: number of nodes that each become feasible by the label. Where other pods matter,
-        only the nodes that are tried count (`MOST_LABELS`).
-    toleration : Toleration or None
-        For ``add-toleration``.
-    constraint : Constraint or None
-        For ``drop``: the dropped constraint.
-    node : Node or None
-        The added node, or the node with its new label.
-    """
-
-    kind: str
-    text: str
-    feasible_nodes: int
-    pod: Pod = field(repr=False)
-    amount: float = 0.0
-    resource: str = ""
-    before: str = ""
-    after: str = ""
-    edits: list[Edit] = field(default_factory=list)
-    label: tuple[str, str] = ("", "")
-    node_name: str = ""
-    eligible_nodes: int = 0
-    toleration: Toleration | None = None
-    constraint: constraints.Constraint | None = None
-    node: Node | None = field(default=None, repr=False)
-
-
 def find_changes(probe: Probe) -> list[Change]:
     """Find the single changes that place the pod.
 
@@ -109,6 +53,7 @@ def find_changes(probe: Probe) -> list[Change]:
         By kind, amount, and descending number of feasible nodes.
     """
     changes = [*lower_requests(probe), *tolerations(probe), *_labels(probe), *_nodes(probe), *_drops(probe)]
+    changes += device_changes(probe)
     return sorted(changes, key=lambda change: (KINDS[change.kind], change.amount, -change.feasible_nodes))
 
 
@@ -131,6 +76,8 @@ def lower_requests(probe: Probe) -> Iterator[Change]:
             continue
         free = table.allocatable[resource][rows] - table.requested[resource][rows]
         before, after = effective(probe.pod, resource), max(int(np.max(free)), 0)
+        if probe.devices is not None and resource in probe.devices.resources:
+            after = max(after, _most_devices(probe, resource, before))
         lowered = lower(probe.pod, resource, after) if after < before else None
         if lowered is None:
             continue
@@ -147,6 +94,16 @@ def lower_requests(probe: Probe) -> Iterator[Change]:
             after=texts[1],
             edits=edits,
         )
+
+
+def _most_devices(probe: Probe, resource: str, before: int) -> int:
+    """Return the largest request below the present one of a resource that is provided as devices."""
+
+    def fits(amount: int) -> bool:
+        lowered = lower(probe.pod, resource, amount)
+        return lowered is not None and probe.count_feasible(lowered[0]) > 0
+
+    return largest(min(before - 1, MAX_RESULTS), fits)
 
 
 def _lower_text(resource: str, edits: list[Edit], before: str, after: str) -> str:
@@ -318,18 +275,22 @@ def _nodes(probe: Probe) -> Iterator[Change]:
     for node in probe.nodes(_by_size(probe)):
         labels = node.metadata.labels
         taints = tuple((taint.key, taint.value, taint.effect) for taint in _lasting_taints(node))
-        alike = (taints, *(labels.get(key) for key in keys))
+        devices = None if probe.devices is None else probe.devices.kinds_of(node)
+        alike = (taints, devices, *(labels.get(key) for key in keys))
         in_zone = (alike, labels.get(ZONE))
         if alike in done or in_zone in tried or len(tried) == MOST_TEMPLATES:
             continue
         tried.add(in_zone)
         copy = _copy(probe, node)
-        feasible = probe.count_feasible_with(copy)
+        slices: tuple[ResourceSlice, ...] = ()
+        if probe.devices is not None:
+            slices = tuple(slices_for(probe.devices.published(), node.name, copy.name))
+        feasible = probe.count_feasible_with(copy, slices)
         if feasible:
             done.add(alike)
             size = ", ".join(f"{copy.status.allocatable.get(name, 0)} {name}" for name in ("cpu", "memory"))
             text = f"add a node like {node.name} ({size})"
-            yield Change(NODE, text, feasible, probe.pod, node_name=node.name, node=copy)
+            yield Change(NODE, text, feasible, probe.pod, node_name=node.name, node=copy, slices=slices)
 
 
 def _by_size(probe: Probe) -> npt.NDArray[np.int32]:
@@ -338,7 +299,10 @@ def _by_size(probe: Probe) -> npt.NDArray[np.int32]:
     rows = probe.rows()
     allocatable = probe.table.allocatable
     enough = np.ones(len(rows), dtype=bool)
+    as_devices = () if probe.devices is None else probe.devices.resources
     for resource, request in probe.requirements.requests.items():
+        if resource in as_devices:
+            continue
         enough &= allocatable[resource][rows] >= request
     rows = rows[enough]
     size = np.zeros(len(rows))

@@ -41,7 +41,8 @@ class Constraint:
     ----------
     kind : str
         ``request``, ``taint`` (of nodes: the pod does not tolerate it), ``node-name``, ``node-selector``,
-        ``node-affinity``, ``host-port``, ``topology-spread``, ``pod-affinity``, ``pod-anti-affinity``.
+        ``node-affinity``, ``host-port``, ``topology-spread``, ``pod-affinity``, ``pod-anti-affinity``,
+        ``claim``.
     name : str
         Which one: a resource, a taint, a selector entry, a requirement, a term.
     drop : callable
@@ -98,7 +99,7 @@ def taint_constraints(probe: Probe) -> Iterator[Constraint]:
 
 def term_constraints(pod: Pod) -> Iterator[Constraint]:
     """Yield the constraints in the pod's spec besides requests and taints: node name, selectors, affinity
-    terms, host ports, spreading.
+    terms, host ports, spreading, resource claims.
 
     Parameters
     ----------
@@ -124,6 +125,8 @@ def term_constraints(pod: Pod) -> Iterator[Constraint]:
     for kind, path in POD_TERMS.items():
         for term in _distinct(_pod_terms(spec, path)):
             yield _constraint(kind, pod_term_text(term), path, partial(_without, dropped=term))
+    for use in spec.resource_claims:
+        yield _constraint("claim", use.name, "resource_claims", partial(_without, dropped=use))
 
 
 def finer_constraints(pod: Pod) -> Iterator[Constraint]:

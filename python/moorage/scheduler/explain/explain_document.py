@@ -34,7 +34,9 @@
     ``edits`` (``path``, ``container``, ``from``, ``to``). ``add-toleration``: ``toleration``. ``add-label``:
     ``label``, one ``node``, and ``eligibleNodes``, the number of nodes
     on which it would help, one at a time. ``add-node``: the node it is
-    ``like``, ``allocatable``. ``drop``: ``constraint`` (``kind``, ``name``).
+    ``like``, ``allocatable``. ``drop``: ``constraint`` (``kind``, ``name``). ``fewer-devices``,
+    ``device-class``, ``tolerate-device``, ``free-claim``, ``drop-device-rule``: ``claim``, ``request``, what
+    changes ``from`` and ``to``.
 ``changePairs``
     Where no single change places the pod: two ``changes`` that do together, with ``feasibleNodes``.
 ``conflicts``, ``blocked``
@@ -47,6 +49,13 @@
     ``sumOfPriorities``; ``otherCandidates`` (number of those that are not listed); ``rejected`` (reason to
     number of nodes where it does not help); ``chosen`` node, the ``criterion`` that decided, the nodes
     ``tied`` then.
+``claims``
+    The pod's claims for devices: ``claim`` (``namespace/name``), ``use`` (its name in the pod; empty for the
+    extended resources that device classes provide), ``devices`` and ``users`` of an allocated claim, else
+    ``requests`` (an item per alternative): ``name``, ``class``, ``count`` (null: all), and ``steps``, the
+    rules in order, with what each leaves: ``kind``, ``text`` (a CEL expression, a constraint), number of
+    ``devices``, ``mostOnANode``, ``nodesWithEnough``, ``error``, ``holders`` (``claim``, ``users``, number of
+    ``devices`` that they keep from the request).
 ``details``
     The requested nodes: ``node``, ``verdicts`` by filter (null: passes), ``needs``, ``score``.
 """
@@ -59,14 +68,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from moorage.devices.request_survey import SurveyStep
 from moorage.framework.plugin.status import Status
 from moorage.preemption.eviction_units import priority_of
 from moorage.preemption.pick import Candidate
 from moorage.scheduler.cycle.examine_preemption import PreemptionExamination
 
-from .changes import LABEL, LOWER, NODE, TOLERATE, Change
+from .claim_explanations import ClaimExplanation
 from .constraints import Constraint
 from .shortfalls import Shortfall, quantity_text
+from .single_change import DROP, LABEL, LOWER, NODE, TOLERATE, Change
 
 if TYPE_CHECKING:
     from .explanation import Explanation, NodeExplanation, NodeGroup
@@ -125,6 +136,7 @@ def document(explanation: Explanation, limit: int | None = 10, nodes: Iterable[s
         "conflicts": [[_constraint(each) for each in conflict] for conflict in explanation.conflicts],
         "blocked": explanation.blocked,
         "preemption": _preemption(explanation.preemption, limit),
+        "claims": [_claim(claim) for claim in explanation.claims],
         "details": [_details(explanation.node(name)) for name in nodes],
     }
 
@@ -252,4 +264,43 @@ def _of_kind(change: Change) -> Json:
     if change.kind == NODE:
         allocatable = change.node.status.allocatable if change.node else {}
         return {"like": change.node_name, "allocatable": allocatable}
-    return {"constraint": _constraint(change.constraint) if change.constraint else None}
+    if change.kind == DROP:
+        return {"constraint": _constraint(change.constraint) if change.constraint else None}
+    return {"claim": change.claim, "request": change.request, "from": change.before, "to": change.after}
+
+
+# ---- claims ------------------------------------------------------------------------------------------------
+
+
+def _claim(claim: ClaimExplanation) -> Json:
+    """Return one item of ``claims``."""
+    return {
+        "claim": claim.claim,
+        "use": claim.use,
+        "devices": list(claim.devices),
+        "users": list(claim.users),
+        "requests": [
+            {
+                "name": survey.request.full_name,
+                "class": survey.request.class_name,
+                "count": None if survey.request.wants_all else survey.request.count,
+                "steps": [_step(step) for step in survey.steps],
+            }
+            for survey in claim.requests
+        ],
+    }
+
+
+def _step(step: SurveyStep) -> Json:
+    """Return one item of ``claims.requests.steps``."""
+    return {
+        "kind": step.kind,
+        "text": step.text,
+        "devices": step.devices,
+        "mostOnANode": step.most,
+        "nodesWithEnough": step.nodes,
+        "error": step.error,
+        "holders": [
+            {"claim": one.claim, "users": list(one.users), "devices": one.devices} for one in step.holders
+        ],
+    }

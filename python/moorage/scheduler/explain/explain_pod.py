@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,15 +17,19 @@ from moorage.framework.plugin.group_index import PodGroups
 from moorage.framework.profiles.in_core import NativePlugin
 from moorage.framework.runtime.kernels import rejection
 from moorage.objects.model.pod import Pod, PodStatus
+from moorage.plugins.dynamic_resources import DynamicResources
 from moorage.preemption.default_preemption import preemption_plugins
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.examine import examine
 from moorage.scheduler.cycle.examine_preemption import examine_preemption
+from moorage.store import NotFoundError, ObjectClient
 
 from .blockers import BlockerSearch
 from .change_pairs import find_pairs
 from .changes import find_changes
+from .claim_explanations import ClaimExplanation, PodClaims, generated_claims, released_claims
 from .constraints import find_conflicts
+from .device_blockers import DeviceBlockers
 from .explanation import Explanation, FilterVerdicts, FindBlockers, group_nodes
 from .probe import Probe
 
@@ -48,7 +53,22 @@ def explain(engine: Engine, pod: Pod, skipped: str) -> Explanation:
     """
     fork = _fork_engine(engine)
     waiting, bound_to = _make_pending(fork.cache, pod)
-    return _explain(fork.for_pod(waiting), waiting, bound_to, skipped)
+    devices = PodClaims.of(fork, waiting)
+    if devices is None:
+        return _explain(fork.for_pod(waiting), waiting, bound_to, skipped)
+    waiting, made = generated_claims(cast(ObjectClient, fork.handle.client), waiting)
+    if made and skipped.startswith(f"{DynamicResources.name}: ") and not _is_stored(fork, pod):
+        skipped = ""  # its claims would be made with it
+    claims = [*made, *released_claims(devices)] if bound_to else made
+    with devices.state.assuming(claims):
+        return _explain(fork.for_pod(waiting), waiting, bound_to, skipped)
+
+
+def _is_stored(engine: Engine, pod: Pod) -> bool:
+    try:
+        return bool(engine.handle.client.get(Pod, pod.name, pod.namespace))
+    except NotFoundError:
+        return False
 
 
 def _fork_engine(engine: Engine) -> Engine:
@@ -69,7 +89,8 @@ def _make_pending(cache: SchedulerCache, pod: Pod) -> tuple[Pod, str]:
     cached = cache.get_pod(pod)
     cache.discard_pod(cached)
     spec = structs.replace(cached.spec, node_name="")
-    return structs.replace(cached, spec=spec, status=PodStatus()), cached.spec.node_name
+    status = PodStatus(resource_claim_statuses=cached.status.resource_claim_statuses)
+    return structs.replace(cached, spec=spec, status=status), cached.spec.node_name
 
 
 def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str) -> Explanation:
@@ -81,6 +102,7 @@ def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str) -> Explanati
     probe = Probe(engine, pod)
     state, ran = probe.begin(pod)
     filters = _filters(engine, state, ran, rows)
+    claims = [] if probe.devices is None else probe.devices.explanations(probe.nodes(rows))
     explanation = Explanation(
         pod=pod,
         bound_to=bound_to,
@@ -88,8 +110,9 @@ def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str) -> Explanati
         weights=engine.profile.weights,
         examination=examination,
         filters=filters,
-        groups=group_nodes(examination.order, filters, probe.requirements, _blockers(probe)),
+        groups=group_nodes(examination.order, filters, probe.requirements, _blockers(probe, claims)),
         requirements=probe.requirements,
+        claims=claims,
     )
     if examination.feasible or examination.error:
         return explanation
@@ -102,9 +125,11 @@ def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str) -> Explanati
     return replace(found, blocked=blocked, preemption=preemption)
 
 
-def _blockers(probe: Probe) -> FindBlockers:
+def _blockers(probe: Probe, claims: list[ClaimExplanation]) -> FindBlockers:
     """Return a function that finds the blockers of nodes by their indexes in list order."""
     search, nodes = BlockerSearch(probe.engine, probe.pod), probe.nodes(probe.rows())
+    if probe.devices is not None:
+        search.add(DynamicResources.name, DeviceBlockers(probe.devices, claims).find)
     return lambda positions, verdicts: search.find([nodes[at] for at in positions], verdicts)
 
 

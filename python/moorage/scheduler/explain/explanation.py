@@ -18,10 +18,11 @@ from moorage.tables import Table, Tabular
 
 from .blockers import Blocker
 from .change_pairs import ChangePair
-from .changes import Change
+from .claim_explanations import ClaimExplanation
 from .constraints import Constraint
 from .explain_document import document
 from .shortfalls import PodRequirements, Shortfall, summarize_shortfalls
+from .single_change import Change
 
 NOW, IN_TURN, ALONE, AFTER_RUN = "now", "in-turn", "alone", "after-run"
 
@@ -192,6 +193,8 @@ class Explanation(Tabular):
         Victims of an infeasible pod, and the choice of their node; None where the profile does not preempt.
     situation : Situation
         Placement of other pending pods.
+    claims : list of ClaimExplanation
+        The pod's claims for devices, and how many devices each rule leaves for them.
     """
 
     pod: Pod
@@ -208,6 +211,7 @@ class Explanation(Tabular):
     blocked: str = ""
     preemption: PreemptionExamination | None = None
     situation: Situation = Situation()
+    claims: list[ClaimExplanation] = field(default_factory=list)
 
     @property
     def order(self) -> list[str]:

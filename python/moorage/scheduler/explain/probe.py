@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import numpy.typing as npt
 
 from moorage._core.state.node_table import NodeTable
 from moorage.framework import CycleState, PreFilterRun, StatusError
 from moorage.objects import Node, Pod
+from moorage.objects.model.resource_claims import ResourceClaim
+from moorage.objects.model.resource_slices import ResourceSlice
 from moorage.scheduler.cycle.engine import NO_ROWS, Engine
 from moorage.scheduler.cycle.examine import examine
 
+from .claim_explanations import PodClaims
 from .shortfalls import PodRequirements
 
 
@@ -28,12 +34,15 @@ class Probe:
     ----------
     requirements : PodRequirements
         Of the pod.
+    devices : PodClaims or None
+        Of the pod; None where its placement does not depend on devices.
     """
 
     def __init__(self, engine: Engine, pod: Pod) -> None:
         self.engine = engine
         self.pod = pod
         self.requirements = PodRequirements(engine.cache.state, pod, self.rows())
+        self.devices = PodClaims.of(engine, pod)
 
     @property
     def table(self) -> NodeTable:
@@ -93,19 +102,38 @@ class Probe:
         """
         return len(self.feasible(pod))
 
-    def count_feasible_with(self, node: Node) -> int:
+    @contextmanager
+    def assuming(
+        self, claims: Iterable[ResourceClaim] = (), slices: Iterable[ResourceSlice] = ()
+    ) -> Iterator[None]:
+        """Change claims and add devices inside the context; without any of these this does nothing.
+
+        Parameters
+        ----------
+        claims : iterable of ResourceClaim
+        slices : iterable of ResourceSlice
+        """
+        if self.devices is None:
+            yield
+            return
+        with self.devices.state.assuming(claims, slices):
+            yield
+
+    def count_feasible_with(self, node: Node, slices: Iterable[ResourceSlice] = ()) -> int:
         """Return the number of feasible nodes of the pod with a changed or an additional node.
 
         Parameters
         ----------
         node : Node
             Replaces the node of its name, or is added.
+        slices : iterable of ResourceSlice
+            The devices of an additional node.
 
         Returns
         -------
         int
         """
-        with self.engine.cache.transaction():
+        with self.engine.cache.transaction(), self.assuming((), slices):
             self.engine.cache.state.set_node(node)
             return self.count_feasible(self.pod)
 

@@ -176,7 +176,7 @@ def _bind_each(context: SchedulingContext, batch: PodBatch, result: ScheduleResu
         if context.current(pod) is None:
             cast(ObjectClient, context.handle.client).create(pod)
             context.sync()
-        decision = schedule_one(context, pod)
+        decision = schedule_one(context, context.current(pod) or pod)
         if decision.node is None:
             result.failures[at] = Failure.of(decision)
             break

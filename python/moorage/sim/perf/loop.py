@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from moorage._core.base.watch_events import keys_of
 from moorage.errors import InputError, NotBuiltError, located
 from moorage.framework.configuration import ConfigurationError
 from moorage.objects import Pod, PodGroup
@@ -68,7 +69,7 @@ class Run:
         Number of pods that were created and not measured.
     ticks : int
         Number of repetitions of churn operations.
-    placed : callable
+    placed : callable or None
         Called with the run and the index of each placed pod.
     """
 
@@ -90,7 +91,7 @@ class Run:
         self.attempts = Attempts(self)
         self.init_pods = 0
         self.ticks = 0
-        self.placed: Callable[[PodRun, int], None] = lambda run, number: None
+        self.placed: Callable[[PodRun, int], None] | None = None
 
     def execute(self) -> None:
         """Execute the operations of the workload in order.
@@ -260,9 +261,10 @@ class Run:
         limit = min(self.time.attempts_until(self._next_event()), self.meter.batch_limit())
         attempts, any_popped = self.attempts.next_batch(max(1, limit))
         self.time.attempted(attempts)
-        for run, number in self.attempts.placed:
-            if run.state[number] >= 0:
-                self.placed(run, number)
+        if self.placed is not None:
+            for run, number in self.attempts.placed:
+                if run.state[number] >= 0:
+                    self.placed(run, number)
         return any_popped
 
     def counts(self) -> dict[str, int | float]:
@@ -322,7 +324,7 @@ class Attempts(SchedulerRun):
         for part in (result.placements, result.unschedulable, result.evicted, result.skipped):
             part.clear()
         infos, pods = self.take(limit), meter.pods
-        self._known = [self.run.known[info.pod.key] for info in infos]
+        self._known = list(map(self.run.known.__getitem__, keys_of([info.pod for info in infos])))
         if meter.window is not None and infos:
             runs = {pod_run for pod_run, _ in self._known}
             counted = {pod_run for pod_run in runs if meter.measures(pod_run)}
@@ -340,9 +342,9 @@ class Attempts(SchedulerRun):
     ) -> int:
         at, evicted = pods.start, self.victims
         while at < pods.stop and evicted == self.victims:
-            stop = min(self._equal_until(infos, at), pods.stop) if pods.stop - at >= MANY else at
+            stop = self._equal_until(infos, at, pods.stop) if pods.stop - at >= MANY else at
             if stop >= at + MANY:
-                at += self._by_template(infos[at:stop])
+                at += self._by_template(infos, at, stop)
             else:
                 stop = self._run_until(infos, max(at + 1, stop), pods.stop)
                 at += self._timed(super().place, engine, result, infos, range(at, stop))
@@ -364,29 +366,34 @@ class Attempts(SchedulerRun):
             at += 1
         return at
 
-    def _equal_until(self, infos: Sequence[QueuedPodInfo], at: int) -> int:
+    def _equal_until(self, infos: Sequence[QueuedPodInfo], at: int, end: int) -> int:
         """The end of the run of pods from `at` on that equal their template and have consecutive indices."""
-        pod_run, number = self._known[at]
-        stop = at
-        while stop < len(infos) and pod_run.is_fresh(infos[stop].pod):
-            if self._known[stop] != (pod_run, number + stop - at):
-                break
-            stop += 1
-        return stop
+        pod_run, first = self._known[at]
+        for stop in range(at, end):
+            known_run, number = self._known[stop]
+            if known_run is not pod_run or number != first + stop - at:
+                return stop
+            if not pod_run.is_fresh(infos[stop].pod):
+                return stop
+        return end
 
-    def _by_template(self, infos: Sequence[QueuedPodInfo]) -> int:
+    def _by_template(self, infos: Sequence[QueuedPodInfo], at: int, stop: int) -> int:
         """Place equal pods by their template; returns the number of attempts."""
-        pod_run, number = self.run.known[infos[0].pod.key]
-        meter, timer, n = self.run.meter, self.run.timer, len(infos)
+        pod_run, number = self._known[at]
+        meter, timer = self.run.meter, self.run.timer
         began = timer()
-        done = self.scheduler.schedule_by_template(pod_run.template, n, pod_run.first + number)
+        done = self.scheduler.schedule_by_template(pod_run.template, stop - at, pod_run.first + number)
         placed = len(done)
         meter.scheduled(pod_run, placed, began, timer())
-        self._assumed(infos[:placed], cast(list[str], done.nodes))
+        pod_run.state[number : number + placed] = done.rows
+        self.placed += self._known[at : at + placed]
+        keys, nodes = keys_of([info.pod for info in infos[at : at + placed]]), cast(list[str], done.nodes)
+        super()._note_placements(keys, nodes)
+        self._await_binding(keys, infos[at : at + placed])
         if done.failure is None:
             return placed
         # Without evictions for the first pod that failed, nothing has changed for the pods after it.
-        failed = infos[placed : placed + 1] if done.failure.nominated_node else infos[placed:]
+        failed = infos[at + placed : at + placed + 1 if done.failure.nominated_node else stop]
         for info in failed:
             self._failed(info, done.failure)
         return placed + len(failed)

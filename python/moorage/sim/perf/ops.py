@@ -242,7 +242,7 @@ class CreatePods(TemplateOp, frozen=True):
             for index in range(len(pod_run)):  # one at a time, since each makes room for the next
                 run.add(PodRun(pod_run.template, pod_run.first + index, 1))
         run.sleep(end - run.time.now)
-        run.placed = lambda pod_run, number: None
+        run.placed = None
         if not placed_pods:
             raise WorkloadFailedError("no pod was placed while in steady state")
 

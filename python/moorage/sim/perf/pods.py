@@ -93,11 +93,11 @@ class PodRun:
         -------
         bool
         """
-        meta = pod.metadata
+        meta, template = pod.metadata, self.template
         return (
-            pod.spec is self.template.spec
-            and meta.labels is self.template.metadata.labels
-            and not pod.spec.resource_claims  # their names are in the status of each pod
+            pod.spec is template.spec
+            and meta.labels is template.metadata.labels
+            and not template.spec.resource_claims  # their names are in the status of each pod
             and not (meta.deletion_timestamp or self.given_name or pod.status.nominated_node_name)
         )
 

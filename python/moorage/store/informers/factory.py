@@ -11,6 +11,7 @@ from moorage.store.clock import epoch
 from moorage.store.kinds import struct_named
 from moorage.store.protocol import ObjectClient
 from moorage.store.store import ObjectStore
+from moorage.store.tables import FIRST_VERSION
 
 from .informer import Informer
 from .lister import Lister
@@ -114,6 +115,11 @@ class InformerFactory:
                 return 0
             if self._changes is not None:
                 kinds = store.changed_since(self._changes)
+            elif store.is_unwritten:
+                for informer in self._informers.values():
+                    informer.begin_empty(str(FIRST_VERSION))
+                self._changes = changes
+                return 0
         if len(kinds) == 1:
             informers = list(filter(None, map(self._informers.get, kinds)))
         else:

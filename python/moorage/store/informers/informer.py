@@ -207,6 +207,7 @@ class Informer(Generic[T]):
         self._watch: Watcher[T] | None = None
         self._registrations: tuple[Registration[T], ...] = ()
         self._synced = False
+        self._begin = ""  # resource version at which a watch that is not made yet begins
         self._notices: list[Notice[T]] = []  # changes of the copy that no handler has received
         self._lock = FastRLock()
         self.indexer: Indexer[T] = Indexer(indexers or {})
@@ -253,6 +254,21 @@ class Informer(Generic[T]):
             self._registrations = tuple(r for r in self._registrations if r is not registration)
             registration.pending.clear()
 
+    def begin_empty(self, version: str) -> None:
+        """Begin with an empty copy, as `run_once` does for an ObjectStore without objects, but make the watch
+        in the next run: most kinds never have an object.
+
+        Parameters
+        ----------
+        version : str
+            The resource version of the store.
+        """
+        with self._lock:
+            if not self._synced:
+                self._begin, self._synced = version, True
+                for registration in self._registrations:
+                    registration.is_synced = True
+
     def run_once(self) -> int:
         """Apply the new events to the copy, then notify the handlers.
 
@@ -273,6 +289,9 @@ class Informer(Generic[T]):
             try:
                 events: list[WatchEvent[T]] = []
                 try:
+                    if self._begin:
+                        begin, self._begin = self._begin, ""
+                        self._watch = self._watch_from(begin)
                     events = [] if self._watch is None else self._watch.poll()
                 except ResourceExpiredError:
                     self._drop_watch()
@@ -303,7 +322,7 @@ class Informer(Generic[T]):
         with self._lock:
             watch = cast("Watch[T] | None", self._watch)
             handlers = [(one, one.is_synced, one.pending.copy()) for one in self._registrations]
-            rest = self._synced, self._next_resync, self._notices.copy()
+            rest = self._synced, self._begin, self._next_resync, self._notices.copy()
             return self.indexer.save(), watch, watch and watch.save(), handlers, rest
 
     def undo(self, saved: object) -> None:
@@ -324,7 +343,7 @@ class Informer(Generic[T]):
             if watch is not None:
                 watch.undo(position)
             self.indexer.undo(objects)
-            self._synced, self._next_resync, notices = rest
+            self._synced, self._begin, self._next_resync, notices = rest
             self._notices = notices.copy()
             self._registrations = tuple(one for one, _, _ in handlers)
             for one, one.is_synced, pending in handlers:
@@ -343,14 +362,10 @@ class Informer(Generic[T]):
             self.indexer.copy_from(other.indexer)
             self._drop_watch()
             if other._watch is not None:
-                self._watch = self._client.watch(
-                    self._struct,
-                    self._namespace,
-                    label_selector=self._label_selector,
-                    field_selector=self.field_selector,
-                )
+                self._watch = self._watch_from("")
                 cast("Watch[T]", self._watch).undo(cast("Watch[T]", other._watch).save())
-            self._synced, self._next_resync = other._synced, other._next_resync
+            self._synced, self._begin = other._synced, other._begin
+            self._next_resync = other._next_resync
             for registration in self._registrations:
                 registration.is_synced = self._synced
 
@@ -396,6 +411,16 @@ class Informer(Generic[T]):
             self._watch.close()
             self._watch = None
 
+    def _watch_from(self, version: str) -> Watcher[T]:
+        """Return a watch that begins after a resource version."""
+        return self._client.watch(
+            self._struct,
+            self._namespace,
+            resource_version=version,
+            label_selector=self._label_selector,
+            field_selector=self.field_selector,
+        )
+
     def _list(self) -> None:
         """Fill the copy, and begin to watch at its resource version."""
         objects, version = self._client.list(
@@ -404,13 +429,7 @@ class Informer(Generic[T]):
             label_selector=self._label_selector,
             field_selector=self.field_selector,
         )
-        self._watch = self._client.watch(
-            self._struct,
-            self._namespace,
-            resource_version=version,
-            label_selector=self._label_selector,
-            field_selector=self.field_selector,
-        )
+        self._watch = self._watch_from(version)
         if objects or self._synced:
             self._replace(objects)
         if not self._synced:

@@ -6,11 +6,13 @@ cdef class WatchEvent:
     cdef readonly str type
     cdef bint is_binding
     cdef object _object, _previous, _version, _make, _argument
+    cdef str _key
 
     cdef object read(self)
     cdef object before(self)
     cdef object subject(self)
     cdef object kept(self)
+    cdef str name(self)
 
 
 @cython.final

@@ -27,6 +27,21 @@ cdef str _key(object obj):
     return f"{namespace}/{NAME.of(meta)}" if namespace else NAME.of(meta)
 
 
+def keys_of(objects):
+    """Return the key of each object.
+
+    Parameters
+    ----------
+    objects : iterable of Object
+
+    Returns
+    -------
+    list of str
+        ``namespace/name``, or the name alone without a namespace.
+    """
+    return [_key(obj) for obj in objects]
+
+
 cdef object made(object held):
     """Return an object that is held by itself or by the event that makes it."""
     return (<WatchEvent>held).read() if type(held) is WatchEvent else held
@@ -111,6 +126,12 @@ cdef class WatchEvent:
         """Return the object, or the event itself while the object has not been made."""
         return self if self._object is None else self._object
 
+    cdef str name(self):
+        """Return `key`. It is kept, so that all maps share one string."""
+        if self._key is None:
+            self._key = _key(self.subject())
+        return self._key
+
     @property
     def object(self):
         """The object after the change; for DELETED its last state, with the deletion's resource version."""
@@ -145,7 +166,7 @@ cdef class WatchEvent:
     @property
     def key(self):
         """``namespace/name`` of the object, or its name alone without a namespace."""
-        return _key(self.subject())
+        return self.name()
 
     def __eq__(self, other):
         if type(other) is not WatchEvent:
@@ -332,7 +353,7 @@ cdef class ObjectMap:
         events : list of WatchEvent
             The history.
         """
-        cdef str key = _key(event.subject())
+        cdef str key = event.name()
         events.append(event)
         if event.type == "DELETED":
             self.held.pop(key, None)
@@ -360,7 +381,7 @@ cdef class ObjectMap:
         cdef list replaced = []
         cdef str key
         for event in events:
-            key = _key(event.subject())
+            key = event.name()
             held = self.held.get(key)
             if event.type != "DELETED":
                 notices.append(_notice(held, event.kept()))
@@ -418,6 +439,7 @@ cdef class ObjectMap:
             obj = replace(obj, metadata=meta)
             event = WatchEvent.__new__(WatchEvent)
             event.type, event._object, event._version = "ADDED", obj, resource_version
+            event._key = key
             events.append(event)
             self.held[key] = obj
             done += 1
@@ -461,6 +483,7 @@ cdef class ObjectMap:
                 break
             event = _deferred("MODIFIED", current, version + done, make, node)
             event.is_binding = True
+            event._key = key
             events.append(event)
             self.held[key] = event
             done += 1

@@ -305,8 +305,8 @@ def finish_bindings(ClusterState state not None, pods, double deadline):
     _finish(state, numbers, deadline)
 
 
-def reported_as_bound(ClusterState state not None, notices):
-    """Return the leading notices that report assumed pods as bound.
+def confirm_reported(ClusterState state not None, notices):
+    """Confirm the leading assumed pods that notices report as bound; see `confirm_pods`.
 
     Parameters
     ----------
@@ -317,6 +317,7 @@ def reported_as_bound(ClusterState state not None, notices):
     Returns
     -------
     list of Notice
+        The notices of these pods.
     """
     cdef list out = []
     cdef Notice notice
@@ -327,6 +328,7 @@ def reported_as_bound(ClusterState state not None, notices):
         number = state._known(_subject(notice._new))
         if number < 0 or state.ledger.state_of(number) != ASSUMED:
             break
+        _confirm_assumed(state, number, notice._new)
         out.append(notice)
     return out
 
@@ -423,18 +425,23 @@ def confirm_pods(ClusterState state not None, pods):
     cdef int32_t number
     for held in pods:
         number = state._known(_subject(held))
-        if number >= 0 and state.ledger.state_of(number) != ASSUMED:
-            continue
-        if number >= 0 and type(held) is WatchEvent and _only_binds(state, number, <WatchEvent>held):
-            state._confirm(number, held)
-            continue
-        pod = made(held)
-        if number >= 0 and is_only_bound(state.ledger.model_of(number), pod):
-            state.classes.remember(pod, state.ledger.class_of(number))
-            if state.journal.depth == 0 and state._is_confirmed_by(number, pod):
-                state._confirm(number, pod)
-                continue
-        state.add_pod(pod)
+        if number < 0:
+            state.add_pod(made(held))
+        elif state.ledger.state_of(number) == ASSUMED:
+            _confirm_assumed(state, number, held)
+
+
+cdef int _confirm_assumed(ClusterState state, int32_t number, object held) except -1:
+    """Add an assumed pod as it is reported, by itself or by the event that makes it."""
+    if type(held) is WatchEvent:
+        if _only_binds(state, number, <WatchEvent>held):
+            return state._confirm(number, (<WatchEvent>held).kept())
+    pod = made(held)
+    if is_only_bound(state.ledger.model_of(number), pod):
+        state.classes.remember(pod, state.ledger.class_of(number))
+        if state.journal.depth == 0 and state._is_confirmed_by(number, pod):
+            return state._confirm(number, pod)
+    state.add_pod(pod)
 
 
 def confirm_bindings(ClusterState state not None, notices):

@@ -130,6 +130,26 @@ cdef inline object _uid(QueuedPodInfo info):
     return info.uid
 
 
+def entries_of(dict infos not None, pods):
+    """Iterate over the queue entries of those of some pods that have one.
+
+    Parameters
+    ----------
+    infos : dict of str to QueuedPodInfo
+        By UID.
+    pods : iterable of Pod
+
+    Yields
+    ------
+    QueuedPodInfo
+        The caller may remove it from `infos`.
+    """
+    for pod in pods if infos else ():
+        info = infos.get(UID.of(METADATA.of(pod)))
+        if info is not None:
+            yield info
+
+
 cdef class CreationClock:
     """A clock that shows the newest creation timestamp of the pods so far, for a queue without a clock of its
     own. Decisions thus never depend on when a program runs.

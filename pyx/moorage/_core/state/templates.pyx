@@ -2,7 +2,6 @@
 
 from functools import partial
 
-from cpython.unicode cimport PyUnicode_FindChar
 from msgspec.structs import replace
 
 from moorage.errors import CacheError
@@ -120,8 +119,6 @@ cdef class Templates:
 
     cdef int note_stray(self, str uid) except -1:
         """Record the prefix of the UID of a pod with an object, if the UID has the form of a replica's."""
-        if PyUnicode_FindChar(uid, 35, 0, len(uid), -1) < 0:  # "#"
-            return 0
         prefix, ordinal = split_uid(uid)
         if ordinal >= 0:
             self.strays[prefix] = None
@@ -239,16 +236,15 @@ cdef Py_ssize_t _place(list listed, int64_t ordinal) noexcept:
 
 cdef tuple split_uid(str uid):
     """Return (prefix, ordinal) of a UID that has the form of a replica's, else (uid, -1)."""
-    cdef Py_ssize_t at = uid.rfind("#")
-    cdef str digits
-    cdef int64_t ordinal
-    if at < 0:
-        return uid, -1
-    digits = uid[at + 1:]
+    cdef Py_ssize_t end = len(uid), at = end - 1
+    cdef int64_t ordinal = 0, scale = 1
     # ASCII digits without leading zeros only: otherwise two UIDs would name one ordinal.
-    if len(digits) > DIGITS or not digits.isdecimal() or not digits.isascii():
+    while at >= 0 and end - at <= DIGITS and u"0" <= uid[at] <= u"9":
+        ordinal += scale * (<int64_t>uid[at] - <int64_t>u"0")
+        scale *= 10
+        at -= 1
+    if at < 0 or uid[at] != u"#" or at == end - 1 or ordinal >= LARGEST:
         return uid, -1
-    ordinal = int(digits)
-    if ordinal >= LARGEST or str(ordinal) != digits:
+    if uid[at + 1] == u"0" and at < end - 2:
         return uid, -1
     return uid[:at], ordinal

@@ -39,7 +39,9 @@ def compiled(pattern: str) -> Any:
     try:
         return re2.compile(pattern, options)
     except re2.error as error:
-        raise EvaluationError(f"error parsing regexp: {error}") from None
+        text = error.args[0]
+        shown = text.decode(errors="replace") if isinstance(text, bytes) else text
+        raise EvaluationError(f"error parsing regexp: {shown}") from None
 
 
 def matches(text: str, pattern: str) -> bool:

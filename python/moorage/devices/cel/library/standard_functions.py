@@ -46,6 +46,7 @@ from moorage.devices.cel.values import (
     type_of_value,
     uint_of,
 )
+from moorage.devices.cel.work import LONG_LIST, count_work
 
 from .regular_expressions import matches
 from .times import (
@@ -107,6 +108,12 @@ def _comparisons(library: Library) -> None:
             library.function(name, [left, right], BOOL, apply, cost.shorter if is_text else cost.one)
 
 
+def _concatenate(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
+    if len(a) + len(b) > LONG_LIST:
+        count_work(len(a) + len(b))
+    return a + b
+
+
 def _is_greater(a: Any, b: Any) -> bool:
     return is_less(b, a) or a != a or b != b
 
@@ -132,7 +139,7 @@ def _arithmetic(library: Library) -> None:
     library.function("_/_", [DOUBLE, DOUBLE], DOUBLE, _divide)
     library.function("_+_", [STRING, STRING], STRING, lambda a, b: a + b, cost.both)
     library.function("_+_", [BYTES, BYTES], BYTES, lambda a, b: a + b, cost.both)
-    library.function("_+_", [LIST, LIST], LIST, lambda a, b: a + b)
+    library.function("_+_", [LIST, LIST], LIST, _concatenate)
     library.function("_+_", [TIMESTAMP, DURATION], TIMESTAMP, add_to_timestamp)
     library.function("_+_", [DURATION, TIMESTAMP], TIMESTAMP, lambda a, b: add_to_timestamp(b, a))
     library.function("_+_", [DURATION, DURATION], DURATION, add_durations)

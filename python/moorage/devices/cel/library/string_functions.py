@@ -10,7 +10,16 @@ from moorage.devices.cel import overloads as cost
 from moorage.devices.cel.cel_errors import EvaluationError
 from moorage.devices.cel.cel_types import DYN, INT, STRING, CelType, list_of
 from moorage.devices.cel.overloads import Library
-from moorage.devices.cel.values import Duration, MapValue, Timestamp, Uint, text_of_key, type_of_value
+from moorage.devices.cel.values import (
+    Duration,
+    MapValue,
+    Timestamp,
+    Uint,
+    size_of,
+    text_of_key,
+    type_of_value,
+)
+from moorage.devices.cel.work import count_work
 
 from .standard_functions import double_text, to_string
 from .times import duration_text, timestamp_text
@@ -40,7 +49,7 @@ def add_string_functions(library: Library) -> None:
     member("lastIndexOf", [STRING, STRING, INT], INT, _last_index_of, cost.traversal)
     member("lowerAscii", [STRING], STRING, lambda a: a.translate(_LOWER), cost.traversal)
     member("upperAscii", [STRING], STRING, lambda a: a.translate(_UPPER), cost.traversal)
-    member("replace", [STRING, STRING, STRING], STRING, str.replace, cost.two_traversals)
+    member("replace", [STRING, STRING, STRING], STRING, _replace, cost.two_traversals)
     member("replace", [STRING, STRING, STRING, INT], STRING, _replace, cost.two_traversals)
     member("split", [STRING, STRING], TEXTS, lambda a, b: _split(a, b, -1), cost.two_traversals)
     member("split", [STRING, STRING, INT], TEXTS, _split, cost.two_traversals)
@@ -75,7 +84,8 @@ def _last_index_of(text: str, part: str, at: int) -> int:
     return text.rfind(part, 0, at + len(part))
 
 
-def _replace(text: str, old: str, new: str, count: int) -> str:
+def _replace(text: str, old: str, new: str, count: int = -1) -> str:
+    count_work(len(text) + text.count(old) * len(new))
     return text.replace(old, new, max(count, -1))
 
 
@@ -102,6 +112,7 @@ def _join(texts: tuple[Any, ...], separator: str = "") -> str:
     for one in texts:
         if type(one) is not str:
             raise EvaluationError("no such overload")
+    count_work(sum(map(len, texts)) + len(texts) * len(separator))
     return separator.join(texts)
 
 
@@ -146,6 +157,7 @@ def format_text(template: str, arguments: tuple[Any, ...]) -> str:
         if not rest:
             raise EvaluationError(f"index {len(arguments)} out of range")
         parts.append(_clause(match[2], match[1], rest.pop()))
+        count_work(len(parts[-1]))
     return "".join([*parts, template[end:]])
 
 
@@ -170,6 +182,7 @@ def _wrong(what: str, allowed: str, value: Any) -> EvaluationError:
 
 def _shown(value: Any) -> str:
     """A value as ``%s`` shows it."""
+    count_work(size_of(value))
     if isinstance(value, tuple):
         return f"[{', '.join([_shown(one) for one in value])}]"
     if isinstance(value, MapValue):

@@ -26,6 +26,8 @@ _RAW = re.compile(
     r"""|[bB][rR](?:"[^"\n\r]*"|'[^'\n\r]*')""",
     re.DOTALL,
 )
+_MAX_DIGITS = 32
+"""More significant digits than a number of 64 bits has in any base."""
 _ESCAPE = re.compile(
     r"\\(?:([abfnrtv\\?\"'`])|[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.?))",
     re.DOTALL,
@@ -87,7 +89,8 @@ def _token(text: str, match: re.Match[str], at: int) -> Token:
         return Token("double", float(match["double"]), at)
     for kind, bits in (("uint", 64), ("int", 64)):
         if (digits := match[kind]) is not None:
-            number = int(digits.rstrip("uU"), 16 if digits[:2] == "0x" else 10)
+            base, significant = 16 if digits[:2] == "0x" else 10, digits.rstrip("uU").lstrip("0x")
+            number = int(digits.rstrip("uU"), base) if len(significant) <= _MAX_DIGITS else 2**bits
             if number >= 2**bits:
                 raise CompileError(text, [Problem(at, f"invalid {kind} literal")])
             return Token(kind, number, at)

@@ -1,0 +1,109 @@
+"""When the pods of workloads become available, and which workloads wait for that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import Any
+
+from moorage.objects.model.meta import Object
+from moorage.objects.model.pod import Pod
+from moorage.objects.workloads.ownership import is_healthy
+
+
+class Availability:
+    """Tells which pods are available: those that have been ready for `minReadySeconds`.
+
+    Without a kubelet a pod is ready when it is bound.
+
+    Parameters
+    ----------
+    now : callable
+        Returns seconds.
+
+    Attributes
+    ----------
+    waiting : dict of (str, str) to float
+        The workloads with a step to come, by kind and ``namespace/name``, to the time at which their next pod
+        becomes available; infinite where no pod waits for its time.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self.now = now
+        self.waiting: dict[tuple[str, str], float] = {}
+        self._ready: dict[str, float] = {}  # when a pod was first seen to be ready, by UID
+
+    def save(self) -> object:
+        """Return the state, for `undo`."""
+        return self.waiting.copy(), self._ready.copy()
+
+    def undo(self, saved: Any) -> None:
+        """Restore the state of `save`.
+
+        Parameters
+        ----------
+        saved : object
+            The result of `save`.
+        """
+        waiting, ready = saved
+        self.waiting, self._ready = waiting.copy(), ready.copy()
+
+    def of(self, min_ready_seconds: int) -> AvailablePods:
+        """Return a predicate for the pods of a workload.
+
+        Parameters
+        ----------
+        min_ready_seconds : int
+
+        Returns
+        -------
+        AvailablePods
+        """
+        return AvailablePods(self.now(), min_ready_seconds, self._ready)
+
+    def wait(self, obj: Object, is_complete: bool, due: float) -> None:
+        """Note whether a workload has a step to come.
+
+        Parameters
+        ----------
+        obj : Object
+        is_complete : bool
+            Whether it has none.
+        due : float
+            When its next pod becomes available; infinite where no pod waits for its time.
+        """
+        if is_complete:
+            self.waiting.pop((obj.kind, obj.key), None)
+        else:
+            self.waiting[obj.kind, obj.key] = due
+
+
+class AvailablePods:
+    """Whether a pod is available now.
+
+    Parameters
+    ----------
+    now : float
+        Seconds.
+    period : int
+        `minReadySeconds`.
+    ready : dict of str to float
+        When a pod was first seen to be ready, by UID; is added to.
+
+    Attributes
+    ----------
+    due : float
+        When the next of the pods that were asked for becomes available.
+    """
+
+    def __init__(self, now: float, period: int, ready: dict[str, float]) -> None:
+        self.due = inf
+        self._now, self._period, self._ready = now, period, ready
+
+    def __call__(self, pod: Pod) -> bool:
+        if not is_healthy(pod) or not self._period:
+            return is_healthy(pod)
+        when = self._ready.setdefault(pod.metadata.uid, self._now) + self._period
+        if when > self._now:
+            self.due = min(self.due, when)
+        return when <= self._now

@@ -1,0 +1,52 @@
+"""What users see of a rollout that is not complete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from moorage.objects.model.meta import Object
+from moorage.objects.model.pod import Pod
+
+
+class Rollout(Struct, frozen=True):
+    """The rollout of a Deployment, StatefulSet or DaemonSet that is not complete.
+
+    Attributes
+    ----------
+    workload : str
+        ``Kind namespace/name``.
+    replicas : int
+        The number of pods that it should have.
+    updated, available : int
+        The number of pods with its template, and of all pods that are available.
+    without_node : tuple of str
+        The pods with its template that have no node, each ``namespace/name``.
+    """
+
+    workload: str
+    replicas: int
+    updated: int
+    available: int
+    without_node: tuple[str, ...]
+
+
+def rollout_of(obj: Object, replicas: int, updated: Iterable[Pod], available: int) -> Rollout:
+    """Return the rollout of a workload.
+
+    Parameters
+    ----------
+    obj : Object
+    replicas : int
+    updated : iterable of Pod
+        The pods with its template.
+    available : int
+
+    Returns
+    -------
+    Rollout
+    """
+    pods = list(updated)
+    waiting = tuple(pod.key for pod in pods if not pod.spec.node_name)
+    return Rollout(f"{obj.kind} {obj.key}", replicas, len(pods), available, waiting)

@@ -1,0 +1,98 @@
+"""Creates, replaces and deletes the pods of StatefulSets in a store, as pods become available."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.workload import StatefulSet, StatefulSetStatus
+from moorage.objects.workloads.missing_pods import create_claims, create_ordinals, current_and_update
+from moorage.objects.workloads.ownership import is_active
+from moorage.objects.workloads.revisions import is_updated, mark_of
+from moorage.objects.workloads.stateful_pods import (
+    Revisions,
+    by_ordinal,
+    next_step,
+    ordinals,
+    revision_for,
+)
+
+from .availability import Availability
+from .rollout import Rollout, rollout_of
+from .store_control import StoreControl
+
+
+class StatefulSetController:
+    """Creates, replaces and deletes the pods of StatefulSets.
+
+    Parameters
+    ----------
+    control : StoreControl
+    availability : Availability
+    max_unavailable : bool
+        The gate MaxUnavailableStatefulSet.
+    """
+
+    def __init__(self, control: StoreControl, availability: Availability, max_unavailable: bool) -> None:
+        self._control = control
+        self._availability = availability
+        self._max_unavailable = max_unavailable
+
+    def reconcile(self, obj: StatefulSet) -> None:
+        """Take the next step of a StatefulSet, if there is one.
+
+        Parameters
+        ----------
+        obj : StatefulSet
+
+        Raises
+        ------
+        RefusedError
+            The API server refuses a pod.
+        """
+        if obj.metadata.deletion_timestamp is not None or obj.spec.replicas is None:
+            return
+        pods = by_ordinal(obj, [*self._control.owned(obj), *self._control.adopt(obj, obj.spec.selector)])
+        revisions = current_and_update(self._control, obj)
+        is_available = self._availability.of(obj.spec.min_ready_seconds)
+        step = next_step(obj, pods, revisions, is_available, self._max_unavailable)
+        self._write_status(obj, pods, revisions)
+        self._availability.wait(obj, step.is_complete, is_available.due)
+        create_ordinals(self._control, obj, step.created, revisions)
+        create_claims(self._control, obj, [at for at, pod in pods.items() if not pod.spec.node_name])
+        for pod in step.deleted:
+            self._control.delete(pod)
+
+    def _write_status(self, obj: StatefulSet, pods: dict[int, Pod], revisions: Revisions) -> None:
+        """Write the names of the revisions; the update is the current one once all pods have it."""
+        is_available = self._availability.of(0)
+        current, update = revisions.current.name, revisions.update.name
+        present = [pods.get(ordinal) for ordinal in ordinals(obj)]
+        if all(pod is not None and is_updated(pod, update) and is_available(pod) for pod in present):
+            current = update
+        status = StatefulSetStatus(current_revision=current, update_revision=update)
+        if status != obj.status:
+            meta = replace(obj.metadata, resource_version="")
+            self._control.client.update(replace(obj, metadata=meta, status=status))
+
+    def rollout(self, obj: StatefulSet) -> Rollout | None:
+        """Return the rollout of a StatefulSet; None if it is complete.
+
+        Parameters
+        ----------
+        obj : StatefulSet
+
+        Returns
+        -------
+        Rollout or None
+        """
+        revisions = current_and_update(self._control, obj)
+        pods = by_ordinal(obj, filter(is_active, self._control.owned(obj)))
+        marks = {at: mark_of(obj, revision_for(obj, at, revisions)) for at in ordinals(obj)}
+        updated = [pod for pod in pods.values() if is_updated(pod, revisions.update.name)]
+        available = list(filter(self._availability.of(obj.spec.min_ready_seconds), pods.values()))
+        is_old = [at in pods and not is_updated(pods[at], mark) for at, mark in marks.items()]
+        is_done = not any(is_old) or obj.spec.update_strategy.type == "OnDelete"
+        if is_done and len(available) == len(marks):
+            return None
+        return rollout_of(obj, len(marks), updated, len(available))

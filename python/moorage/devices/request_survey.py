@@ -1,0 +1,356 @@
+"""How many devices each rule of a request leaves, node by node: selectors, taints, devices in use, capacity,
+shared counters, constraints.
+
+The rules are those of the allocator, each applied to the devices that the rules before it leave. Requests are
+looked at alone: what they take from one another does not count.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from moorage._core.base.quantity import Quantity
+from moorage.objects import Node
+from moorage.objects.model.resource_claims import (
+    DeviceClass,
+    DeviceConstraint,
+    DeviceSelector,
+    ResourceClaim,
+)
+
+from .allocation.allocator import AllocatedDevices
+from .allocation.claim_requests import Request
+from .allocation.device_capacity import has_capacity
+from .allocation.device_pools import DeviceId, DevicePool, DeviceSlices, PublishedDevice
+from .cel.cel_errors import CompileError
+from .cel.selector import SelectorError
+from .device_properties import comparable_value, find_attribute, tolerates_taints
+from .features import Features
+from .selector_cache import SelectorCache
+
+PUBLISHED, CLASS, SELECTOR, TAINT, IN_USE, CAPACITY, COUNTER, CONSTRAINT = (
+    *("published", "class-selector", "request-selector", "taint", "in-use"),
+    *("capacity", "counter", "constraint"),
+)
+Devices = list[tuple[DevicePool, PublishedDevice]]
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A claim that has devices, or shared counters of devices, which a request could use.
+
+    Attributes
+    ----------
+    claim : str
+        ``namespace/name``.
+    users : tuple of str
+        Names of those for which the claim is reserved.
+    devices : int
+        Number of these devices.
+    """
+
+    claim: str
+    users: tuple[str, ...]
+    devices: int
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyStep:
+    """The devices that one rule leaves.
+
+    Attributes
+    ----------
+    kind : str
+        ``published`` (by usable pools for the node), ``class-selector``, ``request-selector``, ``taint``,
+        ``in-use``, ``capacity``, ``counter`` or ``constraint``.
+    text : str
+        The CEL expression; the attribute of a constraint; "" for other kinds.
+    devices : int
+        Devices that are left on all nodes together.
+    most : int
+        The most that are left on one node.
+    nodes : int
+        Number of nodes with as many as the request asks for.
+    error : str
+        Why an expression has no result; later rules are not applied then.
+    holders : tuple of Holder
+        For ``in-use`` and ``counter``: who has what this rule takes away, those with the most devices first.
+    """
+
+    kind: str
+    text: str
+    devices: int
+    most: int
+    nodes: int
+    error: str = ""
+    holders: tuple[Holder, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSurvey:
+    """What the rules of one request, or of one alternative of it, leave.
+
+    Attributes
+    ----------
+    request : Request
+    steps : list of SurveyStep
+        In the order in which the rules are applied.
+    left : dict of str to list of int
+        By node: the number of devices after each step.
+    """
+
+    request: Request
+    steps: list[SurveyStep]
+    left: dict[str, list[int]] = field(repr=False)
+
+    def wanted(self, node: str) -> int:
+        """Return the number of devices that the request needs on a node."""
+        return _wanted(self.request, self.steps, self.left[node])
+
+    def failing_step(self, node: str) -> int | None:
+        """Return the index of the first step that leaves too few devices on a node; None without one."""
+        left = self.left.get(node)
+        if left is None:
+            return None
+        wanted = self.wanted(node)
+        return next((at for at, count in enumerate(left) if count < wanted), None)
+
+
+def _wanted(request: Request, steps: Sequence[SurveyStep | _Rule], left: Sequence[int]) -> int:
+    if not request.wants_all:
+        return request.count
+    matching = [n for n, step in zip(left, steps, strict=False) if step.kind in (PUBLISHED, CLASS, SELECTOR)]
+    return max(matching[-1], 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    kind: str
+    text: str
+    keep: Callable[[Devices], Devices]
+    error: str = ""
+
+
+class DeviceSurvey:
+    """Counts devices for requests.
+
+    Parameters
+    ----------
+    slices : DeviceSlices
+    features : Features
+    allocated : AllocatedDevices
+    selectors : SelectorCache
+    claims : iterable of ResourceClaim
+        All claims, which have the devices in use.
+    """
+
+    def __init__(
+        self,
+        slices: DeviceSlices,
+        features: Features,
+        allocated: AllocatedDevices,
+        selectors: SelectorCache,
+        claims: Iterable[ResourceClaim],
+    ) -> None:
+        self._slices = slices
+        self._features = features
+        self._allocated = allocated
+        self._selectors = selectors
+        self._holders: dict[DeviceId, list[ResourceClaim]] = {}
+        for claim in claims:
+            allocation = claim.status.allocation
+            for one in () if allocation is None else allocation.devices.results:
+                if not one.admin_access:
+                    self._holders.setdefault((one.driver, one.pool, one.device), []).append(claim)
+
+    def request(
+        self,
+        nodes: Sequence[Node],
+        request: Request,
+        device_class: DeviceClass | None,
+        constraints: Sequence[DeviceConstraint] = (),
+    ) -> RequestSurvey:
+        """Count the devices for a request on some nodes.
+
+        Parameters
+        ----------
+        nodes : sequence of Node
+        request : Request
+        device_class : DeviceClass or None
+            None for a class that does not exist, of which there are no devices.
+        constraints : sequence of DeviceConstraint
+            Those of the claim.
+
+        Returns
+        -------
+        RequestSurvey
+        """
+        steps: list[SurveyStep] = []
+        left: dict[str, list[int]] = {node.name: [] for node in nodes}
+        current = {node.name: self._published(node) for node in nodes}
+        rules = [
+            _Rule(PUBLISHED, "", lambda devices: devices),
+            *self._rules(request, device_class, constraints),
+        ]
+        for rule in rules:
+            before, current, error = current, {}, rule.error
+            for name, devices in before.items():
+                try:
+                    current[name] = rule.keep(devices)
+                except (CompileError, SelectorError) as failed:
+                    error, current[name] = error or str(failed), []
+                left[name].append(len(current[name]))
+            enough = [name for name in left if left[name][-1] >= _wanted(request, rules, left[name])]
+            known = {one.id for devices in current.values() for _, one in devices}
+            most = max(map(len, current.values()), default=0)
+            holders = self._holders_of(rule.kind, before, current)
+            steps.append(SurveyStep(rule.kind, rule.text, len(known), most, len(enough), error, holders))
+            if error:
+                break
+        return RequestSurvey(request, steps, left)
+
+    def _published(self, node: Node) -> Devices:
+        pools = self._slices.pools_of(node)
+        usable = (pool for pool in pools if not (pool.is_incomplete or pool.is_invalid))
+        hidden = not self._features.binding_conditions
+        return [
+            (pool, device)
+            for pool in usable
+            for device in pool.devices
+            if device.is_for(node) and not (hidden and device.device.binding_conditions)
+        ]
+
+    # ---- rules ---------------------------------------------------------------------------------------------
+
+    def _rules(
+        self, request: Request, device_class: DeviceClass | None, constraints: Sequence[DeviceConstraint]
+    ) -> Iterator[_Rule]:
+        if device_class is None:
+            error = f"device class {request.class_name} does not exist"
+            yield _Rule(CLASS, "", lambda devices: [], error)
+            return
+        yield from self._selector_rules(CLASS, device_class.spec.selectors)
+        yield from self._selector_rules(SELECTOR, request.selectors)
+        if self._features.taints:
+            yield _each(TAINT, lambda _, one: tolerates_taints(request.tolerations, one.device.taints))
+        if not request.admin_access:
+            yield _each(IN_USE, lambda _, one: one.id not in self._allocated.devices)
+        if self._features.consumable_capacity:
+            consumed = self._allocated.consumed
+            yield _each(
+                CAPACITY, lambda _, one: has_capacity(one, request.capacity, consumed.get(one.id, {}), {})
+            )
+        yield _each(COUNTER, self._counters_suffice)
+        names = {request.full_name, request.parent or request.name}
+        for one in constraints:
+            if one.requests and names.isdisjoint(one.requests):
+                continue
+            if one.match_attribute is not None:
+                yield _Rule(CONSTRAINT, f"matchAttribute {one.match_attribute}", _match(one.match_attribute))
+            elif one.distinct_attribute is not None:
+                text = f"distinctAttribute {one.distinct_attribute}"
+                yield _Rule(CONSTRAINT, text, _distinct(one.distinct_attribute))
+
+    def _selector_rules(self, kind: str, selectors: Sequence[DeviceSelector]) -> Iterator[_Rule]:
+        for selector in selectors:
+            text = "" if selector.cel is None else selector.cel.expression
+            yield _each(kind, partial(self._matches, text), text)
+
+    def _matches(self, expression: str, pool: DevicePool, device: PublishedDevice) -> bool:
+        return self._selectors.matches(expression, device)
+
+    def _counters_suffice(self, pool: DevicePool, device: PublishedDevice) -> bool:
+        """Whether a device that nobody uses could have its shared counters."""
+        if not device.device.consumes_counters:
+            return True
+        if not self._features.partitionable:
+            return False
+        if device.id in self._allocated.consumed:
+            return True
+        taken = self._taken_counters(pool)
+        return all(
+            taken.get(key, _NOTHING) + amount <= pool.counters[key] for key, amount in device.counters.items()
+        )
+
+    def _taken_counters(self, pool: DevicePool) -> Mapping[tuple[str, str], Quantity]:
+        taken: dict[tuple[str, str], Quantity] = {}
+        for device in (*pool.devices, *pool.elsewhere):
+            if device.id in self._allocated.devices or device.id in self._allocated.consumed:
+                for key, amount in device.counters.items():
+                    taken[key] = taken.get(key, _NOTHING) + amount
+        return taken
+
+    # ---- holders -------------------------------------------------------------------------------------------
+
+    def _holders_of(
+        self, kind: str, before: Mapping[str, Devices], after: Mapping[str, Devices]
+    ) -> tuple[Holder, ...]:
+        """The claims that have the devices which a rule takes away, or their counters."""
+        if kind not in (IN_USE, COUNTER):
+            return ()
+        kept = {name: {one.id for _, one in devices} for name, devices in after.items()}
+        taken = {
+            device.id: (pool, device)
+            for name, devices in before.items()
+            for pool, device in devices
+            if device.id not in kept[name]
+        }
+        claims: dict[str, ResourceClaim] = {}
+        counts: Counter[str] = Counter()
+        for pool, device in taken.values():
+            held = [device] if kind == IN_USE else _sharing(pool, device)
+            found = {one.key: one for each in held for one in self._holders.get(each.id, ())}
+            counts.update(found.keys())
+            claims |= found
+        ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        return tuple([_holder(claims[key], number) for key, number in ordered])
+
+
+_NOTHING = Quantity(0)
+
+
+def _holder(claim: ResourceClaim, devices: int) -> Holder:
+    return Holder(claim.key, tuple([one.name for one in claim.status.reserved_for]), devices)
+
+
+def _each(kind: str, passes: Callable[[DevicePool, PublishedDevice], bool], text: str = "") -> _Rule:
+    return _Rule(kind, text, lambda devices: [one for one in devices if passes(*one)])
+
+
+def _sharing(pool: DevicePool, device: PublishedDevice) -> list[PublishedDevice]:
+    """The devices of a pool that take a counter which a device takes too."""
+    counters = device.counters.keys()
+    return [one for one in (*pool.devices, *pool.elsewhere) if not counters.isdisjoint(one.counters.keys())]
+
+
+def _value(device: PublishedDevice, attribute: str) -> tuple[str, object] | None:
+    found = find_attribute(device, attribute)
+    return None if found is None else comparable_value(found)
+
+
+def _match(attribute: str) -> Callable[[Devices], Devices]:
+    """The largest group of devices with an equal value of an attribute."""
+
+    def keep(devices: Devices) -> Devices:
+        groups: dict[object, Devices] = {}
+        for pool, device in devices:
+            value = _value(device, attribute)
+            if value is not None:
+                groups.setdefault(value, []).append((pool, device))
+        return max(groups.values(), key=len, default=[])
+
+    return keep
+
+
+def _distinct(attribute: str) -> Callable[[Devices], Devices]:
+    """The devices with an attribute; one of them if all have the same value."""
+
+    def keep(devices: Devices) -> Devices:
+        valued = [(_value(device, attribute), (pool, device)) for pool, device in devices]
+        having = [(value, one) for value, one in valued if value is not None]
+        return [one for _, one in having[: 1 if len({value for value, _ in having}) == 1 else None]]
+
+    return keep

@@ -1,0 +1,100 @@
+"""Pods that are stored for a question, since their claims for devices are written when they are bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from moorage.controllers.resource_claims import ResourceClaimController
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.resource_claims import ResourceClaimTemplate
+from moorage.store import AlreadyExistsError, NotFoundError
+
+if TYPE_CHECKING:
+    from moorage.scheduler.scheduler import Scheduler
+
+
+def asks_devices(scheduler: Scheduler, pod: Pod) -> bool:
+    """Whether a pod has claims for devices, or extended resources that device classes provide.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+    pod : Pod
+
+    Returns
+    -------
+    bool
+    """
+    return bool(pod.spec.resource_claims) or scheduler.context.engine_of(pod).profile.asks_devices(pod)
+
+
+def store_with_claims(scheduler: Scheduler, pods: Sequence[Pod]) -> list[Pod]:
+    """Store the pods among some that ask for devices, and make their claims as a controller does.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+        In a transaction, which takes pods and claims back.
+    pods : sequence of Pod
+        Those that are in the store already stay as they are.
+
+    Returns
+    -------
+    list of Pod
+        In the same order, as they are in the store; the others unchanged.
+    """
+    client, out = scheduler.client, list(pods)
+    asking = [at for at, pod in enumerate(out) if asks_devices(scheduler, pod)]
+    if not asking:
+        return out
+    for at in asking:
+        with suppress(AlreadyExistsError):
+            client.create(out[at])
+    controller = ResourceClaimController(client)
+    controller.make_claims([client.get(Pod, out[at].name, out[at].namespace) for at in asking])
+    scheduler.sync()
+    for at in asking:
+        stored = client.get(Pod, out[at].name, out[at].namespace)
+        out[at] = replace(stored, spec=out[at].spec)
+    return out
+
+
+def release_claims(scheduler: Scheduler) -> None:
+    """Free the devices of pods that are gone, as a controller does.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+    """
+    if ResourceClaimController(scheduler.client).settle():
+        scheduler.sync()
+
+
+def reason_not_scheduled(scheduler: Scheduler, pod: Pod) -> str:
+    """Return why the scheduler does not schedule pods like one now, once their claims are made.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+    pod : Pod
+
+    Returns
+    -------
+    str
+        "" where it does.
+    """
+    generated = [one for one in pod.spec.resource_claims if one.resource_claim_template_name is not None]
+    for use in generated:
+        name = str(use.resource_claim_template_name)
+        try:
+            scheduler.client.get(ResourceClaimTemplate, name, pod.namespace)
+        except NotFoundError:
+            return f'ResourceClaimTemplate "{pod.namespace}/{name}" not found'
+    named = tuple([one for one in pod.spec.resource_claims if one not in generated])
+    if not generated:
+        return scheduler.not_ours(pod)
+    return scheduler.not_ours(replace(pod, spec=replace(pod.spec, resource_claims=named)))

@@ -1,0 +1,97 @@
+"""What keeps a pod with claims for devices off nodes: requests with too few devices, pools that cannot be
+used, claims with devices of other nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from moorage.devices.request_survey import CONSTRAINT, RequestSurvey
+from moorage.framework.plugin.status import Status
+from moorage.objects import Node
+from moorage.plugins.dynamic_resources import CANNOT_ALLOCATE, NOT_AVAILABLE
+
+from .claim_explanations import STEP_TEXTS, ClaimExplanation, PodClaims
+
+MOST_NAMED = 3
+"""Maximum number of devices of a claim that are named."""
+
+
+class DeviceBlockers:
+    """Finds what keeps a pod off nodes that DynamicResources rejects.
+
+    Parameters
+    ----------
+    devices : PodClaims
+    claims : sequence of ClaimExplanation
+        Those of the pod.
+    """
+
+    def __init__(self, devices: PodClaims, claims: Sequence[ClaimExplanation]) -> None:
+        self._devices = devices
+        self._claims = claims
+
+    def find(self, node: Node, status: Status) -> Iterator[tuple[str, str, str]]:
+        """Yield kind, name and detail of the blockers of a node.
+
+        Parameters
+        ----------
+        node : Node
+        status : Status
+            The rejection.
+
+        Yields
+        ------
+        (str, str, str)
+        """
+        if status.reasons == NOT_AVAILABLE.reasons:
+            for claim in self._claims:
+                if claim.devices:
+                    yield "claim", claim.claim, _allocation_text(claim)
+            return
+        for name, problem in self._devices.pool_problems(node):
+            yield "pool", name, problem
+        lacking = [one for claim in self._claims for one in lacking_requests(claim, node.name)]
+        yield from (("request", *one) for one in lacking)
+        if not lacking and status.reasons == CANNOT_ALLOCATE.reasons:
+            yield "request", "all", "enough devices for each alone; the search finds none for all together"
+
+
+def _allocation_text(claim: ClaimExplanation) -> str:
+    named = ", ".join(claim.devices[:MOST_NAMED])
+    more = f" and {len(claim.devices) - MOST_NAMED} more" if len(claim.devices) > MOST_NAMED else ""
+    return f"has {named}{more}" + (f", used by {', '.join(claim.users)}" if claim.users else "")
+
+
+def lacking_requests(claim: ClaimExplanation, node: str) -> Iterator[tuple[str, str]]:
+    """Yield the requests of a claim with too few devices on a node; of alternatives, if all have too few.
+
+    Parameters
+    ----------
+    claim : ClaimExplanation
+    node : str
+        Name of the node.
+
+    Yields
+    ------
+    (str, str)
+        The request, and the rule that leaves too few.
+    """
+    by_request: dict[str, list[tuple[str, str] | None]] = {}
+    for survey in claim.requests:
+        request, text = survey.request, None
+        at = survey.failing_step(node)
+        if at is not None:
+            text = claim.name_of(request), _step_text(survey, node, at)
+        by_request.setdefault(request.parent or request.name, []).append(text)
+    for texts in by_request.values():
+        if all(texts):
+            yield from (text for text in texts if text is not None)
+
+
+def _step_text(survey: RequestSurvey, node: str, at: int) -> str:
+    """The rule of a request that leaves too few devices on a node, in words."""
+    step = survey.steps[at]
+    if survey.steps[-1].error:
+        return survey.steps[-1].error
+    rule = STEP_TEXTS[step.kind] + (f" {step.text}" if step.kind == CONSTRAINT else "")
+    return f"{survey.left[node][at]} of {survey.wanted(node)} devices {rule}"

@@ -1,0 +1,250 @@
+"""Changes of claims that place a pod: fewer devices, another class, a toleration, a looser request, a claim
+that is freed. Each is confirmed by a search of the engine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from moorage.devices.device_properties import tolerates_taints
+from moorage.devices.request_survey import RequestSurvey
+from moorage.objects.model.resource_claims import (
+    EXACT_COUNT,
+    DeviceRequest,
+    DeviceToleration,
+    ResourceClaim,
+    ResourceClaimStatus,
+)
+
+from .claim_explanations import ClaimExplanation, PodClaims, surveys
+from .probe import Probe
+from .single_change import (
+    DEVICE_CLASS,
+    DROP_DEVICE_RULE,
+    FEWER_DEVICES,
+    FREE_CLAIM,
+    TOLERATE_DEVICE,
+    Change,
+)
+
+MOST_CLASSES = 16
+"""Maximum number of other classes that are tried for a request."""
+MOST_TAINTS = 8
+"""Maximum number of device taints that are tried for a request, the most frequent ones."""
+MOST_CLAIMS = 16
+"""Maximum number of claims of which one is freed, those with the fewest devices."""
+
+
+@dataclass(frozen=True, slots=True)
+class _AskedRequest:
+    """A request, or an alternative, of a claim without devices."""
+
+    use: str
+    claim: ResourceClaim
+    survey: RequestSurvey
+
+    @property
+    def name(self) -> str:
+        return self.survey.request.full_name
+
+    @property
+    def where(self) -> str:
+        return f"request {self.name} of claim {self.use}"
+
+    def edited(self, **fields: object) -> ResourceClaim:
+        """Return the claim with fields of the request changed."""
+        requests = tuple([self._edited(one, fields) for one in self.claim.spec.devices.requests])
+        return _with_devices(self.claim, requests=requests)
+
+    def _edited(self, request: DeviceRequest, fields: Mapping[str, object]) -> DeviceRequest:
+        if request.exactly is not None and request.name == self.name:
+            return replace(request, exactly=replace(request.exactly, **fields))
+        alternatives = [
+            replace(one, **fields) if f"{request.name}/{one.name}" == self.name else one
+            for one in request.first_available
+        ]
+        return replace(request, first_available=tuple(alternatives))
+
+
+def device_changes(probe: Probe) -> Iterator[Change]:
+    """Yield the changes of claims that place the pod.
+
+    Parameters
+    ----------
+    probe : Probe
+
+    Yields
+    ------
+    Change
+    """
+    devices = probe.devices
+    if devices is None:
+        return
+    nodes = probe.nodes(probe.rows())
+    explained = devices.explanations(nodes)
+    claims = dict(devices.named())
+    for one in explained:
+        for survey in one.requests if one.use else ():
+            asked = _AskedRequest(one.use, claims[one.use], survey)
+            yield from _fewer(probe, asked)
+            yield from _other_classes(probe, devices, asked)
+            yield from _tolerations(probe, devices, asked)
+            yield from _without_selectors(probe, asked)
+        if one.requests and one.use:
+            yield from _without_constraints(probe, one.use, claims[one.use])
+    yield from _freed(probe, devices, explained)
+
+
+def largest(limit: int, fits: Callable[[int], bool]) -> int:
+    """Return the largest number from 1 to a limit that fits, by bisection; 0 if none does.
+
+    Parameters
+    ----------
+    limit : int
+    fits : callable
+        True for all numbers up to one, False for all above.
+
+    Returns
+    -------
+    int
+    """
+    low, high = 0, limit
+    while low < high:
+        middle = (low + high + 1) // 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _count_with(probe: Probe, claim: ResourceClaim) -> int:
+    """Return the number of feasible nodes with a claim changed."""
+    with probe.assuming((claim,)):
+        return probe.count_feasible(probe.pod)
+
+
+def _tried(probe: Probe, kind: str, text: str, changed: ResourceClaim, /, **more: str) -> Iterator[Change]:
+    feasible = _count_with(probe, changed)
+    if feasible:
+        yield Change(kind, text, feasible, probe.pod, claims=(changed,), **more)  # type: ignore[arg-type]
+
+
+def _fewer(probe: Probe, asked: _AskedRequest) -> Iterator[Change]:
+    request, left = asked.survey.request, asked.survey.left.values()
+    most = max((counts[-1] for counts in left), default=0)
+    if not request.wants_all:
+        most = min(most, request.count - 1)
+
+    def with_count(count: int) -> ResourceClaim:
+        return asked.edited(allocation_mode=EXACT_COUNT, count=count)
+
+    count = largest(most, lambda count: _count_with(probe, with_count(count)) > 0)
+    if count:
+        before = "all" if request.wants_all else str(request.count)
+        devices = "1 device" if count == 1 else f"{count} devices"
+        claim = with_count(count)
+        yield Change(
+            FEWER_DEVICES,
+            f"ask for {devices} instead of {before} in {asked.where}",
+            _count_with(probe, claim),
+            probe.pod,
+            amount=0.0 if request.wants_all else 1 - count / request.count,
+            before=before,
+            after=str(count),
+            claim=asked.use,
+            request=asked.name,
+            claims=(claim,),
+        )
+
+
+def _other_classes(probe: Probe, devices: PodClaims, asked: _AskedRequest) -> Iterator[Change]:
+    """Yield other classes of the cluster with enough devices for the request and its selectors."""
+    survey, nodes = devices.survey(), probe.nodes(probe.rows())
+    classes = devices.state.classes()
+    own = asked.survey.request.class_name
+    tried = 0
+    for name in sorted(classes):
+        if name == own or tried == MOST_CLASSES:
+            continue
+        claim = asked.edited(device_class_name=name)
+        found = {one.request.full_name: one for one in surveys(survey, nodes, claim, classes.get)}
+        if not found[asked.name].steps[-1].nodes:
+            continue
+        tried += 1
+        text = f"ask for class {name} instead of {own} in {asked.where}"
+        names = {"claim": asked.use, "request": asked.name}
+        yield from _tried(probe, DEVICE_CLASS, text, claim, before=own, after=name, **names)
+
+
+def _tolerations(probe: Probe, devices: PodClaims, asked: _AskedRequest) -> Iterator[Change]:
+    tolerated = asked.survey.request.tolerations
+    counts = Counter(
+        (taint.key, taint.value, taint.effect)
+        for device in devices.state.slices().devices()
+        for taint in device.device.taints
+        if not tolerates_taints(tolerated, [taint])
+    )
+    for (key, value, effect), _ in counts.most_common(MOST_TAINTS):
+        new = DeviceToleration(key=key, operator="Equal", value=value, effect=effect)
+        claim = asked.edited(tolerations=(*tolerated, new))
+        taint = f"{key}{f'={value}' if value else ''}:{effect}"
+        text = f"tolerate the device taint {taint} in {asked.where}"
+        yield from _tried(
+            probe, TOLERATE_DEVICE, text, claim, after=taint, claim=asked.use, request=asked.name
+        )
+
+
+def _without_selectors(probe: Probe, asked: _AskedRequest) -> Iterator[Change]:
+    selectors = asked.survey.request.selectors
+    for dropped in dict.fromkeys(selectors):
+        claim = asked.edited(selectors=tuple([one for one in selectors if one != dropped]))
+        expression = "" if dropped.cel is None else dropped.cel.expression
+        text = f"drop the selector {expression} of {asked.where}"
+        names = {"claim": asked.use, "request": asked.name}
+        yield from _tried(probe, DROP_DEVICE_RULE, text, claim, before=expression, **names)
+
+
+def _without_constraints(probe: Probe, use: str, claim: ResourceClaim) -> Iterator[Change]:
+    constraints = claim.spec.devices.constraints
+    for at, one in enumerate(constraints):
+        rest = (*constraints[:at], *constraints[at + 1 :])
+        rule = (
+            f"matchAttribute {one.match_attribute}"
+            if one.match_attribute is not None
+            else f"distinctAttribute {one.distinct_attribute}"
+        )
+        text = f"drop the constraint {rule} of claim {use}"
+        changed = _with_devices(claim, constraints=rest)
+        yield from _tried(probe, DROP_DEVICE_RULE, text, changed, before=rule, claim=use)
+
+
+def _with_devices(claim: ResourceClaim, **changes: object) -> ResourceClaim:
+    return replace(claim, spec=replace(claim.spec, devices=replace(claim.spec.devices, **changes)))
+
+
+def _freed(probe: Probe, devices: PodClaims, explained: list[ClaimExplanation]) -> Iterator[Change]:
+    """Yield claims with devices that the pod could use, or claims of the pod with devices of other nodes."""
+    keys = {
+        holder.claim
+        for one in explained
+        for survey in one.requests
+        for step in survey.steps
+        for holder in step.holders
+    }
+    keys |= {one.claim for one in explained if one.devices}
+    held = [claim for key in sorted(keys) if (claim := devices.state.claim_cache.find(key)) is not None]
+    for claim in sorted(held, key=_devices_of)[:MOST_CLAIMS]:
+        users = ", ".join(one.name for one in claim.status.reserved_for)
+        count = "1 device" if _devices_of(claim) == 1 else f"{_devices_of(claim)} devices"
+        text = f"free claim {claim.key} ({count}, {f'used by {users}' if users else 'unused'})"
+        freed = replace(claim, status=ResourceClaimStatus())
+        yield from _tried(probe, FREE_CLAIM, text, freed, claim=claim.key)
+
+
+def _devices_of(claim: ResourceClaim) -> int:
+    allocation = claim.status.allocation
+    return 0 if allocation is None else len(allocation.devices.results)

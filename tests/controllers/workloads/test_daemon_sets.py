@@ -1,0 +1,161 @@
+"""DaemonSets replace their pods after a change of the template."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.controllers.workloads.make import machine, scheduler, template
+from tests.objects.make import make, pod, workload
+
+import moorage as mo
+from moorage.errors import InputError
+from moorage.objects import Object, build_cluster
+from moorage.objects.model.pod import Pod
+from moorage.scheduler import Scheduler
+
+NODES = [machine(name) for name in "abcd"]
+
+
+def log(cpu: str = "1", **spec: Any) -> Object:
+    return workload("DaemonSet", "log", {"template": template("log", cpu)} | spec)
+
+
+def rolling(**fields: Any) -> dict[str, Any]:
+    return {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": fields}}
+
+
+def cpus(one: Scheduler) -> dict[str, list[str]]:
+    """What the pods on each node ask for; of those without one under ''."""
+    one.sync()
+    found: dict[str, list[str]] = {}
+    listed: list[Pod] = one.client.list(Pod)[0]
+    for each in listed:
+        asked = str(each.spec.containers[0].resources.requests["cpu"])
+        found.setdefault(each.spec.node_name, []).append(asked)
+    return found
+
+
+def all_have(one: Scheduler, cpu: str) -> bool:
+    return cpus(one) == {name: [cpu] for name in "abcd"}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"maxUnavailable": 3}, {"maxUnavailable": "50%"}, {"maxUnavailable": 0, "maxSurge": 1}],
+    ids=str,
+)
+def test_pods_are_replaced_node_by_node(fields: dict[str, Any]) -> None:
+    one = scheduler(*NODES, log(**rolling(**fields)))
+    one.apply(log("1200m", **rolling(**fields)))
+    one.run()
+    assert all_have(one, "1200m")
+    assert one.rollouts() == []
+
+
+@pytest.mark.parametrize(
+    ("maximum", "stuck"), [(None, 1), (1, 1), (3, 3), ("30%", 2), ("1%", 1), ("100%", 4)], ids=str
+)
+def test_no_more_than_max_unavailable_are_gone(maximum: int | str | None, stuck: int) -> None:
+    """The new pods fit nowhere."""
+    spec = {} if maximum is None else rolling(maxUnavailable=maximum)
+    one = scheduler(*NODES, log(**spec))
+    one.apply(log("5", **spec))
+    result = one.run()
+    assert len(result.unschedulable) == stuck
+    assert cpus(one).get("", []) == ["5"] * stuck
+    (rollout,) = one.rollouts()
+    assert (rollout.workload, rollout.replicas, rollout.updated) == ("DaemonSet default/log", 4, stuck)
+    assert (rollout.available, len(rollout.without_node)) == (4 - stuck, stuck)
+
+
+@pytest.mark.parametrize(("surge", "waiting"), [(1, 1), (2, 2), ("60%", 3)])
+def test_with_a_surge_old_pods_stay_until_new_ones_run(surge: int | str, waiting: int) -> None:
+    spec = rolling(maxUnavailable=0, maxSurge=surge)
+    one = scheduler(*NODES, log("2", **spec))
+    one.apply(log("3", **spec))  # beside the old pod it does not fit
+    assert len(one.run().unschedulable) == waiting
+    assert cpus(one) == {name: ["2"] for name in "abcd"} | {"": ["3"] * waiting}
+    one.apply(log("1500m", **spec))
+    one.run()
+    assert all_have(one, "1500m")
+
+
+def test_a_surge_of_a_file_begins_when_it_is_read() -> None:
+    spec = rolling(maxUnavailable=0, maxSurge=2)
+    owner = [{"kind": "DaemonSet", "name": "log", "controller": True}]
+
+    def on(name: str) -> Object:
+        labels = {"app": "log", "controller-revision-hash": "x"}
+        meta = {"ownerReferences": owner, "labels": labels}
+        return pod(f"log-{name}", template("log")["spec"] | {"nodeName": name}, metadata=meta)
+
+    cluster = build_cluster([*NODES, log("1500m", **spec), *map(on, "abcd")])
+    assert len(cluster.pods) == 6
+    one = mo.Scheduler(cluster)
+    one.run()
+    assert all_have(one, "1500m")
+
+
+def test_on_delete_replaces_what_is_deleted() -> None:
+    one = scheduler(*NODES, log(updateStrategy={"type": "OnDelete"}))
+    one.apply(log("1200m", updateStrategy={"type": "OnDelete"}))
+    one.run()
+    assert all_have(one, "1")
+    listed: list[Pod] = one.client.list(Pod)[0]
+    one.client.delete(Pod, next(each.name for each in listed if each.spec.node_name == "b"), "default")
+    one.run()
+    assert cpus(one) == {"a": ["1"], "b": ["1200m"], "c": ["1"], "d": ["1"]}
+
+
+def test_an_old_pod_that_is_not_ready_is_replaced_at_once() -> None:
+    one = scheduler(*NODES, log())
+    listed: list[Pod] = one.client.list(Pod)[0]
+    for each in listed[:2]:
+        one.client.update(mo.edit(each, {"status.conditions": [{"type": "Ready", "status": "False"}]}))
+    one.apply(log("5"))
+    one.run()
+    assert cpus(one).get("", []) == ["5"] * 2
+
+
+def test_min_ready_seconds_pass_between_pods() -> None:
+    one = scheduler(*NODES, log(minReadySeconds=10))
+    one.apply(log("1200m", minReadySeconds=10))
+    one.run()  # lets the time pass
+    assert all_have(one, "1200m")
+
+
+def test_new_nodes_get_pods_of_the_new_template() -> None:
+    one = scheduler(*NODES, log(updateStrategy={"type": "OnDelete"}))
+    one.apply(log("1200m", updateStrategy={"type": "OnDelete"}))
+    one.add_nodes(1, "a")
+    one.run()
+    assert cpus(one)["a-1"] == ["1200m"]
+
+
+def test_the_status_of_a_dump_tells_the_revision() -> None:
+    """A limit range has given the pods requests, so they do not show the template."""
+    owner = [{"kind": "DaemonSet", "name": "log", "controller": True}]
+    meta = {"ownerReferences": owner, "labels": {"app": "log", "controller-revision-hash": "x"}}
+    running = pod("log-1", template("log")["spec"] | {"nodeName": "a"}, metadata=meta)
+    bare = {"metadata": {"labels": {"app": "log"}}, "spec": {"containers": [{"name": "c"}]}}
+    status = {"updatedNumberScheduled": 1}
+    one = scheduler(NODES[0], make("DaemonSet", "log", {"template": bare}, status=status), running)
+    assert cpus(one) == {"a": ["1"]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"maxSurge": 1}, "maxSurge: may not be set when maxUnavailable is non-zero"),
+        (
+            {"maxUnavailable": "10%", "maxSurge": "5%"},
+            "maxSurge: may not be set when maxUnavailable is non-zero",
+        ),
+        ({"maxUnavailable": 0}, "maxUnavailable: cannot be 0 when maxSurge is 0"),
+        ({"maxUnavailable": "101%"}, "must not be greater than 100%"),
+    ],
+)
+def test_strategies_that_the_server_refuses(fields: dict[str, Any], error: str) -> None:
+    with pytest.raises(InputError, match=error):
+        build_cluster([log(**rolling(**fields))])

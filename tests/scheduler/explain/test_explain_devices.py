@@ -1,0 +1,329 @@
+"""Explanations of pods with claims for devices: what each rule leaves, who is in the way, and changes, each
+of them made on a scheduler of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.core.make import node, pod
+from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
+from tests.devices.test_request_survey import consuming, holding
+
+import moorage as mo
+from moorage.objects.model.meta import Object, ObjectMeta
+from moorage.objects.model.pod import Pod, PodResourceClaim
+from moorage.objects.model.resource_claims import (
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceClaimTemplateSpec,
+)
+from moorage.scheduler import Change, Explanation, Scheduler
+
+MODEL = f'device.attributes["{DRIVER}"].model'
+EXTENDED = "example.com/gpu"
+X, Y = {"model": "x"}, {"model": "y"}
+
+
+def asking(name: str, claim_name: str = "c", **more: Any) -> Pod:
+    one = pod(name, **more)
+    use = PodResourceClaim(name="gpus", resource_claim_name=claim_name)
+    return replace(one, spec=replace(one.spec, resource_claims=(use,)))
+
+
+def objects(*others: Object, pods: list[Pod] | None = None) -> mo.Cluster:
+    """Three nodes: a without devices, b with three of model x, c with one of model y; and pods that have the
+    claims which are reserved."""
+    listed = [
+        device_class("gpu", f'device.driver == "{DRIVER}"', extendedResourceName=EXTENDED),
+        device_class("other", f'{MODEL} == "y"'),
+        resource_slice("b", [device(f"d{at}", X) for at in range(3)]),
+        resource_slice("c", [device("d0", Y)]),
+        *others,
+    ]
+    nodes = [node("a"), node("b"), node("c")]
+    users = [
+        pod(user.name, on="a")
+        for one in others
+        if isinstance(one, ResourceClaim)
+        for user in one.status.reserved_for
+    ]
+    return mo.Cluster(nodes=nodes, pods=[*users, *([asking("p")] if pods is None else pods)], others=listed)
+
+
+def explained(*others: Object, pods: list[Pod] | None = None, key: str = "default/p") -> Explanation:
+    return Scheduler(objects(*others, pods=pods)).explain(key)
+
+
+def texts(found: Explanation) -> list[str]:
+    return [change.text for change in found.changes]
+
+
+def places(cluster: mo.Cluster, change: Change, key: str = "default/p") -> int:
+    """The number of feasible nodes after a change of the objects themselves."""
+    one = Scheduler(cluster)
+    one.sync()
+    for changed in change.claims:
+        stored = one.client.get(ResourceClaim, changed.name, changed.namespace)
+        one.client.update(replace(stored, spec=changed.spec, status=changed.status))
+    if change.kind == "add-node":
+        one.add_nodes(1, like=change.node_name)
+    one.sync()
+    subject = change.pod if change.kind in ("drop", "lower-request") else one.client.get(Pod, "p", "default")
+    return len(one.explain(subject).feasible)
+
+
+CASES: dict[str, tuple[list[Object], list[str]]] = {
+    "too many": (
+        [claim("c", [request("r", 5)])],
+        ["ask for 3 devices instead of 5 in request r of claim gpus", "drop claim gpus"],
+    ),
+    "in use": (
+        [claim("c", [request("r", 3)]), holding("one", "d0", node="b"), holding("two", "d1", node="b")],
+        [
+            "ask for 1 device instead of 3 in request r of claim gpus",
+            "add a node like b (4 cpu, 8Gi memory)",
+            "drop claim gpus",
+        ],
+    ),
+    "one claim holds them": (
+        [claim("c", [request("r", 3)]), holding("one", "d0", "d1", node="b")],
+        [
+            "ask for 1 device instead of 3 in request r of claim gpus",
+            "add a node like b (4 cpu, 8Gi memory)",
+            "drop claim gpus",
+            "free claim default/one (2 devices, used by pod-one)",
+        ],
+    ),
+    "wrong class": (
+        [claim("c", [request("r", 1, deviceClassName="wrong")])],
+        [
+            "ask for class gpu instead of wrong in request r of claim gpus",
+            "ask for class other instead of wrong in request r of claim gpus",
+            "drop claim gpus",
+        ],
+    ),
+    "selector": (
+        [claim("c", [request("r", 1, f'{MODEL} == "z"')])],
+        ["drop claim gpus", f'drop the selector {MODEL} == "z" of request r of claim gpus'],
+    ),
+    "constraint": (
+        [claim("c", [request("r", 2)], [{"matchAttribute": f"{DRIVER}/none"}])],
+        ["drop claim gpus", f"drop the constraint matchAttribute {DRIVER}/none of claim gpus"],
+    ),
+    "allocated elsewhere": (
+        [
+            claim(
+                "c",
+                [request()],
+                allocation={
+                    "devices": {
+                        "results": [{"request": "r", "driver": DRIVER, "pool": "gone", "device": "d"}]
+                    },
+                    "nodeSelector": {
+                        "nodeSelectorTerms": [
+                            {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["gone"]}]}
+                        ]
+                    },
+                },
+            )
+        ],
+        ["drop claim gpus", "free claim default/c (1 device, unused)"],
+    ),
+    "tainted": (
+        [
+            claim("c", [request("r", 1, f'{MODEL} == "t"')]),
+            resource_slice(
+                "a", [device("t", {"model": "t"}, taints=[{"key": "bad", "effect": "NoSchedule"}])]
+            ),
+        ],
+        [
+            "tolerate the device taint bad:NoSchedule in request r of claim gpus",
+            "drop claim gpus",
+            f'drop the selector {MODEL} == "t" of request r of claim gpus',
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_changes_that_place_a_pod(case: str) -> None:
+    others, expected = CASES[case]
+    found = explained(*others)
+    assert not found.feasible
+    assert texts(found) == expected
+    for change in found.changes:
+        assert places(objects(*others), change) == change.feasible_nodes > 0, change.text
+
+
+def test_an_alternative_is_changed() -> None:
+    kinds = [
+        {"name": name, "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}
+        for name, count in (("many", 8), ("four", 4))
+    ]
+    others = [claim("c", [{"name": "r", "firstAvailable": kinds}])]
+    found = explained(*others)
+    assert [each.request.full_name for each in found.claims[0].requests] == ["r/many", "r/four"]
+    assert texts(found) == [
+        "ask for 3 devices instead of 4 in request r/four of claim gpus",
+        "ask for 3 devices instead of 8 in request r/many of claim gpus",
+        "drop claim gpus",
+    ]
+    for change in found.changes:
+        assert places(objects(*others), change) == change.feasible_nodes
+
+
+def test_all_devices_are_too_many() -> None:
+    others = [claim("c", [request("r", 0, allocationMode="All")]), holding("one", "d0", node="b")]
+    used = holding("two", "d0", node="c")
+    found = explained(*others, used)
+    assert "ask for 2 devices instead of all in request r of claim gpus" in texts(found)
+
+
+def test_blockers_of_each_node() -> None:
+    found = explained(claim("c", [request("r", 3)]), holding("one", "d0", node="b"))
+    blockers = {group.nodes[0]: [(one.name, one.detail) for one in group.blockers] for group in found.groups}
+    (all_nodes,) = blockers.values()  # equal verdicts
+    assert set(all_nodes) == {
+        ("r of claim gpus", "0 of 3 devices published"),
+        ("r of claim gpus", "2 of 3 devices not in use"),
+        ("r of claim gpus", "1 of 3 devices published"),
+    }
+
+
+def test_a_claim_on_another_node_blocks() -> None:
+    others, _ = CASES["allocated elsewhere"]
+    (group,) = explained(*others).groups
+    assert [one.text for one in group.blockers] == [f"claim default/c (has {DRIVER}/gone/d)"]
+
+
+def test_an_invalid_pool_blocks() -> None:
+    broken = resource_slice("a", [consuming("e0", 1)])
+    found = explained(claim("c", [request("r", 5)]), broken)
+    pools = [one for group in found.groups for one in group.blockers if one.kind == "pool"]
+    assert [(one.name, one.nodes) for one in pools] == [(f"{DRIVER}/pool-a", 1)]
+    assert pools[0].detail == (
+        "ResourceSlice slice-pool-a: spec.devices[0].consumesCounters[0].counterSet: "
+        'no counter set "set" in the pool'
+    )
+    missing = resource_slice("a", [device("e0")], count=2)
+    found = explained(claim("c", [request("r", 5)]), missing)
+    pools = [one for group in found.groups for one in group.blockers if one.kind == "pool"]
+    assert [one.detail for one in pools] == ["slices are missing"]
+
+
+def test_two_requests_that_compete() -> None:
+    """Each alone has enough devices."""
+    found = explained(claim("c", [request("r", 2), request("s", 2)]))
+    details = {one.detail for group in found.groups for one in group.blockers}
+    assert "enough devices for each alone; the search finds none for all together" in details
+    assert "ask for 1 device instead of 2 in request s of claim gpus" in texts(found)
+
+
+def test_extended_resources() -> None:
+    wants = [pod("p", requests={"cpu": "1", EXTENDED: "5"})]
+    found = explained(holding("one", "d0", node="b"), pods=wants)
+    (one,) = found.claims
+    assert (one.claim, one.use) == ("extended resources", "")
+    (survey,) = one.requests
+    assert one.request_text(survey) == f"request {EXTENDED} (container-0-request-1): 5 of class gpu"
+    assert texts(found)[0] == f"lower the {EXTENDED} request of container c from 5 to 2"
+    assert found.changes[0].feasible_nodes == 1
+    cluster = objects(holding("one", "d0", node="b"), pods=wants)
+    assert places(cluster, found.changes[0]) == 1
+
+
+def test_a_bound_pod_is_explained_without_its_devices() -> None:
+    """Its three devices are free, those of the other pod are not."""
+    pods = [asking("p"), asking("q", "d")]
+    others = [claim("c", [request("r", 3)]), claim("d", [request("r", 1, f'{MODEL} == "y"')])]
+    one = Scheduler(objects(*others, pods=pods))
+    assert one.run().placements == {"default/p": "b", "default/q": "c"}
+    found = one.explain("default/p")
+    assert (found.bound_to, found.feasible) == ("b", ["b"])
+    held = one.client.get(ResourceClaim, "c", "default").status
+    assert held.allocation is not None
+    assert [user.name for user in held.reserved_for] == ["p"]
+    assert one.run().placements == {}
+
+
+def test_a_bound_pod_with_extended_resources() -> None:
+    one = Scheduler(objects(pods=[pod("p", requests={EXTENDED: "3"})]))
+    assert one.run().placements == {"default/p": "b"}
+    assert one.explain("default/p").feasible == ["b"]
+
+
+TEMPLATE = ResourceClaimTemplate(
+    metadata=ObjectMeta(name="two", namespace="default"),
+    spec=ResourceClaimTemplateSpec(spec=claim("x", [request("r", 2)]).spec),
+)
+
+
+def from_template(name: str) -> Pod:
+    one = pod(name)
+    use = PodResourceClaim(name="gpus", resource_claim_template_name="two")
+    return replace(one, spec=replace(one.spec, resource_claims=(use,)))
+
+
+def test_a_pod_that_is_not_stored_gets_claims_of_its_templates() -> None:
+    one = Scheduler(objects(TEMPLATE, pods=[]))
+    found = one.explain(from_template("new"))
+    assert (found.feasible, found.skipped) == (["b"], "")
+    assert one.client.list(ResourceClaim)[0] == []
+    missing = Scheduler(objects(pods=[])).explain(from_template("new"))
+    assert missing.message == ('0/3 nodes are available: pod "default/new": ResourceClaim not created yet.')
+    assert missing.skipped
+
+
+def test_a_bound_pod_keeps_the_claims_of_its_templates() -> None:
+    one = Scheduler(objects(TEMPLATE, pods=[from_template("p")]))
+    assert one.run().placements == {"default/p": "b"}
+    assert one.explain("default/p").feasible == ["b"]
+
+
+def test_an_explanation_changes_nothing() -> None:
+    others = [claim("c", [request("r", 3)]), holding("one", "d0", node="b")]
+    pods = [asking("p"), asking("q", "d")]
+    one = Scheduler(objects(*others, claim("d", [request("r", 2)]), pods=pods))
+    assert not one.explain("default/p").feasible
+    assert one.run().placements == {"default/q": "b"}
+
+
+def test_pairs_with_a_change_of_devices() -> None:
+    """The pod asks for too many devices and too much cpu."""
+    big = asking("p", requests={"cpu": "5"})
+    found = explained(claim("c", [request("r", 4)]), pods=[big])
+    assert found.changes == []
+    assert [pair.text for pair in found.pairs] == [
+        "ask for 3 devices instead of 4 in request r of claim gpus, and "
+        "lower the cpu request of container c from 5 to 4",
+        "lower the cpu request of container c from 5 to 4, and drop claim gpus",
+    ]
+
+
+def test_the_document_has_the_claims() -> None:
+    found = explained(claim("c", [request("r", 3)]), holding("one", "d0", node="b")).to_dict()
+    (one,) = found["claims"]
+    assert (one["claim"], one["use"], one["devices"]) == ("default/c", "gpus", [])
+    (asked,) = one["requests"]
+    assert (asked["name"], asked["class"], asked["count"]) == ("r", "gpu", 3)
+    step = next(each for each in asked["steps"] if each["kind"] == "in-use")
+    assert step == {
+        "kind": "in-use",
+        "text": "",
+        "devices": 3,
+        "mostOnANode": 2,
+        "nodesWithEnough": 0,
+        "error": "",
+        "holders": [{"claim": "default/one", "users": ["pod-one"], "devices": 1}],
+    }
+    change = next(each for each in found["changes"] if each["kind"] == "fewer-devices")
+    assert (change["claim"], change["request"], change["from"], change["to"]) == ("gpus", "r", "3", "2")
+
+
+def test_a_pod_without_claims_has_none(tmp_path: Path) -> None:
+    found = explained(pods=[pod("p", requests={"cpu": "9"})])
+    assert found.claims == []
+    assert found.to_dict()["claims"] == []

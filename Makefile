@@ -9,7 +9,7 @@ SOURCES := $(wildcard pyx/moorage/*.pxd pyx/moorage/_core pyx/moorage/_core/* py
 
 COMPILED = python/moorage/_core/*.so python/moorage/_core/*/*.so tests/core/*.so
 
-.PHONY: demo test lint bench bench-front bench-compare bench-scale bench-schedulers sanitize debug-test leaks machine dist dist-test build tools clean check FORCE
+.PHONY: demo test lint bench bench-front bench-compare bench-scale bench-schedulers sanitize debug-test leaks machine test-ray dist dist-test build tools clean check FORCE
 
 demo: build
 	$(PY) -m moorage simulate -f examples
@@ -80,6 +80,11 @@ machine: tools
 # Each operation 100,000 times in flat memory.
 leaks: tools
 	$(PY) -m pytest -n auto -q -p no:benchmark -m slow tests/leaks
+
+# Sweeps on a Ray cluster of several nodes on this machine; the extra ray is installed for it.
+test-ray: tools
+	$(PIP) 'ray>=2.40'
+	$(PY) -m pytest -q -p no:benchmark -p no:xdist -m ray tests/sim/sweep
 
 dist: tools
 	rm -rf dist

@@ -33,6 +33,7 @@ COMMANDS = [
     ["explain", "--all-pending", *GPU],
     ["explain", "watch", *GPU],
     ["explain", "render", *GPU],
+    ["sweep", "tests/data/openb/sweep.yaml", "--executor", "serial"],
     ["perf", "tests/data/scheduler_perf/excerpt/performance-config.yaml", "--case", "PreemptionBasic"],
 ]
 

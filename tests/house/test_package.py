@@ -16,7 +16,7 @@ from packaging.version import Version
 
 from tests.house.source import ROOT, files, name
 
-EXTRAS = {"cli", "devices", "lp", "test", "bench", "lint", "metrics"}
+EXTRAS = {"cli", "devices", "lp", "test", "bench", "lint", "metrics", "ray"}
 # typing_extensions: msgspec takes it along where it happens to be installed.
 THIRD_PARTIES = {"fastrlock", "numpy", "msgspec", "yaml", "typing_extensions"}
 

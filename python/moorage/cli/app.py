@@ -18,6 +18,7 @@ COMMANDS = {
     "explain": "Explain where pods would go, or why they fit nowhere.",
     "perf": "Run scheduler_perf workloads in virtual time.",
     "simulate": "Schedule all pending pods, and say where they go.",
+    "sweep": "Replay configurations, timelines, changes and seeds, and compare them.",
     "version": "Print the version.",
 }
 """The commands and what ``--help`` says of them. Each is in the module of its name, which is imported when

@@ -20,7 +20,7 @@ def summary(history: History) -> dict[str, float]:
 
 
 def utilization(history: History) -> dict[str, float]:
-    """Return the mean over time of what is requested of cpu and memory, in per cent of the allocatable amount.
+    """Return the mean over time of requested cpu and memory, in per cent of the allocatable amount.
 
     The mean is weighted by time; a history without duration has the values of its end.
     """
@@ -46,7 +46,7 @@ def gpu_allocation(history: History) -> dict[str, float]:
     the mean of the allocation over all arrivals at which the demand rounds to 100 % of the capacity (the
     measure of figure 9 of Weng et al., USENIX ATC 2023). Pods must not end before all have arrived.
     """
-    capacity = history.allocatable(GPU)
+    capacity = np.asarray(history.usage(GPU).columns["allocatable"])[-1]
     if not capacity:
         return {}
     amounts = history.requests(GPU)

@@ -255,11 +255,10 @@ class History(Tabular):
             allocatable. A row says how it is from that time on; there is one per group for each time at which
             that group changes.
         """
-        recorder, pods = self._recorder, self.pod_columns
+        pods = self.pod_columns
         groups, group_of = self._groups(by)
-        amounts = np.array([_requested(pod, resource) for pod in recorder.templates] or [0], np.int64)
         placed = np.flatnonzero(pods["node"] >= 0)
-        size = amounts[pods["template"][placed]]
+        size = self.requests(resource)[placed]
         where = group_of[pods["node"][placed]] if len(placed) else np.zeros(0, np.int32)
         ended = np.isfinite(pods["ended"][placed])
         requested = levels(
@@ -270,6 +269,21 @@ class History(Tabular):
         time, group, used, room = over_time(requested, self._allocatable(resource, group_of))
         names = _texts(group if by else np.full(len(group), -1), groups)
         return Table({"time": time, "group": names, "requested": used, "allocatable": room})
+
+    def requests(self, resource: str) -> Array:
+        """Return what each pod requests of a resource, in the order of creation.
+
+        Parameters
+        ----------
+        resource : str
+
+        Returns
+        -------
+        (pods,) int64 array
+            Millicores of cpu; others in their own units.
+        """
+        amounts = [_requested(pod, resource) for pod in self._recorder.templates]
+        return np.array(amounts or [0], np.int64)[self.pod_columns["template"]]
 
     def _groups(self, by: str) -> tuple[list[str], Array]:
         """Return the names of groups of nodes, and the group of each node by its number."""

@@ -428,8 +428,8 @@ class Replayer(Run):
                 break
             self._infos = {info.pod.key: info for info in infos}
             self.attempt(infos)
+            self._drop()  # before bindings could have them tried again
             self.bind()
-        self._drop()
         result = self.result
         for part in (result.placements, result.unschedulable, result.evicted, result.skipped):
             part.clear()

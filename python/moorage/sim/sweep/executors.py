@@ -23,8 +23,8 @@ def make_executor(name: str, workers: int | None = None) -> Executor:
     Parameters
     ----------
     name : {"serial", "threads", "processes", "ray"}
-        ``ray`` uses the Ray cluster to which the process is connected, or starts one on this machine; it needs
-        the extra ``ray``.
+        ``ray`` uses the Ray cluster to which the process is connected, or starts one on this machine. It
+        needs the extra ``ray``.
     workers : int, optional
         Threads or processes; as many as the machine has processors by default. A Ray cluster has its own.
 
@@ -88,7 +88,7 @@ class RayExecutor(Executor):
         self._owns = not ray.is_initialized()
         if self._owns:
             ray.init(include_dashboard=False, log_to_driver=False)
-        self._task = ray.remote(max_retries=RETRIES)(_call)
+        self._task: Any = ray.remote(max_retries=RETRIES)(_call)
         self._shared: dict[int, tuple[object, Any]] = {}
 
     def share(self, value: object) -> Any:

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from moorage.errors import InputError, located
+from moorage.objects import Pod
 from moorage.sim.measures import MEASURES, Measure
 from moorage.sim.policies import policies
 from moorage.sim.policies.typical_pods import typical_pods
 from moorage.sim.replay import History, replay
-from moorage.sim.timeline import Timeline
+from moorage.sim.timeline import Timeline, Verb
 from moorage.sim.timeline.scenario import add_events
 
 from .sweep_file import Cell, with_placeholders
@@ -63,12 +64,12 @@ def run_cell(cell: Cell, timeline: Timeline | None = None, history: str = "") ->
     with located(obj=f"cell {label}"):
         one = read_timeline(cell) if timeline is None else timeline
         if cell.change:
-            one = copy.copy(one) if timeline is None else copy.deepcopy(one)
+            one = one if timeline is None else copy.deepcopy(one)
             add_events(one, cell.change)
         found = _replayed(cell, one)
         if history:
             columns = {f"pod_{name}": column for name, column in found.pod_columns.items()}
-            np.savez_compressed(history, **found.columns, **columns)
+            np.savez_compressed(history, allow_pickle=False, **found.columns, **columns)
         out: dict[str, float] = {}
         for name in cell.measures:
             out |= _measure(name)(found)
@@ -77,13 +78,23 @@ def run_cell(cell: Cell, timeline: Timeline | None = None, history: str = "") ->
 
 def _replayed(cell: Cell, timeline: Timeline) -> History:
     """Replay a timeline under the configuration of a cell."""
-    values: dict[str, Any] = {"$seed": cell.seed, "$typicalPods": partial(typical_pods, timeline)}
+    values: dict[str, Any] = {"$seed": cell.seed, "$typicalPods": partial(_typical_pods, cell)}
     configuration = with_placeholders(cell.configuration, values)
     options: dict[str, Any] = {"tie_break": cell.replay.tie_break, "seed": cell.seed}
     if configuration:
         options |= {"config": configuration, "registry": policies()}
     until, on_failure = cell.replay.until, cell.replay.on_failure
     return replay(timeline, until=until, on_failure=on_failure, checkpoints=0, **options)
+
+
+def _typical_pods(cell: Cell) -> list[dict[str, Any]]:
+    """The typical pods of the files of a timeline, read without options."""
+    timeline = Timeline.read(*cell.timeline.files, format=cell.timeline.format)
+    columns = timeline.columns()
+    numbers = columns["argument"][columns["verb"] == Verb.CREATE]
+    counts = zip(*np.unique(numbers, return_counts=True), strict=True)
+    found = ((timeline.template_at(int(number)), int(count)) for number, count in counts)
+    return typical_pods((one, count) for one, count in found if isinstance(one, Pod))
 
 
 def _measure(name: str) -> Measure:

@@ -24,6 +24,7 @@ Progress = Callable[[int, int], None]
 def sweep(
     grid: Sweep | Mapping[str, Any] | str | Path,
     *,
+    data: Path | None = None,
     executor: str | Executor = "processes",
     workers: int | None = None,
     folder: str | Path | None = None,
@@ -39,12 +40,14 @@ def sweep(
     ----------
     grid : Sweep, mapping, str or Path
         A sweep, its document, or the path of its file (`read_sweep`).
+    data : Path, optional
+        Folder of the files that the sweep names; by default that of its own file, or the working directory.
     executor : {"serial", "threads", "processes", "ray"} or concurrent.futures.Executor, optional
     workers : int, optional
         Threads or processes; by default one for each processor.
     folder : str or Path, optional
-        Where results of cells are kept: a cell whose result is there is not run again. By default they are not
-        kept.
+        Where results of cells are kept: a cell whose result is there is not run again. By default they are
+        not kept.
     histories : bool, optional
         Whether the decisions and pods of each cell are kept as well, below ``histories/`` of the folder.
     progress : callable, optional
@@ -59,11 +62,11 @@ def sweep(
     InputError
         The sweep is wrong, or a cell fails; the results of the others are kept.
     """
-    base = Path(grid).parent if isinstance(grid, str | Path) else Path()
+    base = data or (Path(grid).parent if isinstance(grid, str | Path) else Path())
     read = read_sweep(grid) if isinstance(grid, str | Path) else grid
-    cells = cells_of(read if isinstance(read, Sweep) else decode_sweep(dict(read)), base)
     if histories and folder is None:
         raise InputError("histories need a folder")
+    cells = cells_of(read if isinstance(read, Sweep) else decode_sweep(dict(read)), base)
     kept = _Kept(None if folder is None else Path(folder), histories)
     results = {at: found for at, cell in enumerate(cells) if (found := kept.read(cell)) is not None}
     missing = [at for at in range(len(cells)) if at not in results]
@@ -87,18 +90,24 @@ def _run(
     kept: _Kept,
     progress: Progress | None,
 ) -> None:
-    """Run the cells without a result; the first error is raised when the others that run have ended."""
+    """Run the cells without a result, and then raise the error of the first of them that has failed."""
     shared = _Shared(runner, [cells[at] for at in missing])
     futures: dict[Future[dict[str, float]], int] = {}
     for at in missing:
         timeline = shared.timeline(cells[at])
         futures[runner.submit(run_cell, cells[at], timeline, kept.history(cells[at]))] = at
+    failures: dict[int, BaseException] = {}
     for future in as_completed(futures):
         at = futures[future]
+        if (error := future.exception()) is not None:
+            failures[at] = error
+            continue
         results[at] = future.result()
         kept.write(cells[at], results[at])
         if progress is not None:
             progress(len(results), len(cells))
+    if failures:
+        raise failures[min(failures)]
 
 
 class _Shared:
@@ -158,5 +167,5 @@ class _Kept:
             return
         path = self._folder / "cells" / f"{cell.key}.json"
         partial = path.with_suffix(f".{os.getpid()}")
-        partial.write_text(json.dumps(result, sort_keys=True) + "\n")
+        partial.write_text(json.dumps(result) + "\n")
         partial.replace(path)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,11 @@ from moorage.objects.read.files import read_file, source_name
 from moorage.objects.read.yaml_reader import read_yaml
 
 API_VERSION, KIND = "sweep.moorage.dev/v1", "Sweep"
+
+
+def _default(value: Any) -> Any:
+    """A default value of a field that is made anew for each object."""
+    return msgspec.field(default_factory=partial(copy.deepcopy, value))
 
 
 class _Strict(msgspec.Struct, forbid_unknown_fields=True, rename="camel", frozen=True, omit_defaults=True):
@@ -72,10 +79,10 @@ class Spec(_Strict, frozen=True):
     """
 
     timelines: dict[str, TimelineSource]
-    configurations: dict[str, str | dict[str, Any]] = {"default": {}}
-    seeds: list[int] | Seeds = [0]
-    changes: dict[str, list[dict[str, Any]]] = {"none": []}
-    measures: list[str] = ["summary"]
+    configurations: dict[str, str | dict[str, Any]] = _default({"default": {}})
+    seeds: list[int] | Seeds = _default([0])
+    changes: dict[str, list[dict[str, Any]]] = _default({"none": []})
+    measures: list[str] = _default(["summary"])
     replay: ReplayOptions = ReplayOptions()
 
 

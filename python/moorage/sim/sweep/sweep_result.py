@@ -54,7 +54,9 @@ class SweepResult(Tabular):
             confidence interval, NaN for one run), least, greatest.
         """
         rows = [
-            (*names, measure, *found) for names, part in self.spreads().items() for measure, found in part.items()
+            (*names, measure, *found)
+            for names, part in self.spreads().items()
+            for measure, found in part.items()
         ][:limit]
         columns: dict[str, Any] = {
             name: [row[at] for row in rows]
@@ -71,7 +73,7 @@ class SweepResult(Tabular):
         Returns
         -------
         Table
-            Columns configuration, timeline, change, seed, and one for each measure (NaN where a cell has none).
+            Columns configuration, timeline, change, seed, and one for each measure (NaN if a cell has none).
         """
         columns: dict[str, Any] = {
             name: [cell.names[at] for cell in self._cells]
@@ -98,4 +100,13 @@ class SweepResult(Tabular):
 
     def to_dict(self) -> dict[str, Any]:
         """Return means and runs as a JSON value."""
-        return {"means": rows_of(self.table()), "runs": rows_of(self.runs())}
+        keys = "configuration", "timeline", "change"
+        runs = [
+            dict(zip(keys, cell.names, strict=True))
+            | {"seed": cell.seed, "measures": dict(sorted(result.items()))}
+            for cell, result in zip(self._cells, self._results, strict=True)
+        ]
+        means = [
+            {name: value for name, value in row.items() if value == value} for row in rows_of(self.table())
+        ]  # NaN is no JSON
+        return {"means": means, "runs": runs}

@@ -153,6 +153,30 @@ def read_scenario(timeline: Timeline, paths: Sequence[str | Path]) -> None:
                 _add_event(timeline, event, templates)
 
 
+def add_events(timeline: Timeline, items: Sequence[Mapping[str, Any]]) -> None:
+    """Add events to a timeline.
+
+    Parameters
+    ----------
+    timeline : Timeline
+    items : sequence of mapping
+        JSON values, as ``spec.events`` of a scenario has them.
+
+    Raises
+    ------
+    InputError
+        Names the event and the field.
+    """
+    for at, item in enumerate(items):
+        with located(path=f"events[{at}]"):
+            try:
+                event = msgspec.convert(item, EventItem)
+            except msgspec.ValidationError as error:
+                message, _, where = str(error).partition(" - at `$.")
+                raise InputError(message, path=where.rstrip("`")) from None
+            _add_event(timeline, event, {})
+
+
 def decode_scenario(document: Any) -> Scenario:
     """Decode a scenario.
 

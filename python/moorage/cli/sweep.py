@@ -1,0 +1,75 @@
+"""``moorage sweep``: replays configurations, timelines, changes and seeds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from moorage.cli.messages import Stages
+
+
+@click.command()
+@click.argument("file", metavar="FILE.yaml")
+@click.option(
+    "--data", metavar="DIR", help="Folder of the files that FILE names; default: the folder of FILE."
+)
+@click.option(
+    "--executor",
+    type=click.Choice(["serial", "threads", "processes", "ray"]),
+    default="processes",
+    show_default=True,
+    help="What runs the replays; ray needs the extra ray.",
+)
+@click.option(
+    "--workers", type=click.IntRange(min=1), metavar="N", help="Threads or processes; default: processors."
+)
+@click.option(
+    "--folder", metavar="DIR", help="Keep results here; what is there already is not replayed again."
+)
+@click.option("--histories", is_flag=True, help="Keep the decisions and pods of each replay, with --folder.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "yaml", "csv", "markdown"]),
+    default="table",
+    show_default=True,
+    help="csv has the measures of each replay, the others their means.",
+)
+def sweep(
+    file: str,
+    data: str | None,
+    executor: str,
+    workers: int | None,
+    folder: str | None,
+    histories: bool,
+    output: str,
+) -> None:
+    """Replay each configuration of a file with each timeline, change and seed, and compare their measures.
+
+    The result of a replay is a function of its inputs alone: the output is the same for every executor, and
+    for a sweep that was stopped and started again with the same --folder.
+
+    Exit codes: 0 all replays ran; 2 bad input.
+    """
+    from moorage.cli.output.sweep_output import write_sweep
+    from moorage.sim.sweep import sweep as run_sweep
+
+    done = [0]
+    with Stages("replaying") as stage:
+
+        def progress(ended: int, all_of_them: int) -> None:
+            if not done[0]:
+                stage.count(all_of_them, lambda: done[0])
+            done[0] = ended
+
+        result = run_sweep(
+            file,
+            data=None if data is None else Path(data),
+            executor=executor,
+            workers=workers,
+            folder=folder,
+            histories=histories,
+            progress=progress,
+        )
+    write_sweep(output, result)

@@ -1,0 +1,91 @@
+"""moorage sweep."""
+
+from __future__ import annotations
+
+import csv
+import json
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from moorage.cli import main
+from tests.house.source import ROOT
+
+SWEEP = """
+apiVersion: sweep.moorage.dev/v1
+kind: Sweep
+spec:
+  timelines:
+    openb:
+      files: [nodes.csv, pods.csv]
+      format: openb
+      options: {seed: $seed}
+  configurations:
+    default: {}
+    adaptive: {apiVersion: kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration}
+  seeds: [1, 2]
+"""
+DATA = ["--data", "tests/data/openb", "--executor", "serial"]
+
+
+@pytest.fixture(autouse=True)
+def in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "sweep.yaml"
+    path.write_text(SWEEP)
+    return str(path)
+
+
+def test_a_table_of_means(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", file, *DATA]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[:4] == ["CONFIGURATION", "TIMELINE", "CHANGE", "MEASURE"]
+    (placed,) = (line for line in lines if line.startswith("default") and " placed " in line)
+    assert placed.split()[:5] == ["default", "openb", "none", "placed", "2"]
+
+
+def test_csv_has_the_runs(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", file, *DATA, "-o", "csv"]) == 0
+    rows = list(csv.DictReader(StringIO(capsys.readouterr().out)))
+    assert [(row["configuration"], row["seed"]) for row in rows] == [
+        ("default", "1"), ("default", "2"), ("adaptive", "1"), ("adaptive", "2"),
+    ]  # fmt: skip
+    assert rows[0]["placed"] == rows[2]["placed"]
+
+
+def test_results_are_kept_and_the_output_is_the_same(
+    file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outputs = []
+    for _ in range(2):
+        assert main(["sweep", file, *DATA, "--folder", str(tmp_path / "kept"), "-o", "json"]) == 0
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1]
+    assert len(list((tmp_path / "kept/cells").iterdir())) == 4
+    assert {run["measures"]["pods"] for run in json.loads(outputs[0])["runs"]} == {302.0}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["none.yaml"], "none.yaml: "),
+        (["examples/demo.yaml"], "must be "),
+        (["examples/fgd.yaml", "--data", "tests"], "openb_node_list_gpu_node.csv"),
+        (["examples/fgd.yaml", "--workers", "0"], "--workers"),
+        (["examples/fgd.yaml", "--executor", "cluster"], "--executor"),
+        (["FILE", "--histories"], "histories need a folder"),
+    ],
+)
+def test_bad_input_is_one_line(
+    arguments: list[str], text: str, file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sweep", *[file if one == "FILE" else one for one in arguments]]) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert text in output.err
+    assert output.err.count("\n") == 1

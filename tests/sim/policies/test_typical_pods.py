@@ -1,0 +1,44 @@
+"""Typical pods."""
+
+from __future__ import annotations
+
+from moorage.objects import Pod
+from moorage.objects.read.decode import decode_object
+from moorage.sim.policies.gpu_share import MODEL_LABEL
+from moorage.sim.policies.typical_pods import typical_pods
+
+from .test_gpu_share import pod
+
+
+def made(milli: int, cpu: str, *models: str) -> Pod:
+    document = pod("p", milli, cpu)
+    if models:
+        term = {"matchExpressions": [{"key": MODEL_LABEL, "operator": "In", "values": list(models)}]}
+        required = {"nodeSelectorTerms": [term]}
+        document["spec"]["affinity"] = {
+            "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}
+        }
+    one = decode_object(document)
+    assert isinstance(one, Pod)
+    return one
+
+
+def test_shapes_by_falling_count_until_enough_pods_are_covered() -> None:
+    pods = [
+        (made(500, "4"), 50),
+        (made(2000, "8", "T4", "A10"), 30),
+        (made(0, "1"), 16),
+        (made(1000, "2"), 4),
+    ]
+    assert typical_pods(pods) == [
+        {"cpu": 4000, "gpuMilli": 500, "models": [], "share": 50 / 96},
+        {"cpu": 8000, "gpuMilli": 2000, "models": ["A10", "T4"], "share": 30 / 96},
+        {"cpu": 1000, "gpuMilli": 0, "models": [], "share": 16 / 96},
+    ]
+
+
+def test_equal_pods_count_together_and_ties_go_by_size() -> None:
+    pods = [(made(500, "4"), 1), (made(500, "4"), 1), (made(500, "8"), 2), (made(700, "4"), 2)]
+    assert [(one["cpu"], one["gpuMilli"]) for one in typical_pods(pods, 1.0)] == [
+        (8000, 500), (4000, 700), (4000, 500),
+    ]  # fmt: skip

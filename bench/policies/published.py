@@ -3,8 +3,8 @@
     python -m bench.policies.published PUBLISHED.csv RESULTS.csv
 
 PUBLISHED.csv is analysis_allo_discrete.csv of the repository of Weng et al. (USENIX ATC 2023). RESULTS.csv is
-the output of `moorage sweep examples/fgd.yaml … -o csv`. A mean is in range if it lies between the least and the
-greatest of the ten published seeds.
+the output of `moorage sweep examples/fgd.yaml … -o csv`. A mean is in range if it lies between the least and
+the greatest of the ten published seeds.
 """
 
 from __future__ import annotations

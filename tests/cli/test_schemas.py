@@ -16,6 +16,7 @@ from tests.house.source import ROOT
 
 SCHEMAS = {path.name.split(".")[0]: path for path in Path(moorage.cli.__file__).parent.glob("schemas/*.json")}
 EXAMPLES = ["-f", "examples"]
+TRACE = ["tests/data/openb/nodes.csv", "tests/data/openb/pods.csv"]
 COMMANDS = [
     ["simulate", *EXAMPLES],
     ["simulate", *EXAMPLES, "--summary"],
@@ -28,6 +29,9 @@ COMMANDS = [
     ["explain", "gpu-rs-03-hc4qv", "-n", "pai-gpu", *EXAMPLES, "--node", "master-1"],
     ["explain", "single-pod", *EXAMPLES, "--nodes", "all"],
     ["explain", "--all-pending", *EXAMPLES],
+    ["replay", *TRACE],
+    *(["replay", *TRACE, "--show", part] for part in ("decisions", "pods", "nodes", "usage")),
+    ["replay", "tests/data/simkube/trace.json", "--format", "simkube", *EXAMPLES, "--verify"],
     ["perf", "tests/data/scheduler_perf/excerpt/performance-config.yaml", "--case", "PreemptionBasic"],
 ]
 

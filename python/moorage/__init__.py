@@ -56,7 +56,9 @@ if TYPE_CHECKING:
     from .scheduler.explain.explanation import Explanation as Explanation
     from .scheduler.placing.preempt_pods import Preemption as Preemption
     from .sim.replay import History as History
+    from .sim.replay import Verification as Verification
     from .sim.replay import replay as replay
+    from .sim.replay import verify as verify
     from .sim.synthetic import synthetic as synthetic
     from .sim.timeline import Timeline as Timeline
     from .sim.timeline import bursts as bursts
@@ -116,6 +118,7 @@ _MODULES = {
     "Taint": "objects.model.node",
     "Timeline": "sim.timeline",
     "Toleration": "objects.model.pod",
+    "Verification": "sim.replay",
     "bursts": "sim.timeline",
     "diurnal": "sim.timeline",
     "edit": "objects.edit",
@@ -125,6 +128,7 @@ _MODULES = {
     "poisson": "sim.timeline",
     "replay": "sim.replay",
     "synthetic": "sim.synthetic",
+    "verify": "sim.replay",
 }
 __all__ = ["__version__", *_MODULES]
 

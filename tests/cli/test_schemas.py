@@ -17,6 +17,7 @@ from tests.house.source import ROOT
 SCHEMAS = {path.name.split(".")[0]: path for path in Path(moorage.cli.__file__).parent.glob("schemas/*.json")}
 EXAMPLES = ["-f", "examples"]
 GPU = ["-f", "examples/gpu/cluster.yaml", "-f", "examples/gpu/pods.yaml", "-f", "examples/gpu/misfits.yaml"]
+TRACE = ["tests/data/openb/nodes.csv", "tests/data/openb/pods.csv"]
 COMMANDS = [
     ["simulate", *EXAMPLES],
     ["simulate", *EXAMPLES, "--summary"],
@@ -34,6 +35,9 @@ COMMANDS = [
     ["explain", "watch", *GPU],
     ["explain", "render", *GPU],
     ["sweep", "tests/data/openb/sweep.yaml", "--executor", "serial"],
+    ["replay", *TRACE],
+    *(["replay", *TRACE, "--show", part] for part in ("decisions", "pods", "nodes", "usage")),
+    ["replay", "tests/data/simkube/trace.json", "--format", "simkube", *EXAMPLES, "--verify"],
     ["perf", "tests/data/scheduler_perf/excerpt/performance-config.yaml", "--case", "PreemptionBasic"],
 ]
 

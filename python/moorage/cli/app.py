@@ -17,6 +17,7 @@ COMMANDS = {
     "config": "Check a scheduler configuration, and print its effective form.",
     "explain": "Explain where pods would go, or why they fit nowhere.",
     "perf": "Run scheduler_perf workloads in virtual time.",
+    "replay": "Replay a trace or a scenario in virtual time.",
     "simulate": "Schedule all pending pods, and say where they go.",
     "sweep": "Replay configurations, timelines, changes and seeds, and compare them.",
     "version": "Print the version.",
@@ -104,8 +105,8 @@ def _print_version(context: click.Context, option: click.Parameter, is_given: bo
 def app(context: click.Context) -> None:
     """Schedule Kubernetes pods as kube-scheduler does, without a cluster.
 
-    Exit codes: check and explain 0 yes, 1 no; all other commands 0 when they ran; 2 bad input. Results are on
-    stdout, the same bytes for the same input; progress, timings and warnings on stderr.
+    Exit codes: check, explain and replay --verify 0 yes, 1 no; all other commands 0 when they ran; 2 bad
+    input. Results are on stdout, the same bytes for the same input; progress, timings and warnings on stderr.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

@@ -49,6 +49,20 @@ class Table:
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
 
+    def part(self, start: int, stop: int) -> Table:
+        """Return some rows.
+
+        Parameters
+        ----------
+        start, stop : int
+            Their range.
+
+        Returns
+        -------
+        Table
+        """
+        return Table({name: column[start:stop] for name, column in self.columns.items()})
+
     # ---- conversion ----------------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, list[Any]]:

@@ -280,7 +280,7 @@ def outcome(history: mo.History) -> Any:
     return history.table().to_dict(), history.pods().to_dict(), history.usage("cpu", ZONE).to_dict()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(timelines(), st.sampled_from(["retry", "drop"]), st.sampled_from(["go-heap", "random"]))
 def test_the_direct_way_is_exact(timeline: Timeline, on_failure: str, tie_break: str) -> None:
     """Pods that are placed without the store and the queue get the nodes that they get with them."""
@@ -338,3 +338,53 @@ def test_a_recorder_numbers_what_it_sees() -> None:
     recorder = Recorder(Timeline())
     assert [recorder.node(name) for name in ("a", "b", "a")] == [0, 1, 0]
     assert [recorder.reason(text) for text in ("x", "x", "y")] == [0, 0, 1]
+
+
+# ---- files -------------------------------------------------------------------------------------------------
+
+
+def test_a_history_is_written_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("moorage.sim.replay.history_files.ROWS", 7)
+    timeline = timeline_of(node("a"))
+    timeline.add_pods(pod("x"), np.arange(20), np.full(20, 3))
+    history = mo.replay(timeline)
+    files = history.write(tmp_path / "out", "csv")
+    assert [path.name for path in files] == [
+        "decisions.csv",
+        "pods.csv",
+        "nodes.csv",
+        "cpu.csv",
+        "memory.csv",
+    ]
+    lines = files[1].read_text().splitlines()
+    assert lines[0] == "pod,node,created,bound,ended,pending,attempts,cause"
+    assert [line.split(",")[0] for line in lines[1:]] == [f"default/x-{at}" for at in range(20)]
+    with pytest.raises(mo.InputError, match="format: must be auto, parquet or csv"):
+        history.write(tmp_path, "xml")
+
+
+def test_parquet_needs_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("moorage.sim.replay.history_files.find_spec", lambda name: None)
+    history = mo.replay(timeline_of(node("a")))
+    with pytest.raises(mo.MoorageError, match="pyarrow is missing: pip install pyarrow"):
+        history.write(tmp_path, "parquet")
+
+
+def test_usage_by_node_and_label() -> None:
+    timeline = timeline_of(node("a", zone="x"), node("b", zone="y"))
+    on_b = {"kubernetes.io/hostname": "b"}
+    timeline.create(1, pod("p", "2", node_selector=on_b))
+    timeline.delete(5, "pod/p")
+    timeline.create(7, node("c", "8", "y"))
+    history = mo.replay(timeline)
+    by_zone = history.usage("cpu", ZONE).to_dict()
+    assert list(zip(*by_zone.values(), strict=True)) == [
+        (0, "x", 0, 4000),
+        (0, "y", 0, 4000),
+        (1, "y", 2000, 4000),
+        (5, "y", 0, 4000),
+        (7, "y", 0, 12000),
+    ]
+    assert history.usage("pods", "node").to_dict()["group"] == ["a", "b", "b", "b", "c"]
+    assert history.usage("cpu").to_dict()["allocatable"] == [8000, 8000, 8000, 16000]
+    assert set(history.usage("no/such").to_dict()["requested"]) == {0}

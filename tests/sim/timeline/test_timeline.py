@@ -73,6 +73,15 @@ def test_a_window_keeps_times() -> None:
     assert [event.time for event in timeline.window(2, 5)] == [2, 3, 4]
 
 
+def test_columns_that_somebody_holds_stay_as_they_are() -> None:
+    timeline = Timeline()
+    timeline.create(1, POD, "a")
+    held = timeline.columns()["time"]
+    timeline.create(2, POD, "b")
+    timeline.add_pods(POD, [3])
+    assert (held.tolist(), timeline.columns()["time"].tolist()) == ([1], [1, 2, 3])
+
+
 def test_conversion() -> None:
     timeline = Timeline(CLUSTER)
     timeline.create(1, POD, "a")

@@ -17,8 +17,18 @@ if TYPE_CHECKING:
     from moorage.sim.timeline import Timeline
 
 FORMATS = {
+    "alibaba2018": "moorage.sim.loaders.alibaba:read_alibaba_2018",
+    "alibaba2020": "moorage.sim.loaders.alibaba:read_alibaba_2020",
+    "audit": "moorage.sim.loaders.recorded_objects:read_audit_log",
+    "azure": "moorage.sim.loaders.azure_packing:read_azure_packing",
+    "google2019": "moorage.sim.loaders.google2019:read_google_2019",
+    "kube-scheduler-simulator": "moorage.sim.loaders.recorded_objects:read_simulator_record",
+    "kubectl-events": "moorage.sim.loaders.recorded_objects:read_kubectl_events",
     "openb": "moorage.sim.loaders.openb:read_openb",
+    "philly": "moorage.sim.loaders.philly:read_philly",
     "scenario": "moorage.sim.timeline.scenario:read_scenario",
+    "simkube": "moorage.sim.loaders.recorded_objects:read_simkube",
+    "swf": "moorage.sim.loaders.swf:read_swf",
 }
 """Name of a format to the module and the function that read it. The function takes an empty timeline, the
 paths, and the options of the format."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import io
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -35,14 +34,14 @@ def open_text(path: str | Path) -> IO[str]:
         The file cannot be opened.
     """
     try:
-        raw = open(path, "rb")  # noqa: SIM115  # the caller closes it
-        is_packed = raw.read(2) == b"\x1f\x8b"
-        raw.seek(0)
+        with open(path, "rb") as raw:
+            is_packed = raw.read(2) == b"\x1f\x8b"
+        opener: Any = gzip.open if is_packed else open
+        file: IO[str] = opener(path, "rt", encoding="utf-8-sig", errors="replace", newline="")
+        return file
     except OSError as error:
         message = "no such file" if isinstance(error, FileNotFoundError) else str(error.strerror)
         raise InputError(message, source=source_name(str(path))) from None
-    packed: Any = gzip.GzipFile(fileobj=raw) if is_packed else raw
-    return io.TextIOWrapper(packed, "utf-8-sig", "replace", newline="")
 
 
 def lines(path: str | Path) -> Iterator[str]:

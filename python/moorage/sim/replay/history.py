@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from moorage.errors import InputError
 from moorage.objects import parse_milli, parse_value
 from moorage.tables import Table, Tabular
 
+from .history_files import Part, write_table
 from .recorder import End, Recorder
 from .replayer import Replayer
 from .usage_over_time import levels, over_time
@@ -313,6 +315,38 @@ class History(Tabular):
     def to_dict(self) -> dict[str, Any]:
         """Return the summary as a JSON value."""
         return {"summary": self.summary(), "counts": self.counts}
+
+    def write(self, folder: str | Path, format: str = "auto") -> list[Path]:
+        """Write the decisions, pods, nodes and the usage of cpu and memory to files, piece by piece.
+
+        Parameters
+        ----------
+        folder : str or Path
+            Is made if it does not exist.
+        format : {"auto", "parquet", "csv"}, optional
+            By default Parquet if pyarrow is installed.
+
+        Returns
+        -------
+        list of Path
+            The files.
+
+        Raises
+        ------
+        InputError
+            A file cannot be written.
+        MoorageError
+            Parquet is asked for, and pyarrow is not installed.
+        """
+        target = Path(folder)
+        tables = {"nodes": self.nodes(), "cpu": self.usage("cpu"), "memory": self.usage("memory")}
+        parts: list[tuple[str, int, Part]] = [
+            ("decisions", len(self.columns["time"]), self.decisions),
+            ("pods", len(self.pod_columns["created"]), self.pods),
+        ]
+        for name, table in tables.items():
+            parts.append((name, len(table), table.part))
+        return [write_table(target, name, rows, part, format) for name, rows, part in parts]
 
     # ---- time travel ---------------------------------------------------------------------------------------
 

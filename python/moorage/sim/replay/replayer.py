@@ -311,7 +311,7 @@ class Replayer(Run):
                 if new:
                     self._queue_up(new)
                     new = []
-                self._apply(at)
+                self.apply(self.timeline.event(cursor.index(at)))
         cursor.advance()
         if new:
             self._queue_up(new)
@@ -360,9 +360,18 @@ class Replayer(Run):
         self.scheduler.sync()
         self._cause = End.CONTROLLER
 
-    def _apply(self, at: int) -> None:
-        """Apply one event other than the creation of a pod."""
-        event, scheduler = self.timeline.event(self.cursor.index(at)), self.scheduler
+    def apply(self, event: Event) -> None:
+        """Apply one event other than the creation of a pod.
+
+        Parameters
+        ----------
+        event : Event
+
+        Raises
+        ------
+        InputError
+            It cannot be applied.
+        """
         verb, subject, argument = event.verb, event.subject, cast(Any, event.argument)
         where = f"event at {event.time:g} s"
         with located(ApiError, obj=where, path=_told(event)):
@@ -378,7 +387,7 @@ class Replayer(Run):
                 self.recorder.measures.append((event.time, subject))
             else:
                 self._change(verb, subject, argument)
-        scheduler.sync()
+        self.scheduler.sync()
         self._cause = End.CONTROLLER
 
     def _change(self, verb: Verb, subject: str, argument: Any) -> None:

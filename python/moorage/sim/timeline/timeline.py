@@ -64,6 +64,7 @@ class Timeline(Tabular):
         self._arguments = array("i")
         self._classes = priority_classes(self.cluster.others)
         self._sorted = True
+        self._is_shared = False  # whether others may hold views of the columns, which then must not grow
 
     def __len__(self) -> int:
         return len(self._times)
@@ -168,6 +169,8 @@ class Timeline(Tabular):
         """
         if not 0 <= time < math.inf:
             raise InputError(f"must be a number of seconds from 0 on, not {time}", path="time")
+        if self._is_shared:
+            self._unshare()
         if self._sorted and self._times and time < self._times[-1]:
             self._sorted = False
         self._times.append(time)
@@ -203,6 +206,7 @@ class Timeline(Tabular):
             raise InputError(f"more than {MOST_EVENTS} events")
         if n and not (np.isfinite(times).all() and times.min() >= 0):
             raise InputError("must be numbers of seconds from 0 on", path="times")
+        self._unshare()
         self._sorted = self._sorted and not n and not len(self)
         self._times.frombytes(np.ascontiguousarray(times, np.float64).tobytes())
         self._verbs.frombytes(np.full(n, verb, np.int8).tobytes())
@@ -495,9 +499,17 @@ class Timeline(Tabular):
         texts = [np.ascontiguousarray(one, kind).tobytes() for one, kind in zip(columns, kinds, strict=True)]
         self._times, self._verbs = array("d", texts[0]), array("b", texts[1])
         self._subjects, self._ordinals, self._arguments = (array("i", text) for text in texts[2:])
-        self._sorted = False
+        self._sorted = self._is_shared = False
 
     # ---- reading -------------------------------------------------------------------------------------------
+
+    def _unshare(self) -> None:
+        """Replace columns that others hold views of by copies."""
+        if self._is_shared:
+            self._times, self._verbs = self._times[:], self._verbs[:]
+            self._subjects, self._ordinals = self._subjects[:], self._ordinals[:]
+            self._arguments = self._arguments[:]
+            self._is_shared = False
 
     def _sort(self) -> None:
         """Bring the events into the order of time; those of one time keep theirs."""
@@ -521,6 +533,7 @@ class Timeline(Tabular):
             time (float64, seconds), verb (int8), subject, ordinal, argument (int32).
         """
         self._sort()
+        self._is_shared = True
         names = ("time", "verb", "subject", "ordinal", "argument")
         arrays = [np.frombuffer(column, column.typecode) for column in self._columns()]
         return dict(zip(names, arrays, strict=True))

@@ -1,0 +1,80 @@
+"""Output of ``moorage replay``."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from moorage.sim.replay import History, Verification
+from moorage.tables import Table as Columns
+from moorage.tables.table import rows_of
+
+from .printing import Table, ignore_broken_pipe, print_lines, write_tables, write_value
+
+API_VERSION = "replay.moorage.dev/v1"
+
+
+def write_history(form: str, history: History, show: str, resource: str, by: str) -> None:
+    """Print a part of a history.
+
+    Parameters
+    ----------
+    form : {"table", "json", "yaml", "csv", "markdown"}
+    history : History
+    show : {"summary", "decisions", "pods", "nodes", "usage"}
+    resource, by : str
+        Of the usage; see `History.usage`.
+    """
+    with ignore_broken_pipe():
+        if show == "summary":
+            summary = history.summary()
+            if form in ("json", "yaml"):
+                head = {"apiVersion": API_VERSION, "kind": "History", "summary": summary}
+                write_value(form, head | {"counts": history.counts})
+            else:
+                cells = [(name, f"{value:.12g}") for name, value in summary.items()]
+                write_tables(form, [Table(("MEASURE", "VALUE"), cells)])
+            return
+        parts = {"decisions": history.decisions, "pods": history.pods, "nodes": history.nodes}
+        columns = history.usage(resource, by) if show == "usage" else parts[show]()
+        if form in ("json", "yaml"):
+            rows = [{name: one for name, one in row.items() if _is_finite(one)} for row in rows_of(columns)]
+            write_value(form, {"apiVersion": API_VERSION, "kind": "History", show: rows})
+        else:
+            write_tables(form, [_table(columns)])
+
+
+def write_verification(form: str, verification: Verification) -> None:
+    """Print the comparison of recorded bindings with decisions.
+
+    Parameters
+    ----------
+    form : {"table", "json", "yaml", "csv", "markdown"}
+    verification : Verification
+    """
+    with ignore_broken_pipe():
+        if form in ("json", "yaml"):
+            head = {"apiVersion": API_VERSION, "kind": "Verification"}
+            write_value(form, head | verification.to_dict())
+            return
+        if form != "csv":
+            left_out = [f"{number} left out: {why}" for why, number in verification.left_out.items()]
+            print_lines([verification.headline(), *left_out, *verification.explanation(), ""])
+        write_tables(form, [_table(verification.table())])
+
+
+def _table(columns: Columns) -> Table:
+    """Return columns as a table of texts."""
+    values = columns.to_dict()
+    cells = zip(*values.values(), strict=True)
+    return Table([name.upper() for name in values], [[_text(value) for value in row] for row in cells])
+
+
+def _text(value: Any) -> str:
+    if value is None or not _is_finite(value):
+        return ""
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+def _is_finite(value: Any) -> bool:
+    return not isinstance(value, float) or math.isfinite(value)

@@ -1,0 +1,107 @@
+"""``moorage replay``: what happens to the pods of a trace over time."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import click
+
+from moorage.cli.inputs import scheduler_options, scheduler_settings
+from moorage.cli.messages import Stages, print_warnings
+from moorage.errors import InputError
+
+NUMBER = re.compile(r"\d+(\.\d+)?")
+
+
+def _options(pairs: tuple[str, ...]) -> dict[str, Any]:
+    """Parse options of a format, ``NAME=VALUE``; values that are numbers become numbers."""
+    out: dict[str, Any] = {}
+    for pair in pairs:
+        name, sign, value = pair.partition("=")
+        if not (name and sign):
+            raise InputError(f'must be NAME=VALUE, not "{pair}"', source="--option")
+        is_number = NUMBER.fullmatch(value)
+        out[name] = (float(value) if "." in value else int(value)) if is_number else value
+    return out
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE…")
+@click.option("--format", "form", default="auto", show_default=True, help="Of the files: see docs/replay.md.")
+@click.option(
+    "--option", "pairs", multiple=True, metavar="NAME=VALUE", help="An option of the format; repeatable."
+)
+@click.option(
+    "-f",
+    "--file",
+    "cluster",
+    multiple=True,
+    metavar="FILE|DIR",
+    help="The cluster at the start, for traces without nodes; repeatable.",
+)
+@click.option("--until", help='Seconds, or a condition: "pod x pending > 5m", "pending > 10".')
+@click.option(
+    "--on-failure",
+    type=click.Choice(["retry", "drop"]),
+    default="retry",
+    show_default=True,
+    help="What happens to a pod that fits nowhere.",
+)
+@click.option("--verify", is_flag=True, help="Compare recorded bindings with the decisions here.")
+@click.option(
+    "--show",
+    type=click.Choice(["summary", "decisions", "pods", "nodes", "usage"]),
+    default="summary",
+    show_default=True,
+)
+@click.option("--resource", default="cpu", show_default=True, help="Of --show usage.")
+@click.option("--by", default="", metavar="node|LABEL", help="Groups of nodes of --show usage.")
+@click.option("--write", "folder", metavar="DIR", help="Write the whole history, as Parquet or CSV.")
+@scheduler_options
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "yaml", "csv", "markdown"]),
+    default="table",
+    show_default=True,
+)
+def replay(files: tuple[str, ...], **options: Any) -> int:
+    """Replay a trace or a scenario in virtual time.
+
+    Exit codes: 0 the replay ran, or with --verify all bindings agree; 1 one differs; 2 bad input.
+    """
+    from moorage.cli.output.replay_output import write_history, write_verification
+    from moorage.sim.replay import replay as run
+    from moorage.sim.replay import verify
+    from moorage.sim.timeline import Timeline
+
+    until = options["until"]
+    with Stages("reading", "replaying") as following:
+        timeline = Timeline.read(*files, format=options["form"], **_options(options["pairs"]))
+        if options["cluster"]:
+            from moorage.objects import load
+
+            if timeline.cluster.nodes:
+                raise InputError("the trace has nodes itself", source="-f")
+            timeline.start_with(load(*options["cluster"]))
+        following()
+        if options["verify"]:
+            verification = verify(timeline, **scheduler_settings(options))
+        else:
+            history = run(
+                timeline,
+                until=float(until) if until and NUMBER.fullmatch(until) else until,
+                on_failure=options["on_failure"],
+                checkpoints=0,
+                **scheduler_settings(options),
+            )
+    notes = timeline.notes if options["verify"] else timeline.notes | history.counts
+    print_warnings(f"{number} {what}" for what, number in notes.items())
+    if options["verify"]:
+        write_verification(options["output"], verification)
+        return int(not verification.agrees)
+    if options["folder"]:
+        history.write(options["folder"])
+    write_history(options["output"], history, options["show"], options["resource"], options["by"])
+    return 0

@@ -1,0 +1,136 @@
+"""Alibaba's traces of 2018 (batch tasks) and of 2020 (machine learning jobs on GPUs).
+
+The columns are those of the publisher's descriptions (alibaba/clusterdata, cluster-trace-v2018 and
+cluster-trace-gpu-v2020). Files have no heading; which one is which is told by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from moorage.errors import InputError
+from moorage.objects import Resources
+from moorage.objects.read.files import source_name
+
+from .openb import GPU_MILLI, GPU_MODEL
+from .trace_builder import TraceBuilder
+from .trace_rows import csv_rows, number_of
+
+if TYPE_CHECKING:
+    from moorage.sim.timeline import Timeline
+
+MACHINES_2018 = ("machine", "time", "domain1", "domain2", "cpu", "memory", "status")
+TASKS_2018 = ("task", "instances", "job", "type", "status", "start", "end", "cpu", "memory")
+MACHINES_2020 = ("machine", "gpu_type", "cpu", "memory", "gpu")
+TASKS_2020 = ("job", "task", "instances", "status", "start", "end", "cpu", "memory", "gpu", "gpu_type")
+MOST_INSTANCES = 100_000
+"""Instances of a task; a task with more is left out."""
+
+
+def read_alibaba_2018(timeline: Timeline, paths: Sequence[str | Path], *, memory_gib: float = 1.0) -> None:
+    """Read ``machine_meta.csv`` and ``batch_task.csv`` of 2018 into an empty timeline.
+
+    Each instance of a task is a pod from the start to the end of the task. A machine counts once, with the
+    first line about it.
+
+    Parameters
+    ----------
+    timeline : Timeline
+    paths : sequence of str or Path
+    memory_gib : float, optional
+        Gibibytes of one unit of memory: the trace has hundredths of the largest machine.
+
+    Raises
+    ------
+    InputError
+        A file cannot be read, or its name is neither.
+    """
+    builder, seen = TraceBuilder(timeline), set[str]()
+    for path in paths:
+        kind = _kind(path, ("machine_meta", "batch_task"))
+        if kind == "machine_meta":
+            for row in csv_rows(path, MACHINES_2018):
+                cpu, memory = number_of(row["cpu"]), number_of(row["memory"])
+                if row["machine"] in seen:
+                    continue
+                if cpu is None or memory is None:
+                    builder.note("machines left out: a field is missing or no number")
+                    continue
+                seen.add(row["machine"])
+                room: Resources = {"cpu": f"{cpu:g}", "memory": f"{int(memory * memory_gib * 1024)}Mi"}
+                builder.node(row["machine"], room)
+        else:
+            for row in csv_rows(path, TASKS_2018):
+                cpu, memory = number_of(row["cpu"]), number_of(row["memory"])
+                milli = None if cpu is None else int(cpu * 10)
+                mib = None if memory is None else int(memory * memory_gib * 1024)
+                _add_task(builder, row, milli, mib, {})
+    builder.finish()
+
+
+def read_alibaba_2020(timeline: Timeline, paths: Sequence[str | Path]) -> None:
+    """Read ``pai_machine_spec.csv`` and ``pai_task_table.csv`` of 2020 into an empty timeline.
+
+    Each instance of a task is a pod from the start to the end of the task. GPUs are in thousandths, under the
+    resource of `moorage.sim.loaders.openb`.
+
+    Parameters
+    ----------
+    timeline : Timeline
+    paths : sequence of str or Path
+
+    Raises
+    ------
+    InputError
+        A file cannot be read, or its name is neither.
+    """
+    builder = TraceBuilder(timeline)
+    for path in paths:
+        kind = _kind(path, ("pai_machine_spec", "pai_task_table"))
+        if kind == "pai_machine_spec":
+            for row in csv_rows(path, MACHINES_2020):
+                cpu, memory, gpus = (number_of(row[name]) for name in ("cpu", "memory", "gpu"))
+                if cpu is None or memory is None:
+                    builder.note("machines left out: a field is missing or no number")
+                    continue
+                room: Resources = {"cpu": f"{cpu:g}", "memory": f"{int(memory * 1024)}Mi"}
+                if gpus:
+                    room[GPU_MILLI] = str(int(gpus * 1000))
+                builder.node(row["machine"], room, {GPU_MODEL: row["gpu_type"]} if gpus else {})
+        else:
+            for row in csv_rows(path, TASKS_2020):
+                cpu, memory, gpu = (number_of(row[name]) for name in ("cpu", "memory", "gpu"))
+                share: Resources = {GPU_MILLI: str(int(gpu * 10))} if gpu else {}
+                milli = 0 if cpu is None else int(cpu * 10)
+                _add_task(builder, row, milli, int((memory or 0.0) * 1024), share)
+    builder.finish()
+
+
+def _kind(path: str | Path, names: Sequence[str]) -> str:
+    for name in names:
+        if name in Path(path).name:
+            return name
+    raise InputError(f"its name has none of {', '.join(names)}", source=source_name(str(path)))
+
+
+def _add_task(
+    builder: TraceBuilder, row: dict[str, str], milli: int | None, mib: int | None, more: Resources
+) -> None:
+    """Add the instances of a task as pods."""
+    start, end, count = (number_of(row[name]) for name in ("start", "end", "instances"))
+    if not start or start < 0 or milli is None or mib is None:
+        builder.note("tasks left out: no start, cpu or memory")
+        return
+    if not count or not 1 <= count <= MOST_INSTANCES:
+        builder.note("tasks left out: no number of instances")
+        return
+    ended = end if end and end > 0 else None
+    requests: Resources = {"cpu": f"{milli}m", "memory": f"{mib}Mi", **more}
+    model = row.get("gpu_type", "")
+    models = (model,) if more and model not in ("", "MISC") else ()
+    shape = (milli, mib, more.get(GPU_MILLI), models)
+    template = builder.template(shape, requests, models=models, model_label=GPU_MODEL)
+    for number in range(int(count)):
+        builder.pod(f"{row['job']}-{row['task']}-{number}", template, start, ended)

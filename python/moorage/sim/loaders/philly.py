@@ -1,0 +1,95 @@
+"""Microsoft's Philly trace of 2017: deep learning jobs on GPUs.
+
+The files are ``cluster_job_log`` (JSON) and ``cluster_machine_list`` (CSV) of msr-fiddle/philly-traces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from moorage.errors import InputError
+from moorage.objects.read.files import read_file, source_name
+
+from .trace_builder import TraceBuilder
+from .trace_rows import csv_rows, number_of
+
+if TYPE_CHECKING:
+    from moorage.sim.timeline import Timeline
+
+GPU = "nvidia.com/gpu"
+
+
+def read_philly(timeline: Timeline, paths: Sequence[str | Path]) -> None:
+    """Read a log of jobs and a list of machines into an empty timeline.
+
+    A job is one pod for each machine of its first attempt, with as many GPUs as it had there, from its
+    submission to the end of its last attempt. Where they ran is recorded as their binding. The trace has no
+    requests for cpu and memory.
+
+    Parameters
+    ----------
+    timeline : Timeline
+    paths : sequence of str or Path
+
+    Raises
+    ------
+    InputError
+        A file cannot be read, or the log is no list of jobs.
+    """
+    builder, jobs = TraceBuilder(timeline), list[dict[str, Any]]()
+    for path in paths:
+        text = read_file(str(path)) if "machine" not in Path(path).name else b""
+        if text.lstrip().startswith((b"[", b"{")):
+            try:
+                jobs += msgspec.json.decode(text, type=list[dict[str, Any]])
+            except msgspec.DecodeError as error:
+                raise InputError(f"is no list of jobs: {error}", source=source_name(str(path))) from None
+        else:
+            for row in csv_rows(path):
+                _add_machine(builder, list(row.values()))
+    builder.finish()
+    starts = [time for job in jobs if (time := _time(job.get("submitted_time"))) is not None]
+    first = min(starts, default=0.0)
+    for job in jobs:
+        _add_job(builder, job, first)
+
+
+def _add_machine(builder: TraceBuilder, values: list[str]) -> None:
+    gpus = number_of(values[1]) if len(values) > 1 else None
+    if gpus is None:
+        builder.note("machines left out: no number of GPUs")
+        return
+    builder.node(values[0], {"cpu": "64", "memory": "512Gi", GPU: str(int(gpus))})
+
+
+def _add_job(builder: TraceBuilder, job: dict[str, Any], first: float) -> None:
+    submitted, attempts = _time(job.get("submitted_time")), job.get("attempts") or []
+    if submitted is None:
+        builder.note("jobs left out: no time of submission")
+        return
+    detail = attempts[0].get("detail") if attempts else None
+    if not detail:
+        builder.note("jobs left out: they were never run")
+        return
+    ended = _time(attempts[-1].get("end_time"))
+    began = _time(attempts[0].get("start_time"))
+    for number, part in enumerate(detail):
+        gpus = len(part.get("gpus") or [])
+        template = builder.template(gpus, {GPU: str(gpus)})
+        name = f"{job.get('jobid')}-{number}"
+        added = builder.pod(name, template, submitted - first, None if ended is None else ended - first)
+        if added and began is not None and part.get("ip"):
+            builder.bind(name, max(began, submitted) - first, str(part["ip"]))
+
+
+def _time(text: Any) -> float | None:
+    """Return the seconds of a time such as ``2017-10-09 07:01:59 PDT``, its zone left out; None for none."""
+    try:
+        return datetime.fromisoformat(str(text)[:19] + "+00:00").timestamp()
+    except ValueError:
+        return None

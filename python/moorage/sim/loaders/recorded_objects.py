@@ -1,0 +1,239 @@
+"""Records of clusters: kube-scheduler-simulator, audit logs, SimKube, and events of kubectl."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from moorage.errors import InputError
+from moorage.objects.read.files import read_file, source_name
+
+from .object_events import ObjectEvents
+from .trace_rows import json_rows
+
+if TYPE_CHECKING:
+    from moorage.sim.timeline import Timeline
+
+ASSIGNED = re.compile(r"Successfully assigned (\S+)/(\S+) to (\S+)")
+"""Message of the event Scheduled (kube-scheduler, schedule_one.go)."""
+KINDS = {"pods": "pod", "nodes": "node"}
+"""Resources of an audit log that are read, with the kind in references."""
+
+
+def read_simulator_record(timeline: Timeline, paths: Sequence[str | Path]) -> None:
+    """Read records of kube-scheduler-simulator: JSON lines with time, event and resource.
+
+    Parameters
+    ----------
+    timeline : Timeline
+    paths : sequence of str or Path
+
+    Raises
+    ------
+    InputError
+        A file cannot be read.
+    """
+    events = ObjectEvents(timeline)
+    for row in _lines(events, paths):
+        time, what = events.seconds(row.get("time")), row.get("event")
+        resource = row.get("resource")
+        if time is None:
+            continue
+        if what == "Delete" and isinstance(resource, dict):
+            meta = resource.get("metadata") or {}
+            parts = (str(resource.get("kind", "")).lower(), meta.get("namespace"), meta.get("name"))
+            events.delete(time, "/".join(part for part in parts if part))
+        elif what in ("Add", "Update"):
+            obj = events.decode(resource)
+            if obj is not None:
+                events.put(time, obj)
+        else:
+            events.note("records left out: neither Add nor Update nor Delete")
+
+
+def read_audit_log(timeline: Timeline, paths: Sequence[str | Path]) -> None:
+    """Read audit logs of an API server (audit.k8s.io/v1, JSON lines).
+
+    Creations and deletions of pods and nodes, changes of nodes, and bindings of pods are read, at the stage
+    ResponseComplete. The level has to be Request or RequestResponse: with Metadata there are no objects.
+
+    Parameters
+    ----------
+    timeline : Timeline
+    paths : sequence of str or Path
+
+    Raises
+    ------
+    InputError
+        A file cannot be read.
+    """
+    events = ObjectEvents(timeline)
+    for row in _lines(events, paths):
+        about, code = row.get("objectRef") or {}, (row.get("responseStatus") or {}).get("code", 200)
+        resource = about.get("resource")
+        if row.get("stage") != "ResponseComplete" or not 200 <= code < 300 or resource not in KINDS:
+            continue
+        time = events.seconds(row.get("stageTimestamp") or row.get("requestReceivedTimestamp"))
+        if time is not None:
+            _audited(events, time, row, about)
+
+
+def _audited(events: ObjectEvents, time: float, row: dict[str, Any], about: dict[str, Any]) -> None:
+    """Add one request of an audit log."""
+    verb, part = row.get("verb"), about.get("subresource") or ""
+    request, response = row.get("requestObject") or {}, row.get("responseObject") or {}
+    name = about.get("name") or (response.get("metadata") or {}).get("name")
+    names = (KINDS[about["resource"]], about.get("namespace"), name)
+    reference = "/".join(one for one in names if one)
+    if part == "binding" and verb == "create":
+        node = (request.get("target") or {}).get("name")
+        if node:
+            events.bind(time, reference, node)
+    elif part == "" and verb == "delete":
+        events.delete(time, reference)
+    elif part in ("", "status") and verb in ("create", "update", "patch"):
+        # A patch of a request is no object, so without the response it is left out.
+        document = response if response.get("spec") is not None else request if verb != "patch" else {}
+        if part == "status" and about["resource"] == "pods":
+            return
+        if not document:
+            events.note("requests left out: the log has no object (its level is too low)")
+            return
+        kind = {"pods": "Pod", "nodes": "Node"}[about["resource"]]
+        obj = events.decode({"apiVersion": "v1", "kind": kind} | document)
+        if obj is not None and obj.name:
+            events.put(time, obj)
+
+
+def read_simkube(timeline: Timeline, paths: Sequence[str | Path]) -> None:
+    """Read a trace of SimKube, as JSON or msgpack: objects that were applied and deleted over time.
+
+    The pods are made by the simulated controllers; recorded lifetimes of pods are left out.
+
+    Parameters
+    ----------
+    timeline : Timeline
+    paths : sequence of str or Path
+        One file.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or is no trace.
+    """
+    if len(paths) != 1:
+        raise InputError(f"a trace is one file, not {len(paths)}")
+    text, source = read_file(str(paths[0])), source_name(str(paths[0]))
+    try:
+        is_json = text.lstrip()[:1] in (b"{", b"[")
+        trace: Any = msgspec.json.decode(text) if is_json else msgspec.msgpack.decode(text, strict=False)
+    except (msgspec.DecodeError, TypeError) as error:
+        raise InputError(f"is no trace of SimKube: {error}", source=source) from None
+    if not isinstance(trace, dict) or not isinstance(trace.get("events"), list):
+        raise InputError("is no trace of SimKube: it has no events", source=source)
+    events = ObjectEvents(timeline)
+    if trace.get("pod_lifecycles"):
+        events.note("lifetimes of pods left out")
+    for row in trace["events"]:
+        time = events.seconds(row.get("ts"))
+        if time is None:
+            continue
+        for document in row.get("applied_objs") or ():
+            obj = events.decode(document)
+            if obj is not None:
+                events.put(time, obj)
+        for document in row.get("deleted_objs") or ():
+            obj = events.decode(document)
+            if obj is not None:
+                events.delete(time, "/".join(x for x in (obj.kind.lower(), obj.namespace, obj.name) if x))
+
+
+def read_kubectl_events(timeline: Timeline, paths: Sequence[str | Path]) -> None:
+    """Read ``kubectl get events -o json``, with dumps of the nodes and pods that they are about.
+
+    An event Scheduled is the creation of the pod and its recorded binding, Killing its deletion. What a pod
+    requests is in the dumps, as events do not say it; a pod that is in none is left out.
+
+    Parameters
+    ----------
+    timeline : Timeline
+    paths : sequence of str or Path
+        Lists of events, nodes and pods, as kubectl writes them.
+
+    Raises
+    ------
+    InputError
+        A file cannot be read, or is no list.
+    """
+    events, pods, happened = (
+        ObjectEvents(timeline),
+        dict[str, dict[str, Any]](),
+        list[tuple[str, dict[str, Any]]](),
+    )
+    nodes = []
+    for path in paths:
+        for item in _items(path):
+            meta = item.get("metadata") or {}
+            if item.get("kind") == "Event":
+                time = item.get("lastTimestamp") or item.get("eventTime") or meta.get("creationTimestamp")
+                happened.append((str(time), item))
+            elif item.get("kind") == "Pod":
+                pods[f"{meta.get('namespace', 'default')}/{meta.get('name')}"] = item
+            elif item.get("kind") == "Node":
+                nodes.append(item)
+    happened.sort(key=lambda one: one[0])
+    for time, _ in happened[:1]:
+        events.seconds(time)
+    for item in nodes:
+        if (node := events.decode(item)) is not None:
+            events.put(0.0, node)
+    for time, item in happened:
+        _happened(events, time, item, pods)
+
+
+def _happened(events: ObjectEvents, time: str, item: dict[str, Any], pods: dict[str, dict[str, Any]]) -> None:
+    about, reason = item.get("involvedObject") or {}, item.get("reason")
+    seconds = events.seconds(time) if about.get("kind") == "Pod" else None
+    if seconds is None:
+        return
+    key = f"{about.get('namespace', 'default')}/{about.get('name')}"
+    if reason == "Killing":
+        events.delete(seconds, f"pod/{key}")
+    elif reason == "Scheduled" and (found := ASSIGNED.search(str(item.get("message")))):
+        if key not in pods:
+            events.note("pods left out: no dump has them")
+            return
+        document = pods[key] | {"spec": (pods[key].get("spec") or {}) | {"nodeName": ""}, "status": {}}
+        pod = events.decode(document)
+        if pod is not None:
+            events.put(seconds, pod)
+            events.bind(seconds, f"pod/{key}", found[3])
+
+
+def _items(path: str | Path) -> Iterator[dict[str, Any]]:
+    """Iterate over the items of a list that kubectl has written."""
+    try:
+        document: Any = msgspec.json.decode(read_file(str(path)))
+    except msgspec.DecodeError as error:
+        raise InputError(f"is no JSON: {error}", source=source_name(str(path))) from None
+    items = document.get("items") if isinstance(document, dict) else None
+    if not isinstance(items, list):
+        raise InputError("is no list of kubectl", source=source_name(str(path)))
+    for item in items:
+        if isinstance(item, dict):
+            kind = str(document.get("kind", "")).removesuffix("List")
+            yield item if item.get("kind") else item | {"kind": kind, "apiVersion": "v1"}
+
+
+def _lines(events: ObjectEvents, paths: Sequence[str | Path]) -> Iterator[dict[str, Any]]:
+    """Iterate over the JSON objects of files of lines."""
+    for path in paths:
+        for _, row in json_rows(path):
+            if isinstance(row, dict):
+                yield row
+            else:
+                events.note("lines left out: no JSON object")

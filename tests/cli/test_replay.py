@@ -1,0 +1,107 @@
+"""``moorage replay``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from moorage.cli import main
+from tests.house.source import ROOT
+
+NODES, PODS = str(ROOT / "tests/data/openb/nodes.csv"), str(ROOT / "tests/data/openb/pods.csv")
+RECORD = """\
+{"time":"2026-01-01T00:00:00Z","event":"Add","resource":{"apiVersion":"v1","kind":"Node","metadata":{"name":"a"},\
+"status":{"allocatable":{"cpu":"4","pods":"9"}}}}
+{"time":"2026-01-01T00:00:01Z","event":"Add","resource":{"apiVersion":"v1","kind":"Node","metadata":{"name":"b"},\
+"status":{"allocatable":{"cpu":"8","pods":"9"}}}}
+{"time":"2026-01-01T00:00:02Z","event":"Add","resource":POD}
+{"time":"2026-01-01T00:00:03Z","event":"Update","resource":BOUND}
+not JSON
+"""
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "x", "namespace": "default"},
+    "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]},
+}
+
+
+def record(tmp_path: Path, node: str) -> list[str]:
+    bound = POD | {"spec": POD["spec"] | {"nodeName": node}}  # type: ignore[operator]
+    path = tmp_path / "record.jsonl"
+    path.write_text(RECORD.replace("POD", json.dumps(POD)).replace("BOUND", json.dumps(bound)))
+    return ["replay", str(path), "--format", "kube-scheduler-simulator"]
+
+
+def test_a_trace_is_replayed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", NODES, PODS]) == 0
+    out, err = capsys.readouterr()
+    values = dict(line.split() for line in out.splitlines() if line)
+    assert (values["events"], values["pods"], values["placed"]) == ("604", "302", "300")
+    assert err == ""
+    assert main(["replay", NODES, PODS]) == 0
+    assert capsys.readouterr().out == out
+
+
+def test_an_experiment(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--option", "seed=42", "--option", "demand=1.3", "--on-failure", "drop"]
+    shown = ["--show", "usage", "--resource", "alibabacloud.com/gpu-milli", "-o", "csv"]
+    assert main(["replay", NODES, PODS, *options, *shown]) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head == "time,group,requested,allocatable"
+    _, _, requested, allocatable = lines[-1].split(",")
+    assert 0.8 < int(requested) / int(allocatable) <= 1
+
+
+def test_a_condition_and_a_cluster_of_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    trace = str(ROOT / "tests/data/simkube/trace.json")
+    nodes = tmp_path / "nodes.yaml"
+    node = "apiVersion: v1\nkind: Node\nmetadata: {name: big}\n"
+    nodes.write_text(node + "status: {allocatable: {cpu: 9, memory: 9Gi, pods: 99}}\n")
+    command = ["replay", trace, "--format", "simkube", "-f", str(nodes), "--until", "running >= 4"]
+    assert main([*command, "--show", "pods", "-o", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert len(document["pods"]) == 6
+    assert {one["node"] for one in document["pods"]} == {"big"}
+    assert main([*command[:-1], "0.5"]) == 0
+    assert "\npods         3\n" in capsys.readouterr().out
+
+
+def test_a_record_is_verified(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main([*record(tmp_path, "b"), "--verify"]) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines()[0] == "1 of 1 recorded bindings are decided alike"
+    assert "1 lines left out: no JSON object" in err
+    assert main([*record(tmp_path, "a"), "--verify"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["0 of 1 recorded bindings are decided alike", "first divergence at 3 s: default/x"]
+    assert lines[2].startswith("  recorded: a: total ")
+    assert lines[3].startswith("  here: b: total ")
+
+
+def test_a_history_is_written(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["replay", NODES, PODS, "--write", str(tmp_path / "out")]) == 0
+    files = {path.stem: path for path in (tmp_path / "out").iterdir()}
+    assert set(files) == {"decisions", "pods", "nodes", "cpu", "memory"}
+    if files["pods"].suffix == ".csv":
+        head, *lines = files["pods"].read_text().splitlines()
+        assert head == "pod,node,created,bound,ended,pending,attempts,cause"
+        assert len(lines) == 302
+    (tmp_path / "file").write_text("")
+    assert main(["replay", NODES, PODS, "--write", str(tmp_path / "file")]) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([NODES, PODS, "-f", NODES], "-f: the trace has nodes itself"),
+        ([NODES, "--option", "x"], '--option: must be NAME=VALUE, not "x"'),
+        ([NODES, "--format", "x"], 'there is no format "x"'),
+        ([NODES, PODS, "--until", "x"], 'until: "x" is no condition'),
+    ],
+)
+def test_bad_input(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
+    assert main(["replay", *arguments]) == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,168 @@
+"""Loaders of records of clusters."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import moorage as mo
+from moorage.sim.timeline import Timeline
+from tests.house.source import ROOT
+
+from .test_traces import happened
+
+SIMKUBE = ROOT / "tests/data/simkube/trace.json"
+NODE = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "n1"},
+    "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "9"}},
+}
+
+
+def pod(name: str, node: str = "", **more: Any) -> dict[str, Any]:
+    requests = {"requests": {"cpu": "1"}}
+    spec = {"containers": [{"name": "c", "resources": requests}]} | ({"nodeName": node} if node else {})
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "1", "controller": True}
+    meta = {"name": name, "namespace": "prod", "uid": name, "ownerReferences": [owner]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec} | more
+
+
+def write_lines(path: Path, rows: list[Any]) -> Path:
+    path.write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows))
+    return path
+
+
+EXPECTED = [
+    (0, "create", "n1"),
+    (1, "create", "web-1"),
+    (2, "bind", "web-1"),
+    (3, "create", "there"),
+    (9, "delete", "web-1"),
+    (10, "leave", "n1"),
+]
+
+
+def test_simulator_records(tmp_path: Path) -> None:
+    def row(second: int, event: str, resource: Any) -> dict[str, Any]:
+        return {"time": f"2026-01-01T00:00:{second:02}Z", "event": event, "resource": resource}
+
+    rows = [
+        row(0, "Add", NODE),
+        row(1, "Add", pod("web-1")),
+        row(2, "Update", pod("web-1", "n1")),
+        row(2, "Update", pod("web-1", "n1")),
+        row(3, "Add", pod("there", "n1")),
+        row(4, "Add", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}),
+        row(5, "Delete", pod("nobody")),
+        row(9, "Delete", {"kind": "Pod", "metadata": {"name": "web-1", "namespace": "prod"}}),
+        row(10, "Delete", {"kind": "Node", "metadata": {"name": "n1"}}),
+        row(11, "Add", pod("Not-A-Name", spec={"containers": 5})),
+        {"time": "soon", "event": "Add", "resource": NODE},
+        '{"time": "2026-',
+    ]
+    timeline = Timeline.read(write_lines(tmp_path / "r.jsonl", rows), format="kube-scheduler-simulator")
+    assert happened(timeline) == EXPECTED
+    assert timeline.notes == {
+        "records left out: ConfigMap is not read": 1,
+        "deletions left out: there is no object of this name": 1,
+        "records left out: Pod cannot be decoded": 1,
+        "records left out: no time": 1,
+        "lines left out: no JSON object": 1,
+    }
+    assert mo.verify(timeline).agrees
+    assert mo.replay(timeline).summary()["placed"] == 2
+
+
+def test_audit_logs(tmp_path: Path) -> None:
+    def row(second: int, verb: str, resource: str, name: str, part: str = "", **more: Any) -> dict[str, Any]:
+        about = {"resource": resource, "name": name, "subresource": part}
+        about |= {"namespace": "prod"} if resource == "pods" else {}
+        head = {"kind": "Event", "apiVersion": "audit.k8s.io/v1", "stage": "ResponseComplete", "verb": verb}
+        time = {"stageTimestamp": f"2026-01-01T00:00:{second:02}.000000Z"}
+        return head | time | {"objectRef": about, "responseStatus": {"code": 200}} | more
+
+    there = pod("there", "n1")
+    generated = pod("x") | {"metadata": {"generateName": "web-", "namespace": "prod"}}
+    rows = [
+        row(0, "create", "nodes", "n1", requestObject=NODE),
+        row(1, "create", "pods", "", requestObject=generated, responseObject=pod("web-1")),
+        row(1, "create", "pods", "late", stage="RequestReceived", requestObject=pod("late")),
+        row(1, "create", "pods", "no", responseStatus={"code": 409}, requestObject=pod("no")),
+        row(1, "get", "pods", "web-1"),
+        row(1, "create", "secrets", "s"),
+        row(
+            2, "create", "pods", "web-1", "binding", requestObject={"target": {"kind": "Node", "name": "n1"}}
+        ),
+        row(2, "patch", "pods", "web-1", "status", requestObject={"status": {}}),
+        row(3, "create", "pods", "there", requestObject=there),
+        row(4, "create", "pods", "metadata-only"),
+        row(9, "delete", "pods", "web-1"),
+        row(10, "delete", "nodes", "n1"),
+    ]
+    timeline = Timeline.read(write_lines(tmp_path / "audit.log", rows), format="audit")
+    assert happened(timeline) == EXPECTED
+    assert timeline.notes == {"requests left out: the log has no object (its level is too low)": 1}
+    assert mo.verify(timeline).agrees
+
+
+def test_events_of_kubectl_with_dumps(tmp_path: Path) -> None:
+    def event(second: int, reason: str, message: str, name: str = "web-1") -> dict[str, Any]:
+        about = {"kind": "Pod", "namespace": "prod", "name": name}
+        time = f"2026-01-01T00:00:{second:02}Z"
+        return {"kind": "Event", "involvedObject": about, "reason": reason, "message": message} | {
+            "lastTimestamp": time
+        }
+
+    items = [
+        event(9, "Killing", "Stopping container c"),
+        event(1, "Scheduled", "Successfully assigned prod/web-1 to n1"),
+        event(2, "Scheduled", "Successfully assigned prod/gone to n1", "gone"),
+        event(3, "Pulled", "x"),
+        {"kind": "Event", "involvedObject": {"kind": "Node"}, "lastTimestamp": "2026-01-01T00:00:00Z"},
+    ]
+    events, dump = tmp_path / "events.json", tmp_path / "dump.json"
+    events.write_text(json.dumps({"kind": "List", "items": items}))
+    dump.write_text(json.dumps({"kind": "List", "items": [NODE, pod("web-1", "n1")]}))
+    timeline = Timeline.read(events, dump, format="kubectl-events")
+    assert happened(timeline) == [
+        (0, "create", "n1"),
+        (1, "create", "web-1"),
+        (1, "bind", "web-1"),
+        (9, "delete", "web-1"),
+    ]
+    assert timeline.notes == {"pods left out: no dump has them": 1}
+    assert mo.verify(timeline).bindings == 1
+    events.write_text("[]")
+    with pytest.raises(mo.InputError, match="is no list of kubectl"):
+        Timeline.read(events, format="kubectl-events")
+
+
+def test_simkube_on_a_real_trace(tmp_path: Path) -> None:
+    timeline = Timeline.read(SIMKUBE, format="simkube")
+    verbs = [verb for _, verb, _ in happened(timeline)]
+    assert (verbs.count("create"), timeline.notes) == (3, {})
+    assert verbs.count("apply") > 3
+    timeline.start_with(mo.synthetic(nodes=9))
+    history = mo.replay(timeline)
+    last: dict[str, int] = {}
+    for event in timeline:
+        assert event.argument is not None
+        last[event.subject] = event.argument.spec.replicas  # type: ignore[union-attr]
+    live = [name for name, end in zip(*_columns(history), strict=True) if end == float("inf")]
+    assert len(live) == sum(last.values())
+    packed = tmp_path / "trace.msgpack"
+    packed.write_bytes(msgspec.msgpack.encode(json.loads(SIMKUBE.read_text())))
+    assert list(Timeline.read(packed, format="simkube")) == list(timeline)
+    packed.write_bytes(b"\xc1")
+    with pytest.raises(mo.InputError, match="is no trace of SimKube"):
+        Timeline.read(packed, format="simkube")
+
+
+def _columns(history: mo.History) -> tuple[list[str], list[float]]:
+    columns = history.pods().to_dict()
+    return columns["pod"], columns["ended"]

@@ -19,6 +19,7 @@ EXPLAINED_BY_STATUS = {PLACED, REPLACED, EVICTED, TERMINATING}
 
 
 CONTROLLERS = {
+    *("CloneSet", "DeploymentConfig", "LeaderWorkerSet", "Rollout"),
     "CronJob",
     "DaemonSet",
     "Deployment",

@@ -11,12 +11,15 @@ from collections.abc import Callable, Container, Iterable
 from math import inf
 from typing import Any
 
+from msgspec.structs import replace
+
 from moorage._core.base.selectors import find_intolerable_taint
 from moorage._core.base.watch_events import Notice, WatchEvent
 from moorage.cache import SchedulerCache
 from moorage.objects.admission.admission import RefusedError
 from moorage.objects.model.meta import Object, OwnerReference
 from moorage.objects.model.node import Node
+from moorage.objects.model.other_workloads import CloneSet
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.policy import PodDisruptionBudget
 from moorage.objects.model.storage import PersistentVolumeClaim
@@ -29,8 +32,10 @@ from moorage.objects.model.workload import (
     ReplicationController,
     StatefulSet,
 )
-from moorage.objects.workloads.missing_pods import create_missing
+from moorage.objects.workloads.missing_pods import create_missing, written_revision
+from moorage.objects.workloads.other_kinds import PARENTS, Parent, changed_template, is_child, next_children
 from moorage.objects.workloads.ownership import is_active, refers_to
+from moorage.objects.workloads.revisions import is_updated, mark_of
 from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory, ObjectStore
 
 from .availability import Availability
@@ -44,7 +49,7 @@ from .store_control import StoreControl
 from .surplus_pods import surplus_pods
 
 WORKLOADS: tuple[type[Object], ...] = (
-    Deployment, ReplicaSet, ReplicationController, StatefulSet, DaemonSet, Job,
+    Deployment, ReplicaSet, ReplicationController, StatefulSet, DaemonSet, Job, CloneSet, *PARENTS,
 )  # fmt: skip
 KINDS = {kind.__name__: kind for kind in WORKLOADS}
 _EVICTING = frozenset({"NoExecute"})
@@ -89,14 +94,16 @@ class ClusterControllers:
         claims: Indexer[Any] = informers.informer(PersistentVolumeClaim).indexer
         pods: Indexer[Any] = informers.informer(Pod).indexer
         revisions: Indexer[Any] = informers.informer(ControllerRevision).indexer
-        claims.add_index(OWNER, by_owner, is_lasting=True)
         self.control = StoreControl(client, pods, revisions)
         self.availability = Availability(now)
         self.deployments = DeploymentController(self.control, self._copies["ReplicaSet"], self.availability)
         self.stateful_sets = StatefulSetController(self.control, self.availability, max_unavailable)
         self.daemon_sets = DaemonSetController(self.control, self._node_copy, self.availability)
         self.budgets = DisruptionController(client, informers, pods)
-        self._dependents = pods, self._copies["ReplicaSet"], claims, revisions
+        children = (self._copies[kind] for kind in ("ReplicaSet", "ReplicationController", "StatefulSet"))
+        self._dependents = pods, *children, claims, revisions
+        for copy in self._dependents:
+            copy.add_index(OWNER, by_owner, is_lasting=True)
         for kind in WORKLOADS:
             informers.informer(kind).add_event_handler(WorkloadEvents(self))
         informers.informer(Node).add_event_handler(NodeEvents(self))
@@ -142,7 +149,7 @@ class ClusterControllers:
         obj : Object
         """
         self._changed[obj.kind, obj.key] = None
-        if isinstance(obj, ReplicaSet):
+        if isinstance(obj, ReplicaSet | ReplicationController | StatefulSet):
             self.note_owner(obj)
         self.budgets.note_workload(obj)
 
@@ -264,6 +271,8 @@ class ClusterControllers:
                     self.daemon_sets.reconcile(obj)
                 else:
                     self.daemon_sets.reconcile_node(obj, node)
+            elif isinstance(obj, PARENTS):
+                self._reconcile_children(obj)
             else:
                 self._reconcile_replicas(obj)
         except RefusedError as error:
@@ -277,6 +286,25 @@ class ClusterControllers:
             related = self._related(obj)
         for pod in surplus_pods(self.control, obj, related):
             self.control.delete(pod)
+
+        if isinstance(obj, CloneSet):
+            mark = mark_of(obj, written_revision(self.control, obj))
+            if not all(is_updated(pod, mark) for pod in filter(is_active, self.control.owned(obj))):
+                raise RefusedError(changed_template(obj))
+
+    def _reconcile_children(self, obj: Parent) -> None:
+        """Create and scale what the controller of another project makes."""
+        if obj.metadata.deletion_timestamp is not None:
+            return
+        copies = (self._copies[kind] for kind in ("ReplicaSet", "ReplicationController", "StatefulSet"))
+        steps = next_children(obj, [one for copy in copies for one in copy.values() if is_child(obj, one)])
+        if steps is None:
+            raise RefusedError(changed_template(obj))
+        for one in steps:
+            if one.metadata.uid:
+                self._client.update(replace(one, metadata=replace(one.metadata, resource_version="")))
+            else:
+                self._client.create(one)
 
     def _related(self, obj: ReplicaSet) -> list[Pod]:
         """Return the active pods of the Deployment of a ReplicaSet, or of itself alone."""

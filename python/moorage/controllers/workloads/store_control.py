@@ -19,7 +19,7 @@ from moorage.objects.workloads.ownership import FINISHED, controller_reference
 from moorage.objects.workloads.pod_claims import ephemeral_claims
 from moorage.store import AlreadyExistsError, Indexer, NotFoundError, ObjectClient, ObjectStore
 
-from .owner_index import ENDED, ORPHAN, OWNER, by_owner, of_ended, of_orphan, path, values_of
+from .owner_index import ENDED, ORPHAN, OWNER, of_ended, of_orphan, path, values_of
 
 
 class StoreControl:
@@ -29,7 +29,7 @@ class StoreControl:
     ----------
     client : ObjectStore
     pods, revisions : Indexer
-        The informers' copies; get the indexes of owners.
+        The informers' copies, with the index of owners.
 
     Attributes
     ----------
@@ -48,10 +48,8 @@ class StoreControl:
         self.deletions = 0
         self.refusals: dict[str, str] = {}
         self._admission: Admission | None = None  # of this round
-        pods.add_index(OWNER, by_owner, is_lasting=True)
         pods.add_index(ENDED, of_ended, is_lasting=True)
         pods.add_index(ORPHAN, of_orphan, is_lasting=True)
-        revisions.add_index(OWNER, by_owner, is_lasting=True)
 
     def begin_round(self) -> None:
         """Forget what admission depends on: policies, and the usage of quotas."""

@@ -95,6 +95,8 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         The choice among nodes of equal total. "go-heap": the node on top of Go's container/heap, as in
         kube-scheduler v1.35 and v1.36. "first": the first node found. "random": a random node, as up to
         v1.34.
+    balanced_allocation : {"1.36", "1.35"}, optional
+        The release whose formula of NodeResourcesBalancedAllocation counts, in place of the profiles'.
     seed : int
         Seed of the random tie-break.
     ttl : float, optional
@@ -154,6 +156,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         registry: Registry | None = None,
         percentage_of_nodes_to_score: int | None = None,
         tie_break: str = "go-heap",
+        balanced_allocation: str | None = None,
         seed: int = 0,
         ttl: float | None = None,
         clock: Callable[[], float] | None = None,
@@ -172,6 +175,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             gates=gates,
             percentage=percentage_of_nodes_to_score,
             tie_break=tie_break,
+            balanced_allocation=balanced_allocation,
             seed=seed,
             clock=clock,
             wait=wait,
@@ -200,6 +204,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         setting = configuration, options.tie_break, options.seed, self.volumes, gates
         self.handle = make_handle(cache, client, self.informers, nominator, *setting)
         self.handle.plugin_errors.fail_fast = options.fail_fast
+        self.handle.balanced_allocation = options.balanced_allocation
         signs = gates["OpportunisticBatching"] and not self.handle.extenders
         batching = Batching(signs, clock or (lambda: 0.0))
         tie_break = TIE_BREAKS[options.tie_break]

@@ -391,17 +391,23 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         self.sync()
         return {} if self.controllers is None else dict(sorted(self.controllers.control.refusals.items()))
 
-    def let_rollouts_proceed(self) -> bool:
-        """Let time pass until a pod of a rollout becomes available, as far as the scheduler can let time
-        pass.
+    def let_controllers_proceed(self) -> bool:
+        """Have the claims of new pods bound; or let time pass until a pod of a rollout becomes available, as
+        far as the scheduler can let time pass.
 
         Returns
         -------
         bool
-            False if no rollout waits for that.
+            False if there are no such claims, and no rollout waits.
         """
         options, controllers = self._options, self.controllers
-        if controllers is None or not controllers.availability.waiting:
+        if controllers is None:
+            return False
+        if controllers.control.has_new_claims:
+            controllers.control.has_new_claims = False
+            self.volumes.settle()
+            return True
+        if not controllers.availability.waiting:
             return False
         if options.clock is not None and options.wait is None:
             return False

@@ -143,7 +143,7 @@ def targets_without_node(simulation: Simulation, outcomes: Iterable[Outcome]) ->
 
 
 def target_pod(preparation: Preparation, text: str, namespace: str | None) -> Target:
-    """Find the pod that a target names.
+    """Find the pod that a target names: one of before a run, or one that controllers make during it.
 
     Parameters
     ----------
@@ -169,14 +169,18 @@ def target_pod(preparation: Preparation, text: str, namespace: str | None) -> Ta
     if place and namespace not in (None, place):
         raise InputError(f"not in namespace {namespace}", source=SOURCE, obj=text)
     place = place or namespace or ""
-    found = [pod for pod in pods if pod.name == name and place in ("", pod.namespace)]
-    _check_unique(found, text)
-    if found:
-        return Target(found[0].key, preparation.workloads.of(found[0]), (found[0].key,))
-    if any(pod.name == name and place in ("", pod.namespace) for pod in finished):
+
+    def named(listed: Iterable[Pod]) -> list[Pod]:
+        return [pod for pod in listed if pod.name == name and place in ("", pod.namespace)]
+
+    if named(finished) and not named(pods):
         raise InputError("has finished: it is not scheduled any more", source=SOURCE, obj=text)
-    where = f" in namespace {place}" if place else ""
-    raise InputError(f"there is no such pod{where}", source=SOURCE, obj=text)
+    found = named(pods) or named(preparation.run().new)
+    _check_unique(found, text)
+    if not found:
+        where = f" in namespace {place}" if place else ""
+        raise InputError(f"there is no such pod{where}", source=SOURCE, obj=text)
+    return Target(found[0].key, preparation.workloads.of(found[0]), (found[0].key,))
 
 
 def _check_unique(pods: Sequence[Pod], text: str) -> None:

@@ -123,7 +123,8 @@ class ClusterControllers:
     def save(self) -> object:
         """Return the state, for `undo`."""
         queues = self._changed.copy(), self._nodes.copy(), self._deleted.copy()
-        return queues, self.availability.save(), self.budgets.save(), self.control.refusals.copy()
+        control = self.control.refusals.copy(), self.control.has_new_claims
+        return queues, self.availability.save(), self.budgets.save(), control
 
     def undo(self, saved: Any) -> None:
         """Restore the state of `save`.
@@ -133,7 +134,7 @@ class ClusterControllers:
         saved : object
             The result of `save`.
         """
-        (changed, nodes, deleted), availability, budgets, refusals = saved
+        (changed, nodes, deleted), availability, budgets, (refusals, self.control.has_new_claims) = saved
         self.control.refusals = refusals.copy()
         self._changed, self._nodes, self._deleted = changed.copy(), nodes.copy(), deleted.copy()
         self.availability.undo(availability)

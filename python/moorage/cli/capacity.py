@@ -78,6 +78,8 @@ def capacity(
     chosen = [_template(text, options["validate"]) for text in templates]
     with Stages("reading", "counting") as stage:
         cluster = _without(load_input(options), exclude_nodes)
+        if by is not None and all(by not in node.metadata.labels for node in cluster.nodes):
+            raise InputError("no node has this label", source="--by", obj=repr(by))
         stage()
         scheduler = Scheduler(cluster, **settings)
         for change in requested_changes(options):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+from moorage.errors import InputError
+
 from .field_rules import between, labels
 from .meta import Int32, Object, Struct
-from .workload import PodTemplateSpec, Replicas, ReplicaSet, ReplicaSetSpec
+from .workload import MAX_PODS, PodTemplateSpec, Replicas, ReplicaSet, ReplicaSetSpec
 
 
 class RolloutSpec(ReplicaSetSpec, frozen=True):
@@ -73,6 +75,11 @@ class LeaderWorkerSetSpec(Struct, frozen=True):
 
     replicas: Replicas = None
     leader_worker_template: LeaderWorkerTemplate = LeaderWorkerTemplate()
+
+    def check(self) -> None:
+        pods = (self.replicas or 0) * (self.leader_worker_template.size or 1)
+        if pods > MAX_PODS:
+            raise InputError(f"{pods} pods in all groups are more than {MAX_PODS}", path="replicas")
 
 
 class LeaderWorkerSet(Object, frozen=True):

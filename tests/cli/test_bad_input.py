@@ -16,7 +16,8 @@ TEMPLATE = "selector: {}, template: {spec: {containers: [{name: c}]}}"
 APPS = "{apiVersion: apps/v1, kind: %s, metadata: {name: x}, spec: {%s, " + TEMPLATE + "}}"
 GROUPS = (
     "{apiVersion: leaderworkerset.x-k8s.io/v1, kind: LeaderWorkerSet, metadata: {name: x}, "
-    "spec: {replicas: %s, leaderWorkerTemplate: {size: %s, workerTemplate: {spec: {containers: [{name: c}]}}}}}"
+    "spec: {replicas: %s, leaderWorkerTemplate: "
+    "{size: %s, workerTemplate: {spec: {containers: [{name: c}]}}}}}"
 )
 FILES = {
     "a name": POD % ("X_Y", ""),

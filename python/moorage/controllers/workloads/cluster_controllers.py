@@ -37,6 +37,7 @@ from moorage.objects.workloads.other_kinds import PARENTS, Parent, changed_templ
 from moorage.objects.workloads.ownership import is_active, refers_to
 from moorage.objects.workloads.revisions import is_updated, mark_of
 from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory, ObjectStore
+from moorage.store.informers.handler_functions import HandlerFunctions, last_state
 
 from .availability import Availability
 from .daemon_set_controller import DaemonSetController
@@ -105,8 +106,10 @@ class ClusterControllers:
         for copy in self._dependents:
             copy.add_index(OWNER, by_owner, is_lasting=True)
         for kind in WORKLOADS:
-            informers.informer(kind).add_event_handler(WorkloadEvents(self))
-        informers.informer(Node).add_event_handler(NodeEvents(self))
+            workloads = HandlerFunctions(self.note, self._note_change, self._note_lost_workload)
+            informers.informer(kind).add_event_handler(workloads)
+        nodes = HandlerFunctions(self._note_new_node, self._note_changed_node, self._note_lost_node)
+        informers.informer(Node).add_event_handler(nodes)
         informers.informer(PodDisruptionBudget).add_event_handler(self.budgets)
         informers.informer(Pod).add_event_handler(PodEvents(self))
 
@@ -186,16 +189,31 @@ class ClusterControllers:
             kind, _, key = name.partition(" ")
             self._changed[kind, key] = None
 
-    def note_node(self, name: str, may_lose_pods: bool) -> None:
-        """Look at a node in the next round.
+    def _note_change(self, old: Object, new: Object) -> None:
+        """Look at a changed workload."""
+        if old.metadata.uid != new.metadata.uid:
+            self.note_deletion(old)
+        self.note(new)
 
-        Parameters
-        ----------
-        name : str
-        may_lose_pods : bool
-            Whether the node is gone or has other taints.
-        """
-        self._nodes[name] = may_lose_pods or self._nodes.get(name, False)
+    def _note_lost_workload(self, last: Object) -> None:
+        """Delete what a workload owned, and look at its owner."""
+        self.note_deletion(last)
+        self.note(last)
+
+    def _note_new_node(self, node: Node) -> None:
+        """Look at a new node."""
+        self._nodes.setdefault(node.name, False)
+
+    def _note_changed_node(self, old: Node, new: Node) -> None:
+        """Look at a node whose labels or taints have changed; pods may have to go because of taints."""
+        if old.spec.taints != new.spec.taints:
+            self._nodes[new.name] = True
+        elif old.metadata.labels != new.metadata.labels:
+            self._nodes.setdefault(new.name, False)
+
+    def _note_lost_node(self, node: Node) -> None:
+        """Look at the pods of a node that is gone."""
+        self._nodes[node.name] = True
 
     def note_deletion(self, obj: Object) -> None:
         """Delete what an object owns in the next round.
@@ -357,93 +375,6 @@ class ClusterControllers:
         self._changed.update((one, None) for one in due)
 
 
-class WorkloadEvents:
-    """Tells the controllers of changed workloads.
-
-    Parameters
-    ----------
-    controllers : ClusterControllers
-    """
-
-    def __init__(self, controllers: ClusterControllers) -> None:
-        self._controllers = controllers
-
-    def on_add(self, obj: Object, is_in_initial_list: bool) -> None:
-        """Look at a new workload.
-
-        Parameters
-        ----------
-        obj : Object
-        is_in_initial_list : bool
-        """
-        self._controllers.note(obj)
-
-    def on_update(self, old: Object, new: Object) -> None:
-        """Look at a changed workload.
-
-        Parameters
-        ----------
-        old, new : Object
-        """
-        if old.metadata.uid != new.metadata.uid:
-            self._controllers.note_deletion(old)
-        self._controllers.note(new)
-
-    def on_delete(self, obj: Object | DeletedFinalStateUnknown[Object]) -> None:
-        """Delete what a workload owned, and look at its owner.
-
-        Parameters
-        ----------
-        obj : Object or DeletedFinalStateUnknown
-        """
-        last = obj.obj if isinstance(obj, DeletedFinalStateUnknown) else obj
-        self._controllers.note_deletion(last)
-        self._controllers.note(last)
-
-
-class NodeEvents:
-    """Tells the controllers of new, changed and lost nodes.
-
-    Parameters
-    ----------
-    controllers : ClusterControllers
-    """
-
-    def __init__(self, controllers: ClusterControllers) -> None:
-        self._controllers = controllers
-
-    def on_add(self, obj: Node, is_in_initial_list: bool) -> None:
-        """Look at a new node.
-
-        Parameters
-        ----------
-        obj : Node
-        is_in_initial_list : bool
-        """
-        self._controllers.note_node(obj.name, False)
-
-    def on_update(self, old: Node, new: Node) -> None:
-        """Look at a node whose labels or taints have changed.
-
-        Parameters
-        ----------
-        old, new : Node
-        """
-        has_other_taints = old.spec.taints != new.spec.taints
-        if has_other_taints or old.metadata.labels != new.metadata.labels:
-            self._controllers.note_node(new.name, has_other_taints)
-
-    def on_delete(self, obj: Node | DeletedFinalStateUnknown[Node]) -> None:
-        """Look at the pods of a node that is gone.
-
-        Parameters
-        ----------
-        obj : Node or DeletedFinalStateUnknown
-        """
-        node = obj.obj if isinstance(obj, DeletedFinalStateUnknown) else obj
-        self._controllers.note_node(node.name, True)
-
-
 class PodEvents:
     """Tells the controllers of pods.
 
@@ -518,7 +449,7 @@ class PodEvents:
         ----------
         obj : Pod or DeletedFinalStateUnknown
         """
-        pod = obj.obj if isinstance(obj, DeletedFinalStateUnknown) else obj
+        pod = last_state(obj)
         self._controllers.note_owner(pod)
         self._controllers.budgets.note(pod)
         self._controllers.note_pods()

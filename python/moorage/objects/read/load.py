@@ -27,9 +27,9 @@ from .decode import Head, decode, decode_kind, is_json, is_known
 from .files import YAML_SUFFIXES, has_suffix, is_directory, list_files, open_regular, read_file, source_name
 from .object_defaults import default_namespace
 from .origins import Origin, Origins, label
-from .other_workloads import read_workload, warning, without_pods
 from .parts_reader import Parts, PartsReader
 from .snapshots import read_snapshot
+from .unknown_workloads import read_workload, warning, without_pods
 from .yaml_reader import DuplicateKey, read_yaml
 
 _PEEK = 4096

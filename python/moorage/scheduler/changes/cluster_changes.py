@@ -285,8 +285,7 @@ class ClusterChanges:
         InputError
             There is no such node.
         """
-        with self._changing() as client:
-            return Change(changed=drain.set_unschedulable(client, select_nodes(client, nodes), True))
+        return self._set_unschedulable(nodes, True)
 
     def uncordon(self, nodes: str | Sequence[str]) -> Change:
         """Make nodes schedulable again.
@@ -305,8 +304,11 @@ class ClusterChanges:
         InputError
             There is no such node.
         """
+        return self._set_unschedulable(nodes, False)
+
+    def _set_unschedulable(self, nodes: str | Sequence[str], value: bool) -> Change:
         with self._changing() as client:
-            return Change(changed=drain.set_unschedulable(client, select_nodes(client, nodes), False))
+            return Change(changed=drain.set_unschedulable(client, select_nodes(client, nodes), value))
 
     def drain(
         self,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.house.source import ROOT
 
 from moorage.cli import main
-from tests.house.source import ROOT
 
 NODE = "ip-10-0-1-28.eu-west-1.compute.internal"
 DUMP, WEB = "-f dump.json.gz", "-f dump.json.gz -f web.yaml"

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.house.source import ROOT
 
 import moorage as mo
 from moorage.cli import main
 from moorage.objects.model.pod import Pod
 from moorage.tables import Tabular
-from tests.house.source import ROOT
 
 USERS = ROOT / "tests/data/users"
 DUMP = ("-f", str(USERS / "dump.json.gz"))

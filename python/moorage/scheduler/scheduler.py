@@ -378,6 +378,17 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         self.sync()
         return [] if self.controllers is None else self.controllers.rollouts()
 
+    def awaited_pods(self) -> list[Pod]:
+        """Return the pods that StatefulSets will create when the pods before them are available.
+
+        Returns
+        -------
+        list of Pod
+            As far as their names tell; none of them exists.
+        """
+        self.sync()
+        return [] if self.controllers is None else self.controllers.awaited_pods()
+
     def refusals(self) -> dict[str, str]:
         """Return the workloads that lack pods because the API server would refuse to create them: limit
         ranges, quotas, or priority and runtime classes that do not exist.

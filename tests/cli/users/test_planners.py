@@ -27,6 +27,32 @@ def put(*names: str) -> list[str]:
     return [*DUMP, *(part for name in names for part in ("-f", str(USERS / name)))]
 
 
+NINE = {"resources": {"requests": {"cpu": 9}}}
+NOT_MADE = """
+{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 4, memory: 8Gi, pods: 10}}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: bad}
+spec:
+  replicas: 2
+  selector: {matchLabels: {a: b}}
+  template: {metadata: {labels: {a: b}}, spec: {priorityClassName: nope, containers: [{name: c}]}}
+---
+{apiVersion: example.com/v1, kind: Database, metadata: {name: d}, spec: {replicas: 3}}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  replicas: 3
+  selector: {matchLabels: {a: c}}
+  template:
+    metadata: {labels: {a: c}}
+    spec: {containers: [{name: c, resources: {requests: {cpu: 9}}}]}
+"""
+
+
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Any:
     """Runs a command, and returns its exit code, what it prints, and what it says."""
@@ -167,6 +193,30 @@ def test_13_workloads_and_all_pending_pods_are_explained(run: Any) -> None:
     assert code == 1
     assert "deployment/web in namespace shop: 7 pods without a node; one of them is" in said
     assert "example.com/wait" in run("explain", "shop/gated", *put("gated.yaml"))[1]
+
+
+def test_pods_that_nobody_makes_are_told(run: Any, tmp_path: Path) -> None:
+    """Refused ones, those that wait for others of their StatefulSet, and those of kinds that are unknown."""
+    (tmp_path / "f.yaml").write_text(NOT_MADE)
+    file = "-f", str(tmp_path / "f.yaml")
+    code, said, _ = run("check", *file, "-o", "json")
+    found = {(one["workload"], one["status"]): one["pods"] for one in json.loads(said)["findings"]}
+    wanted = {("statefulset/db", "unschedulable"): 1, ("statefulset/db", "waiting"): 2}
+    assert found == wanted | {("deployment/bad", "refused"): 2, ("database/d", "skipped-kind"): 3}
+    code, said, warned = run("explain", "--all-pending", *file)
+    assert (code, "default/db-0: fits 0 of 1 nodes" in said) == (1, True)
+    assert "statefulset/db: 2 waiting: waits until the pods before it are available" in warned
+    change: dict[str, Any] = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db"}}
+    template = {"metadata": {"labels": {"a": "c"}}, "spec": {"containers": [{"name": "c"} | NINE]}}
+    selector = {"matchLabels": {"a": "c"}}
+    change["spec"] = {"replicas": 5, "selector": selector, "template": template}
+    (tmp_path / "change.json").write_text(json.dumps(change))
+    allow = "--new-only", "--allow", "skipped-kind", "-o", "json"
+    _, said, _ = run("check", *file, "-f", str(tmp_path / "change.json"), *allow)
+    counted = [one for one in json.loads(said)["findings"] if one["counts"] and one["status"] == "waiting"]
+    assert [one["names"] for one in counted] == [["db-3", "db-4"]]  # the others waited before
+    code, said, warned = run("explain", "deployment/bad", *file)
+    assert (code, said, "deployment/bad: 2 refused: pods " in warned) == (1, "", True)
 
 
 def test_14_directories_and_archives(run: Any, tmp_path: Path) -> None:

@@ -364,6 +364,13 @@ class ClusterControllers:
         ]
         return [one for one in found if one is not None]
 
+    def awaited_pods(self) -> list[Pod]:
+        """Return the pods that StatefulSets will create when the pods before them are available."""
+        copy = self._copies["StatefulSet"]
+        waiting = sorted(key for kind, key in self.availability.waiting if kind == "StatefulSet")
+        sets = filter(None, map(copy.get, waiting))
+        return [pod for one in sets for pod in self.stateful_sets.awaited_pods(one)]
+
     def next_time(self) -> float:
         """Return the time at which the next pod becomes available; infinite if none waits for it."""
         return min(self.availability.waiting.values(), default=inf)

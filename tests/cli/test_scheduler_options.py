@@ -10,6 +10,7 @@ import pytest
 
 from moorage.cli import main
 
+CAPACITY = {"cpu": "10", "memory": "100Gi", "pods": "9"}
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 PACK = """profiles:
 - schedulerName: packer
@@ -123,11 +124,39 @@ def test_a_release_has_its_own_plugins_and_ties(
         shown.append("NodeDeclaredFeatures" in capsys.readouterr().out)
     assert shown == [False, True]
     placements = []
-    for option in (["--kubernetes-version", "1.34"], ["--tie-break", "random"], []):
+    for option in ([], ["--tie-break", "random"], ["--tie-break", "go-heap"]):
         made_up = ["simulate", "--synthetic", "nodes=9,pods=40", "-o", "csv", "--seed", "3"]
-        assert main([*made_up, *option]) == 0
+        assert main([*made_up, "--kubernetes-version", "1.34", *option]) == 0
         placements.append(capsys.readouterr().out)
     assert placements[0] == placements[1] != placements[2]
+
+
+def test_a_release_scores_the_balance_in_its_own_way(capsys: pytest.CaptureFixture[str], files: Any) -> None:
+    """v1.36 scores how a pod changes the balance of a node, earlier releases the balance with the pod."""
+
+    def running(name: str, node: str, **requests: str) -> dict[str, Any]:
+        container = {"name": "c", "resources": {"requests": requests}}
+        spec = {"containers": [container]} | ({"nodeName": node} if node else {})
+        return {"kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+    nodes = [
+        {"kind": "Node", "metadata": {"name": name}, "status": {"capacity": CAPACITY}}
+        for name in ("even", "skewed")
+    ]
+    pods = [
+        running("a", "even", cpu="5", memory="50Gi"),
+        running("b", "skewed", memory="20Gi"),
+        running("new", "", cpu="1", memory="1Gi"),
+    ]
+    balanced = """profiles:
+- plugins:
+    score: {disabled: [{name: "*"}], enabled: [{name: NodeResourcesBalancedAllocation}]}
+"""
+    arguments = files([*nodes, *pods], balanced)
+    chosen = [
+        placed(capsys, [*arguments, "--kubernetes-version", one])["new"] for one in ("1.34", "1.35", "1.36")
+    ]
+    assert chosen == ["even", "even", "skewed"]
 
 
 def test_gates_of_a_release(capsys: pytest.CaptureFixture[str]) -> None:

@@ -245,7 +245,8 @@ def test_settings_reach_the_scheduler(tie_break: str, monkeypatch: pytest.Monkey
     options = ["--tie-break", tie_break, "--seed", "7", "--percentage-of-nodes-to-score", "30"]
     assert simulate("--synthetic", "nodes=3,pods=1", *options) == 0
     given = {"tie_break": tie_break, "seed": 7, "percentage_of_nodes_to_score": 30}
-    assert seen == given | {"config": None, "feature_gates": dict(DEFAULT_GATES)}
+    of_release = {"feature_gates": dict(DEFAULT_GATES), "balanced_allocation": "1.36"}
+    assert seen == given | of_release | {"config": None}
 
 
 @pytest.mark.parametrize(

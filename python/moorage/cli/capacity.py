@@ -80,6 +80,8 @@ def capacity(
     with Stages("reading", "counting") as stage:
         cluster = _without(load_input(options), exclude_nodes)
         cluster = _with_claim_templates(cluster, [one for *_, found in read for one in found])
+        if by is not None and all(by not in node.metadata.labels for node in cluster.nodes):
+            raise InputError("no node has this label", source="--by", obj=repr(by))
         stage()
         scheduler = Scheduler(cluster, **settings)
         for change in requested_changes(options):

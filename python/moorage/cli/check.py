@@ -61,7 +61,7 @@ def check(
     Exit codes: 0 every pod that should run has a node; 1 a pod has none; 2 bad input.
     """
     from moorage.cli.output.check_output import write_verdict
-    from moorage.cli.runs.gate import judge
+    from moorage.cli.runs.gate import judge, waiting_pods
     from moorage.cli.runs.simulation import Preparation
 
     settings = scheduler_settings(options)
@@ -70,9 +70,8 @@ def check(
         preparation = Preparation(after, settings, requested_changes(options))
         stage()
         done = preparation.run(stage)
-        waiting = {pod.key for pod in before.pods if not pod.spec.node_name}
         stage()
-        verdict = judge(done, waiting, allowed, new_only)
+        verdict = judge(done, waiting_pods(before), allowed, new_only)
     print_warnings(done.warnings())
     write_verdict(output, done, verdict)
     return 0 if verdict.passed else 1

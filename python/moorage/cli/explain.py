@@ -13,7 +13,7 @@ from moorage.cli.messages import print_warnings
 from moorage.errors import InputError
 
 if TYPE_CHECKING:
-    from moorage.cli.runs.simulation import Preparation
+    from moorage.cli.runs.simulation import Group, Preparation
     from moorage.cli.runs.targets import Target
 
 ALL = "all"
@@ -93,14 +93,16 @@ def explain(
     for name in names:
         if name not in known:
             raise InputError("there is no such node", source="--node", obj=name)
-    targets = _targets(preparation, target, options["namespace"])
+    targets, unmade = _targets(preparation, target, options["namespace"])
     keys = [one.key for one in targets]
     explanations = SITUATIONS[situation or "in-turn"](preparation.make, keys)
     print_warnings(preparation.cluster.warnings)
+    print_warnings(f"{one.workload.text}: {len(one.outcomes)} {one.status}: {one.reason}" for one in unmade)
     explained = [(one, explanations[one.key]) for one in targets]
     is_list = all_pending or workload_named(target or "") is not None
-    write_explanations(output, explained, limit, names, is_list)
-    return 0 if all(one.has_place for one in explanations.values()) else 1
+    if explained or not unmade or output != "table":
+        write_explanations(output, explained, limit, names, is_list)
+    return 0 if all(one.has_place for one in explanations.values()) and not unmade else 1
 
 
 def _prepare(options: dict[str, Any]) -> Preparation:
@@ -110,15 +112,25 @@ def _prepare(options: dict[str, Any]) -> Preparation:
     return Preparation(load_input(options), settings, requested_changes(options))
 
 
-def _targets(preparation: Preparation, target: str | None, namespace: str | None) -> list[Target]:
-    """Find what is to be explained."""
+def _targets(
+    preparation: Preparation, target: str | None, namespace: str | None
+) -> tuple[list[Target], list[Group]]:
+    """Find what is to be explained, and the pods that nobody makes."""
     from moorage.cli.runs import targets
 
     workload = targets.workload_named(target or "")
     if target is not None and workload is None:
-        return [targets.target_pod(preparation, target, namespace)]
+        return [targets.target_pod(preparation, target, namespace)], []
     simulation = preparation.run()
+    unmade = [
+        one
+        for one in targets.groups_not_made(simulation)
+        if namespace in (None, one.workload.namespace)
+        and workload in (None, (one.workload.kind, one.workload.name))
+    ]
     if workload is not None:
-        return targets.targets_of_workload(simulation, *workload, namespace)
+        is_made = targets.has_pods(simulation, *workload, namespace)
+        found = targets.targets_of_workload(simulation, *workload, namespace) if is_made or not unmade else []
+        return found, unmade
     shown = [one for one in simulation.outcomes if namespace in (None, one.pod.namespace)]
-    return targets.targets_without_node(simulation, shown)
+    return targets.targets_without_node(simulation, shown), unmade

@@ -137,7 +137,7 @@ GATE_OPTIONS = (
         type=click.Choice(VERSIONS),
         default=VERSIONS[-1],
         show_default=True,
-        help="The release whose defaults of feature gates, and whose choice among ties, are taken.",
+        help="The release whose defaults of feature gates, choice among ties, and scores are taken.",
     ),
 )
 """Options for `selected_gates`."""
@@ -206,14 +206,15 @@ def scheduler_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     from moorage.plugins.registry import read_configuration
 
     gates = selected_gates(options["gates"], options["version"])
-    config = options["config"]
+    config, release = options["config"], RELEASES[options["version"]]
     return {
         # Read once, because the file may be standard input.
         "config": None if config is None else read_configuration(config, gates),
         "feature_gates": gates,
         "seed": options["seed"],
         "percentage_of_nodes_to_score": options["percentage"],
-        "tie_break": options["tie_break"] or RELEASES[options["version"]].tie_break,
+        "tie_break": options["tie_break"] or release.tie_break,
+        "balanced_allocation": release.balanced_allocation,
     }
 
 

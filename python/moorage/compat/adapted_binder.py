@@ -10,6 +10,7 @@ from moorage.framework.runtime.steps import Steps
 from moorage.objects import Node, Pod
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.store import DeletedFinalStateUnknown
+from moorage.store.informers.handler_functions import last_state
 from moorage.volume.binding.pod_volumes import PodVolumeClaims, PodVolumes
 from moorage.volume.binding.volume_binder import BIND_CONFLICT, NODE_CONFLICT, VolumeBinder, VolumeSources
 
@@ -167,7 +168,7 @@ class DecisionsHandler:
         ----------
         obj : Pod or DeletedFinalStateUnknown
         """
-        self._decisions.delete_bindings(obj.obj if isinstance(obj, DeletedFinalStateUnknown) else obj)
+        self._decisions.delete_bindings(last_state(obj))
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import groupby
 from threading import RLock
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from msgspec import Struct
@@ -43,8 +44,9 @@ from moorage.scheduler.cycle.engines import make_engines
 from moorage.scheduler.cycle.opportunistic_batching import Batching
 from moorage.scheduler.cycle.placement_check import check
 from moorage.scheduler.volume_controllers import ExternalController
-from moorage.store import DeletedFinalStateUnknown, InformerFactory, ObjectClient, ObjectStore
+from moorage.store import InformerFactory, ObjectClient, ObjectStore
 from moorage.store.errors import ApiError, NotFoundError, conflict
+from moorage.store.informers.handler_functions import HandlerFunctions
 
 
 class Placement(Struct, frozen=True, gc=False):
@@ -508,25 +510,15 @@ logger = logging.getLogger("moorage.multi")
 T = TypeVar("T", bound=Object)
 
 
-class Handler(Generic[T]):
+class Handler(HandlerFunctions[T]):
     """Event handler that calls the cache's methods for one kind, for example `add_node`.
 
     A CacheError is logged.
     """
 
     def __init__(self, cache: BinderCache, kind: str) -> None:
-        self._add, self._update, self._delete = (
-            getattr(cache, f"{action}_{kind}") for action in ("add", "update", "delete")
-        )
-
-    def on_add(self, obj: T, is_in_initial_list: bool) -> None:
-        _apply(self._add, obj)
-
-    def on_update(self, old: T, new: T) -> None:
-        _apply(self._update, old, new)
-
-    def on_delete(self, obj: T | DeletedFinalStateUnknown[T]) -> None:
-        _apply(self._delete, kind_handlers.last_state(obj))
+        methods = (getattr(cache, f"{action}_{kind}") for action in ("add", "update", "delete"))
+        super().__init__(*[partial(_apply, method) for method in methods])
 
 
 class PodHandler(Handler[Pod]):

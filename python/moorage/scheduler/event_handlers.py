@@ -51,8 +51,9 @@ from moorage.objects.model.workload import (
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.queue import QueuedPodInfo, SchedulingQueue
 from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory
+from moorage.store.informers.handler_functions import last_state
 
-from .kind_handlers import EventHandler, GroupHandler, last_state, namespace_handler, workload_handler
+from .kind_handlers import EventHandler, GroupHandler, namespace_handler, workload_handler
 
 STORAGE: tuple[type[Object], ...] = (
     PersistentVolumeClaim,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, partial
 from itertools import takewhile
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from moorage._core.base.watch_events import Notice
 from moorage.cache import ClusterCache
@@ -13,22 +13,9 @@ from moorage.framework import ActionType, ClusterEvent
 from moorage.objects import Namespace, Object, PodGroup
 from moorage.queue import SchedulingQueue
 from moorage.store import DeletedFinalStateUnknown
+from moorage.store.informers.handler_functions import HandlerFunctions, last_state
 
 T = TypeVar("T", bound=Object)
-
-
-def last_state(deleted: T | DeletedFinalStateUnknown[T]) -> T:
-    """Return the object of a deletion event, or its last known state.
-
-    Parameters
-    ----------
-    deleted : Object or DeletedFinalStateUnknown
-
-    Returns
-    -------
-    Object
-    """
-    return deleted.obj if isinstance(deleted, DeletedFinalStateUnknown) else deleted
 
 
 @cache
@@ -105,7 +92,7 @@ class EventHandler:
             self.queue.move_all_to_active_or_backoff_queue(self._delete, last_state(obj), None)
 
 
-class StateHandler(Generic[T]):
+class StateHandler(HandlerFunctions[T]):
     """Passes objects of one kind to the cache's state.
 
     Parameters
@@ -119,41 +106,11 @@ class StateHandler(Generic[T]):
     """
 
     def __init__(self, lock: Any, put: Callable[[T], object], remove: Callable[[T], object]) -> None:
-        self.lock = lock
-        self.put = put
-        self.remove = remove
+        def locked(change: Callable[[T], object], obj: T) -> None:
+            with lock:
+                change(obj)
 
-    def on_add(self, obj: T, is_in_initial_list: bool) -> None:
-        """Put a new object.
-
-        Parameters
-        ----------
-        obj : Object
-        is_in_initial_list : bool
-            Whether the object existed when the handler was registered.
-        """
-        with self.lock:
-            self.put(obj)
-
-    def on_update(self, old: T, new: T) -> None:
-        """Put the new state of an object.
-
-        Parameters
-        ----------
-        old : Object
-        new : Object
-        """
-        self.on_add(new, False)
-
-    def on_delete(self, obj: T | DeletedFinalStateUnknown[T]) -> None:
-        """Remove a deleted object.
-
-        Parameters
-        ----------
-        obj : Object or DeletedFinalStateUnknown
-        """
-        with self.lock:
-            self.remove(last_state(obj))
+        super().__init__(partial(locked, put), lambda old, new: locked(put, new), partial(locked, remove))
 
 
 class GroupHandler(StateHandler[PodGroup]):

@@ -24,6 +24,8 @@ class Options(Struct, frozen=True, kw_only=True):
     percentage : int or None
         percentageOfNodesToScore, in place of the configuration's.
     tie_break : str
+    balanced_allocation : str or None
+        Formula of NodeResourcesBalancedAllocation, in place of the profiles'.
     seed : int
     clock : callable or None
     wait : callable or None
@@ -41,6 +43,7 @@ class Options(Struct, frozen=True, kw_only=True):
     gates: Mapping[str, bool]
     percentage: int | None
     tie_break: str
+    balanced_allocation: str | None
     seed: int
     clock: Callable[[], float] | None
     wait: Wait | None

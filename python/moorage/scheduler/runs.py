@@ -91,6 +91,8 @@ class Run:
         deletions = 0 if controllers is None else controllers.control.deletions
         with self._recording_evictions():
             scheduler.sync()
+            if controllers is not None:
+                controllers.control.has_new_claims = False
             scheduler.volumes.settle()
             queue.activate([info.pod for info in queue.inactive()])
             self._try_all()
@@ -195,7 +197,7 @@ class Run:
             False if neither a pod is being bound nor a rollout waits for time to pass.
         """
         if not self.scheduler.bindings.let_time_pass():
-            return self.scheduler.let_rollouts_proceed()
+            return self.scheduler.let_controllers_proceed()
         self.resume(self.scheduler.cache.clock())
         return True
 

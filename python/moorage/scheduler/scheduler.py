@@ -97,6 +97,8 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         The choice among nodes of equal total. "go-heap": the node on top of Go's container/heap, as in
         kube-scheduler v1.35 and v1.36. "first": the first node found. "random": a random node, as up to
         v1.34.
+    balanced_allocation : {"1.36", "1.35"}, optional
+        The release whose formula of NodeResourcesBalancedAllocation counts, in place of the profiles'.
     seed : int
         Seed of the random tie-break.
     ttl : float, optional
@@ -156,6 +158,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         registry: Registry | None = None,
         percentage_of_nodes_to_score: int | None = None,
         tie_break: str = "go-heap",
+        balanced_allocation: str | None = None,
         seed: int = 0,
         ttl: float | None = None,
         clock: Callable[[], float] | None = None,
@@ -174,6 +177,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             gates=gates,
             percentage=percentage_of_nodes_to_score,
             tie_break=tie_break,
+            balanced_allocation=balanced_allocation,
             seed=seed,
             clock=clock,
             wait=wait,
@@ -202,6 +206,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         setting = configuration, options.tie_break, options.seed, self.volumes, gates
         self.handle = make_handle(cache, client, self.informers, nominator, *setting)
         self.handle.plugin_errors.fail_fast = options.fail_fast
+        self.handle.balanced_allocation = options.balanced_allocation
         signs = gates["OpportunisticBatching"] and not self.handle.extenders
         batching = Batching(signs, clock or (lambda: 0.0))
         tie_break = TIE_BREAKS[options.tie_break]
@@ -383,6 +388,17 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         self.sync()
         return [] if self.controllers is None else self.controllers.rollouts()
 
+    def awaited_pods(self) -> list[Pod]:
+        """Return the pods that StatefulSets will create when the pods before them are available.
+
+        Returns
+        -------
+        list of Pod
+            As far as their names tell; none of them exists.
+        """
+        self.sync()
+        return [] if self.controllers is None else self.controllers.awaited_pods()
+
     def refusals(self) -> dict[str, str]:
         """Return the workloads that lack pods because the API server would refuse to create them: limit
         ranges, quotas, or priority and runtime classes that do not exist.
@@ -396,17 +412,23 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         self.sync()
         return {} if self.controllers is None else dict(sorted(self.controllers.control.refusals.items()))
 
-    def let_rollouts_proceed(self) -> bool:
-        """Let time pass until a pod of a rollout becomes available, as far as the scheduler can let time
-        pass.
+    def let_controllers_proceed(self) -> bool:
+        """Have the claims of new pods bound; or let time pass until a pod of a rollout becomes available, as
+        far as the scheduler can let time pass.
 
         Returns
         -------
         bool
-            False if no rollout waits for that.
+            False if there are no such claims, and no rollout waits.
         """
         options, controllers = self._options, self.controllers
-        if controllers is None or not controllers.availability.waiting:
+        if controllers is None:
+            return False
+        if controllers.control.has_new_claims:
+            controllers.control.has_new_claims = False
+            self.volumes.settle()
+            return True
+        if not controllers.availability.waiting:
             return False
         if options.clock is not None and options.wait is None:
             return False

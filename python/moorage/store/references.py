@@ -10,7 +10,8 @@ from moorage.objects import Object
 from .kinds import is_namespaced, plural, structs
 
 _SHORT = {
-    "cm": "ConfigMap", "deploy": "Deployment", "ds": "DaemonSet", "no": "Node", "ns": "Namespace",
+    "clone": "CloneSet", "cm": "ConfigMap", "dc": "DeploymentConfig", "deploy": "Deployment",
+    "ds": "DaemonSet", "lws": "LeaderWorkerSet", "no": "Node", "ns": "Namespace",
     "pc": "PriorityClass", "pdb": "PodDisruptionBudget", "po": "Pod", "pv": "PersistentVolume",
     "pvc": "PersistentVolumeClaim", "rc": "ReplicationController", "rs": "ReplicaSet", "sc": "StorageClass",
     "sts": "StatefulSet", "svc": "Service",

@@ -256,7 +256,7 @@ def rollout(name: str, replicas: int) -> dict[str, Any]:
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "Rollout",
         "metadata": {"name": name, "namespace": "shop"},
-        "spec": {"replicas": replicas, "template": {"spec": {"containers": [{"name": "c"}]}}},
+        "spec": {"replicas": replicas, "workloadRef": {"kind": "Deployment", "name": name}},
     }
 
 
@@ -274,5 +274,22 @@ def test_replicas_of_unknown_kinds_are_told(tmp_path: Path) -> None:
     items = [rollout("a", 5), rollout("b", 4), rollout("c", 0), owned, widget]
     (tmp_path / "f.json").write_text(json.dumps({"kind": "List", "items": items}))
     cluster = load(tmp_path / "f.json")
-    assert [tuple(one) for one in cluster.unsimulated] == [("Rollout", "shop", "a", 5)]
-    assert "Rollout a: 5 replicas not simulated." in cluster.warnings
+    assert cluster.unsimulated == [("Rollout", "shop", "a", 5), ("Rollout", "shop", "b", 3)]
+    assert "Rollout a: 5 replicas not simulated, Rollout b: 3 replicas not simulated." in cluster.warnings
+
+
+def test_what_an_unknown_workload_has_made_counts_for_it(tmp_path: Path) -> None:
+    """A later file scales it; a workload that it controls has as many pods as replicas."""
+    first, second = tmp_path / "dump.json", tmp_path / "change.json"
+    reference = {"apiVersion": "x/v1", "kind": "Database", "name": "d", "uid": "u", "controller": True}
+    owned = {"ownerReferences": [reference], "uid": "s", "name": "d", "namespace": "shop"}
+    made = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": owned}
+    made["spec"] = {"replicas": 2, "template": {"spec": {"containers": [{"name": "c"}]}}}
+    database = rollout("d", 2) | {"apiVersion": "x/v1", "kind": "Database"}
+    first.write_text(json.dumps({"kind": "List", "items": [database, made]}))
+    second.write_text(json.dumps(database | {"spec": {"replicas": 5}}))
+    assert load(first).unsimulated == []
+    assert load(first, second).unsimulated == [("Database", "shop", "d", 3)]
+    del database["metadata"]["namespace"]
+    second.write_text(json.dumps(database | {"spec": {"replicas": 3}}))
+    assert load(first, second, namespace="shop").unsimulated == [("Database", "shop", "d", 1)]

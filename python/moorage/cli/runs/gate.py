@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
+from moorage.objects import Cluster
+from moorage.objects.model.workload import StatefulSet
+from moorage.objects.workloads.stateful_pods import ordinals
+
 from .simulation import PLACED, REPLACED, TERMINATING, Group, Outcome, Simulation, group_outcomes
 
 
@@ -56,6 +60,24 @@ class Verdict(NamedTuple):
     def passed(self) -> bool:
         """Whether no pod is a failure."""
         return not self.failed
+
+
+def waiting_pods(cluster: Cluster) -> set[str]:
+    """Return the pods of a cluster that wait for a node, and those of StatefulSets that wait for other pods.
+
+    Parameters
+    ----------
+    cluster : Cluster
+
+    Returns
+    -------
+    set of str
+        Each ``namespace/name``.
+    """
+    placed = {pod.key for pod in cluster.pods if pod.spec.node_name}
+    sets = [obj for obj in cluster.others if isinstance(obj, StatefulSet)]
+    ordered = {f"{one.namespace}/{one.name}-{at}" for one in sets for at in ordinals(one)}
+    return ({pod.key for pod in cluster.pods} | ordered) - placed
 
 
 def judge(

@@ -51,7 +51,7 @@ class Outcome(NamedTuple):
         As it was before the run.
     workload : Workload
     status : str
-        ``placed``, ``unschedulable``, ``waiting`` (on Permit), ``gated``, ``other-scheduler``,
+        ``placed``, ``unschedulable``, ``waiting`` (on Permit or other pods), ``gated``, ``other-scheduler``,
         ``terminating``, ``kept`` (by a drain), ``refused`` (by the API server),
         ``skipped-kind`` (of a workload that is not simulated); ``evicted``, or ``replaced`` where the
         controller of an evicted pod has made another.
@@ -138,7 +138,11 @@ class Simulation:
         made = [pod for pod in (*self.before, *self.new) if pod.key not in known]
         replacements = Counter(map(self.workloads.of, made))
         found = [self._outcome(pod, replacements) for pod in (*gone, *pods, *self.new)]
-        return found + self._refused() + self._not_simulated()
+        awaited = [
+            Outcome(pod, self.workloads.of(pod), WAITING, "", "waits until the pods before it are available")
+            for pod in self.scheduler.awaited_pods()
+        ]
+        return found + awaited + self._refused() + self._not_simulated()
 
     @cached_property
     def _remade(self) -> dict[str, Pod]:

@@ -11,7 +11,20 @@ from moorage.objects import Pod
 from moorage.objects.workloads.top_controller import Workload
 from moorage.store import kind_named
 
-from .simulation import EVICTED, PLACED, REPLACED, TERMINATING, Outcome, Preparation, Simulation
+from .simulation import (
+    EVICTED,
+    PLACED,
+    REFUSED,
+    REPLACED,
+    SKIPPED_KIND,
+    TERMINATING,
+    WAITING,
+    Group,
+    Outcome,
+    Preparation,
+    Simulation,
+    group_outcomes,
+)
 
 SOURCE = "TARGET"
 EXPLAINED_BY_STATUS = {PLACED, REPLACED, EVICTED, TERMINATING}
@@ -19,6 +32,7 @@ EXPLAINED_BY_STATUS = {PLACED, REPLACED, EVICTED, TERMINATING}
 
 
 CONTROLLERS = {
+    *("CloneSet", "DeploymentConfig", "LeaderWorkerSet", "Rollout"),
     "CronJob",
     "DaemonSet",
     "Deployment",
@@ -89,8 +103,7 @@ def targets_of_workload(simulation: Simulation, kind: str, name: str, namespace:
         There is no such workload with a pod, or it is in several namespaces.
     """
     text = f"{kind.lower()}/{name}"
-    has_name = [pod for pod in (*simulation.before, *simulation.new) if _is_of(simulation, pod, kind, name)]
-    pods = [pod for pod in has_name if namespace in (None, pod.namespace)]
+    pods = _pods_of(simulation, kind, name, namespace)
     where = f" in namespace {namespace}" if namespace else ""
     if not pods:
         raise InputError(f"there is no such workload with a pod{where}", source=SOURCE, obj=text)
@@ -103,6 +116,24 @@ def targets_of_workload(simulation: Simulation, kind: str, name: str, namespace:
         workload = simulation.workloads.of(shown)
         targets = [Target(shown.key, workload, tuple(pod.key for pod in pods))]
     return targets
+
+
+def has_pods(simulation: Simulation, kind: str, name: str, namespace: str | None) -> bool:
+    """Whether a workload has a pod.
+
+    Parameters
+    ----------
+    simulation : Simulation
+    kind, name : str
+    namespace : str or None
+        None for all namespaces.
+    """
+    return bool(_pods_of(simulation, kind, name, namespace))
+
+
+def _pods_of(simulation: Simulation, kind: str, name: str, namespace: str | None) -> list[Pod]:
+    has_name = [pod for pod in (*simulation.before, *simulation.new) if _is_of(simulation, pod, kind, name)]
+    return [pod for pod in has_name if namespace in (None, pod.namespace)]
 
 
 def _kind(name: str) -> str:
@@ -134,15 +165,36 @@ def targets_without_node(simulation: Simulation, outcomes: Iterable[Outcome]) ->
     list of Target
     """
     classes = simulation.scheduler.cache.state.classes
+    unmade = {id(one) for group in groups_not_made(simulation) for one in group.outcomes}
     groups: dict[tuple[Workload, int], list[str]] = {}
     for one in outcomes:
-        if one.status not in EXPLAINED_BY_STATUS:
+        if one.status not in EXPLAINED_BY_STATUS and id(one) not in unmade:
             groups.setdefault((one.workload, classes.intern(one.pod)), []).append(one.pod.key)
     return [Target(keys[0], workload, tuple(keys)) for (workload, _), keys in groups.items()]
 
 
+def groups_not_made(simulation: Simulation) -> list[Group]:
+    """Return the pods that nobody makes, so that there is nothing to explain but the reason.
+
+    Parameters
+    ----------
+    simulation : Simulation
+
+    Returns
+    -------
+    list of Group
+        Pods that the API server refuses, that wait for others of their StatefulSet, or of workloads that are
+        not simulated.
+    """
+    made = {pod.key for pod in (*simulation.before, *simulation.new)}
+    told = (REFUSED, SKIPPED_KIND, WAITING)
+    return group_outcomes(
+        one for one in simulation.outcomes if one.status in told and one.pod.key not in made
+    )
+
+
 def target_pod(preparation: Preparation, text: str, namespace: str | None) -> Target:
-    """Find the pod that a target names.
+    """Find the pod that a target names: one of before a run, or one that controllers make during it.
 
     Parameters
     ----------
@@ -168,14 +220,18 @@ def target_pod(preparation: Preparation, text: str, namespace: str | None) -> Ta
     if place and namespace not in (None, place):
         raise InputError(f"not in namespace {namespace}", source=SOURCE, obj=text)
     place = place or namespace or ""
-    found = [pod for pod in pods if pod.name == name and place in ("", pod.namespace)]
-    _check_unique(found, text)
-    if found:
-        return Target(found[0].key, preparation.workloads.of(found[0]), (found[0].key,))
-    if any(pod.name == name and place in ("", pod.namespace) for pod in finished):
+
+    def named(listed: Iterable[Pod]) -> list[Pod]:
+        return [pod for pod in listed if pod.name == name and place in ("", pod.namespace)]
+
+    if named(finished) and not named(pods):
         raise InputError("has finished: it is not scheduled any more", source=SOURCE, obj=text)
-    where = f" in namespace {place}" if place else ""
-    raise InputError(f"there is no such pod{where}", source=SOURCE, obj=text)
+    found = named(pods) or named(preparation.run().new)
+    _check_unique(found, text)
+    if not found:
+        where = f" in namespace {place}" if place else ""
+        raise InputError(f"there is no such pod{where}", source=SOURCE, obj=text)
+    return Target(found[0].key, preparation.workloads.of(found[0]), (found[0].key,))
 
 
 def _check_unique(pods: Sequence[Pod], text: str) -> None:

@@ -11,12 +11,15 @@ from collections.abc import Callable, Container, Iterable
 from math import inf
 from typing import Any
 
+from msgspec.structs import replace
+
 from moorage._core.base.selectors import find_intolerable_taint
 from moorage._core.base.watch_events import Notice, WatchEvent
 from moorage.cache import SchedulerCache
 from moorage.objects.admission.admission import RefusedError
 from moorage.objects.model.meta import Object, OwnerReference
 from moorage.objects.model.node import Node
+from moorage.objects.model.other_workloads import CloneSet
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.policy import PodDisruptionBudget
 from moorage.objects.model.storage import PersistentVolumeClaim
@@ -29,9 +32,12 @@ from moorage.objects.model.workload import (
     ReplicationController,
     StatefulSet,
 )
-from moorage.objects.workloads.missing_pods import create_missing
+from moorage.objects.workloads.missing_pods import create_missing, written_revision
+from moorage.objects.workloads.other_kinds import PARENTS, Parent, changed_template, is_child, next_children
 from moorage.objects.workloads.ownership import is_active, refers_to
+from moorage.objects.workloads.revisions import is_updated, mark_of
 from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory, ObjectStore
+from moorage.store.informers.handler_functions import HandlerFunctions, last_state
 
 from .availability import Availability
 from .daemon_set_controller import DaemonSetController
@@ -44,7 +50,7 @@ from .store_control import StoreControl
 from .surplus_pods import surplus_pods
 
 WORKLOADS: tuple[type[Object], ...] = (
-    Deployment, ReplicaSet, ReplicationController, StatefulSet, DaemonSet, Job,
+    Deployment, ReplicaSet, ReplicationController, StatefulSet, DaemonSet, Job, CloneSet, *PARENTS,
 )  # fmt: skip
 KINDS = {kind.__name__: kind for kind in WORKLOADS}
 _EVICTING = frozenset({"NoExecute"})
@@ -89,17 +95,21 @@ class ClusterControllers:
         claims: Indexer[Any] = informers.informer(PersistentVolumeClaim).indexer
         pods: Indexer[Any] = informers.informer(Pod).indexer
         revisions: Indexer[Any] = informers.informer(ControllerRevision).indexer
-        claims.add_index(OWNER, by_owner, is_lasting=True)
         self.control = StoreControl(client, pods, revisions)
         self.availability = Availability(now)
         self.deployments = DeploymentController(self.control, self._copies["ReplicaSet"], self.availability)
         self.stateful_sets = StatefulSetController(self.control, self.availability, max_unavailable)
         self.daemon_sets = DaemonSetController(self.control, self._node_copy, self.availability)
         self.budgets = DisruptionController(client, informers, pods)
-        self._dependents = pods, self._copies["ReplicaSet"], claims, revisions
+        children = (self._copies[kind] for kind in ("ReplicaSet", "ReplicationController", "StatefulSet"))
+        self._dependents = pods, *children, claims, revisions
+        for copy in self._dependents:
+            copy.add_index(OWNER, by_owner, is_lasting=True)
         for kind in WORKLOADS:
-            informers.informer(kind).add_event_handler(WorkloadEvents(self))
-        informers.informer(Node).add_event_handler(NodeEvents(self))
+            workloads = HandlerFunctions(self.note, self._note_change, self._note_lost_workload)
+            informers.informer(kind).add_event_handler(workloads)
+        nodes = HandlerFunctions(self._note_new_node, self._note_changed_node, self._note_lost_node)
+        informers.informer(Node).add_event_handler(nodes)
         informers.informer(PodDisruptionBudget).add_event_handler(self.budgets)
         informers.informer(Pod).add_event_handler(PodEvents(self))
 
@@ -116,7 +126,8 @@ class ClusterControllers:
     def save(self) -> object:
         """Return the state, for `undo`."""
         queues = self._changed.copy(), self._nodes.copy(), self._deleted.copy()
-        return queues, self.availability.save(), self.budgets.save(), self.control.refusals.copy()
+        control = self.control.refusals.copy(), self.control.has_new_claims
+        return queues, self.availability.save(), self.budgets.save(), control
 
     def undo(self, saved: Any) -> None:
         """Restore the state of `save`.
@@ -126,7 +137,7 @@ class ClusterControllers:
         saved : object
             The result of `save`.
         """
-        (changed, nodes, deleted), availability, budgets, refusals = saved
+        (changed, nodes, deleted), availability, budgets, (refusals, self.control.has_new_claims) = saved
         self.control.refusals = refusals.copy()
         self._changed, self._nodes, self._deleted = changed.copy(), nodes.copy(), deleted.copy()
         self.availability.undo(availability)
@@ -142,7 +153,7 @@ class ClusterControllers:
         obj : Object
         """
         self._changed[obj.kind, obj.key] = None
-        if isinstance(obj, ReplicaSet):
+        if isinstance(obj, ReplicaSet | ReplicationController | StatefulSet):
             self.note_owner(obj)
         self.budgets.note_workload(obj)
 
@@ -178,16 +189,31 @@ class ClusterControllers:
             kind, _, key = name.partition(" ")
             self._changed[kind, key] = None
 
-    def note_node(self, name: str, may_lose_pods: bool) -> None:
-        """Look at a node in the next round.
+    def _note_change(self, old: Object, new: Object) -> None:
+        """Look at a changed workload."""
+        if old.metadata.uid != new.metadata.uid:
+            self.note_deletion(old)
+        self.note(new)
 
-        Parameters
-        ----------
-        name : str
-        may_lose_pods : bool
-            Whether the node is gone or has other taints.
-        """
-        self._nodes[name] = may_lose_pods or self._nodes.get(name, False)
+    def _note_lost_workload(self, last: Object) -> None:
+        """Delete what a workload owned, and look at its owner."""
+        self.note_deletion(last)
+        self.note(last)
+
+    def _note_new_node(self, node: Node) -> None:
+        """Look at a new node."""
+        self._nodes.setdefault(node.name, False)
+
+    def _note_changed_node(self, old: Node, new: Node) -> None:
+        """Look at a node whose labels or taints have changed; pods may have to go because of taints."""
+        if old.spec.taints != new.spec.taints:
+            self._nodes[new.name] = True
+        elif old.metadata.labels != new.metadata.labels:
+            self._nodes.setdefault(new.name, False)
+
+    def _note_lost_node(self, node: Node) -> None:
+        """Look at the pods of a node that is gone."""
+        self._nodes[node.name] = True
 
     def note_deletion(self, obj: Object) -> None:
         """Delete what an object owns in the next round.
@@ -264,6 +290,8 @@ class ClusterControllers:
                     self.daemon_sets.reconcile(obj)
                 else:
                     self.daemon_sets.reconcile_node(obj, node)
+            elif isinstance(obj, PARENTS):
+                self._reconcile_children(obj)
             else:
                 self._reconcile_replicas(obj)
         except RefusedError as error:
@@ -277,6 +305,25 @@ class ClusterControllers:
             related = self._related(obj)
         for pod in surplus_pods(self.control, obj, related):
             self.control.delete(pod)
+
+        if isinstance(obj, CloneSet):
+            mark = mark_of(obj, written_revision(self.control, obj))
+            if not all(is_updated(pod, mark) for pod in filter(is_active, self.control.owned(obj))):
+                raise RefusedError(changed_template(obj))
+
+    def _reconcile_children(self, obj: Parent) -> None:
+        """Create and scale what the controller of another project makes."""
+        if obj.metadata.deletion_timestamp is not None:
+            return
+        copies = (self._copies[kind] for kind in ("ReplicaSet", "ReplicationController", "StatefulSet"))
+        steps = next_children(obj, [one for copy in copies for one in copy.values() if is_child(obj, one)])
+        if steps is None:
+            raise RefusedError(changed_template(obj))
+        for one in steps:
+            if one.metadata.uid:
+                self._client.update(replace(one, metadata=replace(one.metadata, resource_version="")))
+            else:
+                self._client.create(one)
 
     def _related(self, obj: ReplicaSet) -> list[Pod]:
         """Return the active pods of the Deployment of a ReplicaSet, or of itself alone."""
@@ -317,6 +364,13 @@ class ClusterControllers:
         ]
         return [one for one in found if one is not None]
 
+    def awaited_pods(self) -> list[Pod]:
+        """Return the pods that StatefulSets will create when the pods before them are available."""
+        copy = self._copies["StatefulSet"]
+        waiting = sorted(key for kind, key in self.availability.waiting if kind == "StatefulSet")
+        sets = filter(None, map(copy.get, waiting))
+        return [pod for one in sets for pod in self.stateful_sets.awaited_pods(one)]
+
     def next_time(self) -> float:
         """Return the time at which the next pod becomes available; infinite if none waits for it."""
         return min(self.availability.waiting.values(), default=inf)
@@ -326,93 +380,6 @@ class ClusterControllers:
         now = self.availability.now()
         due = [one for one, when in self.availability.waiting.items() if when <= now]
         self._changed.update((one, None) for one in due)
-
-
-class WorkloadEvents:
-    """Tells the controllers of changed workloads.
-
-    Parameters
-    ----------
-    controllers : ClusterControllers
-    """
-
-    def __init__(self, controllers: ClusterControllers) -> None:
-        self._controllers = controllers
-
-    def on_add(self, obj: Object, is_in_initial_list: bool) -> None:
-        """Look at a new workload.
-
-        Parameters
-        ----------
-        obj : Object
-        is_in_initial_list : bool
-        """
-        self._controllers.note(obj)
-
-    def on_update(self, old: Object, new: Object) -> None:
-        """Look at a changed workload.
-
-        Parameters
-        ----------
-        old, new : Object
-        """
-        if old.metadata.uid != new.metadata.uid:
-            self._controllers.note_deletion(old)
-        self._controllers.note(new)
-
-    def on_delete(self, obj: Object | DeletedFinalStateUnknown[Object]) -> None:
-        """Delete what a workload owned, and look at its owner.
-
-        Parameters
-        ----------
-        obj : Object or DeletedFinalStateUnknown
-        """
-        last = obj.obj if isinstance(obj, DeletedFinalStateUnknown) else obj
-        self._controllers.note_deletion(last)
-        self._controllers.note(last)
-
-
-class NodeEvents:
-    """Tells the controllers of new, changed and lost nodes.
-
-    Parameters
-    ----------
-    controllers : ClusterControllers
-    """
-
-    def __init__(self, controllers: ClusterControllers) -> None:
-        self._controllers = controllers
-
-    def on_add(self, obj: Node, is_in_initial_list: bool) -> None:
-        """Look at a new node.
-
-        Parameters
-        ----------
-        obj : Node
-        is_in_initial_list : bool
-        """
-        self._controllers.note_node(obj.name, False)
-
-    def on_update(self, old: Node, new: Node) -> None:
-        """Look at a node whose labels or taints have changed.
-
-        Parameters
-        ----------
-        old, new : Node
-        """
-        has_other_taints = old.spec.taints != new.spec.taints
-        if has_other_taints or old.metadata.labels != new.metadata.labels:
-            self._controllers.note_node(new.name, has_other_taints)
-
-    def on_delete(self, obj: Node | DeletedFinalStateUnknown[Node]) -> None:
-        """Look at the pods of a node that is gone.
-
-        Parameters
-        ----------
-        obj : Node or DeletedFinalStateUnknown
-        """
-        node = obj.obj if isinstance(obj, DeletedFinalStateUnknown) else obj
-        self._controllers.note_node(node.name, True)
 
 
 class PodEvents:
@@ -489,7 +456,7 @@ class PodEvents:
         ----------
         obj : Pod or DeletedFinalStateUnknown
         """
-        pod = obj.obj if isinstance(obj, DeletedFinalStateUnknown) else obj
+        pod = last_state(obj)
         self._controllers.note_owner(pod)
         self._controllers.budgets.note(pod)
         self._controllers.note_pods()

@@ -13,7 +13,7 @@ from moorage.objects.workloads.ownership import FINISHED, is_active
 from moorage.store import Indexer
 
 from .availability import Availability
-from .owner_index import OWNER, by_owner, values_of
+from .owner_index import OWNER, values_of
 from .rollout import Rollout, rollout_of
 from .store_control import StoreControl
 
@@ -25,7 +25,7 @@ class DeploymentController:
     ----------
     control : StoreControl
     sets : Indexer
-        The informer's copy of the ReplicaSets; gets the index of owners.
+        The informer's copy of the ReplicaSets, with the index of owners.
     availability : Availability
     """
 
@@ -33,7 +33,6 @@ class DeploymentController:
         self._control = control
         self._sets = sets
         self._availability = availability
-        sets.add_index(OWNER, by_owner, is_lasting=True)
 
     def sets_of(self, deployment: Deployment) -> list[ReplicaSet]:
         """Return the ReplicaSets that a Deployment controls.

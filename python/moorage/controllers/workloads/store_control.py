@@ -19,7 +19,7 @@ from moorage.objects.workloads.ownership import FINISHED, controller_reference
 from moorage.objects.workloads.pod_claims import ephemeral_claims
 from moorage.store import AlreadyExistsError, Indexer, NotFoundError, ObjectClient, ObjectStore
 
-from .owner_index import ENDED, ORPHAN, OWNER, by_owner, of_ended, of_orphan, path, values_of
+from .owner_index import ENDED, ORPHAN, OWNER, of_ended, of_orphan, path, values_of
 
 
 class StoreControl:
@@ -29,7 +29,7 @@ class StoreControl:
     ----------
     client : ObjectStore
     pods, revisions : Indexer
-        The informers' copies; get the indexes of owners.
+        The informers' copies, with the index of owners.
 
     Attributes
     ----------
@@ -37,6 +37,8 @@ class StoreControl:
         Number of objects that were deleted.
     refusals : dict of str to str
         The workloads whose next pod the API server would refuse, as ``Kind namespace/name``, with its text.
+    has_new_claims : bool
+        Whether pods were created whose claims others have to create or to bind; the caller sets it to False.
     """
 
     def __init__(
@@ -47,11 +49,10 @@ class StoreControl:
         self._revisions = revisions
         self.deletions = 0
         self.refusals: dict[str, str] = {}
+        self.has_new_claims = False
         self._admission: Admission | None = None  # of this round
-        pods.add_index(OWNER, by_owner, is_lasting=True)
         pods.add_index(ENDED, of_ended, is_lasting=True)
         pods.add_index(ORPHAN, of_orphan, is_lasting=True)
-        revisions.add_index(OWNER, by_owner, is_lasting=True)
 
     def begin_round(self) -> None:
         """Forget what admission depends on: policies, and the usage of quotas."""
@@ -181,7 +182,8 @@ class StoreControl:
         pod = self.admitted(pod)
         with suppress(AlreadyExistsError):
             created = self.client.create(pod)
-            if created.spec.volumes:
+            if created.spec.volumes or created.spec.resource_claims:
+                self.has_new_claims = True
                 for claim in ephemeral_claims([created]):
                     self.create_claim(created, claim)
 

@@ -1,4 +1,4 @@
-"""What differs in earlier releases of kube-scheduler: defaults of feature gates, and the choice among ties.
+"""What differs in earlier releases of kube-scheduler: defaults of gates, the choice among ties, a score.
 
 Source: versioned feature specifications of kubernetes/kubernetes, pkg/features and
 test/compatibility_lifecycle/reference/versioned_feature_list.yaml (Apache-2.0). Gates are named which the
@@ -26,11 +26,14 @@ class Release:
         Gates that it does not have; they are off.
     tie_break : str
         Choice among nodes of equal score.
+    balanced_allocation : str
+        Formula of NodeResourcesBalancedAllocation; see `Profile`.
     """
 
     gates: Mapping[str, bool]
     unknown: frozenset[str]
     tie_break: str = "go-heap"
+    balanced_allocation: str = "1.35"
 
 
 _OFF_BEFORE_136 = (
@@ -70,7 +73,7 @@ RELEASES = {
         "random",
     ),
     "1.35": Release(dict.fromkeys(_OFF_BEFORE_136, False), _SINCE_136),
-    "1.36": Release({}, frozenset()),
+    "1.36": Release({}, frozenset(), balanced_allocation="1.36"),
 }
 """Releases by their minor version."""
 

@@ -175,6 +175,8 @@ class FrameworkHandle:
     preempts_for_groups : bool
         Whether pods are evicted for a group as a whole, and not for its pods alone (gate
         WorkloadAwarePreemption).
+    balanced_allocation : str or None
+        See `Scheduler`.
     postponed : list of callable, optional
         In the transaction of a pod group cycle, the evictions and changes of nominations to perform after it.
     clock, wait : callable
@@ -202,6 +204,7 @@ class FrameworkHandle:
     scales_volume_limits: bool = False
     places_groups: bool = False
     preempts_for_groups: bool = False
+    balanced_allocation: str | None = None
     postponed: list[Callable[[], object]] | None = None
     clock: Callable[[], float] = time.monotonic
     wait: Callable[[float], object] = time.sleep

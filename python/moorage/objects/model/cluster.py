@@ -37,6 +37,7 @@ class UnsimulatedWorkload(NamedTuple):
     ----------
     kind, namespace, name : str
     replicas : int
+        How many of them are no listed pod.
     """
 
     kind: str
@@ -62,7 +63,7 @@ class Cluster(Tabular):
     refused : list of RefusedPod
         New pods that the API server would refuse: they are in no other list.
     unsimulated : list of UnsimulatedWorkload
-        Workloads among the skipped objects; those that control a listed object are not.
+        Workloads among the skipped objects that have more replicas than listed pods.
     warnings : list of str
         Warnings of the loader, one sentence each.
     """

@@ -15,7 +15,7 @@ from .pod import PersistentVolumeClaimTemplate, PodSpec, PreemptionPolicy
 MAX_PODS = 2_000_000
 """Maximum number of pods that the workloads of a cluster may request."""
 
-_Replicas = Annotated[Int32 | None, between(0, MAX_PODS)]
+Replicas = Annotated[Int32 | None, between(0, MAX_PODS)]
 
 
 def _number(value: int | str) -> int:
@@ -46,7 +46,7 @@ class Service(Object, frozen=True):
 class ReplicationControllerSpec(Struct, frozen=True):
     """Spec of a replication controller."""
 
-    replicas: _Replicas = None
+    replicas: Replicas = None
     selector: Annotated[dict[str, str] | None, labels] = None
     template: Annotated[PodTemplateSpec | None, required] = None
 
@@ -68,7 +68,7 @@ def _check_selector(selector: LabelSelector | None, template: PodTemplateSpec) -
 class ReplicaSetSpec(Struct, frozen=True):
     """Spec of a ReplicaSet or Deployment."""
 
-    replicas: _Replicas = None
+    replicas: Replicas = None
     selector: LabelSelector | None = None
     template: PodTemplateSpec = PodTemplateSpec()
 

@@ -11,6 +11,7 @@ from moorage.errors import InputError
 from moorage.objects.model import (
     admission_policies,
     node,
+    other_workloads,
     pod,
     pod_group,
     policy,
@@ -32,7 +33,7 @@ _KINDS: dict[str, type[Object]] = {
     struct.__name__: struct
     for module in (
         *(node, pod, pod_group, policy, resource_claims, resource_slices, storage, workload),
-        admission_policies,
+        *(admission_policies, other_workloads),
     )
     for struct in module.KINDS
 }

@@ -19,6 +19,7 @@ from moorage.errors import InputError, NoManifestError, shorten
 from moorage.objects.model.cluster import Cluster, UnsimulatedWorkload
 from moorage.objects.model.meta import Object
 from moorage.objects.validate.field_validation import FieldValidation, ValidationMode
+from moorage.objects.workloads.other_kinds import is_simulated
 
 from .archives import member_source, read_archive
 from .cluster_builder import build_cluster
@@ -26,9 +27,9 @@ from .decode import Head, decode, decode_kind, is_json, is_known
 from .files import YAML_SUFFIXES, has_suffix, is_directory, list_files, open_regular, read_file, source_name
 from .object_defaults import default_namespace
 from .origins import Origin, Origins, label
-from .other_workloads import read_workload, warning, without_owners
 from .parts_reader import Parts, PartsReader
 from .snapshots import read_snapshot
+from .unknown_workloads import read_workload, warning, without_pods
 from .yaml_reader import DuplicateKey, read_yaml
 
 _PEEK = 4096
@@ -85,7 +86,7 @@ def load(
     InputError
         The input is invalid; names file, object and field of the first error.
     """
-    read = read_objects(*paths, validate=validate, recursive=recursive)
+    read = read_objects(*paths, validate=validate, recursive=recursive, namespace=namespace)
     objects = _in_namespace(_emptied(read.objects), namespace)
     cluster = build_cluster(objects, origins=read.origins, skipped=read.skipped)
     cluster.warnings += read.warnings
@@ -119,7 +120,7 @@ def load_before_and_after(
     InputError
         See `load`.
     """
-    read = read_objects(*paths, validate=validate, recursive=recursive)
+    read = read_objects(*paths, validate=validate, recursive=recursive, namespace=namespace)
     objects = list(_in_namespace(read.objects, namespace))
     number = sum(origin.argument == read.origins[0].argument for origin in read.origins) if objects else 0
     before = build_cluster(objects[:number], origins=read.origins[:number])
@@ -145,7 +146,10 @@ def _emptied(objects: list[Object]) -> Iterator[Object]:
 
 
 def read_objects(
-    *paths: str | Path, validate: ValidationMode = "strict", recursive: bool = False
+    *paths: str | Path,
+    validate: ValidationMode = "strict",
+    recursive: bool = False,
+    namespace: str = "default",
 ) -> ReadObjects:
     """Read the objects of files and directories as they are; see `load`.
 
@@ -154,6 +158,7 @@ def read_objects(
     *paths : str or Path
     validate : {"strict", "warn", "ignore"}
     recursive : bool
+    namespace : str
         As for `load`.
 
     Returns
@@ -170,7 +175,7 @@ def read_objects(
     for path in paths:
         reader.origins.begin_argument()
         reader.read_path(path, recursive)
-    unsimulated = without_owners(reader.unsimulated, reader.objects)
+    unsimulated = without_pods(reader.unsimulated, reader.objects, namespace)
     warnings = [no_manifests(reader.left_out)] if reader.left_out else []
     warnings += [warning(unsimulated)] if unsimulated else []
     warnings += reader.fields.warnings()
@@ -376,8 +381,8 @@ class _Reader:
             item_kind = kind.removesuffix("List")
             items = [(item, item_kind, origin._replace(item=i)) for i, item in enumerate(head.items or ())]
             return items[::-1]
-        if is_known(kind, head.api_version):
-            obj = decode_kind(document, kind)
+        obj = decode_kind(document, kind) if is_known(kind, head.api_version) else None
+        if obj is not None and is_simulated(obj):
             self.fields.check(document, kind, obj.api_version, origin.source, obj.metadata)
             self._store(obj, *origin[:3])
         else:

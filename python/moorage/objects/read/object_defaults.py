@@ -12,6 +12,7 @@ from moorage._core.base.resources import pod_requests
 from moorage.errors import InputError
 from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement, Object, Struct
 from moorage.objects.model.node import Namespace, Node
+from moorage.objects.model.other_workloads import CloneSet, DeploymentConfig, LeaderWorkerSet, Rollout
 from moorage.objects.model.pod import (
     Container,
     ContainerPort,
@@ -66,6 +67,7 @@ _PENDING = PodStatus(phase="Pending")
 _TOLERATION_SECONDS = 300
 _OVERCOMMITTABLE = frozenset({"cpu", "memory"})
 
+_REVISIONED = ("StatefulSet", "DaemonSet", "CloneSet")
 _WITH_TEMPLATE = (Deployment, ReplicaSet, StatefulSet, DaemonSet, ReplicationController, Job)
 
 PriorityClasses = Mapping[str, PriorityClass]
@@ -446,14 +448,24 @@ def _default_revision(revision: ControllerRevision, classes: PriorityClasses) ->
     template = spec.get("template") if isinstance(spec, dict) else None
     if isinstance(template, PodTemplateSpec):
         return revision
-    if owner is None or owner.kind not in ("StatefulSet", "DaemonSet") or not isinstance(template, dict):
+    if owner is None or owner.kind not in _REVISIONED or not isinstance(template, dict):
         return replace(revision, data=None)
     try:
         read = decode(template, PodTemplateSpec)
     except InputError:
         return replace(revision, data=None)
-    read = _default_template(read, classes, tolerate=owner.kind == "StatefulSet")
+    read = _default_template(read, classes, tolerate=owner.kind != "DaemonSet")
     return replace(revision, data={"spec": {"template": read}})
+
+
+def _default_groups(obj: LeaderWorkerSet, classes: PriorityClasses) -> LeaderWorkerSet:
+    """Default to one group of one pod."""
+    parts = obj.spec.leader_worker_template
+    worker = _default_template(parts.worker_template, classes, tolerate=True)
+    leader = parts.leader_template and _default_template(parts.leader_template, classes, tolerate=True)
+    parts = replace(parts, worker_template=worker, leader_template=leader, size=parts.size or 1)
+    replicas = 1 if obj.spec.replicas is None else obj.spec.replicas
+    return replace(obj, spec=replace(obj.spec, replicas=replicas, leader_worker_template=parts))
 
 
 def _default_replication_controller(
@@ -529,6 +541,10 @@ _DEFAULTS: dict[type[Object], Any] = {
     DaemonSet: _default_workload,
     ControllerRevision: _default_revision,
     ReplicationController: _default_replication_controller,
+    Rollout: _default_workload,
+    CloneSet: _default_workload,
+    DeploymentConfig: _default_replication_controller,
+    LeaderWorkerSet: _default_groups,
     Job: _default_job,
     StorageClass: _default_storage_class,
     ResourceClaim: _default_claim,

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError
 from moorage.objects.model.meta import Object, ObjectMeta
+from moorage.objects.model.other_workloads import CloneSet
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.workload import DaemonSet, Deployment, StatefulSet
 
@@ -18,7 +19,7 @@ from .origins import Origin, label
 T = TypeVar("T", bound=Object)
 
 _EXAMPLES = 3
-_WITH_REVISIONS = Deployment | StatefulSet | DaemonSet
+_WITH_REVISIONS = Deployment | StatefulSet | DaemonSet | CloneSet
 
 
 def replace_object(old: Object, new: T) -> T:

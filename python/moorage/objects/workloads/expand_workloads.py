@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from moorage.errors import InputError
 from moorage.objects.model.cluster import Cluster
 from moorage.objects.model.meta import LabelSelector, Object
+from moorage.objects.model.other_workloads import CloneSet
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.objects.model.workload import (
@@ -32,12 +33,13 @@ from .deployment_rollout import next_step, replica_set
 from .inferred_templates import by_creation, infer_templates
 from .missing_pods import create_daemons, create_missing, written_revision
 from .naming import Names, stable_uid
+from .other_kinds import PARENTS, is_child, next_children
 from .ownership import FINISHED, HASH_LABEL, PodIndex, is_active, is_healthy, refers_to
 from .pod_claims import ephemeral_claims
-from .revisions import REVISION_LABEL, make_revision, mark_of
+from .revisions import REVISION_LABEL, Revisioned, make_revision, mark_of
 from .stateful_pods import by_ordinal
 
-Templated = Deployment | StatefulSet | DaemonSet
+Templated = Deployment | StatefulSet | DaemonSet | CloneSet
 T = TypeVar("T", bound=Object)
 NOTHING: Mapping[str, Object] = {}
 
@@ -83,7 +85,8 @@ def expand_workloads(cluster: Cluster, before: Mapping[str, Object] = NOTHING) -
         If workloads request more pods than `MAX_PODS` in all.
     """
     expansion = Expansion(cluster, before)
-    others = [_with_status(expansion, obj) for obj in _with_replica_sets(expansion, cluster.others)]
+    others = _with_replica_sets(expansion, _with_children(cluster.others))
+    others = [_with_status(expansion, obj) for obj in others]
     for obj in others:
         create_missing(expansion, obj, cluster.nodes)
         if isinstance(obj, DaemonSet):
@@ -259,7 +262,7 @@ class Expansion:
         list of ControllerRevision
         """
         key = f"{owner.kind} {owner.key}"
-        if key not in self._revisions and isinstance(owner, StatefulSet | DaemonSet):
+        if key not in self._revisions and isinstance(owner, Revisioned):
             listed = self._listed_revisions.get((owner.namespace, owner.kind, owner.name), ())
             found = [one for one in listed if refers_to(one.metadata.controller(), owner)]
             self._revisions[key] = found + self._inferred_revisions(owner, found)
@@ -275,7 +278,7 @@ class Expansion:
         return found
 
     def _inferred_revisions(
-        self, owner: StatefulSet | DaemonSet, listed: list[ControllerRevision]
+        self, owner: Revisioned, listed: list[ControllerRevision]
     ) -> list[ControllerRevision]:
         """Return the revisions that the pods of a workload name, and that are not listed."""
         pods: defaultdict[str, list[Pod]] = defaultdict(list)
@@ -284,11 +287,12 @@ class Expansion:
                 pods[pod.metadata.labels[REVISION_LABEL]].append(pod)
         for one in listed:
             pods.pop(mark_of(owner, one), None)
-        known = owner.status.update_revision if isinstance(owner, StatefulSet) else ""
-        if isinstance(owner, DaemonSet) and owner.status.updated_number_scheduled and pods:
+        known, prefix = "", ""
+        if not isinstance(owner, DaemonSet):
+            known, prefix = owner.status.update_revision, f"{owner.name}-"
+        elif owner.status.updated_number_scheduled and pods:
             known = max(pods, key=lambda mark: max(map(by_creation, pods[mark])))
         templates = infer_templates(pods, REVISION_LABEL, self.template_before(owner), known)
-        prefix = f"{owner.name}-" if isinstance(owner, StatefulSet) else ""
         return [
             _identified(owner, make_revision(owner, template, number, mark.removeprefix(prefix)))
             for number, (mark, template) in enumerate(templates.items(), 1)
@@ -354,6 +358,19 @@ def counted(owner: Object, present: int, missing: int, path: str) -> range:
         message = f"{missing} pods to create would make more than {MAX_PODS} in all"
         raise InputError(message, obj=f"{owner.kind} {owner.key}", path=path)
     return range(missing)
+
+
+# ---- workloads of other projects ---------------------------------------------------------------------------
+
+
+def _with_children(others: list[Object]) -> list[Object]:
+    """Create and scale what controllers of other projects make; return all objects, new ones last."""
+    found = {(obj.kind, obj.key): obj for obj in others}
+    for obj in others if any(isinstance(obj, PARENTS) for obj in others) else ():
+        if isinstance(obj, PARENTS) and obj.metadata.deletion_timestamp is None:
+            for one in next_children(obj, [one for one in found.values() if is_child(obj, one)]) or ():
+                found[one.kind, one.key] = one if one.metadata.uid else _identified(obj, one)
+    return list(found.values())
 
 
 # ---- ReplicaSets of Deployments ----------------------------------------------------------------------------

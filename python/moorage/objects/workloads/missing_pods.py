@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from moorage.objects.model.meta import LabelSelector, Object, ObjectMeta
 from moorage.objects.model.node import Node
+from moorage.objects.model.other_workloads import CloneSet
 from moorage.objects.model.pod import Pod, PodSpec, PodStatus
 from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.objects.model.workload import (
@@ -26,7 +27,7 @@ from moorage.objects.model.workload import (
 from .daemon_pods import daemon_tolerations, node_of, pinned_spec, should_run
 from .ownership import controller_reference, is_active, is_healthy
 from .pod_claims import claims_of, with_claims
-from .revisions import REVISION_LABEL, latest_revision, mark_of, template_of
+from .revisions import REVISION_LABEL, Revisioned, latest_revision, mark_of, template_of
 from .stateful_pods import Revisions, by_ordinal, next_step, ordinals, revision_for
 
 _POD_PENDING = PodStatus(phase="Pending")
@@ -138,11 +139,14 @@ def create_missing(control: PodControl, obj: Object, nodes: Iterable[Node]) -> N
     """
     if obj.metadata.deletion_timestamp is not None:
         return
-    if isinstance(obj, ReplicaSet):
-        _create_replicas(control, obj, obj.spec.replicas or 0, obj.spec.selector, obj.spec.template)
+    if isinstance(obj, CloneSet):
+        mark = mark_of(obj, written_revision(control, obj))
+        _create_replicas(control, obj, obj.spec.selector, obj.spec.template, {REVISION_LABEL: mark})
+    elif isinstance(obj, ReplicaSet):
+        _create_replicas(control, obj, obj.spec.selector, obj.spec.template, {})
     elif isinstance(obj, ReplicationController):
         selector, template = LabelSelector(match_labels=obj.spec.selector or {}), obj.spec.template
-        _create_replicas(control, obj, obj.spec.replicas or 0, selector, template or PodTemplateSpec())
+        _create_replicas(control, obj, selector, template or PodTemplateSpec(), {})
     elif isinstance(obj, StatefulSet):
         _create_ordinals(control, obj)
     elif isinstance(obj, DaemonSet):
@@ -194,11 +198,15 @@ def new_pod(
 
 
 def _create_replicas(
-    control: PodControl, obj: Object, replicas: int, selector: LabelSelector | None, template: PodTemplateSpec
+    control: PodControl,
+    obj: ReplicaSet | ReplicationController,
+    selector: LabelSelector | None,
+    template: PodTemplateSpec,
+    labels: dict[str, str],
 ) -> None:
-    missing = replicas - control.active(obj) - len(control.adopt(obj, selector))
+    missing = (obj.spec.replicas or 0) - control.active(obj) - len(control.adopt(obj, selector))
     if missing > 0:
-        pod = new_pod(obj, template, base=f"{obj.name}-")
+        pod = new_pod(obj, template, base=f"{obj.name}-", marks=(labels, {}))
         for _ in control.count(obj, missing):
             control.create(obj, pod)
 
@@ -220,13 +228,13 @@ def current_and_update(control: PodControl, obj: StatefulSet) -> Revisions:
     return Revisions(next(named, update), update)
 
 
-def written_revision(control: PodControl, obj: StatefulSet | DaemonSet) -> ControllerRevision:
+def written_revision(control: PodControl, obj: Revisioned) -> ControllerRevision:
     """Return the revision with the template of a workload, which becomes the latest one.
 
     Parameters
     ----------
     control : PodControl
-    obj : StatefulSet or DaemonSet
+    obj : StatefulSet, DaemonSet or CloneSet
 
     Returns
     -------

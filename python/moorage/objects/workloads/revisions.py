@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from moorage.objects.model.meta import ObjectMeta
+from moorage.objects.model.other_workloads import CloneSet
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.workload import ControllerRevision, DaemonSet, PodTemplateSpec, StatefulSet
 
@@ -14,6 +15,7 @@ from .deployment_rollout import comparable
 from .naming import template_hash
 from .ownership import controller_reference
 
+Revisioned = StatefulSet | DaemonSet | CloneSet
 REVISION_LABEL = "controller-revision-hash"
 
 
@@ -33,12 +35,12 @@ def template_of(revision: ControllerRevision) -> PodTemplateSpec | None:
     return template if isinstance(template, PodTemplateSpec) else None
 
 
-def mark_of(owner: StatefulSet | DaemonSet, revision: ControllerRevision) -> str:
+def mark_of(owner: Revisioned, revision: ControllerRevision) -> str:
     """Return the label ``controller-revision-hash`` of the pods of a revision.
 
     Parameters
     ----------
-    owner : StatefulSet or DaemonSet
+    owner : StatefulSet, DaemonSet or CloneSet
     revision : ControllerRevision
 
     Returns
@@ -46,7 +48,7 @@ def mark_of(owner: StatefulSet | DaemonSet, revision: ControllerRevision) -> str
     str
         The name of the revision; of a DaemonSet the hash in it.
     """
-    if isinstance(owner, StatefulSet):
+    if not isinstance(owner, DaemonSet):
         return revision.name
     return revision.metadata.labels.get(REVISION_LABEL) or revision.name.removeprefix(f"{owner.name}-")
 
@@ -67,14 +69,12 @@ def is_updated(pod: Pod, mark: str) -> bool:
     return pod.metadata.labels.get(REVISION_LABEL, mark) == mark
 
 
-def update_revision(
-    owner: StatefulSet | DaemonSet, revisions: Iterable[ControllerRevision]
-) -> ControllerRevision | None:
+def update_revision(owner: Revisioned, revisions: Iterable[ControllerRevision]) -> ControllerRevision | None:
     """Return the latest revision with the template of a workload, or None.
 
     Parameters
     ----------
-    owner : StatefulSet or DaemonSet
+    owner : StatefulSet, DaemonSet or CloneSet
     revisions : iterable of ControllerRevision
         Of this workload.
 
@@ -96,13 +96,13 @@ def update_revision(
 
 
 def make_revision(
-    owner: StatefulSet | DaemonSet, template: PodTemplateSpec, number: int, suffix: str = ""
+    owner: Revisioned, template: PodTemplateSpec, number: int, suffix: str = ""
 ) -> ControllerRevision:
     """Return a revision of a workload for a template.
 
     Parameters
     ----------
-    owner : StatefulSet or DaemonSet
+    owner : StatefulSet, DaemonSet or CloneSet
     template : PodTemplateSpec
     number : int
     suffix : str, optional
@@ -124,13 +124,13 @@ def make_revision(
 
 
 def latest_revision(
-    owner: StatefulSet | DaemonSet, revisions: Iterable[ControllerRevision]
+    owner: Revisioned, revisions: Iterable[ControllerRevision]
 ) -> tuple[ControllerRevision, bool]:
     """Return the revision with the template of a workload as the latest one, and whether it is to be written.
 
     Parameters
     ----------
-    owner : StatefulSet or DaemonSet
+    owner : StatefulSet, DaemonSet or CloneSet
     revisions : iterable of ControllerRevision
         Of this workload.
 

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from moorage.errors import InputError
 from moorage.objects import Node, Object, Pod
 from moorage.objects.admission.admission import RefusedError
+from moorage.objects.model.other_workloads import CloneSet
 from moorage.objects.model.workload import (
     MAX_PODS,
     Deployment,
@@ -23,6 +24,7 @@ from moorage.objects.model.workload import (
     ReplicationController,
     StatefulSet,
 )
+from moorage.objects.workloads.other_kinds import PARENTS
 from moorage.store import ApiError, ObjectClient, ObjectStore, kind_named, parse_reference
 
 from . import apply_objects, drain, node_changes
@@ -32,7 +34,7 @@ from .selection import get, select_nodes, select_objects
 if TYPE_CHECKING:
     from moorage.scheduler.scheduler import Scheduler
 
-_SCALABLE = (Deployment, ReplicaSet, ReplicationController, StatefulSet)
+_SCALABLE = (Deployment, ReplicaSet, ReplicationController, StatefulSet, CloneSet, *PARENTS)
 
 
 class ClusterChanges:
@@ -141,7 +143,8 @@ class ClusterChanges:
         Parameters
         ----------
         reference : str
-            A Deployment, ReplicaSet, StatefulSet or ReplicationController, such as ``deploy/web``.
+            A Deployment, ReplicaSet, StatefulSet, ReplicationController, Rollout, DeploymentConfig, CloneSet
+            or LeaderWorkerSet, such as ``deploy/web``.
         replicas : int
 
         Returns
@@ -282,8 +285,7 @@ class ClusterChanges:
         InputError
             There is no such node.
         """
-        with self._changing() as client:
-            return Change(changed=drain.set_unschedulable(client, select_nodes(client, nodes), True))
+        return self._set_unschedulable(nodes, True)
 
     def uncordon(self, nodes: str | Sequence[str]) -> Change:
         """Make nodes schedulable again.
@@ -302,8 +304,11 @@ class ClusterChanges:
         InputError
             There is no such node.
         """
+        return self._set_unschedulable(nodes, False)
+
+    def _set_unschedulable(self, nodes: str | Sequence[str], value: bool) -> Change:
         with self._changing() as client:
-            return Change(changed=drain.set_unschedulable(client, select_nodes(client, nodes), False))
+            return Change(changed=drain.set_unschedulable(client, select_nodes(client, nodes), value))
 
     def drain(
         self,

@@ -235,6 +235,8 @@ def make_engines(
         parallelism = configuration.parallelism or 0
         if percentage is None:
             percentage = configuration.percentage_of_nodes_to_score
+    if handle.balanced_allocation is not None:
+        profiles = [replace(one, balanced_allocation=handle.balanced_allocation) for one in profiles]
     owned: list[Profile] = []
     engines = []
     with disowned_on_error(owned):

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from moorage.errors import InputError
 from moorage.objects import Pod
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler.cycle.results import ScheduleResult
 from moorage.scheduler.runs import Run
 from moorage.scheduler.scheduler import Scheduler
+from moorage.store import NotFoundError
 
 from .explanation import AFTER_RUN, ALONE, IN_TURN, Explanation, Situation
 
@@ -114,7 +116,7 @@ class ExplainingRun(CountingRun):
         if self.turns[key] != self._counted.decided[key]:
             return
         placed = len(self.result.placements)
-        others = self._pending - 1 - placed
+        others = max(0, self._pending - 1 - placed)
         situation = Situation(IN_TURN, placed, others, *_outcome(self._counted.result, key))
         self.explanations[key] = replace(self.scheduler.explain(key), situation=situation)
         if len(self.explanations) == len(self.keys):
@@ -174,11 +176,15 @@ def explain_alone(make: Callable[[], Scheduler], keys: Sequence[str]) -> Explana
     dict of str to Explanation
         In the order of `keys`.
     """
-    scheduler = make()
-    return {
-        key: replace(scheduler.explain(key), situation=Situation(ALONE, 0, _others(scheduler, key)))
-        for key in keys
-    }
+    scheduler, explained = make(), Explanations()
+    for key in keys:
+        with suppress(NotFoundError):
+            situation = Situation(ALONE, 0, _others(scheduler, key))
+            explained[key] = replace(scheduler.explain(key), situation=situation)
+    if len(explained) < len(keys):
+        missing = min(set(keys) - explained.keys())
+        raise InputError("controllers make it during the run: there is no such pod before", obj=missing)
+    return explained
 
 
 def explain_after_run(make: Callable[[], Scheduler], keys: Sequence[str]) -> Explanations:
@@ -198,13 +204,14 @@ def explain_after_run(make: Callable[[], Scheduler], keys: Sequence[str]) -> Exp
     """
     scheduler = make()
     pending = {key: _others(scheduler, key) for key in keys}
-    pods = [scheduler.client.get(Pod, *key.split("/")[::-1]) for key in keys]
+    pods = {pod.key: pod for pod in scheduler.client.list(Pod)[0]}
     result = scheduler.run()
     explained = {}
-    for key, pod in zip(keys, pods, strict=True):
+    for key in keys:
         placed = len(result.placements) - (key in result.placements)
-        situation = Situation(AFTER_RUN, placed, pending[key] - placed, *_outcome(result, key))
-        of = pod if key in result.evicted else key
+        others = max(0, pending[key] - placed)
+        situation = Situation(AFTER_RUN, placed, others, *_outcome(result, key))
+        of = pods[key] if key in result.evicted else key
         explained[key] = replace(scheduler.explain(of), situation=situation)
     return explained
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 import msgspec
@@ -9,6 +10,8 @@ import msgspec
 from moorage.errors import InputError, shorten
 from moorage.objects.model.cluster import UnsimulatedWorkload
 from moorage.objects.model.meta import Object
+from moorage.objects.model.pod import Pod
+from moorage.objects.workloads.ownership import is_active
 
 from .decode import Document, decode
 from .object_defaults import default_namespace
@@ -22,7 +25,7 @@ class _Meta(msgspec.Struct, frozen=True):
 
 
 class _Spec(msgspec.Struct, frozen=True):
-    replicas: int = 0
+    replicas: int | None = None
 
 
 class _Workload(msgspec.Struct, frozen=True):
@@ -43,42 +46,55 @@ def read_workload(document: Document, kind: str) -> UnsimulatedWorkload | None:
     Returns
     -------
     UnsimulatedWorkload or None
-        None for an object without replicas.
+        None for an object without a number of replicas.
     """
     try:
         found = decode(document, _Workload)
     except InputError:
         return None
-    if found.spec.replicas < 1:
+    if found.spec.replicas is None:
         return None
-    namespace = found.metadata.namespace or "default"
-    return UnsimulatedWorkload(kind, namespace, found.metadata.name, found.spec.replicas)
+    return UnsimulatedWorkload(kind, found.metadata.namespace, found.metadata.name, found.spec.replicas)
 
 
-def without_owners(
-    workloads: Iterable[UnsimulatedWorkload], objects: Iterable[Object]
+def without_pods(
+    workloads: Iterable[UnsimulatedWorkload], objects: Iterable[Object], namespace: str
 ) -> list[UnsimulatedWorkload]:
-    """Leave out the workloads that control an object, which is expanded or is a pod.
+    """Return the workloads that lack pods, each with the number of replicas that are no listed pod.
 
     Parameters
     ----------
     workloads : iterable of UnsimulatedWorkload
+        Of two with one name the later counts.
     objects : iterable of Object
-        All objects that were read.
+        All objects that were read. What a workload controls counts for it: a pod that has not finished once,
+        a ReplicaSet or StatefulSet as often as it has replicas.
+    namespace : str
+        That of objects that name none.
 
     Returns
     -------
     list of UnsimulatedWorkload
     """
-    listed = list(workloads)
-    if not listed:
-        return []
-    owners = {
-        (owner.kind, default_namespace(obj), owner.name)
-        for obj in objects
-        if (owner := obj.metadata.controller()) is not None
-    }
-    return [one for one in listed if (one.kind, one.namespace, one.name) not in owners]
+    found: dict[tuple[str, str, str], UnsimulatedWorkload] = {}
+    for one in workloads:
+        one = one._replace(namespace=one.namespace or namespace)
+        found[one[:3]] = one
+    counts = Counter[tuple[str, str, str]]()
+    for obj in objects if found else ():
+        owner = obj.metadata.controller()
+        if owner is not None:
+            key = owner.kind, obj.namespace or (default_namespace(obj) and namespace), owner.name
+            counts[key] += _replicas(obj) if key in found else 0
+    lacking = (one._replace(replicas=one.replicas - counts[key]) for key, one in found.items())
+    return [one for one in lacking if one.replicas > 0]
+
+
+def _replicas(obj: Object) -> int:
+    if isinstance(obj, Pod):
+        return int(is_active(obj))
+    replicas: int | None = getattr(getattr(obj, "spec", None), "replicas", None)
+    return replicas or 0
 
 
 def warning(workloads: list[UnsimulatedWorkload]) -> str:

@@ -21,7 +21,7 @@ from moorage.objects.model.meta import Object
 from moorage.objects.validate.field_validation import FieldValidation, ValidationMode
 
 from .archives import member_source, read_archive
-from .cluster_builder import build_cluster
+from .cluster_builder import Check, build_cluster
 from .decode import Head, decode, decode_kind, is_json, is_known
 from .files import YAML_SUFFIXES, has_suffix, is_directory, list_files, open_regular, read_file, source_name
 from .object_defaults import default_namespace
@@ -44,6 +44,7 @@ def load(
     validate: ValidationMode = "strict",
     recursive: bool = False,
     namespace: str = "default",
+    check: Check | None = None,
 ) -> Cluster:
     """Read a cluster and its workloads from files and directories.
 
@@ -74,6 +75,8 @@ def load(
         Whether directories in directories are read too.
     namespace : str
         The namespace of objects that name none.
+    check : callable, optional
+        Raises an InputError about an object that is valid otherwise; gets the file.
 
     Returns
     -------
@@ -87,7 +90,7 @@ def load(
     """
     read = read_objects(*paths, validate=validate, recursive=recursive)
     objects = _in_namespace(_emptied(read.objects), namespace)
-    cluster = build_cluster(objects, origins=read.origins, skipped=read.skipped)
+    cluster = build_cluster(objects, origins=read.origins, skipped=read.skipped, check=check)
     cluster.warnings += read.warnings
     cluster.unsimulated = read.unsimulated
     return cluster
@@ -98,6 +101,7 @@ def load_before_and_after(
     validate: ValidationMode = "strict",
     recursive: bool = False,
     namespace: str = "default",
+    check: Check | None = None,
 ) -> tuple[Cluster, Cluster]:
     """Read a cluster, and what its first path alone comes to. Each path is read once.
 
@@ -107,6 +111,7 @@ def load_before_and_after(
     validate : {"strict", "warn", "ignore"}
     recursive : bool
     namespace : str
+    check : callable
         See `load`.
 
     Returns
@@ -123,7 +128,7 @@ def load_before_and_after(
     objects = list(_in_namespace(read.objects, namespace))
     number = sum(origin.argument == read.origins[0].argument for origin in read.origins) if objects else 0
     before = build_cluster(objects[:number], origins=read.origins[:number])
-    after = build_cluster(objects, origins=read.origins, skipped=read.skipped)
+    after = build_cluster(objects, origins=read.origins, skipped=read.skipped, check=check)
     after.warnings += read.warnings
     after.unsimulated = read.unsimulated
     return before, after
@@ -378,7 +383,8 @@ class _Reader:
             return items[::-1]
         if is_known(kind, head.api_version):
             obj = decode_kind(document, kind)
-            self.fields.check(document, kind, obj.api_version, origin.source, obj.metadata)
+            version = head.api_version or obj.api_version  # as it was before a conversion
+            self.fields.check(document, kind, version, origin.source, obj.metadata)
             self._store(obj, *origin[:3])
         else:
             self.fields.check(document, kind, head.api_version, origin.source)

@@ -15,7 +15,6 @@ from moorage.devices.allocation.claim_requests import ClaimRequests, ClassOf, Re
 from moorage.devices.claims.pod_resource_claims import ClaimError, pod_claims
 from moorage.devices.device_state import DeviceState
 from moorage.devices.extended_resources import ANNOTATION, find_claim, new_claim, with_requests
-from moorage.devices.pool_problems import find_pool_problems
 from moorage.devices.request_survey import (
     CAPACITY,
     CLASS,
@@ -37,6 +36,7 @@ from moorage.objects.model.resource_claims import (
     ResourceClaimTemplate,
 )
 from moorage.objects.model.resource_slices import ResourceSlice
+from moorage.objects.validate.pool_problems import find_pool_problems
 from moorage.scheduler.cycle.engine import Engine
 from moorage.store import NotFoundError, ObjectClient
 

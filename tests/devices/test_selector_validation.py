@@ -1,4 +1,4 @@
-"""Expressions that do not compile: manifests with them are refused when they are read, as by an API server."""
+"""Expressions that do not compile: manifests with them are refused when they are read."""
 
 from __future__ import annotations
 

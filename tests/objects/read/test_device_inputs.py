@@ -206,6 +206,20 @@ def test_a_running_pod_whose_claims_are_listed(tmp_path: Path) -> None:
     assert load(tmp_path, NODE, claim, pod).warnings == []
 
 
+def test_a_claim_of_pods_that_are_not_listed(tmp_path: Path) -> None:
+    def claim(name: str, *users: str) -> Json:
+        one = item("ResourceClaim", {"devices": {"requests": []}}, name=name)
+        listed = [{"resource": "pods", "name": each, "uid": each} for each in users]
+        return one | {"status": {"reservedFor": listed}}
+
+    ended = running([]) | {"status": {"phase": "Succeeded"}}
+    assert load(tmp_path, NODE, ended, claim("a", "p"), claim("b", "p", "gone")).warnings == []
+    assert load(tmp_path, NODE, claim("a", "gone"), claim("b")).warnings == [
+        "1 resource claim is reserved only for pods that are not listed, and their devices count as free: "
+        "default/a."
+    ]
+
+
 def consuming(counter_set: str, *counters: str) -> Json:
     taken = [{"counterSet": counter_set, "counters": {name: {"value": "1"} for name in counters}}]
     return {"name": "a", "consumesCounters": taken}

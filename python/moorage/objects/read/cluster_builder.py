@@ -225,18 +225,34 @@ def _pool_warnings(completed: Completed) -> list[str]:
 
 
 def _claim_warnings(cluster: Cluster) -> list[str]:
-    """A warning about pods on nodes whose claims for devices are not listed: their devices are unknown."""
+    """Warnings about pods on nodes whose claims for devices are not listed, and claims whose pods are not."""
     claims = {one.key for one in cluster.others if isinstance(one, ResourceClaim)}
     found = [
         pod.key
         for pod in cluster.pods
         if pod.spec.node_name and pod.spec.resource_claims and not _has_claims(pod, claims)
     ]
-    if not found:
-        return []
-    pods = "1 pod on a node has" if len(found) == 1 else f"{len(found)} pods on nodes have"
-    examples = ", ".join([*found[:_EXAMPLES], *(["…"] if len(found) > _EXAMPLES else [])])
-    return [f"{pods} resource claims that are not listed, whose devices count as free: {examples}."]
+    uids = {pod.metadata.uid for pod in (*cluster.pods, *cluster.finished)}
+    lost = [
+        one.key
+        for one in cluster.others
+        if isinstance(one, ResourceClaim) and one.status.reserved_for
+        if all(user.resource == "pods" and user.uid not in uids for user in one.status.reserved_for)
+    ]
+    out = []
+    if found:
+        pods = "1 pod on a node has" if len(found) == 1 else f"{len(found)} pods on nodes have"
+        text = "resource claims that are not listed, whose devices count as free"
+        out.append(f"{pods} {text}: {_some(found)}.")
+    if lost:
+        claims_are = "1 resource claim is" if len(lost) == 1 else f"{len(lost)} resource claims are"
+        text = "reserved only for pods that are not listed, and their devices count as free"
+        out.append(f"{claims_are} {text}: {_some(lost)}.")
+    return out
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join([*map(shorten, names[:_EXAMPLES]), *(["…"] if len(names) > _EXAMPLES else [])])
 
 
 def _has_claims(pod: Pod, claims: Container[str]) -> bool:

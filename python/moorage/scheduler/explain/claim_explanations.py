@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from msgspec.structs import replace
 
@@ -194,6 +195,10 @@ class PodClaims:
             found.append(ClaimExplanation(EXTENDED, "", requests=requests, resources=resources))
         return found
 
+    @cached_property
+    def _problems(self) -> dict[tuple[str, str], str]:
+        return {one.pool: one.text for one in find_pool_problems(self.published())}
+
     def pool_problems(self, node: Node) -> list[tuple[str, str]]:
         """Return the pools of a node that cannot be used, and why.
 
@@ -205,7 +210,7 @@ class PodClaims:
         -------
         list of (str, str)
         """
-        problems = {one.pool: one.text for one in find_pool_problems(self.state.published())}
+        problems = self._problems
         return [
             (
                 f"{pool.driver}/{pool.name}",

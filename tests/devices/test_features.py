@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.core.make import pod
-from tests.devices.make import claim, device, request, resource_slice
+from tests.devices.make import claim, device, device_class, request, resource_slice
 from tests.plugins.test_dynamic_resources import asking, cluster
 
 from moorage.objects.model.meta import ObjectMeta
@@ -93,3 +93,26 @@ def test_binding_conditions(gate: str) -> None:
     )
     gates = {gate: False, "DRADeviceBindingConditions": False}
     assert "cannot allocate all claims" in attempt(gates, claim("c", [request()]), binds)
+
+
+def test_scoring_of_a_class_with_selectors() -> None:
+    """Where kube-scheduler v1.36.2 panics, there is one error; where it does not, there is none."""
+    resources = [{"name": "cpu", "weight": 1}, {"name": "example.com/gpu", "weight": 1}]
+    plugin = {"name": "NodeResourcesBalancedAllocation", "args": {"resources": resources}}
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"pluginConfig": [plugin]}],
+    }
+    pods = [pod("p", requests={"example.com/gpu": "1"})]
+    plain = cluster(pods, extended="example.com/gpu")
+    assert Scheduler(plain, config=config).run().placements
+    selecting = cluster(pods, extended="example.com/gpu")
+    gpus = device_class("gpu", "true", extendedResourceName="example.com/gpu")
+    selecting.others[:] = [one for one in selecting.others if one.kind != "DeviceClass"] + [gpus]
+    (failed,) = Scheduler(selecting, config=config).run().unschedulable.values()
+    assert failed.error == (
+        'running PreScore plugin "NodeResourcesBalancedAllocation": kube-scheduler v1.36.2 panics when it '
+        "scores example.com/gpu: its DeviceClass gpu has selectors"
+    )
+    assert Scheduler(selecting).run().placements

@@ -73,8 +73,8 @@ def test_policies_in_a_configuration() -> None:
 
 
 def commands() -> list[tuple[str, list[str]]]:
-    """The commands of README.md and of the pages, with the lines of their output that are shown."""
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    """The commands of README.md, of the pages and of an example, with the lines of output that are shown."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "examples/gpu/README.md"]
     whole = "\n".join(page.read_text() for page in pages)
     text = "".join(re.findall(r"^```console\n(.*?)^```$", whole, re.DOTALL | re.M))
     shown = [line for line in text.splitlines() if not line.startswith("#")]

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from tests.queue.ask import ask, node, pod, thing
 
+from moorage.framework.plugin import events
+from moorage.framework.plugin.events import ActionType
 from moorage.objects.model.meta import ObjectMeta, OwnerReference
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.resource_claims import (
@@ -15,6 +17,8 @@ from moorage.objects.model.resource_claims import (
     ResourceClaim,
     ResourceClaimStatus,
 )
+from moorage.objects.model.resource_slices import ResourcePool, ResourceSlice, ResourceSliceSpec
+from moorage.plugins.dynamic_resources import DynamicResources
 from moorage.scheduler import Scheduler
 
 GPU = "example.com/gpu"
@@ -134,6 +138,35 @@ def test_generated_claims_of_the_pod() -> None:
     one.sync()
     assert ask(one, "DynamicResources", UNNAMED, UNNAMED, GENERATED) is True
     assert ask(one, "DynamicResources", pod("q"), UNNAMED, GENERATED) is False
+
+
+def published(count: int = 1) -> ResourceSlice:
+    pool = ResourcePool(name="p", resource_slice_count=count)
+    return ResourceSlice(
+        metadata=ObjectMeta(name="s"), spec=ResourceSliceSpec(driver="d", pool=pool, all_nodes=True)
+    )
+
+
+def test_slices_and_classes_have_no_hints(scheduler: Scheduler) -> None:
+    """Each addition and each update queues the pod; deletions are no events."""
+    for old, new in ((published(), published(2)), (device_class("c"), device_class("c", GPU))):
+        assert ask(scheduler, "DynamicResources", USING, None, new) is True
+        assert ask(scheduler, "DynamicResources", USING, old, new) is True
+        assert ask(scheduler, "DynamicResources", USING, old, None) is None
+
+
+def test_what_queues_pods_with_claims() -> None:
+    """A claim that is deleted, or a node that goes, frees nothing that the plugin is told of."""
+    found = {one.event.resource: one.event.action for one in DynamicResources().events_to_register()}
+    changes = ActionType.ADD | ActionType.UPDATE
+    nodes = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE
+    assert found == {
+        events.NODE: nodes,
+        events.RESOURCE_CLAIM: changes,
+        events.POD: ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM,
+        events.DEVICE_CLASS: changes,
+        events.RESOURCE_SLICE: changes,
+    }
 
 
 def test_pods_and_groups_of_a_gang() -> None:

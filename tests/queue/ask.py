@@ -23,7 +23,7 @@ Manifest = dict[str, Any]
 RESOURCES = {
     kind: f"storage.k8s.io/{kind}"
     for kind in ("StorageClass", "CSINode", "CSIDriver", "CSIStorageCapacity", "VolumeAttachment")
-}
+} | {kind: f"resource.k8s.io/{kind}" for kind in ("ResourceClaim", "ResourceSlice", "DeviceClass")}
 
 
 def pod(

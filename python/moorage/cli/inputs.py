@@ -71,9 +71,13 @@ def load_input(options: Mapping[str, Any]) -> Cluster:
         The cluster.
     """
     if options["synthetic"] is None:
+        from moorage.devices.selector_validation import SelectorValidation
         from moorage.objects import load
 
-        return _checked(load(*_files(options), **_reading(options)), options)
+        selectors = SelectorValidation()
+        cluster = load(*_files(options), **_reading(options), check=selectors.check)
+        cluster.warnings += selectors.warnings
+        return _checked(cluster, options)
     from moorage.sim.synthetic import synthetic as make
 
     _files(options)
@@ -96,9 +100,13 @@ def load_before_and_after(options: Mapping[str, Any]) -> tuple[Cluster, Cluster]
     if len(options["files"]) < 2 or options["synthetic"] is not None:
         cluster = load_input(options)
         return cluster, cluster
+    from moorage.devices.selector_validation import SelectorValidation
     from moorage.objects.read import load
 
-    before, after = load.load_before_and_after(*options["files"], **_reading(options))
+    selectors = SelectorValidation()
+    paths = options["files"]
+    before, after = load.load_before_and_after(*paths, **_reading(options), check=selectors.check)
+    after.warnings += selectors.warnings
     return before, _checked(after, options)
 
 

@@ -159,6 +159,7 @@ class DeviceSurvey:
         self._features = features
         self._allocated = allocated
         self._selectors = selectors
+        self._taken: dict[int, tuple[DevicePool, dict[tuple[str, str], Quantity]]] = {}
         self._holders: dict[DeviceId, list[ResourceClaim]] = {}
         for claim in claims:
             allocation = claim.status.allocation
@@ -276,7 +277,11 @@ class DeviceSurvey:
         )
 
     def _taken_counters(self, pool: DevicePool) -> Mapping[tuple[str, str], Quantity]:
+        known = self._taken.get(id(pool))
+        if known is not None:
+            return known[1]
         taken: dict[tuple[str, str], Quantity] = {}
+        self._taken[id(pool)] = pool, taken
         for device in (*pool.devices, *pool.elsewhere):
             if device.id in self._allocated.devices or device.id in self._allocated.consumed:
                 for key, amount in device.counters.items():

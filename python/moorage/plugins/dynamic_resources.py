@@ -67,6 +67,9 @@ STALE_CLAIM = fwk.Status(
 )
 NO_RESOURCE = fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("cannot fit resource",))
 MAX_ALTERNATIVES = 8
+RULES_PANIC = (
+    "device taint rules: kube-scheduler v1.36.2 panics with DRADeviceTaintRules and a DeviceTaintRule"
+)
 _SECOND = 10**9
 
 
@@ -218,7 +221,7 @@ class DynamicResources(
         found.claims = claims
         if any(one.needs_allocation for one in claims):
             if self.required_handle().feature_gates["DRADeviceTaintRules"] and devices.has_taint_rules():
-                return fwk.as_status(MoorageError("device taint rules: kube-scheduler v1.36.2 panics"))
+                return fwk.as_status(MoorageError(RULES_PANIC))
             found.allocator = self._allocator()
         return None
 

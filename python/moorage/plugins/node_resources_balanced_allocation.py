@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moorage import framework as fwk
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_class import Shape
+from moorage.devices.device_state import DeviceState
+from moorage.errors import MoorageError
 from moorage.framework.plugin import signing
 from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import Pod
+from moorage.objects.model.resource_claims import DeviceClass
 
 from .node_resources_fit import weighted_resources
+
+PANICS = "kube-scheduler v1.36.2 panics when it scores {}: its DeviceClass {} has selectors"
 
 
 class NodeResourcesBalancedAllocation(InTreePlugin, fwk.PreScorePlugin, fwk.ScorePlugin):
@@ -29,8 +34,24 @@ class NodeResourcesBalancedAllocation(InTreePlugin, fwk.PreScorePlugin, fwk.Scor
         shape = state.shape
         cpu, memory = shape.requests
         requests = {"cpu": cpu, "memory": memory} | shape.other_requests
-        scored = weighted_resources(self.args["resources"])
-        return None if any(requests.get(name) for name, _ in scored) else fwk.SKIP
+        scored = [name for name, _ in weighted_resources(self.args["resources"]) if requests.get(name)]
+        if not scored:
+            return fwk.SKIP
+        return self._unscorable(scored, nodes)
+
+    def _unscorable(self, scored: Sequence[str], nodes: fwk.NodesView) -> fwk.Status | None:
+        """An error where upstream panics: it has no cache for the expressions of a class of devices."""
+        handle = self.handle
+        if handle is None or handle.informers is None or not handle.informers.lister(DeviceClass).changes:
+            return None
+        classes = handle.shared(DeviceState.of).by_resource()
+        for name in scored:
+            found = classes.get(name)
+            if found is None or not found.spec.selectors:
+                continue
+            if not all(info.allocatable.scalar_resources.get(name) for info in nodes):
+                return fwk.as_status(MoorageError(PANICS.format(name, found.name)))
+        return None
 
     def may_reject(self, shape: Shape) -> bool:
         return False

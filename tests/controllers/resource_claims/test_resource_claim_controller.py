@@ -11,7 +11,9 @@ from moorage.controllers.resource_claims.resource_claim_controller import POD_CL
 from moorage.objects.model.meta import ObjectMeta
 from moorage.objects.model.pod import Pod, PodResourceClaim
 from moorage.objects.model.resource_claims import (
+    DeviceClass,
     ResourceClaim,
+    ResourceClaimStatus,
     ResourceClaimTemplate,
     ResourceClaimTemplateSpec,
 )
@@ -97,3 +99,64 @@ def test_a_transaction_takes_claims_back() -> None:
     assert claims(one) == []
     assert one.client.get(Pod, "p", "default").status.resource_claim_statuses == ()
     assert len(one.run().placements) == 1
+
+
+def test_names_are_cut_as_by_the_api_server() -> None:
+    long = replace(asking("p" * 70), metadata=replace(asking("p").metadata, name="p" * 70))
+    one = world(long)
+    one.run()
+    (made,) = claims(one)
+    assert made.name.startswith("p" * 58)
+    assert len(made.name) == 63
+
+
+def test_a_claim_that_was_made_before_is_kept() -> None:
+    """A dump from between the creation of a claim and the update of its pod."""
+    one = world(asking("p"))
+    first = one.fork()
+    assert first.run().placements
+    (made,) = claims(first)
+    unused = replace(made, status=ResourceClaimStatus(), metadata=replace(made.metadata, resource_version=""))
+    one.client.create(unused)
+    assert one.run().placements
+    assert [each.name for each in claims(one)] == [made.name]
+
+
+def test_no_claims_are_made_for_pods_that_are_deleted() -> None:
+    going = asking("p")
+    meta = replace(going.metadata, deletion_timestamp="2026-01-01T00:00:00Z", finalizers=("x/y",))
+    one = world(replace(going, metadata=meta))
+    one.run()
+    assert claims(one) == []
+
+
+def test_claims_go_with_their_pods() -> None:
+    """Also those of pods that have ended, and of extended resources."""
+    one = world(asking("p"), pod("q", requests={"example.com/gpu": "1"}), devices=2)
+    gpu = one.client.get(DeviceClass, "gpu")
+    one.client.update(replace(gpu, spec=replace(gpu.spec, extended_resource_name="example.com/gpu")))
+    assert len(one.run().placements) == 2
+    assert len(claims(one)) == 2
+    ended = one.client.get(Pod, "p", "default")
+    one.client.update(replace(ended, status=replace(ended.status, phase="Failed")))
+    one.client.delete(Pod, "q", "default")
+    one.run()
+    assert claims(one) == []
+    one.client.create(asking("r"))
+    one.client.create(asking("s"))
+    assert len(one.run().placements) == 2
+
+
+def test_metadata_of_the_template() -> None:
+    labelled = ObjectMeta(labels={"team": "a"}, annotations={"note": "b"})
+    spec = replace(TEMPLATE.spec, metadata=labelled)
+    published = resource_slice("n", [device("d0")])
+    others = [device_class(), published, replace(TEMPLATE, spec=spec)]
+    one = Scheduler(mo.Cluster(nodes=[node("n")], pods=[asking("p")], others=others))
+    one.run()
+    (made,) = claims(one)
+    assert made.metadata.labels == {"team": "a"}
+    assert made.metadata.annotations == {"note": "b", POD_CLAIM_NAME: "gpu"}
+    (owner,) = made.metadata.owner_references
+    assert (owner.api_version, owner.kind, owner.name, owner.controller) == ("v1", "Pod", "p", True)
+    assert owner.block_owner_deletion

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -58,16 +58,28 @@ class ResourceClaimController:
         ----------
         pods : iterable of Pod
         """
-        for pod in pods:
-            if any(one.resource_claim_template_name is not None for one in pod.spec.resource_claims):
-                self._complete(pod)
+        waiting = [pod for pod in pods if _misses_claims(pod)]
+        if not waiting:
+            return
+        made: dict[tuple[str, str], str] = {}
+        for claim in self._client.list(ResourceClaim)[0]:
+            owner, use = claim.metadata.controller(), claim.metadata.annotations.get(POD_CLAIM_NAME)
+            if owner is not None and use is not None:
+                made[owner.uid, use] = claim.name
+        for pod in waiting:
+            self._complete(pod, made)
 
-    def _complete(self, pod: Pod) -> None:
-        """Make the claims that a pod misses; as upstream, none after the first whose template is missing."""
+    def _complete(self, pod: Pod, existing: Mapping[tuple[str, str], str]) -> None:
+        """Make the claims that a pod misses, unless they were made and only its status does not tell; as
+        upstream, none after the first whose template is missing."""
         known = {one.name for one in pod.status.resource_claim_statuses}
         made: list[PodResourceClaimStatus] = []
         for use in pod.spec.resource_claims:
             if use.name in known or use.resource_claim_template_name is None:
+                continue
+            name = existing.get((pod.metadata.uid, use.name))
+            if name is not None:
+                made.append(PodResourceClaimStatus(use.name, name))
                 continue
             try:
                 template = self._client.get(
@@ -121,6 +133,15 @@ def _is_done(pod: Pod) -> bool:
     """Whether a pod will never run, or has run."""
     is_deleted_early = pod.metadata.deletion_timestamp is not None and not pod.spec.node_name
     return pod.status.phase in _DONE or is_deleted_early
+
+
+def _misses_claims(pod: Pod) -> bool:
+    """Whether claims are to be made for a pod; those of pods that are being deleted are not."""
+    known = {one.name for one in pod.status.resource_claim_statuses}
+    return pod.metadata.deletion_timestamp is None and any(
+        one.resource_claim_template_name is not None and one.name not in known
+        for one in pod.spec.resource_claims
+    )
 
 
 def claim_of_template(pod: Pod, use: PodResourceClaim, template: ResourceClaimTemplate) -> ResourceClaim:

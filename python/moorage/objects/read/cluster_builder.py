@@ -6,7 +6,7 @@ disruption budgets get a status.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -16,7 +16,10 @@ from moorage.objects.model.cluster import Cluster, RefusedPod
 from moorage.objects.model.meta import Object, ObjectMeta
 from moorage.objects.model.node import Namespace, Node
 from moorage.objects.model.pod import Pod
+from moorage.objects.model.resource_claims import ResourceClaim
+from moorage.objects.model.resource_slices import ResourceSlice
 from moorage.objects.model.workload import PriorityClass
+from moorage.objects.validate.pool_problems import find_pool_problems
 from moorage.objects.validate.validate_object import validate
 from moorage.objects.workloads.disruption import with_statuses
 from moorage.objects.workloads.expand_workloads import expand_workloads
@@ -28,6 +31,7 @@ from .origins import Origin, label
 from .overlay import Overlay
 
 _EXAMPLES = 3
+Check = Callable[[Object], None]
 
 
 def build_cluster(
@@ -35,6 +39,7 @@ def build_cluster(
     *,
     origins: Sequence[Origin] | None = None,
     skipped: Mapping[str, int] | None = None,
+    check: Check | None = None,
 ) -> Cluster:
     """Make a cluster of objects: validate them, set defaults, expand workloads.
 
@@ -50,6 +55,8 @@ def build_cluster(
         Origin of each object, for errors.
     skipped : mapping, optional
         Number of objects that the reader left out, by kind.
+    check : callable, optional
+        Raises an InputError about an object that is valid otherwise.
 
     Returns
     -------
@@ -62,12 +69,13 @@ def build_cluster(
         An object is invalid, or another one has its name and differs (see `Overlay`); the first error is
         reported.
     """
-    completed = complete(objects, origins, admitted=True)
+    completed = complete(objects, origins, admitted=True, check=check)
     cluster = Cluster(skipped=dict(sorted((skipped or {}).items())))
     for obj in completed.objects:
         _place(cluster, obj)
     cluster.namespaces += _implied_namespaces(cluster, completed.classes, completed.names)
     cluster.warnings += completed.warnings + _warnings(cluster)
+    cluster.warnings += _pool_warnings(completed) + _claim_warnings(cluster)
     new_pods = NewPods(cluster)
     cluster.pods = new_pods.admit(cluster.pods)
     listed_pods = len(cluster.pods)
@@ -88,6 +96,7 @@ class Completed(NamedTuple):
     classes: Mapping[str, PriorityClass]
     warnings: list[str]
     before: Mapping[str, Object]  # see `expand_workloads`
+    places: Sequence[Origin]
 
 
 def complete(
@@ -96,6 +105,7 @@ def complete(
     known: Iterable[PriorityClass] = (),
     *,
     admitted: bool = False,
+    check: Check | None = None,
 ) -> Completed:
     """Validate objects, put later ones over earlier ones, and set defaults.
 
@@ -108,6 +118,8 @@ def complete(
         Priority classes besides those among the objects.
     admitted : bool
         Whether new pods are admitted later; see `default_object`.
+    check : callable, optional
+        Raises an InputError about an object that is valid otherwise.
 
     Returns
     -------
@@ -125,6 +137,8 @@ def complete(
     for at, obj in enumerate(listed):
         try:
             validate(obj)
+            if check is not None:
+                check(obj)
             name = obj.metadata.name
             if name and not names.take(obj.kind, default_namespace(obj), name):
                 overlay.put(at)
@@ -145,7 +159,7 @@ def complete(
     before = {
         name: default_object(obj, classes, Names(), admitted=admitted) for name, obj in overlay.before.items()
     }
-    return Completed(listed, names, classes, overlay.warnings(), before)
+    return Completed(listed, names, classes, overlay.warnings(), before, places)
 
 
 def _located(error: InputError, obj: Object, origin: Origin) -> InputError:
@@ -200,3 +214,56 @@ def _warnings(cluster: Cluster) -> list[str]:
         verb = "1 pod is" if len(stray) == 1 else f"{len(stray)} pods are"
         warnings.append(f"{verb} bound to nodes that are not listed: {', '.join(examples + more)}.")
     return warnings
+
+
+def _pool_warnings(completed: Completed) -> list[str]:
+    """Warnings about pools of devices that are invalid, so that none of their devices is allocated."""
+    slices = [(one, at) for at, one in enumerate(completed.objects) if isinstance(one, ResourceSlice)]
+    problems = find_pool_problems(one for one, _ in slices)
+    sources = {one.name: completed.places[at].source for one, at in slices} if problems else {}
+    return [
+        f"{source + ': ' if (source := sources[one.slice]) else ''}{shorten(one.text)}: "
+        f"no device of pool {shorten('/'.join(one.pool))} is allocated."
+        for one in problems
+    ]
+
+
+def _claim_warnings(cluster: Cluster) -> list[str]:
+    """Warnings about pods on nodes whose claims for devices are not listed, and claims whose pods are not."""
+    claims = {one.key for one in cluster.others if isinstance(one, ResourceClaim)}
+    found = [
+        pod.key
+        for pod in cluster.pods
+        if pod.spec.node_name and pod.spec.resource_claims and not _has_claims(pod, claims)
+    ]
+    uids = {pod.metadata.uid for pod in (*cluster.pods, *cluster.finished)}
+    lost = [
+        one.key
+        for one in cluster.others
+        if isinstance(one, ResourceClaim) and one.status.reserved_for
+        if all(user.resource == "pods" and user.uid not in uids for user in one.status.reserved_for)
+    ]
+    out = []
+    if found:
+        pods = "1 pod on a node has" if len(found) == 1 else f"{len(found)} pods on nodes have"
+        text = "resource claims that are not listed, whose devices count as free"
+        out.append(f"{pods} {text}: {_some(found)}.")
+    if lost:
+        claims_are = "1 resource claim is" if len(lost) == 1 else f"{len(lost)} resource claims are"
+        text = "reserved only for pods that are not listed, and their devices count as free"
+        out.append(f"{claims_are} {text}: {_some(lost)}.")
+    return out
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join([*map(shorten, names[:_EXAMPLES]), *(["…"] if len(names) > _EXAMPLES else [])])
+
+
+def _has_claims(pod: Pod, claims: Container[str]) -> bool:
+    """Whether all claims of a pod are listed."""
+    made = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses}
+    for use in pod.spec.resource_claims:
+        name = use.resource_claim_name or made.get(use.name, "")
+        if name is not None and f"{pod.namespace}/{name}" not in claims:
+            return False
+    return True

@@ -22,7 +22,7 @@ from moorage.objects.validate.field_validation import FieldValidation, Validatio
 from moorage.objects.workloads.other_kinds import is_simulated
 
 from .archives import member_source, read_archive
-from .cluster_builder import build_cluster
+from .cluster_builder import Check, build_cluster
 from .decode import Head, decode, decode_kind, is_json, is_known
 from .files import YAML_SUFFIXES, has_suffix, is_directory, list_files, open_regular, read_file, source_name
 from .object_defaults import default_namespace
@@ -45,6 +45,7 @@ def load(
     validate: ValidationMode = "strict",
     recursive: bool = False,
     namespace: str = "default",
+    check: Check | None = None,
 ) -> Cluster:
     """Read a cluster and its workloads from files and directories.
 
@@ -75,6 +76,8 @@ def load(
         Whether directories in directories are read too.
     namespace : str
         The namespace of objects that name none.
+    check : callable, optional
+        Raises an InputError about an object that is valid otherwise; gets the file.
 
     Returns
     -------
@@ -88,7 +91,7 @@ def load(
     """
     read = read_objects(*paths, validate=validate, recursive=recursive, namespace=namespace)
     objects = _in_namespace(_emptied(read.objects), namespace)
-    cluster = build_cluster(objects, origins=read.origins, skipped=read.skipped)
+    cluster = build_cluster(objects, origins=read.origins, skipped=read.skipped, check=check)
     cluster.warnings += read.warnings
     cluster.unsimulated = read.unsimulated
     return cluster
@@ -99,6 +102,7 @@ def load_before_and_after(
     validate: ValidationMode = "strict",
     recursive: bool = False,
     namespace: str = "default",
+    check: Check | None = None,
 ) -> tuple[Cluster, Cluster]:
     """Read a cluster, and what its first path alone comes to. Each path is read once.
 
@@ -108,6 +112,7 @@ def load_before_and_after(
     validate : {"strict", "warn", "ignore"}
     recursive : bool
     namespace : str
+    check : callable
         See `load`.
 
     Returns
@@ -124,7 +129,7 @@ def load_before_and_after(
     objects = list(_in_namespace(read.objects, namespace))
     number = sum(origin.argument == read.origins[0].argument for origin in read.origins) if objects else 0
     before = build_cluster(objects[:number], origins=read.origins[:number])
-    after = build_cluster(objects, origins=read.origins, skipped=read.skipped)
+    after = build_cluster(objects, origins=read.origins, skipped=read.skipped, check=check)
     after.warnings += read.warnings
     after.unsimulated = read.unsimulated
     return before, after
@@ -383,7 +388,8 @@ class _Reader:
             return items[::-1]
         obj = decode_kind(document, kind) if is_known(kind, head.api_version) else None
         if obj is not None and is_simulated(obj):
-            self.fields.check(document, kind, obj.api_version, origin.source, obj.metadata)
+            version = head.api_version or obj.api_version  # as it was before a conversion
+            self.fields.check(document, kind, version, origin.source, obj.metadata)
             self._store(obj, *origin[:3])
         else:
             self.fields.check(document, kind, head.api_version, origin.source)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from msgspec.structs import replace
 
@@ -15,7 +16,6 @@ from moorage.devices.allocation.claim_requests import ClaimRequests, ClassOf, Re
 from moorage.devices.claims.pod_resource_claims import ClaimError, pod_claims
 from moorage.devices.device_state import DeviceState
 from moorage.devices.extended_resources import ANNOTATION, find_claim, new_claim, with_requests
-from moorage.devices.pool_problems import find_pool_problems
 from moorage.devices.request_survey import (
     CAPACITY,
     CLASS,
@@ -37,6 +37,7 @@ from moorage.objects.model.resource_claims import (
     ResourceClaimTemplate,
 )
 from moorage.objects.model.resource_slices import ResourceSlice
+from moorage.objects.validate.pool_problems import find_pool_problems
 from moorage.scheduler.cycle.engine import Engine
 from moorage.store import NotFoundError, ObjectClient
 
@@ -194,6 +195,10 @@ class PodClaims:
             found.append(ClaimExplanation(EXTENDED, "", requests=requests, resources=resources))
         return found
 
+    @cached_property
+    def _problems(self) -> dict[tuple[str, str], str]:
+        return {one.pool: one.text for one in find_pool_problems(self.published())}
+
     def pool_problems(self, node: Node) -> list[tuple[str, str]]:
         """Return the pools of a node that cannot be used, and why.
 
@@ -205,7 +210,7 @@ class PodClaims:
         -------
         list of (str, str)
         """
-        problems = {one.pool: one.text for one in find_pool_problems(self.state.published())}
+        problems = self._problems
         return [
             (
                 f"{pool.driver}/{pool.name}",

@@ -3,17 +3,20 @@ that is freed. Each is confirmed by a search of the engine."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from moorage.devices.device_properties import tolerates_taints
+from moorage.devices.device_properties import comparable_value, find_attribute, tolerates_taints
 from moorage.devices.request_survey import RequestSurvey
 from moorage.objects.model.resource_claims import (
     EXACT_COUNT,
+    CELDeviceSelector,
     DeviceRequest,
+    DeviceSelector,
     DeviceToleration,
     ResourceClaim,
     ResourceClaimStatus,
@@ -22,6 +25,7 @@ from moorage.objects.model.resource_claims import (
 from .claim_explanations import ClaimExplanation, PodClaims, surveys
 from .probe import Probe
 from .single_change import (
+    ADD_SELECTOR,
     DEVICE_CLASS,
     DROP_DEVICE_RULE,
     FEWER_DEVICES,
@@ -34,6 +38,8 @@ MOST_CLASSES = 16
 """Maximum number of other classes that are tried for a request."""
 MOST_TAINTS = 8
 """Maximum number of device taints that are tried for a request, the most frequent ones."""
+MOST_VALUES = 4
+"""Maximum number of values of an attribute that are tried, those of the most devices."""
 MOST_CLAIMS = 16
 """Maximum number of claims of which one is freed, those with the fewest devices."""
 
@@ -93,6 +99,7 @@ def device_changes(probe: Probe) -> Iterator[Change]:
             yield from _other_classes(probe, devices, asked)
             yield from _tolerations(probe, devices, asked)
             yield from _without_selectors(probe, asked)
+            yield from _one_value(probe, devices, asked)
         if one.requests and one.use:
             yield from _without_constraints(probe, one.use, claims[one.use])
     yield from _freed(probe, devices, explained)
@@ -206,6 +213,33 @@ def _without_selectors(probe: Probe, asked: _AskedRequest) -> Iterator[Change]:
         text = f"drop the selector {expression} of {asked.where}"
         names = {"claim": asked.use, "request": asked.name}
         yield from _tried(probe, DROP_DEVICE_RULE, text, claim, before=expression, **names)
+
+
+def _one_value(probe: Probe, devices: PodClaims, asked: _AskedRequest) -> Iterator[Change]:
+    """Yield selectors of one value of an attribute that all devices are to share.
+
+    They help where the search of v1.36.2 does not find what there is: shared counters of devices that a
+    constraint rejects stay taken.
+    """
+    if not asked.survey.steps[-1].nodes:
+        return
+    names = {asked.name, asked.name.partition("/")[0]}
+    for constraint in asked.claim.spec.devices.constraints:
+        attribute = constraint.match_attribute or ""
+        if not attribute or (constraint.requests and names.isdisjoint(constraint.requests)):
+            continue
+        found = [find_attribute(one, attribute) for one in devices.state.slices().devices()]
+        typed = [comparable_value(one) for one in found if one is not None]
+        values = Counter([one for one in typed if one is not None and one[0] != "version"])
+        domain, _, identifier = attribute.partition("/")
+        for (_, value), _ in values.most_common(MOST_VALUES):
+            literal = json.dumps(value)
+            expression = f'device.attributes["{domain}"].{identifier} == {literal}'
+            selector = DeviceSelector(cel=CELDeviceSelector(expression=expression))
+            claim = asked.edited(selectors=(*asked.survey.request.selectors, selector))
+            text = f"add the selector {expression} to {asked.where}"
+            of = {"claim": asked.use, "request": asked.name}
+            yield from _tried(probe, ADD_SELECTOR, text, claim, after=expression, **of)
 
 
 def _without_constraints(probe: Probe, use: str, claim: ResourceClaim) -> Iterator[Change]:

@@ -35,8 +35,8 @@
     ``label``, one ``node``, and ``eligibleNodes``, the number of nodes
     on which it would help, one at a time. ``add-node``: the node it is
     ``like``, ``allocatable``. ``drop``: ``constraint`` (``kind``, ``name``). ``fewer-devices``,
-    ``device-class``, ``tolerate-device``, ``free-claim``, ``drop-device-rule``: ``claim``, ``request``, what
-    changes ``from`` and ``to``.
+    ``device-class``, ``tolerate-device``, ``add-selector``, ``free-claim``, ``drop-device-rule``: ``claim``,
+    ``request``, what changes ``from`` and ``to``.
 ``changePairs``
     Where no single change places the pod: two ``changes`` that do together, with ``feasibleNodes``.
 ``conflicts``, ``blocked``

@@ -18,6 +18,7 @@ LABEL = "add-label"
 NODE = "add-node"
 DEVICE_CLASS = "device-class"
 TOLERATE_DEVICE = "tolerate-device"
+ADD_SELECTOR = "add-selector"
 FREE_CLAIM = "free-claim"
 DROP = "drop"
 DROP_DEVICE_RULE = "drop-device-rule"
@@ -29,6 +30,7 @@ KINDS = {
     NODE: 1,
     DEVICE_CLASS: 1,
     TOLERATE_DEVICE: 1,
+    ADD_SELECTOR: 1,
     FREE_CLAIM: 2,
     DROP: 2,
     DROP_DEVICE_RULE: 2,
@@ -44,7 +46,8 @@ class Change:
     ----------
     kind : str
         ``lower-request``, ``fewer-devices``, ``add-toleration``, ``add-label``, ``add-node``,
-        ``device-class``, ``tolerate-device``, ``free-claim``, ``drop`` or ``drop-device-rule``.
+        ``device-class``, ``tolerate-device``, ``add-selector``, ``free-claim``, ``drop`` or
+        ``drop-device-rule``.
     text : str
         The change in words.
     feasible_nodes : int

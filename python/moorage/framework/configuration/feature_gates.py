@@ -73,7 +73,7 @@ _OF_THE_SCHEDULER: dict[tuple[Stage, bool, Effect], dict[str, str]] = {
         "DRASchedulerFilterTimeout": "The search for devices on a node has a limit.",
         "InPlacePodLevelResourcesVerticalScaling": "Pod-level resources in a pod's status count beside those "
         "of its spec.",
-        "NodeDeclaredFeatures": "Off, the plugin is not in the default profile. On, it rejects no node yet.",
+        "NodeDeclaredFeatures": "Nodes have to declare the features that a pod needs.",
         "OpportunisticBatching": "Equal pods that follow one another share a scored list of nodes.",
         "PodLevelResources": "A pod's spec.resources counts.",
         "SchedulerPopFromBackoffQ": "Pods that back off are taken where no other pod is ready.",

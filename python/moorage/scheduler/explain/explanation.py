@@ -33,6 +33,7 @@ KIND_OF_SHORTFALL = {
     "NodeAffinity": "label",
     "NodePorts": "host-port",
     "NodeResourcesFit": "resource",
+    "NodeDeclaredFeatures": "feature",
 }
 
 

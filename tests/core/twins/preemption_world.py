@@ -154,6 +154,10 @@ class Groups:
         self.pods = sorted(pods, key=lambda pod: pod.name)
         return self
 
+    @property
+    def evicted_with(self) -> dict[UnitKey, UnitKey]:
+        return {key: key for key in self.whole}
+
     def members(self, key: UnitKey) -> list[Pod]:
         return [pod for pod in self.pods if group_of(pod) == key]
 

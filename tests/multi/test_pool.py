@@ -93,5 +93,5 @@ def test_a_process_that_died_is_named() -> None:
 def test_composite_groups_are_refused() -> None:
     cluster, gates = Cluster(nodes=[node("a")], others=[composite("c", 1)]), {"GenericWorkload": True}
     assert Worker(WorkerInit([], cluster)).scheduler.table.find_row("a") is not None
-    with pytest.raises(NotBuiltError, match="composite pod groups with several schedulers not built"):
+    with pytest.raises(NotBuiltError, match="composite pod groups with several schedulers"):
         Worker(WorkerInit([], cluster, settings={"feature_gates": gates}))

@@ -401,7 +401,10 @@ class Places:
         """
         place = info.place
         assert place is not None
-        if place is not Place.UNSCHEDULABLE and self._is_by_priority and pod.spec is info.pod.spec:
+        is_like_before = self._is_by_priority and pod.spec is info.pod.spec
+        if is_like_before and self.units.is_on:  # an annotation may name another group
+            is_like_before = group_of(pod) == group_of(info.pod)
+        if is_like_before and place is not Place.UNSCHEDULABLE:
             info.pod = pod
             return
         if place is Place.UNSCHEDULABLE:  # ordered by entry, not by rank

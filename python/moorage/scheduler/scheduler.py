@@ -210,7 +210,8 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             rotation = Rotation(list(self.engines.values()))
             cache.participants = [rotation, batching]
             self.profile, self.plan, self.placer = engines[0].profile, engines[0].plan, engines[0].placer
-            self.bindings = BindingCycles(client, cache.clock, self.volumes, options.threads)
+            nominates = gates["NominatedNodeNameForExpectation"]
+            self.bindings = BindingCycles(client, cache.clock, self.volumes, options.threads, nominates)
             self.queue, ages = make_queue(engines, configuration, gates, clock, nominator)
             self.pods = PodHandler(self.handle, self.queue, self._is_ours, ages)
             shared = cache, self.handle, rotation, self.engines, self.bindings, Records(self)

@@ -12,6 +12,8 @@ from itertools import count
 
 from libc.stdint cimport INT32_MAX, int64_t
 
+from msgspec.structs import replace
+
 from moorage._core.base cimport (
     ANNOTATIONS, METADATA, MR_DEBUG_BUILD, NAMESPACE, SPEC, Field, SpecMemo, allocate, debug_below,
 )
@@ -95,6 +97,8 @@ cdef class Shape:
         self.memory = []
         self.namespace = pod.metadata.namespace
         self.spread = spec.topology_spread_constraints
+        if self.spread and not classes.gates.match_label_keys:
+            self.spread = tuple([replace(constraint, match_label_keys=()) for constraint in self.spread])
         self.terms, self.terms_error = read_terms(pod)
         self.declares_affinity = _declares_affinity(spec)
         self.priority = self.c.priority = spec.priority or 0

@@ -271,6 +271,8 @@ uint64_t mr_filter(int32_t kernel, const mr_plan *plan, const mr_cluster *cluste
     case MR_NODE_RESOURCES_FIT: return mr_fit_filter(plan, cluster, shape, pod, row);
     case MR_POD_TOPOLOGY_SPREAD: return pod->terms ? mr_spread_filter(pod->terms, row, NULL) : 0;
     case MR_INTER_POD_AFFINITY: return pod->terms ? mr_inter_pod_filter(pod->terms, row, NULL) : 0;
+    case MR_NODE_DECLARED_FEATURES:
+        return shape->flags & ~cluster->ledger.rows[row].flags & MR_FEATURES ? rejected : 0;
     case MR_VOLUMES: return pod->volumes && !mr_volumes_fit(pod->volumes, row);
     default: return 0;
     }

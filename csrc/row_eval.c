@@ -89,13 +89,14 @@ int mr_is_fused(const mr_search *search)
         && is_cpu_and_memory(plan->balanced, plan->n_balanced);
 }
 
-/* 1 if a filter depends on names or labels of nodes for this pod. */
+/* 1 if a filter depends on names, labels or declared features of nodes for this pod. */
 static int asks_for_names(const mr_search *search, int32_t kernel)
 {
     const mr_shape *s = search->shape;
     return (kernel == MR_NODE_NAME && search->pod.node_name)
         || (kernel == MR_NODE_AFFINITY
-            && (s->selector.count || s->flags & MR_SHAPE_REQUIRED || search->plan->added));
+            && (s->selector.count || s->flags & MR_SHAPE_REQUIRED || search->plan->added))
+        || (kernel == MR_NODE_DECLARED_FEATURES && s->flags & MR_FEATURES);
 }
 
 static int asks_for_any_name(const mr_search *search)
@@ -452,12 +453,14 @@ void mr_local_lanes(const mr_search *search, const mr_local *local, int32_t *out
 }
 
 /* 1 if the filters are in the order that the columns assume: filters whose verdicts are unresolvable, host ports,
- * resources, counters. */
-static int is_in_order(const mr_plan *plan)
+ * resources, counters. NodeDeclaredFeatures counts only if the pod needs features. */
+static int is_in_order(const mr_search *search)
 {
+    const mr_plan *plan = search->plan;
     int32_t reached = 0;
     for (int32_t i = 0; i < plan->n_filters; i++) {
         const int32_t kernel = plan->filters[i];
+        if (kernel == MR_NODE_DECLARED_FEATURES && !asks_for_names(search, kernel)) continue;
         const int32_t stage = kernel == MR_POD_TOPOLOGY_SPREAD || kernel == MR_INTER_POD_AFFINITY ? 3
             : kernel == MR_NODE_RESOURCES_FIT ? 2 : kernel == MR_NODE_PORTS;
         if (stage < reached || kernel >= MR_EXTERNAL) return 0;
@@ -469,7 +472,7 @@ static int is_in_order(const mr_plan *plan)
 int mr_status_by_columns(const mr_search *search, const mr_local *local)
 {
     const mr_shape *s = search->shape;
-    return local->fused && !s->n_ports && !s->n_others && is_in_order(search->plan);
+    return local->fused && !s->n_ports && !s->n_others && is_in_order(search);
 }
 
 static uint8_t status_of(const mr_search *search, int32_t row)

@@ -66,7 +66,8 @@ int64_t mr_local_total(const mr_search *search, int32_t row);
 void mr_columns_set(mr_columns *columns, int32_t position, const mr_ledger *ledger, const int32_t *taint_set,
                     int32_t row);
 
-/* 1 if NodeName, NodeAffinity, NodeUnschedulable or TaintToleration can reject a node for this pod. */
+/* 1 if NodeName, NodeAffinity, NodeUnschedulable, TaintToleration or NodeDeclaredFeatures can reject a node for this
+ * pod. */
 int mr_asks_for_statics(const mr_search *search);
 
 /* Writes whether these filters pass each position, see mr_search.static_ok. */

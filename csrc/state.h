@@ -11,6 +11,11 @@
 #define MR_WIDE 8u          /* a value is beyond 2^53: `wide` holds the exact ones */
 #define MR_SLOW 16u         /* the reciprocal form of LeastAllocated is not proven for this row */
 
+/* Features that a node declares (row flags) and that a pod needs (shape flags). */
+#define MR_RESTARTS_ALL_CONTAINERS 32u /* RestartAllContainersOnContainerExits */
+#define MR_USERS_IN_HOST_NETWORK 64u   /* UserNamespacesHostNetworkSupport */
+#define MR_FEATURES (MR_RESTARTS_ALL_CONTAINERS | MR_USERS_IN_HOST_NETWORK)
+
 /* The fields that decisions read most, in one cache line. Millicores and bytes; exact unless MR_WIDE. */
 typedef struct {
     double alloc_cpu, alloc_memory;
@@ -186,6 +191,7 @@ typedef struct {
 enum {
     MR_NODE_UNSCHEDULABLE, MR_NODE_NAME, MR_TAINT_TOLERATION, MR_NODE_AFFINITY, MR_NODE_PORTS,
     MR_NODE_RESOURCES_FIT, MR_BALANCED_ALLOCATION, MR_IMAGE_LOCALITY, MR_POD_TOPOLOGY_SPREAD, MR_INTER_POD_AFFINITY,
+    MR_NODE_DECLARED_FEATURES,
     MR_VOLUMES /* the filters about volumes together; in no plan, and asked for pods with a demand */
 };
 

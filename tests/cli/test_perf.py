@@ -99,7 +99,7 @@ def test_a_threshold_is_shown_with_its_ratio(tmp_path: Path, capsys: pytest.Capt
 def test_a_failed_workload_is_told_and_the_others_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = Path(write(tmp_path, {"opcode": "createCompositePodGroups", "count": 1}))
+    path = Path(write(tmp_path, {"opcode": "startCollectingProfile", "count": 1}))
     bad = json.loads(path.read_text())
     good = json.loads(Path(write(tmp_path, nodes(1), pods(1, collectMetrics=True))).read_text())
     path.write_text(json.dumps([*bad, good[0] | {"name": "Good"}]))
@@ -107,7 +107,7 @@ def test_a_failed_workload_is_told_and_the_others_run(
     out, err = capsys.readouterr()
     reports = json.loads(out)["workloads"]
     assert {one["case"]: one["status"] for one in reports} == {
-        "Case": "failed: createCompositePodGroups not built yet",
+        "Case": "failed: startCollectingProfile not built yet",
         "Good": "done",
     }
     assert err == "1 of 2 workloads failed\n"

@@ -33,6 +33,7 @@ def make_node(random: Random, index: int) -> Manifest:
     if random.random() < 0.3:
         allocatable |= {"example.com/gpu": "4", "ephemeral-storage": "10Gi"}
     held = random.sample(list(IMAGES), random.randrange(len(IMAGES) + 1))
+    declared = ["UserNamespacesHostNetworkSupport"] if random.random() < 0.5 else []
     return {
         "kind": "Node",
         "metadata": {"name": f"n{index:03}", "labels": labels},
@@ -40,6 +41,7 @@ def make_node(random: Random, index: int) -> Manifest:
         "status": {
             "allocatable": allocatable,
             "images": [{"names": [name], "sizeBytes": IMAGES[name]} for name in held],
+            "declaredFeatures": [*declared, "Unknown"],
         },
     }
 
@@ -112,6 +114,8 @@ def make_spec(random: Random, nodes: int) -> Manifest:
         ]
     if random.random() < 0.15:
         spec["nodeSelector"] = {"kind": random.choice(["big", "small"])}
+    if random.random() < 0.1:
+        spec |= {"hostNetwork": True, "hostUsers": False}
     if random.random() < 0.4:
         spec["affinity"] = make_affinity(random, nodes)
     return spec

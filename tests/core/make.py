@@ -52,6 +52,11 @@ def node(
     )
 
 
+def declaring(node: Node, *features: str) -> Node:
+    """The node, with declared features."""
+    return replace(node, status=replace(node.status, declared_features=features))
+
+
 def container(name: str = "c", requests: dict[str, Any] | None = None, **rest: Any) -> Container:
     return Container(name=name, resources=ResourceRequirements(requests=requests or {}), **rest)
 

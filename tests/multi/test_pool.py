@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from tests.core.make import node
 from tests.multi.kit import asking
+from tests.scheduler.groups.gang_kit import composite
 
-from moorage.errors import CacheError, MoorageError
+from moorage.errors import CacheError, MoorageError, NotBuiltError
 from moorage.multi import (
     BinderUpdate,
     Processes,
@@ -87,3 +88,10 @@ def test_a_process_that_died_is_named() -> None:
         os.kill(pool.pids[1], signal.SIGKILL)
         with pytest.raises(MoorageError, match="scheduler 1 has died"):
             pool.propose([ints(0), ints(1)])
+
+
+def test_composite_groups_are_refused() -> None:
+    cluster, gates = Cluster(nodes=[node("a")], others=[composite("c", 1)]), {"GenericWorkload": True}
+    assert Worker(WorkerInit([], cluster)).scheduler.table.find_row("a") is not None
+    with pytest.raises(NotBuiltError, match="composite pod groups with several schedulers"):
+        Worker(WorkerInit([], cluster, settings={"feature_gates": gates}))

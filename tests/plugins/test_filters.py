@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.core.make import container, node, pod, port
+from msgspec.structs import replace
+from tests.core.make import container, declaring, node, pod, port
 
 from moorage.framework.plugin.interface import Code
 from moorage.objects import Cluster
 from moorage.objects.model.node import Node, Taint
 from moorage.objects.model.pod import (
     ContainerPort,
+    ContainerRestartRule,
     Pod,
     PodSchedulingGate,
     Toleration,
@@ -50,6 +52,74 @@ CORDON = Toleration(key="node.kubernetes.io/unschedulable", operator="Exists", e
 def test_node_unschedulable(tolerations: tuple[Toleration, ...], fits: bool) -> None:
     found = rejection(pod("p", tolerations=tolerations), node("a", unschedulable=True))
     assert found == (None if fits else ("NodeUnschedulable", UNRESOLVABLE, ("node(s) were unschedulable",)))
+
+
+RESTART, USERS = "RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"
+RESTARTS = ContainerRestartRule(action="RestartAllContainers")
+
+
+def needing(*features: str, init: bool = False) -> Pod:
+    """A pod that needs features of its node."""
+    rules = (ContainerRestartRule(action="Restart"), *((RESTARTS,) if RESTART in features else ()))
+    one = pod("p", host_network=USERS in features, host_users=False if USERS in features else None)
+    ruled = replace(one.spec.containers[0], name="i" if init else "c", restart_policy_rules=rules)
+    changes: dict[str, Any] = {"init_containers": (ruled,)} if init else {"containers": (ruled,)}
+    return replace(one, spec=replace(one.spec, **changes))
+
+
+@pytest.mark.parametrize(
+    ("needs", "declares", "fits"),
+    [
+        ((), (), True),
+        ((USERS,), (), False),
+        ((USERS,), (RESTART,), False),
+        ((USERS,), (RESTART, USERS), True),
+        ((RESTART,), ("GuaranteedQoSPodCPUResize",), False),
+        ((RESTART,), (RESTART,), True),
+        ((RESTART, USERS), (RESTART,), False),
+        ((RESTART, USERS), ("A", RESTART, USERS), True),
+    ],
+)
+@pytest.mark.parametrize("init", [False, True])
+def test_node_declared_features(
+    needs: tuple[str, ...], declares: tuple[str, ...], fits: bool, init: bool
+) -> None:
+    text = "node(s) didn't match Pod's required features"
+    found = rejection(needing(*needs, init=init), declaring(node("a"), *declares))
+    assert found == (None if fits else ("NodeDeclaredFeatures", UNRESOLVABLE, (text,)))
+
+
+@pytest.mark.parametrize("settings", [{"host_network": True}, {"host_users": False}, {"host_users": True}])
+def test_pods_that_need_no_declared_feature(settings: dict[str, bool]) -> None:
+    assert rejection(pod("p", **settings), node("a")) is None
+
+
+def test_declared_features_do_not_count_without_the_gate() -> None:
+    gates = {"NodeDeclaredFeatures": False}
+    assert rejection(needing(USERS), node("a"), feature_gates=gates) is None
+
+
+def test_a_pod_waits_until_a_node_declares_its_features() -> None:
+    scheduler = Scheduler(Cluster(nodes=[node("a"), declaring(node("b"), RESTART)], pods=[needing(USERS)]))
+    failure = scheduler.run().unschedulable["default/p"]
+    assert failure.message.startswith(
+        "0/2 nodes are available: 2 node(s) didn't match Pod's required features."
+    )
+    scheduler.client.update(declaring(node("a"), USERS))
+    assert scheduler.run().placements == {"default/p": "a"}
+
+
+def test_nobody_is_evicted_where_the_node_lacks_a_feature() -> None:
+    """Resources come first among the filters, so preemption tries such a node."""
+    there = [pod(f"low-{on}", on=on, requests={"cpu": "4"}, priority=-1) for on in "ab"]
+    urgent = replace(needing(USERS), spec=replace(needing(USERS).spec, priority=5))
+    asks = replace(urgent.spec.containers[0], resources=there[0].spec.containers[0].resources)
+    urgent = replace(urgent, spec=replace(urgent.spec, containers=(asks,)))
+    nodes = [node("a"), declaring(node("b"), USERS)]
+    scheduler = Scheduler(Cluster(nodes=nodes, pods=[*there, urgent]))
+    result = scheduler.run()
+    assert list(result.evicted) == ["default/low-b"]
+    assert result.placements == {"default/p": "b"}
 
 
 def test_node_name() -> None:

@@ -73,7 +73,8 @@ def test_names_are_unique_and_modules_are_named_after_them() -> None:
 def test_native_plugins() -> None:
     native = [plugin.name for plugin in default_profile().plugins if isinstance(plugin, NativePlugin)]
     spread = ["PodTopologySpread", "InterPodAffinity"]
-    assert native == [*FILTERS[:6], *spread, "NodeResourcesBalancedAllocation", "ImageLocality"]
+    scores = ["NodeResourcesBalancedAllocation", "ImageLocality"]
+    assert native == [*FILTERS[:6], *spread, *scores, "NodeDeclaredFeatures"]
 
 
 def test_weights_can_be_overridden_and_zero_counts_as_one() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.queue.ask import ask, node, pod, thing
+from tests.queue.ask import ask, node, pod
+from tests.scheduler.groups.gang_kit import composite, gang
 
 from moorage.framework.plugin import events
 from moorage.framework.plugin.events import ActionType
@@ -170,14 +171,23 @@ def test_what_queues_pods_with_claims() -> None:
 
 
 def test_pods_and_groups_of_a_gang() -> None:
-    from moorage.plugins.gang_scheduling import GangScheduling
-
+    one = Scheduler(feature_gates={"GenericWorkload": True, "GangScheduling": True})
     waits = pod(schedulingGroup={"podGroupName": "g"})
-    pods, groups = (one.hint for one in GangScheduling().events_to_register())
+    pods, groups, composites = (event.hint for event in registered(one, "GangScheduling"))
     assert pods is not None
     assert groups is not None
+    assert composites is not None
     assert pods(waits, None, pod("q", schedulingGroup={"podGroupName": "g"})).name == "QUEUE"
     assert pods(waits, None, pod("q")).name == "QUEUE_SKIP"
     assert pods(waits, None, pod("q", "other", schedulingGroup={"podGroupName": "g"})).name == "QUEUE_SKIP"
-    assert groups(waits, None, thing("Service", "g", "default")).name == "QUEUE"
-    assert groups(waits, None, thing("Service", "h", "default")).name == "QUEUE_SKIP"
+    assert groups(waits, None, gang("g", 1)).name == "QUEUE"
+    assert groups(waits, None, gang("h", 1)).name == "QUEUE_SKIP"
+    assert composites(waits, None, composite("c", 1)).name == "QUEUE_SKIP"
+    one.client.create_many([gang("g", 1, "c"), gang("h", 1, "c")])
+    one.sync()
+    assert groups(waits, None, gang("h", 1, "c")).name == "QUEUE_SKIP"  # the tree has no top yet
+    one.client.create(composite("c", 1))
+    one.sync()
+    assert composites(waits, None, composite("c", 1)).name == "QUEUE"
+    assert groups(waits, None, gang("h", 1, "c")).name == "QUEUE"
+    assert pods(waits, None, pod("q", schedulingGroup={"podGroupName": "h"})).name == "QUEUE"

@@ -11,8 +11,7 @@ from tests.queue.make import make_queue, reject
 
 def test_a_queue() -> None:
     one = make_queue()
-    p, popped = pod("p"), list[QueuedPodInfo]()
-    saved = one.save()
+    p, popped, saved = pod("p"), list[QueuedPodInfo](), one.save()
 
     def pop() -> None:
         popped.append(one.pop(0))
@@ -46,6 +45,7 @@ def test_a_queue() -> None:
         "flush_unschedulable_left_over": one.flush_unschedulable_left_over,
         "next_event": one.next_event,
         "run_periodic": lambda: one.run_periodic(1.0),
+        "regroup": lambda: one.regroup([("default", "g")]),
         "pop_unit": lambda: one.pop_unit(0),
         "pop_batch": lambda: one.pop_batch(1),
         "done": lambda: one.done("p"),

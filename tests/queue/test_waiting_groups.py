@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from moorage.framework.plugin.events import (
     ASSIGNED_POD_ADD,
     POD,
@@ -16,7 +18,7 @@ from moorage.framework.plugin.events import (
 )
 from moorage.objects.model.meta import ObjectMeta
 from moorage.objects.model.pod import Pod, PodSchedulingGroup
-from moorage.objects.model.pod_group import PodGroup, group_of
+from moorage.objects.model.pod_group import GROUP_ANNOTATION, PodGroup, group_of
 from tests.core.make import pod
 from tests.queue.make import Clock, fail, gating, make_queue, names, places, queued, reject
 
@@ -41,6 +43,14 @@ def test_members_are_popped_together() -> None:
     assert popped(queue) == ["a", "b", "d"]
     assert places(queue) == {"active": ["x", "c"], "in_flight": ["a", "b", "d"]}
     assert [popped(queue) for _ in range(3)] == [["x"], ["c"], []]
+
+
+def test_a_waiting_pod_joins_the_group_that_its_annotation_names() -> None:
+    alone = pod("b")
+    queue = made(member("a", "g"), alone)
+    annotated = replace(alone, metadata=replace(alone.metadata, annotations={GROUP_ANNOTATION: "g"}))
+    queue.update(alone, annotated)
+    assert popped(queue) == ["a", "b"]
 
 
 def test_without_groups_each_is_alone() -> None:

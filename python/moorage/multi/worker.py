@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage._core.state.pod_spec import bound
+from moorage.errors import NotBuiltError
 from moorage.framework.runtime.preempt_handle import budgets_of
 from moorage.framework.runtime.runtime import Target
-from moorage.objects import Cluster, Pod, UnitKey, group_of
+from moorage.objects import Cluster, CompositePodGroup, Pod, UnitKey, group_of
 from moorage.preemption.eviction_units import Unit, violations
 from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.engine import Engine
@@ -101,6 +102,11 @@ class Worker:
     ----------
     init : WorkerInit
         Arguments of the worker.
+
+    Raises
+    ------
+    NotBuiltError
+        The cluster has composite pod groups, and a gate for pod groups is on.
     """
 
     def __init__(self, init: WorkerInit) -> None:
@@ -111,6 +117,10 @@ class Worker:
             nodes = [mark_partition(init.number, node, owner) for node, owner in owned]
         cluster = Cluster(nodes, init.cluster.pods, init.cluster.namespaces, init.cluster.others)
         self.scheduler = Scheduler(cluster, **init.settings)
+        if self.scheduler.queue.groups_pods and any(
+            isinstance(one, CompositePodGroup) for one in cluster.others
+        ):
+            raise NotBuiltError("composite pod groups with several schedulers")
         for engine in self.scheduler.engines.values():
             engine.runs_post_filter = False  # preemption is done by `_preempt`
         rows = [cast(int, self.scheduler.table.find_row(node.name)) for node in nodes]

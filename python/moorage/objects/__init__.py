@@ -24,6 +24,8 @@ from .model.pod import Pod as Pod
 from .model.pod import PodSpec as PodSpec
 from .model.pod import Toleration as Toleration
 from .model.pod import Volume as Volume
+from .model.pod_group import AnyGroup as AnyGroup
+from .model.pod_group import CompositePodGroup as CompositePodGroup
 from .model.pod_group import PodGroup as PodGroup
 from .model.pod_group import UnitKey as UnitKey
 from .model.pod_group import group_of as group_of

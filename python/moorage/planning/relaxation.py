@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from moorage.scheduler.scheduler import Scheduler
 
 LASTING = frozenset(
-    {"NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit"}
+    {
+        *("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts"),
+        *("NodeResourcesFit", "NodeDeclaredFeatures"),
+    }
 )
 """Filters whose rejection of a node lasts while pods are only added."""
 FIT = "NodeResourcesFit"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from moorage import framework as fwk
-from moorage.framework.plugin.events import POD, POD_GROUP, ActionType, on, queue_if
+from moorage.framework.plugin.events import COMPOSITE_POD_GROUP, POD, POD_GROUP, ActionType, on, queue_if
 from moorage.framework.plugin.group_index import PodGroups
 from moorage.framework.profiles.in_core import UnitPlugin
-from moorage.objects import Object, Pod, UnitKey, group_of
+from moorage.objects import AnyGroup, Pod, UnitKey, group_of
+from moorage.objects.model.pod_group import COMPOSITE
 
 WAITS = "waiting for minCount pods from a gang to be scheduled"
 TIMEOUT = 5 * 60.0
@@ -43,9 +44,23 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
         group, name = self._groups.get(key), key[1]
         if group is None:
             return self._waits_for(f'waiting for pods\'s pod group "{name}" to appear in scheduling queue')
+        if group.parent is not None:
+            return self._waits_for_tree(key)
         if self._groups.size(key) >= group.min_count:
             return None
         return self._waits_for("waiting for minCount pods from a gang to appear in scheduling queue")
+
+    def _waits_for_tree(self, key: UnitKey) -> fwk.Status | None:
+        """Reject a pod of a tree of groups until the tree has a top, and the groups and pods that it needs
+        (kube-scheduler v1.37)."""
+        root = self._groups.root(key)
+        if root is None:
+            name = self._groups.ancestors(key)[-1][1].removeprefix(f"{COMPOSITE}/")
+            return self._waits_for(f'waiting for composite pod group "{name}" spec to appear')
+        if self._groups.is_complete(root):
+            return None
+        name = root[1].removeprefix(f"{COMPOSITE}/")
+        return self._waits_for(f'waiting for composite pod group "{name}" tree to meet quorum')
 
     def _waits_for(self, text: str) -> fwk.Status:
         return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,), self.name)
@@ -72,7 +87,8 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
             Seconds to wait.
         """
         key = group_of(pod)
-        if key is None:
+        group = None if key is None else self._groups.get(key)
+        if key is None or (group is not None and group.parent is not None):  # a tree has a cycle of its own
             return None, 0.0
         if self._missing(key) <= 0:
             self._allow(key)
@@ -101,10 +117,11 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
         return [
             on(POD, ActionType.ADD, self.after_pod_added, of_unit=True),
             on(POD_GROUP, ActionType.ADD, self.after_group_added, of_unit=True),
+            on(COMPOSITE_POD_GROUP, ActionType.ADD, self.after_group_added, of_unit=True),
         ]
 
     def after_pod_added(self, pod: Pod, old: None, new: Pod) -> fwk.QueueingHint:
-        """Queue if a pod of the same group was added.
+        """Queue if a pod of the same group, or of the same tree of groups, was added.
 
         Parameters
         ----------
@@ -119,11 +136,17 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
         -------
         QueueingHint
         """
-        key = group_of(pod)
-        return queue_if(key is not None and group_of(new) == key)
+        return queue_if(self._is_of(pod, group_of(new)))
 
-    def after_group_added(self, pod: Pod, old: None, new: Object) -> fwk.QueueingHint:
-        """Queue if the pod's group was added.
+    def _is_of(self, pod: Pod, other: UnitKey | None) -> bool:
+        """Whether a group is that of a pod, or belongs to the same tree."""
+        key = group_of(pod)
+        if key is None or other is None:
+            return False
+        return key == other or self._groups.top(key) == self._groups.top(other)
+
+    def after_group_added(self, pod: Pod, old: None, new: AnyGroup) -> fwk.QueueingHint:
+        """Queue if the pod's group, or one of the same tree of groups, was added.
 
         Parameters
         ----------
@@ -131,11 +154,11 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
             The rejected pod.
         old : None
             The object before the event.
-        new : Object
+        new : PodGroup or CompositePodGroup
             The object after the event.
 
         Returns
         -------
         QueueingHint
         """
-        return queue_if((new.namespace, new.name) == group_of(pod))
+        return queue_if(self._is_of(pod, new.unit))

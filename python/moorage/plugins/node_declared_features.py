@@ -1,31 +1,39 @@
-"""NodeDeclaredFeatures: features that nodes declare and pods need, which this version does not implement."""
+"""NodeDeclaredFeatures: rejects nodes that do not declare the features that the pod needs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from moorage import framework as fwk
+from moorage._core.state.declared_features import required_features
+from moorage._core.state.pod_class import Shape
 from moorage.framework.plugin.events import NODE, POD, ActionType, is_same_pod, of_class, on, queue_if
-from moorage.framework.profiles.in_core import UnbuiltPlugin
+from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import Node, Pod
 
 
-class NodeDeclaredFeatures(UnbuiltPlugin):
-    """A placeholder with the queueing hints of kube-scheduler v1.36, nodedeclaredfeatures/.
+class NodeDeclaredFeatures(InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin):
+    """PreFilter and Filter of kube-scheduler v1.36, nodedeclaredfeatures/.
 
-    It filters no node.
+    Pods need the feature RestartAllContainersOnContainerExits for restart rules of their containers with that
+    action, and UserNamespacesHostNetworkSupport for ``hostNetwork: true`` with ``hostUsers: false``. Nodes
+    declare features in ``status.declaredFeatures``. Feature gates of the kubelet have no effect.
     """
 
     name = "NodeDeclaredFeatures"
     feature_gate = "NodeDeclaredFeatures"
+    reason_texts = ("node(s) didn't match Pod's required features",)
+    missing_state_text = {fwk.FilterPlugin: 'error reading "PreFilterNodeDeclaredFeatures"'}
 
-    def sign_pod(self, pod: Pod) -> None:
-        """Return None: no part of a supported pod needs a declared feature.
+    def pre_filter(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
+        return None if state.shape.features else fwk.SKIP
 
-        Parameters
-        ----------
-        pod : Pod
-        """
+    def may_reject(self, shape: Shape) -> bool:
+        return False
+
+    def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
+        return {"features": required_features(pod.spec)}
 
     def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         nodes = ActionType.ADD | ActionType.UPDATE_NODE_DECLARED_FEATURE
@@ -67,15 +75,4 @@ class NodeDeclaredFeatures(UnbuiltPlugin):
         -------
         QueueingHint
         """
-        return queue_if(is_same_pod(pod, new) and _needs(old) != _needs(new))
-
-
-def _needs(pod: Pod) -> tuple[bool, bool]:
-    """The declared features that a pod needs (nodedeclaredfeatures/features).
-
-    They are restarts of all containers, and user namespaces in the host's network.
-    """
-    containers = (*pod.spec.containers, *pod.spec.init_containers)
-    rules = (rule for container in containers for rule in container.restart_policy_rules)
-    restarts = any(rule.action == "RestartAllContainers" for rule in rules)
-    return restarts, pod.spec.host_network and pod.spec.host_users is False
+        return queue_if(is_same_pod(pod, new) and required_features(old.spec) != required_features(new.spec))

@@ -14,7 +14,7 @@ from moorage._core.state.pod_class import Shape
 from moorage.framework.plugin import events, signing
 from moorage.framework.plugin.events import ActionType, is_live, is_same_pod, of_class, on, queue_if
 from moorage.framework.profiles.in_core import InTreePlugin
-from moorage.objects import Node, Pod, PodGroup
+from moorage.objects import AnyGroup, Node, Pod
 from moorage.objects.model.resource_claims import DeviceClass
 
 IMPLICIT = "deviceclass.resource.kubernetes.io/"
@@ -64,14 +64,14 @@ class NodeResourcesFit(
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         return signing.requests(self, pod)
 
-    def score_placement(self, group: PodGroup, assignments: fwk.Assignments) -> int:
+    def score_placement(self, group: AnyGroup, assignments: fwk.Assignments) -> int:
         """Score the total allocation of a placement's nodes with the pods of the group (KEP-5732).
 
         The strategy is MostAllocated over the sums of all nodes.
 
         Parameters
         ----------
-        group : PodGroup
+        group : PodGroup or CompositePodGroup
             The pod group.
         assignments : Assignments
             The pods and their nodes.

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from moorage import framework as fwk
 from moorage.errors import MoorageError
-from moorage.objects import PodGroup
+from moorage.objects import AnyGroup
 
 
 class PodGroupPodsCount(fwk.PlacementScorePlugin):
@@ -21,7 +21,7 @@ class PodGroupPodsCount(fwk.PlacementScorePlugin):
     feature_gate = "TopologyAwareWorkloadScheduling"
     in_core = True
 
-    def score_placement(self, group: PodGroup, assignments: fwk.Assignments) -> int:
+    def score_placement(self, group: AnyGroup, assignments: fwk.Assignments) -> int:
         return assignments.scheduled + assignments.placed
 
     def normalize_placement_scores(self, scores: npt.NDArray[np.int64]) -> npt.ArrayLike:

@@ -194,8 +194,13 @@ class PodTopologySpread(
             constraints = [one for one in self.default_constraints if one.when_unsatisfiable == HARD]
             if not constraints or (selector := self._default_selector(pod)) is None:
                 return []
+        with_keys = self.required_handle().feature_gates["MatchLabelKeysInPodTopologySpread"]
         return [
-            Hard(one.topology_key, selector or _selector(one, pod), one.node_taints_policy == "Honor")
+            Hard(
+                one.topology_key,
+                selector or _selector(one, pod, with_keys),
+                one.node_taints_policy == "Honor",
+            )
             for one in constraints
             if one.when_unsatisfiable == HARD
         ]
@@ -207,10 +212,10 @@ class PodTopologySpread(
         return state.workloads.selector_of(pod.namespace, pod.metadata.labels, owner)
 
 
-def _selector(constraint: TopologySpreadConstraint, pod: Pod) -> LabelSelectorMatcher:
-    """The selector of the pods that a constraint counts, with the pod's values of matchLabelKeys."""
+def _selector(constraint: TopologySpreadConstraint, pod: Pod, with_keys: bool) -> LabelSelectorMatcher:
+    """The selector of the pods that a constraint counts, with the pod's values of matchLabelKeys or not."""
     own = LabelSelectorMatcher(constraint.label_selector)
-    labels = pod.metadata.labels
+    labels = pod.metadata.labels if with_keys else {}
     keys = {key: labels[key] for key in constraint.match_label_keys if key in labels}
     return with_labels(keys, own) if keys and own.identity is not None else own
 

@@ -9,8 +9,10 @@ import numpy as np
 from moorage import framework as fwk
 from moorage._core.state.cluster_state import ClusterState
 from moorage.errors import MoorageError
-from moorage.objects import Pod, PodGroup
+from moorage.objects import AnyGroup, Pod
 
+MOST = 1 << 12
+"""Largest number of parents whose placements are remembered."""
 NO_DOMAIN = "cannot determine domain for already scheduled pods: {}"
 
 
@@ -18,27 +20,34 @@ class TopologyPlacementGenerator(fwk.PlacementGeneratePlugin):
     """PlacementGenerate of kube-scheduler v1.36, topologyaware/: one placement for each value of a label.
 
     Placements are in the order of their first nodes; upstream, in that of a Go map. If pods of the group have
-    a node already, their placement is the only one.
+    a node already, their placement is the only one. The placements of a group that belongs to a composite
+    group are parts of the one that this group is tried in (v1.37).
     """
 
     name = "TopologyPlacementGenerator"
     feature_gate = "TopologyAwareWorkloadScheduling"
     in_core = True
-    _placements_of: tuple[tuple[int, str], list[fwk.Placement]] | None = None
+    _version = -1
+    # By label and parent, with the parent, whose identity counts.
+    _placements_of: dict[tuple[str, int], tuple[fwk.Placement, list[fwk.Placement]]]
 
     def generate_placements(
-        self, group: PodGroup, scheduled: Sequence[Pod], parent: fwk.Placement
+        self, group: AnyGroup, scheduled: Sequence[Pod], parent: fwk.Placement
     ) -> Sequence[fwk.Placement]:
         if not group.topology_keys:
             return [parent]
         state, key = self.required_handle().cache.state, group.topology_keys[0]
-        cache_key = state.view.static_version, key
-        if self._placements_of is None or self._placements_of[0] != cache_key:
-            self._placements_of = cache_key, _placements(state, key, parent)
+        if self._version != state.view.static_version:
+            self._version, self._placements_of = state.view.static_version, {}
+        known = self._placements_of.get((key, id(parent)))
+        if known is None:
+            if len(self._placements_of) >= MOST:
+                self._placements_of.clear()
+            known = self._placements_of[key, id(parent)] = parent, _placements(state, key, parent)
         if not scheduled:
-            return self._placements_of[1]
+            return known[1]
         domain = self._domain(state, key, scheduled)
-        return [placement for placement in self._placements_of[1] if placement.name == domain]
+        return [placement for placement in known[1] if placement.name == domain]
 
     def _domain(self, state: ClusterState, key: str, scheduled: Sequence[Pod]) -> str:
         """The label's value on the nodes of some pods; MoorageError for none or several."""

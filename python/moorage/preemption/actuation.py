@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from moorage.framework import FrameworkHandle, NominatingInfo, Status, as_status
 from moorage.framework.runtime.preempt_handle import PreemptHandle
-from moorage.objects import Pod, PodGroup
+from moorage.objects import AnyGroup, Pod
 from moorage.objects.model.meta import Condition, with_condition
 from moorage.store import ApiError, NotFoundError, ObjectStore, patch_pod_status
 
@@ -93,7 +93,7 @@ def clear_nominated_node_name(handle: FrameworkHandle, pod: Pod) -> None:
 def evict_victims(
     handle: FrameworkHandle,
     node_name: str,
-    preemptor: Pod | PodGroup,
+    preemptor: Pod | AnyGroup,
     victims: Sequence[Pod],
     plugin_name: str,
 ) -> None:
@@ -109,7 +109,7 @@ def evict_victims(
         While it postpones writes, the evictions are done later.
     node_name : str
         The node, for the events.
-    preemptor : Pod or PodGroup
+    preemptor : Pod or PodGroup or CompositePodGroup
     victims : sequence of Pod
     plugin_name : str
         Rejects victims that wait on Permit.
@@ -143,7 +143,7 @@ def evict_victims(
 
 
 def _preempt_postponed(
-    handle: FrameworkHandle, node_name: str, preemptor: Pod | PodGroup, victim: Pod, plugin_name: str
+    handle: FrameworkHandle, node_name: str, preemptor: Pod | AnyGroup, victim: Pod, plugin_name: str
 ) -> None:
     """Carry out a postponed eviction. A refused write has been logged and is ignored."""
     with suppress(ApiError):
@@ -166,7 +166,7 @@ def _fail_in_memory(handle: FrameworkHandle, victims: Sequence[Pod], plugin_name
     return failed
 
 
-def _delete(handle: FrameworkHandle, preemptor: Pod | PodGroup, victims: Sequence[Pod]) -> list[bool]:
+def _delete(handle: FrameworkHandle, preemptor: Pod | AnyGroup, victims: Sequence[Pod]) -> list[bool]:
     """Delete victims in the store; return for each whether it was deleted here and not by another client."""
     name = preemptor.spec.scheduler_name if isinstance(preemptor, Pod) else ""
     if not name and handle.framework is not None:
@@ -180,7 +180,7 @@ def _delete(handle: FrameworkHandle, preemptor: Pod | PodGroup, victims: Sequenc
 
 
 def _delete_by_client(
-    handle: FrameworkHandle, victim: Pod, preemptor: Pod | PodGroup, condition: Condition
+    handle: FrameworkHandle, victim: Pod, preemptor: Pod | AnyGroup, condition: Condition
 ) -> bool:
     """Delete a victim at an API server, after adding a condition; return whether it was deleted here."""
     client = handle.client

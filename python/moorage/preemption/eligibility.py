@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from moorage.framework import Code, FrameworkHandle, Status
-from moorage.objects import Pod, PodGroup, group_of
+from moorage.objects import AnyGroup, Pod, group_of
 
 from .eviction_units import Units, groups_of, priority_of
 
@@ -107,14 +107,14 @@ def why_not_eligible(handle: FrameworkHandle, pod: Pod, statuses: Mapping[str, S
     return TERMINATING if waits else ""
 
 
-def reason_against(handle: FrameworkHandle, group: PodGroup | None) -> str:
+def reason_against(handle: FrameworkHandle, group: AnyGroup | None) -> str:
     """Return why the pods of a group do not preempt one by one (kube-scheduler v1.36, PostFilter of
     defaultpreemption/).
 
     Parameters
     ----------
     handle : FrameworkHandle
-    group : PodGroup or None
+    group : PodGroup or CompositePodGroup or None
 
     Returns
     -------

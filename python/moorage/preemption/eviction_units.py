@@ -197,7 +197,7 @@ class Units:
     def _key(self, pod: Pod) -> UnitKey | None:
         """Return the group with which alone a pod is evicted, or None."""
         key = group_of(pod) if self._whole else None
-        return key if key in self._whole else None
+        return None if key is None or self._groups is None else self._groups.evicted_with.get(key)
 
     def _single(self, pod: Pod) -> Unit:
         """Return the unit of a pod that is evicted by itself."""

@@ -18,7 +18,7 @@ from moorage.framework import PodNominator, PreEnqueuePlugin
 from moorage.framework.plugin.events import UNSCHEDULABLE_POD_ADD, UNSCHEDULABLE_POD_UPDATE
 from moorage.framework.plugin.interface import Code
 from moorage.framework.runtime.call import ask_status
-from moorage.objects import Pod, UnitKey, group_of
+from moorage.objects import AnyGroup, Pod, UnitKey, group_of
 
 from .active_queue import Less, SortedHeap, by_priority
 from .backoff_queue import BackoffQueue
@@ -58,22 +58,37 @@ class PendingPods(NamedTuple):
     gated: list[QueuedPodInfo]
 
 
+TopOf = Callable[[UnitKey], UnitKey]
+
+
+def alone(key: UnitKey) -> UnitKey:
+    """Return the key of a group that belongs to no tree.
+
+    Parameters
+    ----------
+    key : UnitKey
+    """
+    return key
+
+
 class Units:
-    """The waiting pods of each pod group, wherever they are in the queue.
+    """The waiting pods of each group whose pods are tried together, wherever they are in the queue.
 
     Parameters
     ----------
     is_on : bool
         False where groups are ignored (gate GenericWorkload). No pod is added then.
+    top_of : callable
+        Returns the group at the top of the tree that a group belongs to.
 
     Attributes
     ----------
     members : dict of (str, str) to dict
-        Namespace and name of a group to its pods by UID.
+        Key of a group to its pods by UID.
     """
 
-    def __init__(self, is_on: bool) -> None:
-        self.is_on = is_on
+    def __init__(self, is_on: bool, top_of: TopOf) -> None:
+        self.is_on, self.top_of = is_on, top_of
         self.members: dict[UnitKey, dict[str, QueuedPodInfo]] = {}
 
     def enter(self, info: QueuedPodInfo) -> None:
@@ -83,7 +98,8 @@ class Units:
         ----------
         info : QueuedPodInfo
         """
-        info.unit = group_of(info.pod)
+        key = group_of(info.pod)
+        info.unit = None if key is None else self.top_of(key)
         if info.unit is not None:
             self.members.setdefault(info.unit, {})[info.uid] = info
 
@@ -99,6 +115,34 @@ class Units:
         del members[info.uid]
         if not members:
             del self.members[info.unit]
+
+    def regroup(self, keys: Iterable[UnitKey]) -> None:
+        """Find the groups of waiting pods anew, after a change of the trees of groups.
+
+        Parameters
+        ----------
+        keys : iterable of UnitKey
+            The groups whose pods may belong to others now.
+        """
+        for key in keys:
+            for info in self.members.pop(key, {}).values():
+                self.enter(info)
+
+    def beside(self, obj: object) -> list[QueuedPodInfo]:
+        """Return the waiting pods that are tried together with a pod, or with those of a group.
+
+        Parameters
+        ----------
+        obj : object
+            Objects that are neither pods nor groups have none.
+
+        Returns
+        -------
+        list of QueuedPodInfo
+            In the order in which they entered.
+        """
+        key = group_of(obj) if isinstance(obj, Pod) else obj.unit if isinstance(obj, AnyGroup) else None
+        return self.waiting(None if key is None else self.top_of(key))
 
     def waiting(self, unit: UnitKey | None) -> list[QueuedPodInfo]:
         """Return the waiting pods of a group, in the order in which they entered.
@@ -159,6 +203,8 @@ class Places:
         Whether an empty active queue takes pods from the backoff queue.
     groups_pods : bool
         Whether pods of a group are tried together.
+    top_of : callable
+        See `Units`.
 
     Attributes
     ----------
@@ -181,9 +227,10 @@ class Places:
         max_backoff: float,
         pop_from_backoff: bool,
         groups_pods: bool = False,
+        top_of: TopOf = alone,
     ) -> None:
         self.infos: dict[str, QueuedPodInfo] = {}
-        self.units = Units(groups_pods)
+        self.units = Units(groups_pods, top_of)
         self.now = now
         self.nominator = nominator
         self.pop_from_backoff = pop_from_backoff
@@ -200,7 +247,7 @@ class Places:
     def _clear(self) -> None:
         """Replace all places by empty ones."""
         self.infos.clear()
-        self.units = Units(self.units.is_on)
+        self.units = Units(self.units.is_on, self.units.top_of)
         self._is_by_priority = getattr(self._less, "__func__", None) is by_priority
         self.active = PriorityLanes() if self._is_by_priority else SortedHeap(self._less)
         self.backoff = BackoffQueue(*self._backoff_setting, self.active.rank)
@@ -315,6 +362,26 @@ class Places:
                 self.leave(known)
             moved |= self.to_active(info, label)
 
+    def rejected_beside(self, obj: Any) -> list[QueuedPodInfo]:
+        """Return the unschedulable pods that are tried together with a new pod, or with those of a group.
+
+        Parameters
+        ----------
+        obj : object
+            If the pod is gated, the pods that the same plugin gates are left out, as it would again.
+
+        Returns
+        -------
+        list of QueuedPodInfo
+        """
+        added = None if obj is None else self.infos.get(obj.metadata.uid)
+        gate = added.gating_plugin if added is not None else ""
+        return [
+            info
+            for info in self.units.beside(obj)
+            if info.place is Place.UNSCHEDULABLE and not (gate and info.gating_plugin == gate)
+        ]
+
     def pop_completed(self) -> list[QueuedPodInfo]:
         """Remove and return the pods whose backoff has ended."""
         completed = self.backoff.pop_completed(self.now())
@@ -334,7 +401,10 @@ class Places:
         """
         place = info.place
         assert place is not None
-        if place is not Place.UNSCHEDULABLE and self._is_by_priority and pod.spec is info.pod.spec:
+        is_like_before = self._is_by_priority and pod.spec is info.pod.spec
+        if is_like_before and self.units.is_on:  # an annotation may name another group
+            is_like_before = group_of(pod) == group_of(info.pod)
+        if is_like_before and place is not Place.UNSCHEDULABLE:
             info.pod = pod
             return
         if place is Place.UNSCHEDULABLE:  # ordered by entry, not by rank

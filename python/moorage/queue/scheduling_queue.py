@@ -28,12 +28,11 @@ from moorage.framework.plugin.events import (
     UNSCHEDULABLE_TIMEOUT,
     pod_update_events,
 )
-from moorage.objects import Pod
-from moorage.objects.model.pod_group import unit_of
+from moorage.objects import Pod, UnitKey
 
 from .hints import Hints, Observed, Question
 from .microseconds import MICROSECONDS, QUEUES, microseconds
-from .places import PendingPods, Places, Strategy
+from .places import PendingPods, Places, Strategy, TopOf, alone
 from .timers import MAX_UNSCHEDULABLE, NEVER, Timers
 from .unschedulable_pods import rejection_of
 
@@ -60,6 +59,8 @@ class SchedulingQueue:
         An empty active queue takes pods from the backoff queue (gate SchedulerPopFromBackoffQ).
     groups_pods : bool
         Pods of a group are tried together (gate GenericWorkload).
+    top_of : callable, optional
+        Returns the group at the top of a group's tree, whose pods are tried together; default: the group.
     nominator : PodNominator, optional
         Receives the nominations of the pods here.
 
@@ -80,6 +81,7 @@ class SchedulingQueue:
         max_backoff: float = 10.0,
         pop_from_backoff: bool = True,
         groups_pods: bool = False,
+        top_of: TopOf = alone,
         nominator: PodNominator | None = None,
     ) -> None:
         by_name = {framework.profile.scheduler_name: framework for framework in frameworks}
@@ -103,6 +105,7 @@ class SchedulingQueue:
             max_backoff,
             pop_from_backoff,
             groups_pods,
+            top_of,
         )
         self._in_flight = InFlight()
         self._timers = Timers(self._places, clock())
@@ -587,17 +590,17 @@ class SchedulingQueue:
 
     def _affected_of_group(self, event: ClusterEvent, new: Any) -> list[QueuedPodInfo]:
         """Return the unschedulable pods of the group of an event's new object that only such events move."""
-        infos, places = list[QueuedPodInfo](), self._places
-        # If the new pod is gated, the same plugin would also gate the others of its group again.
-        added = None if new is None else places.infos.get(new.metadata.uid)
-        gate = added.gating_plugin if added is not None else ""
-        for info in places.units.waiting(unit_of(new)):
-            if info.place is not Place.UNSCHEDULABLE or (gate and info.gating_plugin == gate):
-                continue
-            means = self.hints.meaning(rejection_of(info), event)
-            if means.may_move and means.is_about_group:
-                infos.append(info)
-        return infos
+        meaning = self.hints.meaning
+        return [
+            info
+            for info in self._places.rejected_beside(new)
+            if (means := meaning(rejection_of(info), event)).may_move and means.is_about_group
+        ]
+
+    def regroup(self, keys: Iterable[UnitKey]) -> None:
+        """Find the groups of waiting pods anew; see `Units.regroup`."""
+        with self._lock:
+            self._places.units.regroup(keys)
 
     def move_all_for_each(self, event: ClusterEvent, news: Iterable[Any]) -> None:
         """Call `move_all_to_active_or_backoff_queue` for the same event of several new objects.

@@ -27,7 +27,10 @@ from moorage.framework.plugin.events import (
     node_update_events,
     pod_update_events,
 )
+from moorage.framework.plugin.group_index import PodGroups
 from moorage.objects import (
+    AnyGroup,
+    CompositePodGroup,
     CSINode,
     Namespace,
     Node,
@@ -53,7 +56,7 @@ from moorage.queue import QueuedPodInfo, SchedulingQueue
 from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory
 from moorage.store.informers.handler_functions import last_state
 
-from .kind_handlers import EventHandler, GroupHandler, namespace_handler, workload_handler
+from .kind_handlers import EventHandler, GroupHandler, TreeHandler, namespace_handler, workload_handler
 
 STORAGE: tuple[type[Object], ...] = (
     PersistentVolumeClaim,
@@ -64,7 +67,8 @@ STORAGE: tuple[type[Object], ...] = (
     CSIStorageCapacity,
     VolumeAttachment,
 )
-OTHERS: tuple[type[Object], ...] = (ResourceClaim, ResourceSlice, DeviceClass, PodGroup)
+GROUPS: tuple[type[Any], ...] = (PodGroup, CompositePodGroup)
+OTHERS: tuple[type[Object], ...] = (ResourceClaim, ResourceSlice, DeviceClass, *GROUPS)
 EVENT_KINDS = {event_resource(kind): kind for kind in STORAGE + OTHERS}
 DEVICES: tuple[type[Object], ...] = (ResourceClaim, ResourceSlice, DeviceClass, DeviceTaintRule)
 LISTED: tuple[type[Object], ...] = (*STORAGE, *DEVICES, PodDisruptionBudget)
@@ -490,7 +494,8 @@ def watch(
     cache: SchedulerCache,
     queue: SchedulingQueue,
     pods: PodHandler,
-    forget_failures: Callable[[PodGroup], None],
+    forget_failures: Callable[[AnyGroup], None],
+    groups: PodGroups | None,
 ) -> None:
     """Register the event handlers of the cache and the queue. Events of pods are processed last.
 
@@ -503,7 +508,12 @@ def watch(
     forget_failures : callable
         Called with one of the pod groups that are added, changed or deleted. Other pods may be evicted after
         it, so that remembered failures of pods are void.
+    groups : PodGroups or None
+        None where groups are ignored.
     """
+    if groups is not None:  # before the queue learns of their events
+        for kind in GROUPS:
+            informers.informer(kind).add_event_handler(TreeHandler(queue, groups))
     informers.informer(Namespace).add_event_handler(namespace_handler(cache))
     informers.informer(Node).add_event_handler(NodeHandler(cache, queue))
     for kind in WORKLOADS:
@@ -515,7 +525,8 @@ def watch(
     for listed in LISTED:
         informers.informer(listed)
     group_handler = GroupHandler(cache.lock, forget_failures, forget_failures)
-    informers.informer(PodGroup).add_event_handler(group_handler)
+    for kind in GROUPS:
+        informers.informer(kind).add_event_handler(group_handler)
     informer = informers.informer(Pod)
     informer.add_event_handler(pods)
     pods.indexer = informer.indexer

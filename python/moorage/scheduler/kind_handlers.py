@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 from moorage._core.base.watch_events import Notice
 from moorage.cache import ClusterCache
 from moorage.framework import ActionType, ClusterEvent
-from moorage.objects import Namespace, Object, PodGroup
+from moorage.framework.plugin.group_index import PodGroups, is_composite
+from moorage.objects import AnyGroup, Namespace, Object
 from moorage.queue import SchedulingQueue
 from moorage.store import DeletedFinalStateUnknown
 from moorage.store.informers.handler_functions import HandlerFunctions, last_state
@@ -113,10 +114,52 @@ class StateHandler(HandlerFunctions[T]):
         super().__init__(partial(locked, put), lambda old, new: locked(put, new), partial(locked, remove))
 
 
-class GroupHandler(StateHandler[PodGroup]):
+class TreeHandler:
+    """Tells the queue which waiting pods belong to other trees of groups now.
+
+    Parameters
+    ----------
+    queue : SchedulingQueue
+    groups : PodGroups
+    """
+
+    def __init__(self, queue: SchedulingQueue, groups: PodGroups) -> None:
+        self.queue, self.groups = queue, groups
+
+    def on_add(self, obj: AnyGroup, is_in_initial_list: bool) -> None:
+        """Follow the addition of a group.
+
+        Parameters
+        ----------
+        obj : PodGroup or CompositePodGroup
+        is_in_initial_list : bool
+            Whether the object existed when the handler was registered.
+        """
+        if obj.parent is not None or is_composite(obj.unit):
+            self.queue.regroup(self.groups.affected(obj))
+
+    def on_update(self, old: AnyGroup, new: AnyGroup) -> None:
+        """Do nothing: the parent of a group is immutable.
+
+        Parameters
+        ----------
+        old, new : PodGroup or CompositePodGroup
+        """
+
+    def on_delete(self, obj: AnyGroup | DeletedFinalStateUnknown[AnyGroup]) -> None:
+        """Follow the deletion of a group.
+
+        Parameters
+        ----------
+        obj : PodGroup or CompositePodGroup or DeletedFinalStateUnknown
+        """
+        self.on_add(last_state(obj), False)
+
+
+class GroupHandler(StateHandler[AnyGroup]):
     """Passes pod groups to a function that depends on no single one of them."""
 
-    def on_run(self, notices: Iterable[Notice[PodGroup]]) -> int:
+    def on_run(self, notices: Iterable[Notice[AnyGroup]]) -> int:
         """Pass the first of the leading groups that are new or changed (see `RunHandler`).
 
         Parameters

@@ -11,8 +11,10 @@ from moorage._core.services.queued_pods import CreationClock
 from moorage.errors import ClockError, MoorageError
 from moorage.framework import NominatingInfo, PodNominator
 from moorage.framework.configuration import KubeSchedulerConfiguration, groups_pods
+from moorage.framework.plugin.group_index import PodGroups
 from moorage.objects import Cluster, Pod
 from moorage.queue import QueuedPodInfo, SchedulingQueue
+from moorage.queue.places import alone
 
 from .cycle.diagnosis import Rejectors
 from .cycle.engine import Engine
@@ -94,11 +96,13 @@ def make_queue(
     if configuration is not None:
         times["initial_backoff"] = float(configuration.pod_initial_backoff_seconds or 0)
         times["max_backoff"] = float(configuration.pod_max_backoff_seconds or 0)
+    has_groups = groups_pods(gates)
     queue = SchedulingQueue(
         [engine.framework for engine in engines],
         ages if clock is None else clock,
         pop_from_backoff=gates["SchedulerPopFromBackoffQ"],
-        groups_pods=groups_pods(gates),
+        groups_pods=has_groups,
+        top_of=engines[0].handle.shared(PodGroups).top if has_groups else alone,
         nominator=nominator,
         **times,
     )

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import groupby
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
@@ -20,13 +20,15 @@ from moorage._core.base.watch_events import keys_of
 from moorage._core.decide.bulk_operations import terminating_or_known
 from moorage._core.decide.pod_batch import PodBatch
 from moorage.framework import NominatingInfo
-from moorage.objects import Pod, PodGroup, UnitKey
+from moorage.framework.plugin.group_index import is_composite
+from moorage.objects import AnyGroup, Pod, UnitKey
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.queue import Place, QueuedPodInfo
 from moorage.store import ApiError, ObjectStore
 
 from .cycle.engine import Engine
 from .cycle.results import Decision, Eviction, Failure, ScheduleResult
+from .groups.composite_attempt import leaf_of
 from .groups.group_attempt import GroupResult
 from .groups.group_batch import GroupBatch
 from .groups.group_status import patch_groups
@@ -372,7 +374,11 @@ class Run:
     def _attempt_units(self, infos: Sequence[QueuedPodInfo]) -> int:
         """Try the pods of groups until others are evicted for one group; return how many were tried."""
         scheduler, groups = self.scheduler, self.scheduler.groups
-        units = [(cast(UnitKey, unit), list(pods)) for unit, pods in groupby(infos, attrgetter("unit"))]
+        units = [
+            (cast(UnitKey, unit), self._in_order(cast(UnitKey, unit), list(pods)))
+            for unit, pods in groupby(infos, attrgetter("unit"))
+        ]
+        infos = [info for _, pods in units for info in pods]
         batch = GroupBatch(
             scheduler.context,
             [groups.get(unit) for unit, _ in units],
@@ -391,6 +397,13 @@ class Run:
             if not self._evicts:
                 self.resume(scheduler.cache.clock())
         return batch.begin(at)
+
+    def _in_order(self, unit: UnitKey, infos: list[QueuedPodInfo]) -> list[QueuedPodInfo]:
+        """Return the pods of a group in the order to try: of a tree, one pod group after the other."""
+        if not is_composite(unit):
+            return infos
+        rank = {leaf: at for at, leaf in enumerate(self.scheduler.groups.tree(unit).leaves)}
+        return sorted(infos, key=lambda info: rank.get(leaf_of(info.pod), len(rank)))
 
     def place_units(self, batch: GroupBatch, first: int) -> int:
         """Place the groups that fit as a whole; see `GroupBatch.place`.
@@ -415,7 +428,7 @@ class Run:
         """Record groups whose pods were all placed."""
         scheduler, pods = self.scheduler, range(batch.begin(first), batch.begin(end))
         self._assumed(infos[pods.start : pods.stop], batch.result.nodes_of(pods))
-        patch_groups(scheduler.client, [group for group in batch.groups[first:end] if group is not None])
+        patch_groups(scheduler.client, batch.groups_of(first, end))
         for scheduled in batch.scheduled[first:end]:
             self._allow(scheduled)
 
@@ -423,10 +436,10 @@ class Run:
         self,
         unit: UnitKey,
         infos: Sequence[QueuedPodInfo],
-        group: PodGroup | None,
+        group: AnyGroup | None,
         scheduled: Sequence[Pod],
     ) -> None:
-        """Place the pods of a group, as many as it needs or none."""
+        """Place the pods of a group or a tree, as many as it needs or none."""
         scheduler = self.scheduler
         done = self.place_unit(group, [info.pod for info in infos], scheduled)
         failures = done.failures if done.succeeded or done.is_error else failures_with_group(done)
@@ -439,8 +452,9 @@ class Run:
                 self._assumed([infos[at]], [scheduler.table.row_name(row)])
             else:
                 self._record(scheduler.bindings.bind(done.started[at]))
-        if group is not None:
-            patch_groups(scheduler.client, [group], done.message, done.is_error)
+        for message, outcomes in groupby(sorted(done.outcomes, key=itemgetter(1)), itemgetter(1)):
+            groups = [one for one, _ in outcomes]
+            patch_groups(scheduler.client, groups, message, done.is_error)
         if done.succeeded:
             self._allow(scheduled)
         elif self.defers_failed_groups and not self._evicts:
@@ -454,13 +468,13 @@ class Run:
                 started.waiting.allow(GangScheduling.name)
 
     def place_unit(
-        self, group: PodGroup | None, pods: Sequence[Pod], scheduled: Sequence[Pod]
+        self, group: AnyGroup | None, pods: Sequence[Pod], scheduled: Sequence[Pod]
     ) -> GroupResult:
         """Place the pods of a group.
 
         Parameters
         ----------
-        group : PodGroup or None
+        group : PodGroup or CompositePodGroup or None
         pods : sequence of Pod
             The pods to place.
         scheduled : sequence of Pod
@@ -538,7 +552,7 @@ class Run:
         if scheduler.bindings.freed:
             scheduler.announce_freed()
 
-    def _evicted(self, victims: Sequence[Pod], node: str, preemptor: Pod | PodGroup) -> None:
+    def _evicted(self, victims: Sequence[Pod], node: str, preemptor: Pod | AnyGroup) -> None:
         """Record the eviction of pods."""
         result, self._evicts, by = self.result, True, preemptor.key
         for victim in victims:

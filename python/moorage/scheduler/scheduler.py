@@ -24,7 +24,7 @@ from moorage.framework.profiles.plugin_registry import Registry
 from moorage.framework.profiles.profile import Profile
 from moorage.objects.model.cluster import Cluster
 from moorage.objects.model.pod import Pod
-from moorage.objects.model.pod_group import PodGroup
+from moorage.objects.model.pod_group import AnyGroup
 from moorage.plugins.registry import ConfigurationSource, default_profile, read_configuration
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
@@ -217,14 +217,16 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             rotation = Rotation(list(self.engines.values()))
             cache.participants = [rotation, batching]
             self.profile, self.plan, self.placer = engines[0].profile, engines[0].plan, engines[0].placer
-            self.bindings = BindingCycles(client, cache.clock, self.volumes, options.threads)
+            nominates = gates["NominatedNodeNameForExpectation"]
+            self.bindings = BindingCycles(client, cache.clock, self.volumes, options.threads, nominates)
             self.queue, ages = make_queue(engines, configuration, gates, clock, nominator)
             self.pods = PodHandler(self.handle, self.queue, self._is_ours, ages)
             shared = cache, self.handle, rotation, self.engines, self.bindings, Records(self)
             self.context = SchedulingContext(*shared, self.sync, self.pods.current, self.finish_binding)
             self.context.group_cycle_bugs = options.group_cycle_bugs
             self.context.percentage_of_placements = placements_percentage(configuration)
-            watch(self.informers, cache, self.queue, self.pods, self._forget_failures)
+            groups = self.groups if self.queue.groups_pods else None
+            watch(self.informers, cache, self.queue, self.pods, self._forget_failures, groups)
             self.controllers: ClusterControllers | None = None
             if options.owns_store and options.controllers and isinstance(client, ObjectStore):
                 now = clock if clock is not None and options.wait is None else self.volumes.now
@@ -322,7 +324,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         other.sync()
         return difference(self, other)
 
-    def _forget_failures(self, group: PodGroup) -> None:
+    def _forget_failures(self, group: AnyGroup) -> None:
         """Invalidate remembered failures after a change of a pod group: other pods may be evicted for it
         now."""
         for engine in self.engines.values():
@@ -576,15 +578,16 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         with self.cache.transaction():
             return schedule_pods(self.context, pods, stop_on_failure)
 
-    def schedule_workload(self, pod_group: PodGroup, pods: Sequence[Pod] | None = None) -> ScheduleResult:
+    def schedule_workload(self, pod_group: AnyGroup, pods: Sequence[Pod] | None = None) -> ScheduleResult:
         """Place the pods of a group together: all that fit, if they reach the group's minimum with the
         members that have a node. Otherwise nothing changes. No pod is evicted.
 
         Parameters
         ----------
-        pod_group : PodGroup
+        pod_group : PodGroup or CompositePodGroup
         pods : sequence of Pod, optional
-            In the order to try; by default the members without a node, in the order in which a run pops them.
+            In the order to try; of a composite group, in that order within each of its groups.
+            By default the members without a node, in the order in which a run pops them.
 
         Returns
         -------

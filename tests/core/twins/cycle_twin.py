@@ -20,6 +20,14 @@ UNITS = {"m": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 ZONE_LABELS = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 WEIGHTS = {"taints": 3, "affinity": 2, "fit": 1, "balanced": 1, "images": 1}
 UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+
+
+def needs_features(pod: Manifest) -> set[str]:
+    """The declared features that a pod needs: with its users mapped in the host's network."""
+    maps_users = pod["spec"].get("hostNetwork") and pod["spec"].get("hostUsers") is False
+    return {"UserNamespacesHostNetworkSupport"} if maps_users else set()
+
+
 OTHERS = ("ephemeral-storage", "example.com/gpu")
 
 Manifest = dict[str, Any]
@@ -117,6 +125,8 @@ class CycleTwin:
         if not all(tolerated(taint, tolerations) for taint in hard):
             return False
         if not twins.node_affinity_matches(row, shape, "") or twins.ports_conflict(row, shape):
+            return False
+        if needs_features(pod) - set(node["status"].get("declaredFeatures", ())):
             return False
         return not twins.fit_reasons(row, shape)[0]
 

@@ -10,6 +10,7 @@ from typing import Any
 from tests.core.twins.topology_twin import Topology, required
 
 from moorage._core.base.selectors import LabelSelectorMatcher, NodeSelectorMatcher, tolerates
+from moorage._core.state.declared_features import required_features
 from moorage.objects.model.node import Node, Taint
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.policy import PodDisruptionBudget
@@ -199,7 +200,10 @@ def rejects(pod: Pod, on: NodeState, counts: Counts) -> Rejection | None:
         for taken in on.ports:
             if (protocol, number) == taken[1:] and ("0.0.0.0" in (ip, taken[0]) or ip == taken[0]):
                 return "NodePorts", ("node(s) didn't have free ports for the requested pod ports",), False
-    return fit_rejects(pod, on) or counts.spread_rejects(node) or counts.terms_reject(node)
+    rejection = fit_rejects(pod, on) or counts.spread_rejects(node) or counts.terms_reject(node)
+    if not rejection and not set(required_features(pod.spec)) <= set(node.status.declared_features):
+        return "NodeDeclaredFeatures", ("node(s) didn't match Pod's required features",), True
+    return rejection
 
 
 @dataclass

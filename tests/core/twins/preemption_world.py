@@ -8,8 +8,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.core.make import declaring, pinned, port
 from tests.core.make import node as make_node
-from tests.core.make import pinned, port
 from tests.core.make import pod as make_pod
 from tests.core.twins.preemption_twin import Twin, priority
 from tests.core.twins.topology_twin import HOSTNAME, Topology
@@ -17,6 +17,7 @@ from tests.core.twins.topology_twin import HOSTNAME, Topology
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.placer import Placer
 from moorage._core.state.cluster_state import ClusterState
+from moorage._core.state.declared_features import USERS_IN_HOST_NETWORK
 from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
 from moorage.objects.model.node import Node, Taint
 from moorage.objects.model.pod import (
@@ -52,10 +53,11 @@ selectors = st.one_of(
 )
 labels = st.one_of(st.just(dict[str, str]()), st.fixed_dictionaries({"app": st.sampled_from("aab")}))
 nodes = st.builds(
-    lambda more, host, taints, **rest: (more, host, taints, rest),
+    lambda more, host, taints, features, **rest: (more, host, taints, features, rest),
     st.dictionaries(st.sampled_from(["zone", "disk"]), st.sampled_from(["", "x", "y"])),
     st.booleans(),
     st.sampled_from([()] * 7 + [(TAINT,)]),
+    st.sampled_from([(), (USERS_IN_HOST_NETWORK,), (USERS_IN_HOST_NETWORK, "Other")]),
     cpu=st.sampled_from(["2", "4"]),
     memory=st.sampled_from(["4", "8"]),
     pods=st.sampled_from(["1", "3", "9"]),
@@ -123,6 +125,8 @@ def pods(draw: st.DrawFn, name: str, constrained: bool = False) -> Pod:
         namespace=draw(st.sampled_from(NAMESPACES)),
         deletion_timestamp=draw(st.sampled_from([None, None, None, "2026-01-01T00:00:00Z"])),
     )
+    if draw(st.sampled_from([False] * 9 + [True])):
+        out = replace(out, spec=replace(out.spec, host_network=True, host_users=False))
     return replace(out, metadata=meta, status=PodStatus(start_time=draw(starts)))
 
 
@@ -149,6 +153,10 @@ class Groups:
         """Replace the pods."""
         self.pods = sorted(pods, key=lambda pod: pod.name)
         return self
+
+    @property
+    def evicted_with(self) -> dict[UnitKey, UnitKey]:
+        return {key: key for key in self.whole}
 
     def members(self, key: UnitKey) -> list[Pod]:
         return [pod for pod in self.pods if group_of(pod) == key]
@@ -218,8 +226,11 @@ def worlds(draw: st.DrawFn, most: int = 10, plain: bool = False) -> World:
     """`plain`: no pod is nominated and none terminates."""
     said: Any = draw(st.lists(nodes, min_size=2, max_size=4))
     made = {
-        name: make_node(name, labels=more | ({HOSTNAME: name} if host else {}), taints=taints, **rest)
-        for name, (more, host, taints, rest) in zip(NAMES, said, strict=False)
+        name: declaring(
+            make_node(name, labels=more | ({HOSTNAME: name} if host else {}), taints=taints, **rest),
+            *features,
+        )
+        for name, (more, host, taints, features, rest) in zip(NAMES, said, strict=False)
     }
     there: dict[str, list[Pod]] = {name: [] for name in made}
     for number in range(draw(st.integers(1, most))):

@@ -25,6 +25,7 @@ from moorage.objects.model.pod import Pod
 
 EXACT = 2**53
 PRESENT, UNSCHEDULABLE, WIDE, SLOW = 1, 4, 8, 16
+FEATURES = {"RestartAllContainersOnContainerExits": 32, "UserNamespacesHostNetworkSupport": 64}
 ASSUMED, ADDED = 1, 2
 KINDS = ("allocatable", "requested", "nonzero")
 DEFAULTS = {"cpu": 100, "memory": 200 << 20}
@@ -102,18 +103,23 @@ def check_usage(state: ClusterState, twin: StateTwin) -> None:
             assert_equal(f"{kind} of row {row}", held, {name: n for name, n in expected.items() if n})
     for row, info in infos.items():
         if info.node is not None:
-            check_row(row_array(state)[row], usage(twin, info), info.node.spec.unschedulable)
+            check_row(row_array(state)[row], usage(twin, info), flags_of(info.node))
 
 
-def check_row(record: Any, used: dict[str, dict[str, int]], unschedulable: bool) -> None:
+def flags_of(node: Node) -> int:
+    """What a row says of its node besides amounts."""
+    declared = [flag for name, flag in FEATURES.items() if name in node.status.declared_features]
+    return PRESENT | UNSCHEDULABLE * node.spec.unschedulable | sum(declared)
+
+
+def check_row(record: Any, used: dict[str, dict[str, int]], flags: int) -> None:
     """What a row derives from its values."""
     exact = [
         used[kind][name] for kind in ("allocatable", "requested", "nonzero") for name in ("cpu", "memory")
     ]
     wide = any(abs(value) > EXACT for value in exact)
     slow = wide or any(not 0 < value <= 2**42 for value in exact[:2])
-    flags = PRESENT | UNSCHEDULABLE * unschedulable | WIDE * wide | SLOW * slow
-    assert_equal("flags", int(record["flags"]), flags)
+    assert_equal("flags", int(record["flags"]), flags | WIDE * wide | SLOW * slow)
     assert_equal("doubles", list(record.tolist()[:6]), [float(value) for value in exact])
     assert_equal("balanced", int(record["balanced"]), balanced(*exact[:4]))
 

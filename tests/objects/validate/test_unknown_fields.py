@@ -11,7 +11,6 @@ from msgspec.structs import fields
 from tests.objects.validate.make_field_names import table, text
 
 from moorage.objects.model.meta import Struct
-from moorage.objects.model.pod_group import PodGroup
 from moorage.objects.read.decode import _KINDS
 from moorage.objects.validate import unknown_fields as module
 from moorage.objects.validate.unknown_fields import (
@@ -117,8 +116,20 @@ def missing(struct: str, path: list[str]) -> bool:
     return False
 
 
-def test_pod_groups_that_are_read_are_newer_than_the_table() -> None:
-    assert PodGroup().api_version not in {name.rpartition("/")[0] for name in module._table().kinds}
+@pytest.mark.parametrize("version", ["v1alpha3", "v1beta1"])
+@pytest.mark.parametrize(
+    ("kind", "least"), [("PodGroup", "minCount"), ("CompositePodGroup", "minGroupCount")]
+)
+def test_pod_groups_of_a_newer_release(version: str, kind: str, least: str) -> None:
+    struct = module.struct_of(kind, f"scheduling.k8s.io/{version}")
+    policy = {"gang": {least: 1}}
+    ref = {"workloadName": "w", "templateName": "t"}
+    spec = {"schedulingPolicy": policy, "workloadRef": ref, "parentCompositePodGroupName": "c"}
+    spec |= {"schedulingConstraints": {"topology": [{"key": "zone"}]}, "disruptionMode": {"all": {}}}
+    assert module.unknown_fields({"kind": kind, "spec": spec}, struct) == []
+    wrong = {"spec": spec | {"schedulingPolicy": {"gang": {"minimum": 1}}, "size": 3}}
+    found = [module.path_text(path) for path in module.unknown_fields(wrong, struct)]
+    assert sorted(found) == ["spec.schedulingPolicy.gang.minimum", "spec.size"]
 
 
 def test_the_table_is_made_of_a_schema() -> None:

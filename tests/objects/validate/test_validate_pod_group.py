@@ -10,7 +10,18 @@ from msgspec.structs import replace
 from tests.objects.make import cluster, make, pod
 from tests.objects.refusal import refusal
 
-from moorage.objects import Pod, PodGroup, decode_object, group_of, load, write_cluster
+from moorage.errors import InputError
+from moorage.objects import (
+    Cluster,
+    CompositePodGroup,
+    Pod,
+    PodGroup,
+    decode_object,
+    group_of,
+    load,
+    validate,
+    write_cluster,
+)
 from moorage.store import InformerFactory, ObjectStore
 
 GANG = {"schedulingPolicy": {"gang": {"minCount": 3}}}
@@ -26,7 +37,9 @@ def group(spec: dict[str, Any], version: str = "scheduling.k8s.io/v1beta1", **re
 @pytest.mark.parametrize("version", ["v1alpha2", "v1alpha3", "v1beta1"])
 def test_versions(version: str) -> None:
     constraints = {"topology": [{"key": "rack"}]}
-    spec = GANG | {"schedulingConstraints": constraints, "parentCompositePodGroupName": "c", "priority": 7}
+    ref = {"workloadName": "w", "templateName": "t"}
+    spec = GANG | {"schedulingConstraints": constraints, "priority": 7}
+    spec |= {"parentCompositePodGroupName": "c", "workloadRef": ref}
     found = group(spec, f"scheduling.k8s.io/{version}")
     assert (found.min_count, found.topology_keys, found.is_godel) == (3, ("rack",), False)
     assert found.spec.parent_composite_pod_group_name == "c"
@@ -181,3 +194,48 @@ def test_in_the_store() -> None:
     assert held.spec == made.spec
     with pytest.raises(Exception, match=r'podgroups\.scheduling\.k8s\.io "h" not found'):
         store.get(PodGroup, "h", "d")
+
+
+REF = {"workloadName": "w", "templateName": "t"}
+
+
+@pytest.mark.parametrize("version", ["v1alpha3", "v1beta1"])
+def test_composite_groups(tmp_path: Path, version: str) -> None:
+    spec = {"schedulingPolicy": {"gang": {"minGroupCount": 2}}, "workloadRef": REF}
+    spec |= {"schedulingConstraints": {"topology": [{"key": "zone"}]}, "disruptionMode": {"all": {}}}
+    spec |= {"priorityClassName": "high", "parentCompositePodGroupName": "top"}
+    found = make("CompositePodGroup", "c", spec, apiVersion=f"scheduling.k8s.io/{version}")
+    assert isinstance(found, CompositePodGroup)
+    assert (found.min_count, found.topology_keys, found.is_disrupted_whole) == (2, ("zone",), True)
+    assert (found.unit, found.parent) == (
+        (found.namespace, "CompositePodGroup/c"),
+        (found.namespace, "CompositePodGroup/top"),
+    )
+    high = make("PriorityClass", "high", None, value=7)
+    write_cluster(tmp_path / "c.yaml", Cluster(others=[found, high]))
+    (read,) = [one for one in load(str(tmp_path / "c.yaml")).others if isinstance(one, CompositePodGroup)]
+    assert read.spec == replace(found.spec, priority=7)
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "wrong"),
+    [
+        ("CompositePodGroup", {"workloadRef": REF}, "spec.schedulingPolicy: required"),
+        ("CompositePodGroup", {"schedulingPolicy": {"basic": {}}}, "spec.workloadRef: required"),
+        (
+            "CompositePodGroup",
+            {"workloadRef": REF, "schedulingPolicy": {"gang": {}}},
+            "spec.schedulingPolicy.gang.minGroupCount: must be at least 1, not 0",
+        ),
+        (
+            "CompositePodGroup",
+            {"workloadRef": REF, "schedulingPolicy": {"gang": {"minGroupCount": 1}, "basic": {}}},
+            "spec.schedulingPolicy: must have exactly one of basic, gang",
+        ),
+        ("PodGroup", GANG | {"parentCompositePodGroupName": "c"}, "spec.workloadRef: required"),
+    ],
+)
+def test_bad_groups_of_trees(kind: str, spec: dict[str, Any], wrong: str) -> None:
+    obj = decode_object({"kind": kind, "metadata": {"name": "g", "namespace": "default"}, "spec": spec})
+    with pytest.raises(InputError, match=wrong.replace(".", r"\.")):
+        validate(obj)

@@ -12,24 +12,53 @@ from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod, PodSchedulingGroup
 from moorage.objects.model.pod_group import (
     BasicSchedulingPolicy,
+    CompositePodGroup,
+    CompositePodGroupSchedulingPolicy,
+    CompositePodGroupSpec,
+    GangGroupSchedulingPolicy,
     GangSchedulingPolicy,
     PodGroup,
+    PodGroupSchedulingConstraints,
     PodGroupSchedulingPolicy,
     PodGroupSpec,
+    TopologyConstraint,
+    WorkloadReference,
 )
 from moorage.scheduler import Scheduler, ScheduleResult
 from moorage.store import ObjectStore
 
+REF = WorkloadReference("w", "t")
 GATES = {"GenericWorkload": True, "GangScheduling": True}
 
 
-def gang(name: str, minimum: int) -> PodGroup:
-    """A group of namespace default; with a minimum of 0, of the basic policy."""
+def gang(name: str, minimum: int, parent: str = "", **spec: Any) -> PodGroup:
+    """A group of namespace default, of a composite one if given; with a minimum of 0, of the basic policy."""
     policy = PodGroupSchedulingPolicy(gang=GangSchedulingPolicy(min_count=minimum))
     if not minimum:
         policy = PodGroupSchedulingPolicy(basic=BasicSchedulingPolicy())
     meta = ObjectMeta(name=name, namespace="default", uid=f"group-{name}")
-    return PodGroup(metadata=meta, spec=PodGroupSpec(scheduling_policy=policy))
+    up = {"parent_composite_pod_group_name": parent, "workload_ref": REF} if parent else {}
+    return PodGroup(metadata=meta, spec=PodGroupSpec(scheduling_policy=policy, **up, **spec))
+
+
+def composite(name: str, minimum: int, parent: str = "", **spec: Any) -> CompositePodGroup:
+    """A composite group of namespace default; with a minimum of 0, of the basic policy."""
+    policy = CompositePodGroupSchedulingPolicy(gang=GangGroupSchedulingPolicy(min_group_count=minimum))
+    if not minimum:
+        policy = CompositePodGroupSchedulingPolicy(basic=BasicSchedulingPolicy())
+    meta = ObjectMeta(name=name, namespace="default", uid=f"composite-{name}")
+    up = parent or None
+    return CompositePodGroup(
+        metadata=meta,
+        spec=CompositePodGroupSpec(
+            scheduling_policy=policy, workload_ref=REF, parent_composite_pod_group_name=up, **spec
+        ),
+    )
+
+
+def topology(key: str) -> dict[str, Any]:
+    """The field of a spec that binds a group to one value of a label."""
+    return {"scheduling_constraints": PodGroupSchedulingConstraints(topology=(TopologyConstraint(key),))}
 
 
 def member(name: str, group: str, cpu: int = 1, **rest: Any) -> Pod:

@@ -144,6 +144,18 @@ def test_a_waiting_pod_is_nominated_where_it_is_assumed_until_it_fails() -> None
     assert one.client.get(Pod, "p", "default").status.nominated_node_name == ""
 
 
+def test_a_waiting_pod_is_not_nominated_without_the_gate() -> None:
+    """Nor does PreBindPreFlight run, so that its error is none."""
+    gates = {"NominatedNodeNameForExpectation": False}
+    steps = Steps(permit=(status(WAIT, "for the others"), 10.0), pre_flight=status(Code.ERROR, "broken"))
+    one = scheduler_with(steps, pods=[pod("p")], clock=Clock(), feature_gates=gates)
+    assert one.run().waiting == {KEY: "a"}
+    assert one.client.get(Pod, "p", "default").status.nominated_node_name == ""
+    one.handle.iterate_over_waiting_pods(lambda waiting: waiting.allow("Steps"))
+    assert one.advance().placements == {KEY: "a"}
+    assert steps.log[-2:] == ["pre_bind p a", "post_bind p a"]
+
+
 def test_a_pre_flight_error_ends_the_waiting() -> None:
     one, steps = gang(Clock(), pods=1, pre_flight=status(Code.ERROR, "broken"))
     assert one.run().unschedulable[KEY].message == 'running PreBindPreFlight "Steps": broken'

@@ -57,6 +57,34 @@ def test_groups_without_a_minimum(tmp_path: Path) -> None:
     assert len(placements(run)) == 4
 
 
+COMPOSITE = """\
+apiVersion: scheduling.k8s.io/v1alpha3
+kind: CompositePodGroup
+metadata: {name: "c-{{.Index}}"}
+spec:
+  workloadRef: {workloadName: w, templateName: t}
+  schedulingPolicy: {gang: {minGroupCount: 2}}
+"""
+CHILD = GROUP.replace(
+    "spec:",
+    """spec:
+  parentCompositePodGroupName: "c-{{DivideInt .Index 2}}"
+  workloadRef: {workloadName: w, templateName: t}""",
+)
+
+
+@pytest.mark.parametrize(("count", "fits"), [(3, 2), (4, 2), (6, 3)])
+def test_composite_groups(tmp_path: Path, count: int, fits: int) -> None:
+    """Composite groups of two groups of two pods, of which two fit on a node."""
+    composites = {"opcode": "createCompositePodGroups", "count": 3, "namespace": "n"}
+    composites |= {"templatePath": "composite.yaml"}
+    waits = members(12, 2, skipWaitToCompletion=True)
+    ops = [nodes(count), composites, groups(6, 2), waits, {"opcode": "sleep", "duration": "1s"}]
+    files = FILES | {"group.yaml": CHILD, "composite.yaml": COMPOSITE}
+    run = run_ops(tmp_path, *ops, files=files, case=ON)
+    assert len(placements(run)) == 4 * min(fits, count // 2)
+
+
 def test_a_gang_that_does_not_fit_is_tried_until_time_is_up(tmp_path: Path) -> None:
     ops = [nodes(1), groups(1, 3), members(3, 3)]
     with pytest.raises(

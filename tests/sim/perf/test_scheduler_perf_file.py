@@ -174,5 +174,5 @@ def test_gates_and_templates_are_looked_at_before_anything_runs(tmp_path: Path) 
     inner = {"opcode": "createPodSets", "namespacePrefix": "x", "createPodsOp": pods(1, podTemplatePath="g")}
     assert refusal(tmp_path, inner) == "g: no such file"
     # A workload that cannot run anyway is reported as failed instead.
-    unbuilt = {"opcode": "createCompositePodGroups"}
-    assert workload(tmp_path, unbuilt, featureGates={"Nope": True}).unbuilt == "createCompositePodGroups"
+    unbuilt = {"opcode": "startCollectingProfile"}
+    assert workload(tmp_path, unbuilt, featureGates={"Nope": True}).unbuilt == "startCollectingProfile"

@@ -163,16 +163,11 @@ def test_pods_with_claims_of_templates_use_what_is_left(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("ops", "files", "status"),
     [
-        ([{"opcode": "createCompositePodGroups"}], {}, "createCompositePodGroups not built yet"),
+        ([{"opcode": "startCollectingProfile"}], {}, "startCollectingProfile not built yet"),
         (
             [{"opcode": "createAny", "templatePath": "x.yaml"}],
             {"x.yaml": "kind: Lease\nmetadata: {name: a}"},
             "objects of kind Lease not built yet",
-        ),
-        (
-            [{"opcode": "createPodGroups", "count": 1, "namespace": "n", "templatePath": "x.yaml"}],
-            {"x.yaml": GANG.replace("spec:", "spec:\n  parentCompositePodGroupName: c")},
-            "composite pod groups (spec.parentCompositePodGroupName) not built yet",
         ),
         (
             [nodes(1), pods(1, podTemplatePath="x.yaml")],

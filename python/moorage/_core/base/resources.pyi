@@ -12,6 +12,7 @@ class PodGates(NamedTuple):
     pod_level_resources: bool = True
     pod_level_resizing: bool = True
     comparison_operators: bool = False
+    match_label_keys: bool = True
 
 def is_counted(name: str) -> bool: ...
 def is_infeasible(pod: Pod) -> bool: ...

@@ -73,7 +73,11 @@ _OF_THE_SCHEDULER: dict[tuple[Stage, bool, Effect], dict[str, str]] = {
         "DRASchedulerFilterTimeout": "The search for devices on a node has a limit.",
         "InPlacePodLevelResourcesVerticalScaling": "Pod-level resources in a pod's status count beside those "
         "of its spec.",
-        "NodeDeclaredFeatures": "Off, the plugin is not in the default profile. On, it rejects no node yet.",
+        "MatchLabelKeysInPodTopologySpread": "matchLabelKeys of spread constraints count. Files are read as "
+        "kube-apiserver does it with the gate on, which adds them to the selectors.",
+        "NodeDeclaredFeatures": "Nodes have to declare the features that a pod needs.",
+        "NominatedNodeNameForExpectation": "A pod whose binding takes time is nominated to its node "
+        "meanwhile.",
         "OpportunisticBatching": "Equal pods that follow one another share a scored list of nodes.",
         "PodLevelResources": "A pod's spec.resources counts.",
         "SchedulerPopFromBackoffQ": "Pods that back off are taken where no other pod is ready.",
@@ -82,11 +86,6 @@ _OF_THE_SCHEDULER: dict[tuple[Stage, bool, Effect], dict[str, str]] = {
         "DRADeviceTaintRules": "With a DeviceTaintRule, pods whose claims have to be allocated fail with an "
         "error, as kube-scheduler v1.36.2 panics. Without one it changes nothing.",
         "MaxUnavailableStatefulSet": "maxUnavailable of StatefulSets counts for the simulated controllers.",
-    },
-    (Stage.BETA, True, Effect.NOT_BUILT): {
-        "MatchLabelKeysInPodTopologySpread": "matchLabelKeys of spread constraints always count.",
-        "NominatedNodeNameForExpectation": "A pod whose binding takes time is always nominated to its node "
-        "meanwhile.",
     },
     (Stage.ALPHA, False, Effect.NONE): {
         "DRAListTypeAttributes": "Lists as attributes, which only the API server refuses without it."
@@ -277,7 +276,7 @@ def groups_pods(gates: Mapping[str, bool]) -> bool:
 
 
 def pod_gates(gates: Mapping[str, bool]) -> PodGates:
-    """Return the gates on which requests and tolerations of pods depend.
+    """Return the gates on which requests, tolerations and spread constraints of pods depend.
 
     Parameters
     ----------
@@ -293,4 +292,5 @@ def pod_gates(gates: Mapping[str, bool]) -> PodGates:
         pod_level_resources=gates["PodLevelResources"],
         pod_level_resizing=gates["InPlacePodLevelResourcesVerticalScaling"],
         comparison_operators=gates["TaintTolerationComparisonOperators"],
+        match_label_keys=gates["MatchLabelKeysInPodTopologySpread"],
     )

@@ -1,16 +1,19 @@
-"""PodGroups: index of the pod groups of a cluster and their pods."""
+"""PodGroups: index of the pod groups of a cluster, of the composite groups over them, and of their pods."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
 
-from moorage.objects import Pod, PodGroup, UnitKey, group_of
+from moorage.objects import AnyGroup, CompositePodGroup, Pod, PodGroup, UnitKey, group_of
+from moorage.objects.model.pod_group import COMPOSITE
 from moorage.objects.workloads.ownership import FINISHED
 
 from .handle import FrameworkHandle
 
-INDEX = "podGroup"
+INDEX, CHILDREN = "podGroup", "parentCompositePodGroup"
 
 
 def _by_group(pod: Pod) -> tuple[str, ...]:
@@ -18,10 +21,75 @@ def _by_group(pod: Pod) -> tuple[str, ...]:
     return () if key is None else ("/".join(key),)
 
 
+def _by_parent(group: AnyGroup) -> tuple[str, ...]:
+    return () if group.parent is None else ("/".join(group.parent),)
+
+
+def is_composite(key: UnitKey) -> bool:
+    """Whether a key is that of a composite pod group.
+
+    Parameters
+    ----------
+    key : UnitKey
+    """
+    return key[1].startswith(f"{COMPOSITE}/")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTree:
+    """A pod group, or a composite one with the groups in it.
+
+    Attributes
+    ----------
+    key : UnitKey
+    group : PodGroup or CompositePodGroup or None
+        None where no object has the key.
+    children : tuple of GroupTree
+        The groups of a composite group, the oldest first.
+    """
+
+    key: UnitKey
+    group: AnyGroup | None
+    children: tuple[GroupTree, ...] = ()
+
+    def __iter__(self) -> Iterator[GroupTree]:
+        """Iterate over the tree, each group before those in it."""
+        yield self
+        for child in self.children:
+            yield from child
+
+    @property
+    def leaves(self) -> list[UnitKey]:
+        """The keys of the pod groups, in order."""
+        return [tree.key for tree in self if not is_composite(tree.key)]
+
+    @property
+    def minimum(self) -> int:
+        """Number of pods, or of groups of a composite group, that it needs; at least 1."""
+        return max(1, self.group.min_count) if self.group is not None else 1
+
+    def has_enough(self, pods: Mapping[UnitKey, int]) -> bool:
+        """Whether the group and all groups below it that count have what they need.
+
+        Parameters
+        ----------
+        pods : mapping of UnitKey to int
+            Number of pods by pod group.
+
+        Returns
+        -------
+        bool
+        """
+        if is_composite(self.key):
+            return sum(child.has_enough(pods) for child in self.children) >= self.minimum
+        return pods.get(self.key, 0) >= self.minimum
+
+
 class PodGroups:
     """The pod groups known to the informers, with an index of their pods.
 
-    Plugins of a scheduler share one instance through `FrameworkHandle.shared`.
+    Plugins of a scheduler share one instance through `FrameworkHandle.shared`. A pod group that names a
+    composite group belongs to a tree, whose pods are scheduled together.
 
     Parameters
     ----------
@@ -32,33 +100,178 @@ class PodGroups:
     def __init__(self, handle: FrameworkHandle) -> None:
         self._cluster = handle.cache.state
         self._groups = handle.informers.informer(PodGroup).indexer
+        self._composites = handle.informers.informer(CompositePodGroup).indexer
         self._pods = handle.informers.informer(Pod).indexer
         self._pods.add_index(INDEX, _by_group, is_lasting=True)
-        self._changes = self._groups.follow()
+        self._groups.add_index(CHILDREN, _by_parent, is_lasting=True)
+        self._composites.add_index(CHILDREN, _by_parent, is_lasting=True)
+        self._changes = self._groups.follow(), self._composites.follow()
         self._whole: dict[UnitKey, int] = {}
+        self._evicted_with: dict[UnitKey, UnitKey] = {}
         self._lowest = self._lowest_of_whole = math.inf
-        self._read = -1
+        self._read = self._trees_read = -1, -1
+        self._trees: dict[UnitKey, GroupTree] = {}  # as of `_trees_read`
 
-    def get(self, key: UnitKey) -> PodGroup | None:
+    def get(self, key: UnitKey) -> AnyGroup | None:
         """Return a pod group, or None if it does not exist.
 
         Parameters
         ----------
         key : UnitKey
-            Namespace and name.
 
         Returns
         -------
-        PodGroup or None
+        PodGroup or CompositePodGroup or None
         """
-        group: PodGroup | None = self._groups.get("/".join(key))
+        group: AnyGroup | None
+        if is_composite(key):
+            group = self._composites.get(f"{key[0]}/{key[1].removeprefix(f'{COMPOSITE}/')}")
+        else:
+            group = self._groups.get("/".join(key))
         return group
+
+    # ---- trees ---------------------------------------------------------------------------------------------
+
+    def ancestors(self, key: UnitKey) -> list[UnitKey]:
+        """Return the composite groups that a group belongs to, directly and by others.
+
+        Parameters
+        ----------
+        key : UnitKey
+
+        Returns
+        -------
+        list of UnitKey
+            From the parent upwards. The last one may not exist; one that comes again is in a cycle, and ends
+            the list.
+        """
+        found: list[UnitKey] = []
+        group = self.get(key)
+        while group is not None and group.parent is not None:
+            found.append(group.parent)
+            if group.parent in found[:-1]:
+                break
+            group = self.get(group.parent)
+        return found
+
+    def root(self, key: UnitKey) -> UnitKey | None:
+        """Return the group at the top of the tree that a group belongs to.
+
+        Parameters
+        ----------
+        key : UnitKey
+
+        Returns
+        -------
+        UnitKey or None
+            None if the tree has no top: a group does not exist, or belongs to itself.
+        """
+        above = self.ancestors(key)
+        top = above[-1] if above else key
+        group = self.get(top)
+        return top if group is not None and group.parent is None else None
+
+    def top(self, key: UnitKey) -> UnitKey:
+        """Return the group whose pods are tried together with those of a group.
+
+        Parameters
+        ----------
+        key : UnitKey
+
+        Returns
+        -------
+        UnitKey
+            See `root`; the group itself, where its tree has no top.
+        """
+        return self.root(key) or key
+
+    def children(self, key: UnitKey) -> list[AnyGroup]:
+        """Return the groups that belong to a composite group directly.
+
+        Parameters
+        ----------
+        key : UnitKey
+
+        Returns
+        -------
+        list of PodGroup or CompositePodGroup
+            The oldest first, then by name.
+        """
+        value = "/".join(key)
+        found = [*self._groups.by_index(CHILDREN, value), *self._composites.by_index(CHILDREN, value)]
+        return sorted(found, key=lambda group: (group.metadata.creation_timestamp or "", group.name))
+
+    def tree(self, key: UnitKey) -> GroupTree:
+        """Return a group with the groups that belong to it.
+
+        Parameters
+        ----------
+        key : UnitKey
+            Of a group at the top of its tree, or of a pod group.
+
+        Returns
+        -------
+        GroupTree
+        """
+        heads = self._changes[0].head, self._changes[1].head
+        if self._trees_read != heads:
+            self._trees_read = heads
+            self._trees.clear()
+        known = self._trees.get(key)
+        if known is None:
+            children = [self.tree(child.unit) for child in self.children(key)] if is_composite(key) else ()
+            known = self._trees[key] = GroupTree(key, self.get(key), tuple(children))
+        return known
+
+    def leaves(self, key: UnitKey) -> list[UnitKey]:
+        """Return the pod groups below a composite group, or the pod group itself.
+
+        Parameters
+        ----------
+        key : UnitKey
+
+        Returns
+        -------
+        list of UnitKey
+        """
+        found, stack, seen = list[UnitKey](), [key], set[UnitKey]()
+        while stack:
+            at = stack.pop(0)
+            if not is_composite(at):
+                found.append(at)
+            elif at not in seen:
+                seen.add(at)
+                stack += [child.unit for child in self.children(at)]
+        return found
+
+    def affected(self, group: AnyGroup) -> list[UnitKey]:
+        """Return the keys of the groups whose pods may belong to another tree, as a group came or went.
+
+        Parameters
+        ----------
+        group : PodGroup or CompositePodGroup
+
+        Returns
+        -------
+        list of UnitKey
+        """
+        above = [] if group.parent is None else [group.parent, self.top(group.parent)]
+        return [group.unit, *self.leaves(group.unit), *above]
+
+    # ---- eviction as a whole -------------------------------------------------------------------------------
 
     @property
     def whole(self) -> Mapping[UnitKey, int]:
-        """Priority by group, of the groups whose pods are only evicted together."""
+        """Priority by group, of the groups whose pods are only evicted together, unless they belong to such a
+        group themselves."""
         self._refresh()
         return self._whole
+
+    @property
+    def evicted_with(self) -> Mapping[UnitKey, UnitKey]:
+        """By pod group whose pods are only evicted with others, the group in `whole` that has them."""
+        self._refresh()
+        return self._evicted_with
 
     @property
     def lowest_priority(self) -> float:
@@ -73,21 +286,34 @@ class PodGroups:
         return self._lowest_of_whole
 
     def _refresh(self) -> None:
-        if self._read == self._changes.head:
+        heads = self._changes[0].head, self._changes[1].head
+        if self._read == heads:
             return
-        self._read = self._changes.head
-        groups = [(unit, unit.spec.priority or 0) for unit in self._groups.likenesses()]
-        self._whole = {(unit.namespace, unit.name): rank for unit, rank in groups if unit.is_disrupted_whole}
+        self._read = heads
+        groups = [
+            (group, group.spec.priority or 0)
+            for group in chain[AnyGroup](self._groups.likenesses(), self._composites.likenesses())
+        ]
+        whole = {group.unit: rank for group, rank in groups if group.is_disrupted_whole}
+        self._evicted_with = {}
+        for group, _ in groups if whole else ():
+            if isinstance(group, PodGroup):
+                above = [one for one in (group.unit, *self.ancestors(group.unit)) if one in whole]
+                self._evicted_with.update({group.unit: above[-1]} if above else {})
+        units = set(self._evicted_with.values())
+        self._whole = {unit: rank for unit, rank in whole.items() if unit in units}
         self._lowest = min((rank for _, rank in groups), default=math.inf)
         self._lowest_of_whole = min(self._whole.values(), default=math.inf)
 
+    # ---- pods ----------------------------------------------------------------------------------------------
+
     def size(self, key: UnitKey) -> int:
-        """Return the number of pods of a group that have not finished.
+        """Return the number of pods of a pod group that have not finished.
 
         Parameters
         ----------
         key : UnitKey
-            Namespace and name of the group.
+            Of a pod group.
 
         Returns
         -------
@@ -95,6 +321,20 @@ class PodGroups:
         """
         count: int = self._pods.count(INDEX, "/".join(key))
         return count
+
+    def is_complete(self, root: UnitKey) -> bool:
+        """Whether a tree has the pods and groups that it needs.
+
+        Parameters
+        ----------
+        root : UnitKey
+
+        Returns
+        -------
+        bool
+        """
+        tree = self.tree(root)
+        return tree.has_enough({leaf: self.size(leaf) for leaf in tree.leaves})
 
     def pending(self, key: UnitKey) -> list[Pod]:
         """Return the pods of a group that have no node and are not being deleted.
@@ -104,12 +344,14 @@ class PodGroups:
         Parameters
         ----------
         key : UnitKey
-            Namespace and name of the group.
 
         Returns
         -------
         list of Pod
+            Of a composite group, one pod group after the other.
         """
+        if is_composite(key):
+            return [pod for leaf in self.tree(key).leaves for pod in self.pending(leaf)]
         pods = [
             pod
             for pod in self.members(key)
@@ -125,14 +367,13 @@ class PodGroups:
         Parameters
         ----------
         key : UnitKey
-            Namespace and name of the group.
 
         Returns
         -------
         list of Pod
         """
-        pods: list[Pod] = self._pods.by_index(INDEX, "/".join(key))
-        return pods
+        leaves = self.leaves(key)
+        return [pod for leaf in leaves for pod in self._pods.by_index(INDEX, "/".join(leaf))]
 
     def scheduled(self, *keys: UnitKey) -> list[list[Pod]]:
         """Return the pods of groups that have a node or are assumed.
@@ -140,12 +381,13 @@ class PodGroups:
         Parameters
         ----------
         *keys : UnitKey
-            Namespace and name of each group.
 
         Returns
         -------
         list of list of Pod
             By group.
         """
-        found: list[list[Pod]] = self._pods.select(INDEX, map("/".join, keys), self._cluster.has_pod)
-        return found
+        leaves = [self.leaves(key) if is_composite(key) else [key] for key in keys]
+        values = map("/".join, chain.from_iterable(leaves))
+        found = iter(self._pods.select(INDEX, values, self._cluster.has_pod))
+        return [[pod for _ in of_group for pod in next(found)] for of_group in leaves]

@@ -14,7 +14,7 @@ from moorage.cache import SchedulerCache, Snapshot
 from moorage.errors import MoorageError
 from moorage.framework.configuration.feature_gates import DEFAULT_GATES
 from moorage.framework.runtime.call import PluginErrors
-from moorage.objects import Object, Pod, PodGroup
+from moorage.objects import AnyGroup, Object, Pod
 
 from .extender import Extender
 from .nominator import PodNominator
@@ -198,7 +198,7 @@ class FrameworkHandle:
     framework: Framework | None = None
     preemption_offset: Callable[[Pod, int], int] = lambda pod, nodes: 0
     make_preempt_handle: Callable[[FrameworkHandle], PreemptHandle] | None = None
-    on_eviction: list[Callable[[Sequence[Pod], str, Pod | PodGroup], object]] = field(default_factory=list)
+    on_eviction: list[Callable[[Sequence[Pod], str, Pod | AnyGroup], object]] = field(default_factory=list)
     groups_pods: bool = False
     feature_gates: Mapping[str, bool] = field(default_factory=lambda: DEFAULT_GATES)
     scales_volume_limits: bool = False

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from moorage.objects import Pod, PodGroup
+from moorage.objects import AnyGroup, Pod
 
 from .nodes_view import InfoNodes, NodesView
 from .status import SKIP as SKIP
@@ -644,13 +644,13 @@ class PlacementGeneratePlugin(Plugin, point="placementGenerate"):
     """A plugin that proposes placements for a pod group."""
 
     def generate_placements(
-        self, group: PodGroup, scheduled: Sequence[Pod], parent: Placement
+        self, group: AnyGroup, scheduled: Sequence[Pod], parent: Placement
     ) -> Sequence[Placement]:
         """Return the placements to try for a pod group; an exception fails the group.
 
         Parameters
         ----------
-        group : PodGroup
+        group : PodGroup or CompositePodGroup
         scheduled : sequence of Pod
             Pods of the group that have a node.
         parent : Placement
@@ -667,12 +667,12 @@ class PlacementGeneratePlugin(Plugin, point="placementGenerate"):
 class PlacementScorePlugin(Plugin, point="placementScore"):
     """A plugin that scores the placements that a pod group fits."""
 
-    def score_placement(self, group: PodGroup, assignments: Assignments) -> int:
+    def score_placement(self, group: AnyGroup, assignments: Assignments) -> int:
         """Score a placement that the group fits.
 
         Parameters
         ----------
-        group : PodGroup
+        group : PodGroup or CompositePodGroup
         assignments : Assignments
             The pods and their nodes, to which they have not been added yet.
 

@@ -12,7 +12,7 @@ from moorage.errors import MoorageError
 from moorage.framework.plugin import interface
 from moorage.framework.plugin.interface import Plugin, PreFilterResult
 from moorage.framework.plugin.signing import volumes
-from moorage.framework.plugin.status import SKIP, Status
+from moorage.framework.plugin.status import Status
 from moorage.objects import Object, PersistentVolume, PersistentVolumeClaim, Pod
 
 if TYPE_CHECKING:
@@ -471,28 +471,6 @@ class UnitPlugin(Plugin):
     in_core = True
 
 
-class UnbuiltPlugin(
-    interface.PreFilterPlugin, interface.FilterPlugin, interface.EnqueueExtensions, interface.SignPlugin
-):
-    """A plugin whose decisions are not implemented in this version.
-
-    It has upstream's name, position, weight and arguments, and returns Skip, as upstream does for pods that
-    do not use the feature.
-    """
-
-    in_core = True
-
-    @gates_only_with()
-    def pre_enqueue(self, pod: Pod) -> Status | None:
-        return None
-
-    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> PreFilterResult | Status | None:
-        return SKIP
-
-    def pre_score(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
-        return SKIP
-
-
 def always_skips(plugin: Plugin, method: str) -> bool:
     """Whether a plugin returns Skip for every pod.
 
@@ -507,9 +485,7 @@ def always_skips(plugin: Plugin, method: str) -> bool:
     -------
     bool
     """
-    if isinstance(plugin, VolumePlugin):
-        return plugin.in_core and plugin.skips(method)
-    return getattr(type(plugin), method) is getattr(UnbuiltPlugin, method)
+    return isinstance(plugin, VolumePlugin) and plugin.in_core and plugin.skips(method)
 
 
 def split_skipping(plugins: Sequence[P], method: str) -> tuple[list[P], list[tuple[int, str]]]:

@@ -14,14 +14,14 @@ import numpy.typing as npt
 from moorage.framework.plugin import interface
 from moorage.framework.plugin.status import Code, Status, error_status
 from moorage.framework.profiles.profile import Profile
-from moorage.objects import Pod, PodGroup
+from moorage.objects import AnyGroup, Pod
 
 from .call import StatusError, note_exception
 from .scoring import check_range
 
 
 def make_placements(
-    profile: Profile, group: PodGroup, scheduled: Sequence[Pod], parent: interface.Placement
+    profile: Profile, group: AnyGroup, scheduled: Sequence[Pod], parent: interface.Placement
 ) -> Sequence[interface.Placement]:
     """Run the PlacementGenerate plugin of a profile.
 
@@ -29,7 +29,7 @@ def make_placements(
     ----------
     profile : Profile
         The scheduling profile.
-    group : PodGroup
+    group : PodGroup or CompositePodGroup
         The pod group.
     scheduled : sequence of Pod
         Pods of the group that have a node.
@@ -56,7 +56,7 @@ def make_placements(
 
 
 def score_placements(
-    profile: Profile, group: PodGroup, found: Sequence[interface.Assignments]
+    profile: Profile, group: AnyGroup, found: Sequence[interface.Assignments]
 ) -> npt.NDArray[np.int64]:
     """Run the PlacementScore plugins of a profile.
 
@@ -64,7 +64,7 @@ def score_placements(
     ----------
     profile : Profile
         The scheduling profile.
-    group : PodGroup
+    group : PodGroup or CompositePodGroup
         The pod group.
     found : sequence of Assignments
         One entry for each of n placements that the group fits.
@@ -91,7 +91,7 @@ def score_placements(
     return totals
 
 
-def _failure(plugin: interface.Plugin, group: PodGroup, error: Exception) -> StatusError:
+def _failure(plugin: interface.Plugin, group: AnyGroup, error: Exception) -> StatusError:
     note_exception(plugin, f"pod group {group.key}", error)
     return StatusError(error_status(f'plugin "{plugin.name}" failed with', Status(Code.ERROR, err=error)))
 

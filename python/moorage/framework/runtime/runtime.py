@@ -24,7 +24,7 @@ from moorage.framework.plugin.nominator import going_before
 from moorage.framework.plugin.signing import Signer
 from moorage.framework.plugin.status import SKIP, Code, Status, as_status, error_status
 from moorage.framework.plugin.waiting_pods import MAX_TIMEOUT, PodInPreBind, WaitingPod
-from moorage.framework.profiles.in_core import NativePlugin, UnbuiltPlugin, split_skipping
+from moorage.framework.profiles.in_core import NativePlugin, split_skipping
 from moorage.framework.profiles.profile import Profile
 from moorage.objects import Pod
 
@@ -176,9 +176,8 @@ class Framework:
 
     @lazy_attribute
     def pre_enqueues(self) -> list[interface.PreEnqueuePlugin]:
-        """The PreEnqueue plugins, without those that this version does not implement."""
-        plugins = self.profile.at(interface.PreEnqueuePlugin)
-        return [plugin for plugin in plugins if not isinstance(plugin, UnbuiltPlugin)]
+        """The PreEnqueue plugins."""
+        return list(self.profile.at(interface.PreEnqueuePlugin))
 
     def queue_sort_func(self) -> Callable[[interface.QueuedPod, interface.QueuedPod], bool]:
         """Return the method `less` of the QueueSort plugin; MoorageError without one."""

@@ -1,4 +1,4 @@
-"""PodGroup: pods that are scheduled together, at least a minimum number of them or none."""
+"""PodGroup: pods that are scheduled together; CompositePodGroup: groups that are (KEP-6012)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from moorage.errors import InputError
 
 from .field_rules import between, labels, one_of, required
 from .meta import Condition, Int32, Object, Struct
-from .pod import Pod
 
 GODEL = "scheduling.godel.kubewharf.io"
 """The API group of Gödel's PodGroup."""
 
+COMPOSITE = "CompositePodGroup"
+
 UnitKey = tuple[str, str]
-"""Namespace and name of a group."""
+"""Namespace and name of a group; ``CompositePodGroup/`` precedes the name of a composite one."""
 
 
 class GangSchedulingPolicy(Struct, frozen=True):
@@ -42,6 +43,23 @@ class PodGroupSchedulingPolicy(Struct, frozen=True):
 
 def _check_key(key: str) -> None:
     labels({key: ""})
+
+
+class GangGroupSchedulingPolicy(Struct, frozen=True):
+    """Schedules at least `min_group_count` groups of a composite group, or none."""
+
+    min_group_count: Annotated[Int32, between(1)] = 0
+
+
+class CompositePodGroupSchedulingPolicy(Struct, frozen=True):
+    """The scheduling policy of a composite group: exactly one of `gang` and `basic`."""
+
+    basic: BasicSchedulingPolicy | None = None
+    gang: GangGroupSchedulingPolicy | None = None
+
+    def check(self) -> None:
+        if (self.basic is None) == (self.gang is None):
+            raise InputError("must have exactly one of basic, gang")
 
 
 class TopologyConstraint(Struct, frozen=True):
@@ -86,7 +104,7 @@ def _check_mode(mode: DisruptionMode | str | None) -> None:
 
 
 class WorkloadReference(Struct, frozen=True):
-    """A reference to a workload object."""
+    """A reference to a template of a workload object."""
 
     workload_name: str = ""
     template_name: str = ""
@@ -133,6 +151,18 @@ class PodGroup(Object, frozen=True):
             raise InputError("required", path="spec.minMember")
         if not self.is_godel and self.spec.scheduling_policy is None:
             raise InputError("required", path="spec.schedulingPolicy")
+        if self.spec.parent_composite_pod_group_name and self.spec.workload_ref is None:
+            raise InputError("required", path="spec.workloadRef")
+
+    @property
+    def unit(self) -> UnitKey:
+        """The key of the group."""
+        return self.namespace, self.name
+
+    @property
+    def parent(self) -> UnitKey | None:
+        """The key of the composite group that the group belongs to; None for none."""
+        return composite_key(self.namespace, self.spec.parent_composite_pod_group_name)
 
     @property
     def is_godel(self) -> bool:
@@ -150,8 +180,7 @@ class PodGroup(Object, frozen=True):
     @property
     def topology_keys(self) -> tuple[str, ...]:
         """Labels that must have one value on all nodes of the group's pods."""
-        constraints = self.spec.scheduling_constraints
-        return tuple(constraint.key for constraint in constraints.topology) if constraints is not None else ()
+        return _topology_keys(self.spec.scheduling_constraints)
 
     @property
     def is_disrupted_whole(self) -> bool:
@@ -160,23 +189,89 @@ class PodGroup(Object, frozen=True):
         return mode == "PodGroup" if isinstance(mode, str) else mode is not None and mode.all is not None
 
 
-KINDS = (PodGroup,)
+class CompositePodGroupSpec(Struct, frozen=True):
+    """Spec of a composite pod group."""
+
+    scheduling_policy: CompositePodGroupSchedulingPolicy | None = None
+    scheduling_constraints: PodGroupSchedulingConstraints | None = None
+    disruption_mode: DisruptionMode | None = None
+    priority: Int32 | None = None
+    priority_class_name: str = ""
+    workload_ref: WorkloadReference | None = None
+    parent_composite_pod_group_name: str | None = None
+
+
+class CompositePodGroupStatus(Struct, frozen=True):
+    """Status of a composite pod group."""
+
+    conditions: tuple[Condition, ...] = ()
+
+
+class CompositePodGroup(Object, frozen=True):
+    """A group of pod groups, or of composite groups, of ``scheduling.k8s.io`` (v1alpha3, v1beta1).
+
+    Its groups name it in ``spec.parentCompositePodGroupName``. Kubernetes has the kind since v1.37.
+    """
+
+    kind: str = COMPOSITE
+    api_version: str = "scheduling.k8s.io/v1alpha3"
+    spec: CompositePodGroupSpec = CompositePodGroupSpec()
+    status: CompositePodGroupStatus = CompositePodGroupStatus()
+
+    def check(self) -> None:
+        if self.spec.scheduling_policy is None:
+            raise InputError("required", path="spec.schedulingPolicy")
+        if self.spec.workload_ref is None:
+            raise InputError("required", path="spec.workloadRef")
+
+    @property
+    def unit(self) -> UnitKey:
+        """The key of the group."""
+        return self.namespace, f"{COMPOSITE}/{self.name}"
+
+    @property
+    def parent(self) -> UnitKey | None:
+        """The key of the composite group that the group belongs to; None for none."""
+        return composite_key(self.namespace, self.spec.parent_composite_pod_group_name)
+
+    @property
+    def min_count(self) -> int:
+        """Number of groups that must be schedulable before one of their pods is bound."""
+        policy = self.spec.scheduling_policy
+        return policy.gang.min_group_count if policy is not None and policy.gang is not None else 1
+
+    @property
+    def topology_keys(self) -> tuple[str, ...]:
+        """Labels that must have one value on all nodes of the pods of all groups."""
+        return _topology_keys(self.spec.scheduling_constraints)
+
+    @property
+    def is_disrupted_whole(self) -> bool:
+        """Whether the pods of all groups are evicted only together."""
+        mode = self.spec.disruption_mode
+        return mode is not None and mode.all is not None
+
+
+AnyGroup = PodGroup | CompositePodGroup
+KINDS = (PodGroup, CompositePodGroup)
 """The kinds of this module that files are decoded to."""
 
 
-def unit_of(obj: object) -> UnitKey | None:
-    """Return namespace and name of a PodGroup, or of a pod's group.
+def _topology_keys(constraints: PodGroupSchedulingConstraints | None) -> tuple[str, ...]:
+    return tuple(constraint.key for constraint in constraints.topology) if constraints is not None else ()
+
+
+def composite_key(namespace: str, name: str | None) -> UnitKey | None:
+    """Return the key of a composite pod group.
 
     Parameters
     ----------
-    obj : object
-        An object of any kind.
+    namespace : str
+    name : str or None
 
     Returns
     -------
     UnitKey or None
-        None for a pod without a group, and for other kinds.
+        None without a name.
     """
-    if isinstance(obj, Pod):
-        return group_of(obj)
-    return (obj.namespace, obj.name) if isinstance(obj, PodGroup) else None
+    return (namespace, f"{COMPOSITE}/{name}") if name else None

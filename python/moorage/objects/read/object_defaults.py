@@ -25,7 +25,13 @@ from moorage.objects.model.pod import (
     Toleration,
     TopologySpreadConstraint,
 )
-from moorage.objects.model.pod_group import PodGroup, PodGroupSpec
+from moorage.objects.model.pod_group import (
+    AnyGroup,
+    CompositePodGroup,
+    CompositePodGroupSpec,
+    PodGroup,
+    PodGroupSpec,
+)
 from moorage.objects.model.resource_claims import (
     EXACT_COUNT,
     DeviceRequest,
@@ -291,7 +297,7 @@ def _check_priority_class(obj: Object) -> None:
         _require_priority(obj.spec.template.spec, "spec.template.spec")
 
 
-def _require_priority(spec: PodSpec | PodGroupSpec, path: str) -> None:
+def _require_priority(spec: PodSpec | PodGroupSpec | CompositePodGroupSpec, path: str) -> None:
     if spec.priority is None:
         name = spec.priority_class_name
         raise InputError(f'there is no PriorityClass "{name}"', path=f"{path}.priorityClassName")
@@ -409,14 +415,15 @@ def _default_namespace(namespace: Namespace, classes: PriorityClasses) -> Namesp
     return replace(namespace, metadata=replace(namespace.metadata, labels=labels))
 
 
-def _default_pod_group(group: PodGroup, classes: PriorityClasses) -> PodGroup:
+def _default_pod_group(group: AnyGroup, classes: PriorityClasses) -> AnyGroup:
     """Set the priority of a pod group from its class (admission plugin Priority)."""
     if group.spec.priority is not None:
         return group
     if group.spec.priority_class_name and group.spec.priority_class_name not in classes:
         _require_priority(group.spec, "spec")
     chosen = _priority_class(group.spec.priority_class_name, classes)
-    return replace(group, spec=replace(group.spec, priority=chosen.value if chosen is not None else 0))
+    spec: Any = replace(group.spec, priority=chosen.value if chosen is not None else 0)
+    return replace(group, spec=spec)
 
 
 def _default_template(
@@ -535,6 +542,7 @@ _DEFAULTS: dict[type[Object], Any] = {
     Node: _default_node,
     Namespace: _default_namespace,
     PodGroup: _default_pod_group,
+    CompositePodGroup: _default_pod_group,
     Deployment: _default_workload,
     ReplicaSet: _default_workload,
     StatefulSet: _default_workload,

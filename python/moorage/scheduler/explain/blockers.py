@@ -207,10 +207,12 @@ class BlockerSearch:
     def _spreads(self) -> list[tuple[str, int, Counter[str]]]:
         """The hard spread constraints of the pod: topology key, maxSkew, matching pods by domain."""
         out = []
+        with_keys = self._state.classes.gates.match_label_keys
         for one in self._pod.spec.topology_spread_constraints:
             if one.when_unsatisfiable == HARD:
                 matcher, key = LabelSelectorMatcher(one.label_selector), one.topology_key
-                own = {each: self._pod.metadata.labels.get(each) for each in one.match_label_keys}
+                keys = one.match_label_keys if with_keys else ()
+                own = {each: self._pod.metadata.labels.get(each) for each in keys}
                 counts = Counter(
                     labels[key]
                     for pod, labels in self._node_of

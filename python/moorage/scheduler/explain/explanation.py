@@ -34,6 +34,7 @@ KIND_OF_SHORTFALL = {
     "NodeAffinity": "label",
     "NodePorts": "host-port",
     "NodeResourcesFit": "resource",
+    "NodeDeclaredFeatures": "feature",
 }
 
 

@@ -1,4 +1,4 @@
-"""Shortfalls of a node for a pod (resources, tolerations, labels, host ports), and their summary."""
+"""Shortfalls of a node for a pod (resources, tolerations, labels, ports, features), and their summary."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ class Shortfall:
     Attributes
     ----------
     kind : str
-        ``resource``, ``toleration``, ``label``, ``host-port`` or ``node-name``.
+        ``resource``, ``toleration``, ``label``, ``host-port``, ``node-name`` or ``feature``.
     name : str
         The resource; the taint that is not tolerated; the requirement that the labels or the name of the node
-        do not meet; the host port in use; the node that the pod names.
+        do not meet; the host port in use; the node that the pod names; the feature that the node does not
+        declare.
     least, most : int
         Least and greatest request minus the free amount: millicores, bytes, or the resource's own unit; 0 for
         other kinds.
@@ -74,7 +75,7 @@ class PodRequirements:
         self.pod = pod
         requests = {"pods": 1} | shape.needs
         self.requests = {resource: request for resource, request in requests.items() if request}
-        self._tolerations = shape.tolerations
+        self._tolerations, self._features = shape.tolerations, shape.features
         self._ports = [(names[ip] or "", names[protocol] or "", port) for ip, protocol, port in shape.ports]
         self._terms = [_split(term) for term in required_terms(pod.spec) or ()]
         self._nodes = [table.objects[row] for row in rows]
@@ -113,6 +114,8 @@ class PodRequirements:
             free = int(self._free[resource][position])
             if request > free:
                 shortfalls.append(Shortfall("resource", resource, request - free, request - free))
+        declared = node.status.declared_features
+        shortfalls += [Shortfall("feature", feature) for feature in self._features if feature not in declared]
         return tuple(shortfalls)
 
     def untolerated(self, node: Node) -> list[Taint]:

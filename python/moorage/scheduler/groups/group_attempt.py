@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -19,10 +19,10 @@ from moorage._core.decide.pod_batch import PodBatch, Sink
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_spec import bound
 from moorage.cache import Transaction
-from moorage.framework import Assignments, NominatingInfo, PermitPlugin, Placement, PlacementGeneratePlugin
+from moorage.framework import NominatingInfo, PermitPlugin, Placement, PlacementGeneratePlugin
 from moorage.framework.runtime.binding_points import WAITING
-from moorage.framework.runtime.placements import make_placements, placements_to_find, score_placements
-from moorage.objects import Pod, PodGroup
+from moorage.framework.runtime.placements import make_placements
+from moorage.objects import AnyGroup, Pod, PodGroup
 from moorage.plugins.gang_scheduling import WAITS, GangScheduling
 from moorage.scheduler.cycle.diagnosis import Diagnosis
 from moorage.scheduler.cycle.engine import Engine
@@ -31,8 +31,9 @@ from moorage.scheduler.placing.binding_cycle import Started
 from moorage.scheduler.placing.place import LEDGER, WHOLE_CYCLE, Placing
 from moorage.scheduler.scheduling_context import SEGMENTS, SchedulingContext
 
-NO_PLACEMENTS = "no feasible placements found"
-NONE_AVAILABLE = "0/{} placements are available, first placement status: {}"
+from .choose_placement import CANNOT_BE_SATISFIED, decide_among
+from .placement_memory import PlacementMemory
+
 UNSCHEDULABLE = "pod group is unschedulable"
 WAITS_FOR_VICTIMS = f"{UNSCHEDULABLE}, pod group is waiting for preemption to complete"
 WAITS_FOR_MEMBERS = f"{UNSCHEDULABLE}, {WAITS}, {WAITING}"
@@ -71,6 +72,8 @@ class Members:
         Pending members.
     scheduled : sequence of Pod
         Members that have a node.
+    in_tree : bool
+        Whether the group belongs to a composite group.
     minimum : int
         Number of pods with a node that the group needs.
     batch : PodBatch
@@ -84,6 +87,7 @@ class Members:
     group: PodGroup | None
     pods: Sequence[Pod]
     scheduled: Sequence[Pod]
+    in_tree: bool = False
 
     def __post_init__(self) -> None:
         self.minimum = self.group.min_count if self.group and counts_members(self.engine) else 0
@@ -119,14 +123,28 @@ class Members:
         evicts : bool
             Whether PostFilter may run.
         """
-        before = [(one, one.runs_post_filter, one.search.states.open_scope()) for one in self.engines]
-        for one, runs, _ in before:
-            one.runs_post_filter = runs and evicts
-        try:
+        with in_cycle(self.engines, evicts):
             yield
-        finally:
-            for one, runs, scope in before:
-                one.runs_post_filter, one.search.states.scope = runs, scope
+
+
+@contextmanager
+def in_cycle(engines: Sequence[Engine], evicts: bool) -> Iterator[None]:
+    """Configure engines for a block; see `Members.engines_in_cycle`.
+
+    Parameters
+    ----------
+    engines : sequence of Engine
+    evicts : bool
+        Whether PostFilter may run.
+    """
+    before = [(one, one.runs_post_filter, one.search.states.open_scope()) for one in engines]
+    for one, runs, _ in before:
+        one.runs_post_filter = runs and evicts
+    try:
+        yield
+    finally:
+        for one, runs, scope in before:
+            one.runs_post_filter, one.search.states.scope = runs, scope
 
 
 def counts_members(engine: Engine) -> bool:
@@ -163,6 +181,8 @@ class GroupResult(ScheduleResult):
     started : dict of int to Started
         Index to the argument of `BindingCycles.bind`, for the placed pods that out-of-tree plugins have
         reserved and permitted. All others are bound like the pods of a batch.
+    outcomes : list of (PodGroup or CompositePodGroup, str)
+        The group, or each group of a tree, and why it failed; "" where it succeeded.
     """
 
     succeeded = is_error = False
@@ -170,6 +190,7 @@ class GroupResult(ScheduleResult):
 
     def __init__(self, state: ClusterState, n: int, batch: PodBatch) -> None:
         self.started: dict[int, Started] = {}
+        self.outcomes: list[tuple[AnyGroup, str]] = []
 
     def fail(self, failures: dict[int, Failure], message: str, is_error: bool = False) -> None:
         """Turn this into the result of a failed group.
@@ -248,6 +269,11 @@ class Attempt:
     def is_feasible(self) -> bool:
         """Whether the group has succeeded, or would after the evictions."""
         return self.is_permitted and not self.error
+
+    @property
+    def counts(self) -> bool:
+        """Whether the group has what it needs, with the pods placed before."""
+        return self.succeeded or len(self.members.scheduled) >= max(1, self.members.minimum)
 
     @property
     def placed(self) -> int:
@@ -445,7 +471,7 @@ class MemberPlacing(Placing, kw_only=True):
 # ---- the algorithm -----------------------------------------------------------------------------------------
 
 
-def decide(members: Members, commit: bool = True) -> Attempt:
+def decide(members: Members, commit: bool = True, parent: Placement | None = None) -> Attempt:
     """Place the pods of a group; in the best placement, if the group is bound to a topology.
 
     Parameters
@@ -454,6 +480,8 @@ def decide(members: Members, commit: bool = True) -> Attempt:
     commit : bool, optional
         Whether the placed pods stay if the group succeeds. Otherwise all is undone. The rotation advances in
         any case.
+    parent : Placement, optional
+        The nodes to choose from; by default all.
 
     Returns
     -------
@@ -465,22 +493,19 @@ def decide(members: Members, commit: bool = True) -> Attempt:
         A plugin for placements fails.
     """
     group, profile = members.group, members.engine.profile
+    if members.in_tree and len(members.pods) + len(members.scheduled) < members.minimum:
+        attempt = Attempt(members)
+        numbers = members.minimum, len(members.scheduled), len(members.pods)
+        attempt.reason = CANNOT_BE_SATISFIED.format(*numbers)
+        return attempt
     if group is None or not (
         members.engine.handle.places_groups or (group.topology_keys and profile.at(PlacementGeneratePlugin))
     ):
-        return try_members(members, commit=commit)
-    parent = Placement("", members.context.view_rows())
+        return try_members(members, parent, commit)
+    if parent is None:
+        parent = members.engine.handle.shared(PlacementMemory).all_nodes()
     placements = make_placements(profile, group, members.scheduled, parent)
-    if not placements:
-        attempt = Attempt(members)
-        attempt.reason = NO_PLACEMENTS
-        return attempt
-    if len(placements) == 1:
-        attempt = try_members(members, placements[0], commit)
-        if not attempt.is_feasible:
-            attempt.reason = NONE_AVAILABLE.format(1, attempt.message)
-        return attempt
-    return _decide_in_best(members, group, placements, commit)
+    return decide_among(members, placements, commit, partial(try_members, members), Attempt(members))
 
 
 def try_members(members: Members, placement: Placement | None = None, commit: bool = True) -> Attempt:
@@ -502,10 +527,10 @@ def try_members(members: Members, placement: Placement | None = None, commit: bo
     is_part = placement is not None and len(placement.rows) < members.context.cache.state.view.size
     for engine in members.engines:
         engine.search.search_in(placement.rows if placement is not None and is_part else None)
-        if is_part:
+        if is_part or members.in_tree:
             engine.search.states.open_scope()  # remembered failures concern other nodes
     attempt = Attempt(members)
-    with _all_or_nothing(members.context) as transaction:
+    with all_or_nothing(members.context) as transaction:
         try:
             attempt.place()
             if attempt.succeeded and commit:
@@ -519,8 +544,17 @@ def try_members(members: Members, placement: Placement | None = None, commit: bo
 
 
 @contextmanager
-def _all_or_nothing(context: SchedulingContext) -> Iterator[Transaction]:
-    """Open a transaction of the cache that includes nominations."""
+def all_or_nothing(context: SchedulingContext) -> Iterator[Transaction]:
+    """Open a transaction of the cache that includes nominations.
+
+    Parameters
+    ----------
+    context : SchedulingContext
+
+    Yields
+    ------
+    Transaction
+    """
     nominator = context.handle.nominator
     saved = nominator.save()
     with context.cache.transaction() as transaction:
@@ -529,48 +563,3 @@ def _all_or_nothing(context: SchedulingContext) -> Iterator[Transaction]:
         finally:
             if not transaction.committed:
                 nominator.undo(saved)
-
-
-def _decide_in_best(
-    members: Members, group: PodGroup, placements: Sequence[Placement], commit: bool
-) -> Attempt:
-    """Try the placements in order, and place the group in the feasible placement with the best score."""
-    rotation = members.context.rotation
-    nodes = sum(len(placement.rows) for placement in placements)
-    wanted = placements_to_find(members.context.percentage_of_placements, len(placements), nodes)
-    first: Attempt | None = None
-    feasible: list[tuple[Placement, Attempt, int]] = []
-    for placement in placements:
-        start = rotation.start
-        attempt = try_members(members, placement, commit=False)
-        if attempt.error:
-            return attempt
-        first = first or attempt
-        if attempt.is_feasible:
-            feasible.append((placement, attempt, start))
-            if len(feasible) == wanted:
-                break
-    if not feasible:
-        attempt = first or Attempt(members)
-        attempt.reason = NONE_AVAILABLE.format(len(placements), attempt.message)
-        return attempt
-    placement, attempt, start = feasible[_best(members, group, feasible)]
-    if not commit or attempt.waits:
-        return attempt
-    after, rotation.start = rotation.start, start
-    attempt = try_members(members, placement)
-    rotation.start = after
-    return attempt
-
-
-def _best(members: Members, group: PodGroup, feasible: Sequence[tuple[Placement, Attempt, int]]) -> int:
-    """Return the index of the placement with the highest score. Ties are broken as among nodes."""
-    if len(feasible) == 1:
-        return 0
-    each = [
-        Assignments(placement, members.pods, attempt.rows, len(members.scheduled))
-        for placement, attempt, _ in feasible
-    ]
-    totals = score_placements(members.engine.profile, group, each)
-    with members.context.cache.transaction():  # restores the random state, for placing the pods again
-        return members.engine.decider.pick(totals)

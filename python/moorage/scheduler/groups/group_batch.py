@@ -7,17 +7,19 @@ which a pod fits nowhere, is left to its own cycle.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import cast
 
 from moorage._core.decide.pod_batch import PodBatch, Route
-from moorage.objects import Pod, PodGroup
+from moorage.objects import AnyGroup, CompositePodGroup, Pod, PodGroup
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import ScheduleResult
 from moorage.scheduler.placing.place import LEDGER, WHOLE_CYCLE
 from moorage.scheduler.scheduling_context import SEGMENTS, SchedulingContext
 
+from .composite_attempt import leaf_of, succeeds_whole
 from .group_attempt import counts_members
 from .group_placement import NOWHERE, GroupPlacement, places_by_topology
 
@@ -34,10 +36,11 @@ class GroupBatch:
     Parameters
     ----------
     context : SchedulingContext
-    groups : sequence of PodGroup or None
+    groups : sequence of PodGroup or CompositePodGroup or None
         None is a group without a minimum.
     members : sequence of sequence of Pod
-        The pending pods of each group, at least one.
+        The pending pods of each group, at least one; of a composite group, those of its pod groups one after
+        the other.
     scheduled : sequence of sequence of Pod
         The pods of each group that have a node.
 
@@ -52,7 +55,7 @@ class GroupBatch:
     def __init__(
         self,
         context: SchedulingContext,
-        groups: Sequence[PodGroup | None],
+        groups: Sequence[AnyGroup | None],
         members: Sequence[Sequence[Pod]],
         scheduled: Sequence[Sequence[Pod]],
     ) -> None:
@@ -67,6 +70,27 @@ class GroupBatch:
         self._counts_members = [counts_members(one) for one in context.rotation.engines]
         self._read_routes()
         self._limit = len(groups)  # groups to try at once: few after one that does not fit
+
+    def groups_of(self, first: int, end: int) -> list[AnyGroup]:
+        """Return some of the groups, with those below them.
+
+        Parameters
+        ----------
+        first, end : int
+            Index of the first group, and index after the last.
+
+        Returns
+        -------
+        list of PodGroup or CompositePodGroup
+        """
+        found: list[AnyGroup] = []
+        for group in self.groups[first:end]:
+            if isinstance(group, CompositePodGroup):
+                tree = self.context.groups.tree(group.unit)
+                found += [one.group for one in tree if one.group is not None]
+            elif group is not None:
+                found.append(group)
+        return found
 
     def begin(self, group: int) -> int:
         """Return the index of the first pod of a group.
@@ -110,7 +134,7 @@ class GroupBatch:
         return done
 
     def _is_bound(self, at: int) -> bool:
-        """Whether a group is bound to a topology."""
+        """Whether a pod group is bound to a topology."""
         group = self.groups[at]
         return group is not None and bool(group.topology_keys)
 
@@ -190,12 +214,25 @@ class GroupBatch:
 
     def _suits(self, at: int, route: int, pods: int) -> bool:
         """Whether a group that is placed as a whole reaches its minimum, and may be placed by the core."""
-        profile, scheduled = route // PROFILE, len(self.scheduled[at])
-        if self.groups[at] is None:
+        profile, scheduled, group = route // PROFILE, len(self.scheduled[at]), self.groups[at]
+        if group is None:
             return True
         if not self._places_by_topology[profile] or (scheduled and self._is_bound(at)):
             return False
+        if isinstance(group, CompositePodGroup):
+            return self._counts_members[profile] and self._tree_suits(at, group)
         return pods + scheduled >= self._minimum(at, profile)
+
+    def _tree_suits(self, at: int, root: CompositePodGroup) -> bool:
+        """Whether the groups of a tree need no placements, and succeed if all pods are placed."""
+        tree, priority = self.context.groups.tree(root.unit), root.spec.priority or 0
+        groups = [one.group for one in tree if one.group is not None]
+        if any(group.topology_keys or (group.spec.priority or 0) != priority for group in groups):
+            return False
+        pods = [self.batch.pod(index) for index in range(self.begin(at), self.ends[at])]
+        if any((pod.spec.priority or 0) != priority for pod in (*pods, *self.scheduled[at])):
+            return False
+        return succeeds_whole(tree, Counter(map(leaf_of, pods)), Counter(map(leaf_of, self.scheduled[at])))
 
     def _minimum(self, at: int, profile: int) -> int:
         """Return the number of pods that a group needs."""

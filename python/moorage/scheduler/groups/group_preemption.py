@@ -13,13 +13,14 @@ from itertools import chain
 from moorage._core.decide.bulk_operations import has_pods_below
 from moorage.framework import StatusError
 from moorage.framework.runtime.preempt_handle import budgets_of
-from moorage.objects import Pod, PodGroup
+from moorage.objects import AnyGroup, Pod
 from moorage.preemption.actuation import evict_victims
 from moorage.preemption.default_preemption import DefaultPreemption, preemption_plugins
 from moorage.preemption.eligibility import NEVER, TERMINATING, is_leaving
 from moorage.preemption.eviction_units import Unit, Units, units_by_importance, violations
 
-from .group_attempt import Attempt, Members, decide
+from .composite_attempt import CompositeAttempt, CompositeMembers, decide_tree, groups_of
+from .group_attempt import Attempt, Members
 
 NO_VICTIMS = "No preemption victims found for incoming preemptor"
 TOPOLOGY = "workload aware preemption is not supported for pod groups with scheduling constraints"
@@ -28,14 +29,16 @@ EVERYWHERE = "cluster"
 """Stands for the node in the events of victims: they may be on any node of the cluster."""
 
 
-def preempt_for_group(members: Members, group: PodGroup, failed: Attempt) -> None:
+def preempt_for_group(
+    members: Members | CompositeMembers, group: AnyGroup, failed: Attempt | CompositeAttempt
+) -> None:
     """Evict pods for a group that failed.
 
     Parameters
     ----------
-    members : Members
-    group : PodGroup
-    failed : Attempt
+    members : Members or CompositeMembers
+    group : PodGroup or CompositePodGroup
+    failed : Attempt or CompositeAttempt
         Changed in place: its placed pods are nominated to their nodes if evictions make room. Otherwise the
         reason why they do not is appended to its reason.
 
@@ -64,7 +67,7 @@ class _Search:
         By unit, the most important unit first.
     """
 
-    def __init__(self, members: Members, group: PodGroup) -> None:
+    def __init__(self, members: Members | CompositeMembers, group: AnyGroup) -> None:
         self.members, self.group = members, group
         self.context, self.handle = members.context, members.engine.handle
         self.cache = self.context.cache
@@ -102,7 +105,7 @@ class _Search:
         pods = self.members.pods
         if not preemption_plugins(self.members.engine.profile):
             return NO_PLUGIN
-        if self.group.topology_keys:
+        if any(group.topology_keys for group in groups_of(self.members)):
             return TOPOLOGY
         if any(pod.spec.preemption_policy == "Never" for pod in pods):
             return NEVER
@@ -134,7 +137,7 @@ class _Search:
     def _does_not_fit(self) -> str:
         """Return why the group does not fit, or ""."""
         try:
-            attempt = decide(self.members, commit=False)
+            attempt = decide_tree(self.members, commit=False)
         except StatusError as error:
             return error.status.message()
         return "" if attempt.succeeded else attempt.error or attempt.message

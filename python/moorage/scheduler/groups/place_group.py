@@ -13,14 +13,23 @@ from msgspec.structs import replace
 from moorage._core.decide.bulk_operations import check_new
 from moorage.errors import MoorageError
 from moorage.framework import NominatingInfo, StatusError
-from moorage.objects import Pod, PodGroup
+from moorage.objects import AnyGroup, Pod
 from moorage.preemption.default_preemption import preemption_plugins
 from moorage.preemption.eligibility import reason_against
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
 from moorage.scheduler.scheduling_context import SchedulingContext
 
-from .group_attempt import Attempt, GroupResult, Members, decide
+from .choose_placement import AnyMembers
+from .composite_attempt import (
+    CompositeAttempt,
+    CompositeMembers,
+    decide_tree,
+    groups_of,
+    members_of,
+    result_of,
+)
+from .group_attempt import Attempt, GroupResult, Members
 from .group_preemption import preempt_for_group
 
 SEVERAL_SCHEDULERS = (
@@ -28,6 +37,7 @@ SEVERAL_SCHEDULERS = (
 )
 DEFAULT = "default-scheduler"
 OTHER_FAILED = "failed to schedule other pod from a pod group: {}"
+OTHER_PRIORITY = 'all {} should have the same priority as the root pod group\'s priority, got {} ("{}")'
 
 Actions = list[Callable[[], object]]
 
@@ -55,20 +65,20 @@ def rejected(context: SchedulingContext, pods: Sequence[Pod], error: str) -> Gro
 def place_group(
     context: SchedulingContext,
     engine: Engine,
-    group: PodGroup | None,
+    group: AnyGroup | None,
     pods: Sequence[Pod],
     scheduled: Sequence[Pod] = (),
     evicts: bool = False,
 ) -> GroupResult:
     """Place the pods of a group in order: all that fit, if they reach the group's minimum together with the
-    scheduled pods; otherwise none.
+    scheduled pods; otherwise none. Pods of a composite group are placed group by group.
 
     Parameters
     ----------
     context : SchedulingContext
     engine : Engine
         Of the profile of the pods.
-    group : PodGroup or None
+    group : PodGroup or CompositePodGroup or None
         None is a group without a minimum.
     pods : sequence of Pod
         Pending members, not in the cache.
@@ -83,7 +93,9 @@ def place_group(
     """
     postponed: Actions = []
     with context.cache.lock:
-        members = Members(context, engine, group, pods, scheduled)
+        members = members_of(context, engine, group, pods, scheduled)
+        if isinstance(members, CompositeMembers) and (wrong := why_invalid(members)):
+            return rejected(context, pods, wrong)
         # Without upstream's bugs, a failed cycle is undone as a whole.
         undone = nullcontext() if context.group_cycle_bugs else context.cache.transaction()
         with undone as transaction:
@@ -102,36 +114,76 @@ def place_group(
     return result
 
 
-def _decide(members: Members, evicts: bool) -> GroupResult:
+def _decide(members: Members | CompositeMembers, evicts: bool) -> GroupResult:
     """Attempt to place the group, and preempt for it if that fails."""
-    attempt, handle = decide(members), members.engine.handle
-    result = attempt.result
+    attempt, handle = decide_tree(members), members.engine.handle
+    result = result_of(members, attempt)
     if attempt.error:
         return _failed_with_error(attempt)
     if attempt.succeeded:
         result.started, result.succeeded = attempt.start(), True
+        result.outcomes = _outcomes(attempt)
+        if isinstance(attempt, CompositeAttempt):
+            result.failures.update(attempt.failed())
         return result
     if evicts and handle.preempts_for_groups and members.group is not None:
         preempt_for_group(members, members.group, attempt)
     result.fail(attempt.failed(), attempt.message)
+    result.outcomes = _outcomes(attempt)
     return result
 
 
-def _failed_with_error(attempt: Attempt) -> GroupResult:
+def _outcomes(attempt: Attempt | CompositeAttempt) -> list[tuple[AnyGroup, str]]:
+    """Return the groups, and why each failed; "" where it succeeded."""
+    if isinstance(attempt, CompositeAttempt):
+        return attempt.outcomes("" if attempt.succeeded else attempt.message)
+    group = attempt.members.group
+    return [] if group is None else [(group, "" if attempt.succeeded else attempt.message)]
+
+
+def _failed_with_error(attempt: Attempt | CompositeAttempt) -> GroupResult:
     """Return the result after an error in the cycle of one pod; the other pods get an error that refers to
     it."""
-    result = rejected(attempt.context, attempt.members.pods, OTHER_FAILED.format(attempt.error))
+    error = attempt.error if isinstance(attempt, CompositeAttempt) else OTHER_FAILED.format(attempt.error)
+    result = rejected(attempt.context, attempt.members.pods, error)
+    failures = attempt.failed() if isinstance(attempt, CompositeAttempt) else attempt.failures
     clear = NominatingInfo()
-    own = {at: replace(one, nominating=clear) for at, one in attempt.failures.items() if one.error}
+    own = {at: replace(one, nominating=clear) for at, one in failures.items() if one.error}
     result.failures.update(own)
+    result.outcomes = [(group, error) for group, _ in _outcomes(attempt)]
     return result
+
+
+def why_invalid(members: CompositeMembers) -> str:
+    """Return why a tree of groups cannot be scheduled, or "" (kube-scheduler v1.37, validatePodGroup).
+
+    Parameters
+    ----------
+    members : CompositeMembers
+
+    Returns
+    -------
+    str
+    """
+    root = members.group
+    assert root is not None
+    priority = root.spec.priority or 0
+    for group in groups_of(members):
+        if (group.spec.priority or 0) != priority:
+            text = OTHER_PRIORITY.format("pod groups in a hierarchy", group.spec.priority or 0, group.key)
+            return f'{text} and {priority} ("{root.key}")'
+    for pod in (*members.pods, *members.scheduled):
+        if (pod.spec.priority or 0) != priority:
+            text = OTHER_PRIORITY.format("pods in a pod group hierarchy", pod.spec.priority or 0, pod.name)
+            return f'{text} and {priority} ("{root.key}")'
+    return ""
 
 
 # ---- the situation of a cycle ------------------------------------------------------------------------------
 
 
 @contextmanager
-def _one_snapshot(members: Members) -> Iterator[None]:
+def _one_snapshot(members: AnyMembers) -> Iterator[None]:
     """Freeze what upstream copies into its snapshot at the start of a cycle: the number of nodes per image,
     and, by a bug, the list of nodes with affinity terms."""
     state = members.context.cache.state
@@ -150,7 +202,7 @@ def _one_snapshot(members: Members) -> Iterator[None]:
 
 @contextmanager
 def _engines_in_cycle(
-    members: Members, evicts: bool, postponed: list[Callable[[], object]]
+    members: AnyMembers, evicts: bool, postponed: list[Callable[[], object]]
 ) -> Iterator[None]:
     """Configure the engines for a cycle: PostFilter, remembered failures and the searched nodes. Preemption
     appends its actions to `postponed` instead of executing them."""
@@ -171,14 +223,14 @@ def _engines_in_cycle(
 
 
 def schedule_workload(
-    context: SchedulingContext, group: PodGroup, pods: Sequence[Pod] | None = None
+    context: SchedulingContext, group: AnyGroup, pods: Sequence[Pod] | None = None
 ) -> ScheduleResult:
     """Place and bind the pods of a group; see `Scheduler.schedule_workload`.
 
     Parameters
     ----------
     context : SchedulingContext
-    group : PodGroup
+    group : PodGroup or CompositePodGroup
     pods : sequence of Pod, optional
         In the order to try; by default the pending members.
 
@@ -194,7 +246,7 @@ def schedule_workload(
     MoorageError
         The pods ask for different schedulers.
     """
-    groups, unit = context.groups, (group.namespace, group.name)
+    groups, unit = context.groups, group.unit
     pending = groups.pending(unit) if pods is None else pods
     check_new(context.cache.state, pending)
     engines = {context.engine_of(pod) for pod in pending}

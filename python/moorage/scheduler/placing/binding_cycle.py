@@ -171,6 +171,9 @@ class BindingCycles:
         The time that passes while pods are being bound.
     threads : int, optional
         Number of threads that run steps of binding cycles beside the scheduling cycles; 0 for none.
+    nominates : bool, optional
+        Whether PreBindPreFlight runs, and pods whose binding takes time are nominated to their nodes
+        meanwhile (gate NominatedNodeNameForExpectation).
 
     Attributes
     ----------
@@ -189,10 +192,12 @@ class BindingCycles:
         clock: Callable[[], float],
         time: SimulatedController | ExternalController,
         threads: int = 0,
+        nominates: bool = True,
     ) -> None:
         self.client = client
         self.clock = clock
         self.time = time
+        self.nominates = nominates
         self.waiting: dict[str, Started] = {}
         self.running: dict[str, Running] = {}
         self.freed: list[Pod] = []
@@ -308,12 +313,13 @@ class BindingCycles:
         """
         framework, node, uid = started.engine.framework, started.node, started.pod.metadata.uid
         with self._forgotten_on_error(started):
-            status = framework.run_pre_bind_pre_flights(started.state, started.assumed, node)
-            if status is not None and not status.is_skip:
-                framework.handle.waiting_pods.remove(uid)
-                return self._fail_binding(started, status)
-            if status is None or started.waiting is not None:
-                patch_pod(self.client, started.pod, None, NominatingInfo(node))
+            if self.nominates:
+                status = framework.run_pre_bind_pre_flights(started.state, started.assumed, node)
+                if status is not None and not status.is_skip:
+                    framework.handle.waiting_pods.remove(uid)
+                    return self._fail_binding(started, status)
+                if status is None or started.waiting is not None:
+                    patch_pod(self.client, started.pod, None, NominatingInfo(node))
             if started.waiting is not None and started.waiting.signal is None:
                 self._await(started)
                 return Outcome(started.pod, node, waiting=True)

@@ -18,7 +18,7 @@ import numpy as np
 from moorage._core.base.watch_events import keys_of
 from moorage.errors import InputError, NotBuiltError, located
 from moorage.framework.configuration import ConfigurationError
-from moorage.objects import Pod, PodGroup
+from moorage.objects import AnyGroup, Pod
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Failure, Scheduler, ScheduleResult
 from moorage.scheduler.cycle.engine import Engine
@@ -409,7 +409,7 @@ class Attempts(SchedulerRun):
         return attempts
 
     def place_unit(
-        self, group: PodGroup | None, pods: Sequence[Pod], scheduled: Sequence[Pod]
+        self, group: AnyGroup | None, pods: Sequence[Pod], scheduled: Sequence[Pod]
     ) -> GroupResult:
         pod_run, began = self.run.known[pods[0].key][0], self.run.timer()
         done = super().place_unit(group, pods, scheduled)
@@ -440,7 +440,7 @@ class Attempts(SchedulerRun):
         self.preemptors += bool(failure.nominated_node)
         super()._failed(info, failure)
 
-    def _evicted(self, victims: Sequence[Pod], node: str, preemptor: Pod | PodGroup) -> None:
+    def _evicted(self, victims: Sequence[Pod], node: str, preemptor: Pod | AnyGroup) -> None:
         super()._evicted(victims, node, preemptor)
         self.victims += len(victims)
         for victim in victims:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from moorage.errors import InputError, NotBuiltError, located
-from moorage.objects import Object, Pod, PodGroup, validate
+from moorage.objects import Object, Pod, validate
 from moorage.objects.read.decode import CLUSTER_SCOPED, decode_kind, is_known
 from moorage.objects.read.files import read_file
 from moorage.objects.read.object_defaults import default_object, priority_classes
@@ -98,7 +98,6 @@ class ObjectTemplate:
             changes = {"namespace": namespace} if object_kind not in CLUSTER_SCOPED and namespace else {}
             changes |= {"name": name, "generate_name": ""} if name else {}
             obj = replace(obj, metadata=replace(obj.metadata, **changes))
-            _refuse_unbuilt(obj)
             validate(obj)
         return obj
 
@@ -122,12 +121,6 @@ class ObjectTemplate:
         filled = default_object(obj, CLASSES, Names())
         assert isinstance(filled, Pod)
         return replace(filled, metadata=replace(filled.metadata, name=obj.metadata.name, uid=""))
-
-
-def _refuse_unbuilt(obj: Object) -> None:
-    """Refuse objects with unsupported features that the workload would measure."""
-    if isinstance(obj, PodGroup) and obj.spec.parent_composite_pod_group_name:
-        raise NotBuiltError("composite pod groups (spec.parentCompositePodGroupName)")
 
 
 def read_template(path: Path) -> GoTemplate:

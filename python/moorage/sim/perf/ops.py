@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -373,14 +373,21 @@ class CreatePodGroups(TemplateOp, frozen=True):
 
     template_path: str
     namespace: str
+    kind: ClassVar[str] = "PodGroup"
 
     def execute(self, run: Run, number: int) -> None:
         run.cluster.namespace(self.namespace)
         template = self.template(run, self.template_path)
         run.cluster.create_many(
-            default_object(template.make(index, "PodGroup", self.namespace), CLASSES, run.cluster.names)
+            default_object(template.make(index, self.kind, self.namespace), CLASSES, run.cluster.names)
             for index in range(self.count)
         )
+
+
+class CreateCompositePodGroups(CreatePodGroups, frozen=True):
+    """Creates composite pod groups."""
+
+    kind: ClassVar[str] = "CompositePodGroup"
 
 
 class UpdateAny(TemplateOp, frozen=True, kw_only=True):
@@ -456,6 +463,7 @@ OPS: dict[str, type[Op]] = {
     "createAny": CreateAny,
     "updateAny": UpdateAny,
     "createPodGroups": CreatePodGroups,
+    "createCompositePodGroups": CreateCompositePodGroups,
     "createResourceDriver": CreateResourceDriver,
     "allocResourceClaims": AllocResourceClaims,
     "waitForPodGroups": CreatePodGroups,
@@ -465,7 +473,7 @@ OPS: dict[str, type[Op]] = {
 
 UNBUILT_OPS = frozenset(
     {
-        *("createResourceClaims", "updateDeviceConditions", "checkPodScheduled", "createCompositePodGroups"),
+        *("createResourceClaims", "updateDeviceConditions", "checkPodScheduled"),
         *("startCollectingProfile", "stopCollectingProfile"),
     }
 )

@@ -23,7 +23,7 @@ THROUGHPUT = "SchedulingThroughput"
 QUEUE_GATES = frozenset({"SchedulerQueueingHints"})
 """Gates of the scheduling queue, whose values in a workload have no effect here."""
 GATES_OF_V1_37 = frozenset({"CompositePodGroup"})
-"""Gates of unsupported operations and objects; they have no other effect."""
+"""Gates whose objects are read anyway; they have no other effect."""
 
 
 class _Workload(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True, kw_only=True):

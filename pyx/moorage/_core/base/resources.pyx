@@ -11,8 +11,8 @@ from moorage._core.base.quantity import Quantity
 from moorage._core.base.quantity cimport parse
 
 PodGates = namedtuple(
-    "PodGates", "pod_level_resources pod_level_resizing comparison_operators",
-    defaults=(True, True, False), module=__name__,
+    "PodGates", "pod_level_resources pod_level_resizing comparison_operators match_label_keys",
+    defaults=(True, True, False, True), module=__name__,
 )
 
 DEFAULT_MILLI_CPU = Quantity("100m")

@@ -23,6 +23,7 @@ KERNELS = {
     "ImageLocality": MR_IMAGE_LOCALITY,
     "PodTopologySpread": MR_POD_TOPOLOGY_SPREAD,
     "InterPodAffinity": MR_INTER_POD_AFFINITY,
+    "NodeDeclaredFeatures": MR_NODE_DECLARED_FEATURES,
 }
 STRATEGIES = {
     "LeastAllocated": MR_LEAST_ALLOCATED,

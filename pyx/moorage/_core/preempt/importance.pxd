@@ -17,7 +17,7 @@ cdef class Units:
     cdef NodeTable table
     cdef PodClasses classes
     cdef Ledger ledger
-    cdef object source, whole
+    cdef object source, whole, unit_of
     # by unit: key of the group, and its members; stale: units that have changed; touched: rows to read again
     cdef list keys, members, stale, touched
     cdef list changed      # rows with pods of a unit that has changed, in order

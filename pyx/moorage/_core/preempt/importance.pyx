@@ -86,7 +86,7 @@ cdef class Units:
         cdef Journal journal = Journal()
         self.table, self.classes, self.ledger = table, classes, ledger
         self.keys, self.members, self.stale, self.touched, self.changed = [], [], [], [], []
-        self.whole = {}
+        self.whole, self.unit_of = {}, {}
         self.unsettled = {}
         self.units = Buffer(journal, sizeof(mr_unit))
         self.of_symbol = Buffer(journal, sizeof(int32_t))
@@ -101,19 +101,21 @@ cdef class Units:
     cdef bint use(self, object source) except -1:
         """Take the groups from a source; return whether the units are other ones than before.
 
-        `source.whole` has the priority of each group that is evicted as a whole, by key; `source.members`
-        returns the pods of a group, equal ones in their order of importance.
+        `source.whole` has the priority of each group that is evicted as a whole, by key;
+        `source.evicted_with` the keys of such groups by pod group; `source.members` returns the pods of a
+        group, equal ones in their order of importance.
         """
         cdef Py_ssize_t at
         cdef int32_t row
-        whole = {} if source is None else source.whole
-        if whole is self.whole and source is self.source:
+        whole, unit_of = ({}, {}) if source is None else (source.whole, source.evicted_with)
+        if whole is self.whole and unit_of is self.unit_of and source is self.source:
             return False
-        is_equal = whole == self.whole and (source is self.source or not whole)
-        self.source, self.whole = source, whole
+        is_equal = whole == self.whole and unit_of == self.unit_of and (source is self.source or not whole)
+        self.source, self.whole, self.unit_of = source, whole, unit_of
         if is_equal:
             return False
-        symbols = [self.classes.symbols.intern("/".join(key)) for key in whole]
+        symbols = {self.classes.symbols.intern("/".join(key)): unit for key, unit in unit_of.items()}
+        numbers = {key: at for at, key in enumerate(whole)}
         self.unsettled.clear()
         self.members = [Buffer(Journal(), sizeof(mr_member)) for _ in whole]
         self.keys, self.stale = list(whole), []
@@ -125,8 +127,9 @@ cdef class Units:
         memset(self.of_row.data, 0, self.of_row.capacity * sizeof(RowUnits))
         memset(self.of_symbol.data, 0, self.of_symbol.capacity * sizeof(int32_t))
         self.of_symbol.reserve(max(symbols, default=0) + 1)
-        for at, (symbol, priority) in enumerate(zip(symbols, whole.values(), strict=True)):
-            (<int32_t*>self.of_symbol.data)[<Py_ssize_t>symbol] = <int32_t>at + 1
+        for symbol, key in symbols.items():
+            (<int32_t*>self.of_symbol.data)[<Py_ssize_t>symbol] = <int32_t>numbers[key] + 1
+        for at, priority in enumerate(whole.values()):
             (<mr_unit*>self.units.data)[at].priority = priority
         for row in self.touched:
             self.is_touched.data[row] = False

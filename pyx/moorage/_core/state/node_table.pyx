@@ -14,6 +14,7 @@ import numpy as np
 
 from moorage._core.base cimport LOG_STATIC, MR_DEBUG_BUILD, parse_milli, parse_value
 from moorage._core.csrc cimport *
+from moorage._core.state.declared_features cimport node_flags
 from moorage._core.base.resources import is_counted
 from moorage._core.base.sets import Taint
 
@@ -323,7 +324,7 @@ cdef class NodeTable:
         taints = () if node is None else [Taint(t.key, t.value, t.effect) for t in node.spec.taints]
         labels = {} if node is None else node.metadata.labels
         cdef int32_t taint_set = self.taint_sets.intern(tuple(taints))
-        self._set_capacity(row, allocatable, node is not None, node is not None and node.spec.unschedulable)
+        self._set_capacity(row, allocatable, 0 if node is None else node_flags(node))
         self.taint_set.touch(row)
         (<int32_t*>self.taint_set.data)[row] = taint_set
         for column in range(len(self.labels)):
@@ -360,13 +361,12 @@ cdef class NodeTable:
                 out[self.resource_id(name)] = parse_value(raw)
         return out
 
-    def _set_capacity(self, int32_t row, dict allocatable, bint present, bint unschedulable):
+    def _set_capacity(self, int32_t row, dict allocatable, uint32_t flags):
         """Set allocatable resources and flags of a row in all resource ledgers."""
         for which in range(self.ledgers):
             self.set_allocatable(which, row, allocatable)
-            self.row(which, row).flags &= ~(MR_PRESENT | MR_UNSCHEDULABLE)
-            self.row(which, row).flags |= MR_PRESENT if present else 0
-            self.row(which, row).flags |= MR_UNSCHEDULABLE if unschedulable else 0
+            self.row(which, row).flags &= ~(MR_PRESENT | MR_UNSCHEDULABLE | MR_FEATURES)
+            self.row(which, row).flags |= flags
 
     cdef int set_allocatable(self, int32_t which, int32_t row, dict allocatable) except -1:
         """Set the allocatable resources of a row in one resource ledger."""

@@ -12,10 +12,13 @@ from itertools import count
 
 from libc.stdint cimport INT32_MAX, int64_t
 
+from msgspec.structs import replace
+
 from moorage._core.base cimport (
     ANNOTATIONS, METADATA, MR_DEBUG_BUILD, NAMESPACE, SPEC, Field, SpecMemo, allocate, debug_below,
 )
 from moorage._core.csrc cimport *
+from moorage._core.state.declared_features cimport feature_flags, required_features
 from moorage._core.base.resources import NON_ZERO, ZERO, PodGates, is_counted, nonzero_requests, pod_requests
 from moorage._core.base.selectors import field_requirement_error, requirement_error, tolerates
 from moorage._core.base.sets import Taint, Toleration
@@ -78,6 +81,8 @@ cdef class Shape:
         Whether required node affinity pins the pod to one node by name.
     names_conflict : bool
         Whether required node affinity admits no node name at all.
+    features : tuple of str
+        The declared features that the pod needs of a node, sorted.
     others : tuple of str
         Names of the requested resources other than cpu and memory.
 
@@ -92,6 +97,8 @@ cdef class Shape:
         self.memory = []
         self.namespace = pod.metadata.namespace
         self.spread = spec.topology_spread_constraints
+        if self.spread and not classes.gates.match_label_keys:
+            self.spread = tuple([replace(constraint, match_label_keys=()) for constraint in self.spread])
         self.terms, self.terms_error = read_terms(pod)
         self.declares_affinity = _declares_affinity(spec)
         self.priority = self.c.priority = spec.priority or 0
@@ -99,6 +106,8 @@ cdef class Shape:
         self.ledger = 0 if classes.ledger_of is None else classes.ledger_of(pod)
         requests = self._read_requests(pod, classes)
         self._read_tolerations(spec, classes.gates.comparison_operators)
+        self.features = required_features(spec)
+        self.c.flags |= feature_flags(self.features)
         self._read_ports(spec, classes.symbols)
         images = self._read_images(spec, classes.images)
         preferred = self._read_node_affinity(spec, classes)
@@ -107,6 +116,7 @@ cdef class Shape:
             self.node_affinity, self.has_node_affinity, preferred, self.has_preferred, self.preferred_error,
             self.is_pinned, self.node_names, tuple([tuple([term.key for term in of]) for of in self.terms]),
             self.terms_error, self.declares_affinity, _required_errors(spec), _uncompiled(spec), self.ledger,
+            self.features,
         )
 
     def _read_requests(self, pod, PodClasses classes):

@@ -1,12 +1,11 @@
-"""Constraints on the attributes of the devices of a claim, with the state that they keep during a search."""
+"""Constraints of the twin, with the state that they keep during a search."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from moorage.devices.allocation.device_pools import PublishedDevice
 from moorage.objects.model.resource_slices import DeviceAttribute
-
-from .device_pools import PublishedDevice
 
 
 def _value(attribute: DeviceAttribute) -> tuple[str, object] | None:

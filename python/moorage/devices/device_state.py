@@ -12,6 +12,7 @@ from moorage.objects.model.resource_slices import DeviceTaintRule, ResourceSlice
 from moorage.store import InformerFactory
 
 from .device_counts import DeviceCounts
+from .device_demands import DeviceDemands
 from .extended_resources import classes_by_resource
 from .features import Features
 from .selector_cache import SelectorCache
@@ -33,6 +34,7 @@ class DeviceState:
     claim_cache : ClaimCache
     selectors : SelectorCache
     counts : DeviceCounts
+    demands : DeviceDemands
     """
 
     def __init__(self, informers: InformerFactory, features: Features) -> None:
@@ -40,6 +42,7 @@ class DeviceState:
         self.claim_cache = ClaimCache(informers.informer(ResourceClaim), features.consumable_capacity)
         self.selectors = SelectorCache()
         self.counts = DeviceCounts(self.selectors)
+        self.demands = DeviceDemands(self)
         self._slices = informers.lister(ResourceSlice)
         self._classes = informers.lister(DeviceClass)
         self._rules = informers.lister(DeviceTaintRule)

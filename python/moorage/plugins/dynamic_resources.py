@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from functools import reduce
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage import framework as fwk
 from moorage._core.base.quantity import parse_value
 from moorage._core.base.resources import pod_requests
 from moorage._core.base.selectors import NodeSelectorMatcher
+from moorage._core.services.device_demand import DeviceDemand
 from moorage._core.state.pod_class import Shape
 from moorage.devices.allocation.allocation_results import allocation_of
 from moorage.devices.allocation.allocator import NANOSECONDS_PER_STEP, Allocator
@@ -32,27 +35,32 @@ from moorage.devices.claims.binding_conditions import (
 from moorage.devices.claims.claim_writer import ClaimWriteError, ClaimWriter
 from moorage.devices.claims.claims_of_cycle import ClaimOfCycle, DeviceCycleState, NodeAllocation
 from moorage.devices.claims.pod_resource_claims import ClaimError, is_reserved_for, pod_claims
+from moorage.devices.device_demands import AskingClaim, TakenDevices
 from moorage.devices.device_state import DeviceState
 from moorage.devices.extended_resources import find_claim, is_extended, new_claim, with_requests
 from moorage.errors import MoorageError
 from moorage.framework.configuration.durations import parse_duration
 from moorage.framework.plugin import events
 from moorage.framework.plugin.events import ActionType, is_same_pod, on, queue_if
+from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.framework.plugin.signing import UNSIGNED
 from moorage.framework.profiles.in_core import (
+    Attachment,
     BoundClaims,
+    ClaimsPlugin,
     CorePostFilter,
-    VolumePlugin,
+    Mask,
     VolumesOfBatch,
     gates_only_with,
 )
 from moorage.framework.runtime.steps import StatusSteps
-from moorage.objects import Pod
+from moorage.objects import NodeSelector, Pod
 from moorage.objects.model.resource_claims import DeviceClass, DeviceRequest, ResourceClaim
 from moorage.store import ApiError, ObjectClient
 from moorage.store.clock import timestamp
 from moorage.volume.binding.assume_cache import ObjectNotFoundError
 from moorage.volume.binding.claims import VolumeError
+from moorage.volume.binding.volume_topology import VolumeTopology
 
 STATE = "DynamicResources"
 NO_CLAIMS = "no new claims to deallocate"
@@ -70,8 +78,23 @@ MAX_ALTERNATIVES = 8
 _SECOND = 10**9
 
 
+class DeviceNeeds(Struct, frozen=True):
+    """What the claims of a pod need of a node.
+
+    Attributes
+    ----------
+    demand : DeviceDemand or None
+        Of the claims that have to be allocated.
+    selectors : tuple of NodeSelector
+        Of the claims that are allocated.
+    """
+
+    demand: DeviceDemand | None
+    selectors: tuple[NodeSelector, ...]
+
+
 class DynamicResources(
-    VolumePlugin,
+    ClaimsPlugin,
     fwk.PreEnqueuePlugin,
     CorePostFilter,
     fwk.ScorePlugin,
@@ -101,8 +124,66 @@ class DynamicResources(
 
     def needs_of(
         self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: VolumesOfBatch | None = None
-    ) -> tuple[()] | None:
-        return None if pod.spec.resource_claims or self.concerns(pod) else ()
+    ) -> tuple[()] | DeviceNeeds | None:
+        if self.concerns(pod):
+            return None
+        if not pod.spec.resource_claims:
+            return ()
+        return None if batch is None or self._refuses_rules() else self._needs_of_claims(pod, batch)
+
+    def _refuses_rules(self) -> bool:
+        """Whether there are taint rules, with which kube-scheduler v1.36.2 panics."""
+        return self.required_handle().feature_gates["DRADeviceTaintRules"] and self.devices.has_taint_rules()
+
+    def _needs_of_claims(self, pod: Pod, batch: VolumesOfBatch) -> DeviceNeeds | None:
+        """What claims need of a node that no other pod of a batch allocates."""
+        devices, asking, selectors = self.devices, list[AskingClaim](), list[NodeSelector]()
+        try:
+            claims = pod_claims(pod, devices.claim_cache.find)
+        except ClaimError:
+            return None
+        if len(claims) > 1 and len({claim.key for claim in claims}) < len(claims):
+            return None
+        for claim in claims:
+            allocation = claim.status.allocation
+            if claim.key in batch.allocated:
+                batch.ends = True
+                return None
+            if devices.claim_cache.is_pending(claim.metadata.uid):
+                return None
+            if allocation is None:
+                asked = devices.demands.asking(claim)
+                if asked is None:
+                    return None
+                asking.append(asked)
+                batch.allocated.add(claim.key)
+            elif has_conditions(claim) and devices.features.binding_conditions:
+                return None
+            elif allocation.node_selector is not None:
+                selectors.append(allocation.node_selector)
+        demand = devices.demands.demand_of(asking, self._most_steps) if asking else None
+        if asking and demand is None:
+            return None
+        batch.claiming[batch.at] = claims, [one.requests for one in asking]
+        return DeviceNeeds(demand, tuple(selectors))
+
+    def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
+        selectors = cast(DeviceNeeds, needs).selectors
+        if not selectors:
+            return None, []
+        topology = self.required_handle().shared(VolumeTopology.of)
+        return reduce(np.logical_and, [topology.mask_of(one) for one in selectors]), []
+
+    def devices_of(self, needs: Hashable) -> DeviceDemand | None:
+        return cast(DeviceNeeds, needs).demand
+
+    @property
+    def demand_version(self) -> int:
+        handle = self.required_handle()
+        if handle.framework is None or not handle.informers.lister(ResourceClaim).changes:
+            return 0
+        self.devices.demands.refresh(handle.cache.state, handle.framework.all_nodes())
+        return self.devices.demands.generation
 
     def concerns(self, pod: Pod) -> bool:
         handle = self.handle
@@ -116,6 +197,50 @@ class DynamicResources(
         if not handle.informers.lister(DeviceClass).changes:
             return frozenset()
         return frozenset(self.devices.by_resource())
+
+    # ---- pods that the core has placed ---------------------------------------------------------------------
+
+    def follow_claims(self) -> None:
+        self.devices.demands.follow()
+
+    def bind_claims(
+        self, pods: Mapping[int, tuple[Pod, str]], claiming: Mapping[int, Any]
+    ) -> dict[int, fwk.Status]:
+        demands, refused = self.devices.demands, {}
+        taken = demands.take()
+        for at, (pod, node) in pods.items():
+            claims, asking = claiming[at]
+            status = self._bind_all(pod, node, claims, asking, taken.pop(at, None))
+            if status is not None:
+                refused[at] = status
+        demands.give_back(taken.values())
+        return refused
+
+    def _bind_all(
+        self,
+        pod: Pod,
+        node: str,
+        claims: Sequence[ResourceClaim],
+        asking: Sequence[ClaimRequests],
+        taken: TakenDevices | None,
+    ) -> fwk.Status | None:
+        """Write the claims of one pod."""
+        devices, writer, written = self.devices, self._writer(), list[ResourceClaim]()
+        try:
+            results = iter(() if taken is None else devices.demands.allocations(taken, asking, node))
+            for claim in claims:
+                allocation = next(results) if claim.status.allocation is None else None
+                if not is_reserved_for(claim, pod):
+                    written.append(writer.reserve(claim, allocation, pod))
+                    self._assume(written[-1])
+        except (AllocationError, ClaimWriteError) as error:
+            for claim in written:
+                writer.unreserve(claim, pod)
+            if taken is not None:
+                devices.demands.give_back((taken,))
+            start = f'running PreBind plugin "{self.name}"'
+            return fwk.Status(fwk.Code.ERROR, (f"{start}: {error}",), self.name)
+        return None
 
     # ---- the queue -----------------------------------------------------------------------------------------
 
@@ -217,7 +342,7 @@ class DynamicResources(
                 return status
         found.claims = claims
         if any(one.needs_allocation for one in claims):
-            if self.required_handle().feature_gates["DRADeviceTaintRules"] and devices.has_taint_rules():
+            if self._refuses_rules():
                 return fwk.as_status(MoorageError("device taint rules: kube-scheduler v1.36.2 panics"))
             found.allocator = self._allocator()
         return None
@@ -264,15 +389,19 @@ class DynamicResources(
 
     def _allocator(self) -> Allocator:
         devices = self.devices
-        timeout = parse_duration(str(self.args.get("filterTimeout") or "0"))
         return Allocator(
             devices.slices(),
             devices.features,
             devices.claim_cache.in_use(),
             devices.class_of(),
             devices.selectors,
-            timeout // NANOSECONDS_PER_STEP,
+            self._most_steps,
         )
+
+    @lazy_attribute
+    def _most_steps(self) -> int:
+        """The number of steps that the search on one node may take."""
+        return parse_duration(str(self.args.get("filterTimeout") or "0")) // NANOSECONDS_PER_STEP
 
     def _extended_claim(self, pod: Pod, state: DeviceCycleState) -> ResourceClaim | None:
         """The claim for extended resources of a pod that a device class provides; None if there are none."""

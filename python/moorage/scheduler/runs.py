@@ -31,6 +31,7 @@ from .groups.group_batch import GroupBatch
 from .groups.group_status import patch_groups
 from .groups.place_group import place_group, rejected, several_schedulers
 from .placing.binding_cycle import Outcome
+from .placing.bind_claims import bind_claims
 from .placing.place import CLAIMS, WHOLE_CYCLE, Placing
 from .placing.single_cycle import report_failure, whole_cycle
 from .queueing import give_back
@@ -289,15 +290,16 @@ class Run:
 
     def _attempt_pods(self, infos: Sequence[QueuedPodInfo]) -> int:
         """Try pods without a group until others are evicted for one of them; return how many were tried."""
-        tried, context = 0, self.scheduler.context
-        batch = context.batch_of([info.pod for info in infos], True)
-        result = ScheduleResult(context.cache.state, len(batch), batch)
-        for _, end, route in batch.cut(SEGMENTS):
-            place = self._each if route & WHOLE_CYCLE else self.place
-            while tried < end and not self._evicts:
-                tried += place(context.deciding(route), result, infos, range(tried, end))
-            if self._evicts:
-                break
+        tried, context, pods = 0, self.scheduler.context, [info.pod for info in infos]
+        while tried < len(infos) and not self._evicts:
+            batch = context.batch_of(pods, True, tried)
+            result = ScheduleResult(context.cache.state, len(batch), batch)
+            for _, end, route in batch.cut(SEGMENTS, tried):
+                place = self._each if route & WHOLE_CYCLE else self.place
+                while tried < end and not self._evicts:
+                    tried += place(context.deciding(route), result, infos, range(tried, end))
+                if self._evicts:
+                    break
         return tried
 
     def place(
@@ -323,9 +325,14 @@ class Run:
         """
         context, batch, began = self.scheduler.context, cast(PodBatch, result.batch), time.perf_counter()
         placing = Placing(context, engine, batch, result)
+        claiming = context.volume_classes.claiming
+        if claiming:
+            engine.profile.claims_plugin.follow_claims()
         end = placing.place(pods.start, pods.stop, True)
-        self.result.seconds += time.perf_counter() - began
         tried, failures = range(pods.start, end), result.failures
+        if claiming:
+            bind_claims(context, engine, result, tried)
+        self.result.seconds += time.perf_counter() - began
         placed = [at for at in tried if at not in failures]
         if placed:
             self._assumed([infos[at] for at in placed], result.nodes_of(placed))

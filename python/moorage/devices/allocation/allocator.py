@@ -135,23 +135,21 @@ class Allocator:
         view.load(self.allocated)
         found = DeviceSearch(wanted, view, self.rules.features, self.max_steps, self._available).find()
         if found is not None:
-            return claim_results(wanted, claims, view, found, self.rules.class_of)
+            return claim_results(claims, view, found, self.rules.class_of)
         if any(pool.is_invalid for pool in view.pools):
             raise PoolsInvalidError
         return None
 
 
 def claim_results(
-    wanted: Wanted, claims: Sequence[ClaimRequests], view: DeviceView, found: Found, class_of: ClassOf
+    claims: Sequence[ClaimRequests], view: DeviceView, found: Found, class_of: ClassOf
 ) -> list[ClaimResult]:
     """Return what a search has found for each claim.
 
     Parameters
     ----------
-    wanted : Wanted
-        What was searched for.
     claims : sequence of ClaimRequests
-        The claims themselves, or others that ask for the same.
+        Those that were searched for, or others that ask for the same.
     view : DeviceView
     found : list
         See `DeviceSearch.find`.
@@ -165,7 +163,9 @@ def claim_results(
     out, of_all = [], [one for claim in claims for request in claim.alternatives for one in request]
     for claim, (choices, devices) in zip(claims, found, strict=True):
         chosen = [claim.alternatives[at][choice] for at, choice in enumerate(choices)]
-        results = [_device_result(of_all[at], view.devices[number], several) for at, number, several in devices]
+        results = [
+            _device_result(of_all[at], view.devices[number], several) for at, number, several in devices
+        ]
         classes: list[Any] = [class_of(one.class_name) for one in chosen]
         out.append(ClaimResult(claim, results, chosen, classes))
     return out

@@ -102,7 +102,12 @@ class PublishedDevice:
             found = attributes.get(identifier)
         if found is None:
             return None
-        kinds = ("string", found.string), ("int", found.int_), ("bool", found.bool_), ("version", found.version)
+        kinds = (
+            ("string", found.string),
+            ("int", found.int_),
+            ("bool", found.bool_),
+            ("version", found.version),
+        )
         return next((one for one in kinds if one[1] is not None), ())
 
     def is_for(self, node: Node) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from moorage._core.base.quantity import Quantity
@@ -94,6 +94,7 @@ class ClaimCache(AssumeCache[ResourceClaim]):
         self._held: dict[str, AllocationResult] = {}  # by key of the claim
         self._in_flight: dict[str, AllocationResult] = {}  # by UID of the claim
         self._in_use = DevicesInUse(counts_shares)
+        self._changed: set[DeviceId] | None = None  # since the last `take_changes`; None: any devices
         super().__init__(informer, "ResourceClaim", "namespace", by_namespace)
 
     # ---- devices in use ------------------------------------------------------------------------------------
@@ -113,6 +114,30 @@ class ClaimCache(AssumeCache[ResourceClaim]):
         """A number that grows whenever the devices in use change."""
         return self._in_use.changes
 
+    # ---- changes -------------------------------------------------------------------------------------------
+
+    def take_changes(self) -> set[DeviceId] | None:
+        """Return the devices that were taken or given up since the last call; None: any."""
+        changed, self._changed = self._changed, set()
+        return changed
+
+    def forget_changes(self) -> None:
+        """Have the next `take_changes` name all devices."""
+        self._changed = None
+
+    def note_changes(self, devices: Iterable[DeviceId]) -> None:
+        """Note devices for `take_changes`.
+
+        Parameters
+        ----------
+        devices : iterable of DeviceId
+        """
+        if self._changed is not None:
+            self._changed.update(devices)
+
+    def _note(self, allocation: AllocationResult) -> None:
+        self.note_changes([(one.driver, one.pool, one.device) for one in allocation.devices.results])
+
     def _observe(self, key: str) -> None:
         """Count or give up the devices of a claim after a change."""
         claim = self.find(key)
@@ -121,9 +146,11 @@ class ClaimCache(AssumeCache[ResourceClaim]):
         if held is None and allocation is not None:
             self._held[key] = allocation
             self._in_use.add(allocation)
+            self._note(allocation)
         elif held is not None and allocation is None:
             del self._held[key]
             self._in_use.remove(held)
+            self._note(held)
 
     def add(self, obj: ResourceClaim) -> None:
         super().add(obj)
@@ -156,6 +183,7 @@ class ClaimCache(AssumeCache[ResourceClaim]):
         self.remove_pending(uid)
         self._in_flight[uid] = allocation
         self._in_use.changes += 1
+        self._note(allocation)
 
     def remove_pending(self, uid: str) -> bool:
         """Forget an allocation in flight.
@@ -172,6 +200,7 @@ class ClaimCache(AssumeCache[ResourceClaim]):
         allocation = self._in_flight.pop(uid, None)
         if allocation is not None:
             self._in_use.changes += 1
+            self._note(allocation)
         return allocation is not None
 
     def is_pending(self, uid: str) -> bool:
@@ -196,9 +225,11 @@ class ClaimCache(AssumeCache[ResourceClaim]):
         changes = self._in_use.changes
         self._held, self._in_flight, self._in_use = dict(held), dict(in_flight), in_use.copy()
         self._in_use.changes = changes + 1
+        self._changed = None
 
     def copy_from(self, other: AssumeCache[ResourceClaim]) -> None:
         super().copy_from(other)
         there = cast(ClaimCache, other)
         self._held, self._in_flight = there._held.copy(), there._in_flight.copy()
         self._in_use = there._in_use.copy()
+        self._changed = None

@@ -15,7 +15,15 @@ from moorage.framework.plugin import interface
 from moorage.framework.plugin.interface import BASES, FilterPlugin, Plugin, PreFilterPlugin, ScorePlugin
 from moorage.framework.plugin.lazy_attribute import lazy_attribute
 
-from .in_core import CorePostFilter, NativePlugin, UnitPlugin, VolumePlugin, VolumesOfBatch, split_skipping
+from .in_core import (
+    ClaimsPlugin,
+    CorePostFilter,
+    NativePlugin,
+    UnitPlugin,
+    VolumePlugin,
+    VolumesOfBatch,
+    split_skipping,
+)
 from .native_library import LoadedPlugin
 
 if TYPE_CHECKING:
@@ -177,6 +185,11 @@ class Profile:
         """The plugins about volumes."""
         return [plugin for plugin in self.plugins if isinstance(plugin, VolumePlugin)]
 
+    @lazy_attribute
+    def claims_plugin(self) -> ClaimsPlugin:
+        """The plugin about resource claims of a profile that has one."""
+        return next(one for one in self.volume_plugins if isinstance(one, ClaimsPlugin))
+
     def asks_devices(self, pod: Pod) -> bool:
         """Whether a pod without claims requests an extended resource that a device class provides.
 
@@ -205,12 +218,13 @@ class Profile:
         tuple of hashable, or None
             The needs of each plugin; None where those of one are not known.
         """
-        plugins, out = self.volume_plugins, []
-        claims = plugins[0].bound_claims_of(pod) if plugins else []
+        plugins, out = self.volume_plugins, list[Hashable]()
+        claims = plugins[0].bound_claims_of(pod) if plugins and pod.spec.volumes else []
         if claims is None:
             return None
         for plugin in plugins:
-            needs = plugin.needs_of(pod, claims, nodes, batch)
+            is_asked = pod.spec.volumes or isinstance(plugin, ClaimsPlugin)
+            needs = plugin.needs_of(pod, claims, nodes, batch) if is_asked else ()
             if needs is None:
                 return None
             out.append(needs)
@@ -233,14 +247,15 @@ class Profile:
         ValueError
             The volumes are those of too many drivers.
         """
-        reachable, attachments = None, []
+        reachable, attachments, devices = None, [], None
         for plugin, needed in zip(self.volume_plugins, needs, strict=True):
             if needed:
                 mask, more = plugin.demand_of(needed)
                 attachments += more
+                devices = devices or plugin.devices_of(needed)
                 if mask is not None:
                     reachable = mask if reachable is None else reachable & mask
-        return VolumeDemand(reachable, attachments)
+        return VolumeDemand(reachable, attachments, devices)
 
     def volumes_fit_everywhere(self, pod: Pod, nodes: NodesView) -> bool:
         """Whether no plugin about volumes rejects a pod on any of some nodes, also with the nominated pods,

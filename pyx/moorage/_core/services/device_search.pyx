@@ -113,7 +113,7 @@ cdef class DeviceSearch:
     """
 
     def __init__(self, Wanted wanted not None, DeviceView view not None, features, most_steps=0, cycle=None):
-        cdef Py_ssize_t cells = wanted.n_alternatives * view.n + 1, capacities = len(view.capacities) + 1
+        cdef Py_ssize_t cells = wanted.n_alternatives * view.n + 1
         self.wanted, self.view, self.memory = wanted, view, []
         self.counts_shares, self.allows_counters = features.consumable_capacity, features.partitionable
         self.checks_taints, self.allows_waiting = features.taints, features.binding_conditions
@@ -216,7 +216,8 @@ cdef class DeviceSearch:
                 for at in range(wanted.choices[request], wanted.choices[request + 1]):
                     if wanted.errors[at] is not None:
                         raise wanted.errors[at].with_traceback(None)
-                    self.counts[at] = self._collect(at) if wanted.each[at].wants_all else wanted.each[at].count
+                    count = self._collect(at) if wanted.each[at].wants_all else wanted.each[at].count
+                    self.counts[at] = count
                     fewest = self.counts[at] if fewest is None else min(fewest, self.counts[at])
                 least += fewest or 0
             if least > MAX_RESULTS:
@@ -352,7 +353,8 @@ cdef class DeviceSearch:
         cdef int32_t at, first = self.view.capacity[device]
         cdef mr_amount* out
         if known[0] == UNREAD:
-            found = self.wanted.rules.amounts(self.wanted.alternatives[alternative], self.view.devices[device])
+            asked = self.wanted.alternatives[alternative]
+            found = self.wanted.rules.amounts(asked, self.view.devices[device])
             known[0] = NEVER if found is None else ALL if not found else SOME
             if found:
                 out = _room(self, alternative)

@@ -1,12 +1,15 @@
-"""Which nodes have devices for the claims of pods, so that the core places these pods together with others."""
+"""Which nodes have devices for the claims of pods, so that the core places these pods with others."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
+from moorage._core.base.selectors import NodeSelectorMatcher
 from moorage._core.services.device_demand import DeviceDemand, DeviceViews
 from moorage._core.services.device_search import Wanted
 from moorage._core.services.device_view import DeviceView
@@ -16,13 +19,16 @@ from moorage.devices.allocation.allocation_rules import AllocationRules
 from moorage.devices.allocation.allocator import Found, claim_results
 from moorage.devices.allocation.claim_requests import ClaimRequests, Request
 from moorage.devices.allocation.device_pools import DevicePool, DeviceSlices
+from moorage.errors import MoorageError
 from moorage.framework.plugin.nodes_view import NodesView
+from moorage.objects import NodeSelector
 from moorage.objects.model.resource_claims import AllocationResult, ResourceClaim, ResourceClaimSpec
 
 if TYPE_CHECKING:
     from .device_state import DeviceState
 
 _LIMIT = 1 << 14
+Mask = npt.NDArray[np.bool_]
 
 
 class TakenDevices(Struct, frozen=True):
@@ -79,7 +85,10 @@ class DeviceDemands:
         self._views: dict[Hashable, DeviceView] = {}
         self._demands: dict[Hashable, DeviceDemand] = {}
         self._shapes: dict[int, _Shape] = {}
+        self._masks: dict[NodeSelector, Mask | None] = {}
         self._current: DeviceViews | None = None
+        self._cluster: ClusterState | None = None
+        self._nodes: NodesView | None = None
         self.generation = 0
 
     def refresh(self, cluster: ClusterState, nodes: NodesView) -> bool:
@@ -111,7 +120,8 @@ class DeviceDemands:
         if slices is not self._slices:
             self._slices, self._views = slices, {}
         self.generation += 1
-        self._demands, self._shapes, self._current = {}, {}, None
+        self._demands, self._shapes, self._masks, self._current = {}, {}, {}, None
+        self._cluster, self._nodes = cluster, nodes
         features, pools, numbers = self._state.features, _Pools(), dict[Hashable, int]()
         used: list[DeviceView] = []
         view_of = [-1] * (int(nodes.rows.max(initial=-1)) + 1)
@@ -143,6 +153,44 @@ class DeviceDemands:
             in_use = cache.in_use()
             for device in views.places if changed is None else changed:
                 views.set_state(device, device in in_use.devices, in_use.consumed.get(device))
+
+    def mask_of(self, selector: NodeSelector) -> Mask | None:
+        """Return the rows from whose nodes the devices of an allocated claim can be used.
+
+        Parameters
+        ----------
+        selector : NodeSelector
+            Of the allocation.
+
+        Returns
+        -------
+        (rows,) bool array, or None
+            None for an invalid selector.
+        """
+        if selector not in self._masks:
+            if len(self._masks) >= _LIMIT:
+                self._masks.clear()
+            self._masks[selector] = self._select(selector)
+        return self._masks[selector]
+
+    def _select(self, selector: NodeSelector) -> Mask | None:
+        nodes, cluster = self._nodes, self._cluster
+        if nodes is None or cluster is None:
+            return None
+        mask = np.zeros(cluster.table.used, dtype=bool)
+        name = _only_name(selector)
+        if name is not None:
+            row = cluster.table.find_row(name)
+            if row is not None and row < len(mask):
+                mask[row] = True
+            return mask
+        try:
+            matcher = NodeSelectorMatcher(selector)
+        except (MoorageError, ValueError):
+            return None
+        for row, info in zip(nodes.rows.tolist(), nodes, strict=True):
+            mask[row] = info.node is not None and matcher.matches(info.node)
+        return mask
 
     def demand_of(self, asked: Sequence[AskingClaim], most_steps: int) -> DeviceDemand | None:
         """Return the demand of claims that are to be allocated together.
@@ -263,6 +311,16 @@ class DeviceDemands:
         for one in taken:
             for _, devices in one.found:
                 cache.note_changes(one.view.devices[number].id for _, number, _ in devices)
+
+
+def _only_name(selector: NodeSelector) -> str | None:
+    """The name of the only node that a selector names, if it selects by name alone."""
+    terms = selector.node_selector_terms
+    if len(terms) != 1 or terms[0].match_expressions or len(terms[0].match_fields) != 1:
+        return None
+    (one,) = terms[0].match_fields
+    is_name = one.key == "metadata.name" and one.operator == "In" and len(one.values) == 1
+    return one.values[0] if is_name else None
 
 
 class _Pools:

@@ -60,7 +60,6 @@ from moorage.store import ApiError, ObjectClient
 from moorage.store.clock import timestamp
 from moorage.volume.binding.assume_cache import ObjectNotFoundError
 from moorage.volume.binding.claims import VolumeError
-from moorage.volume.binding.volume_topology import VolumeTopology
 
 STATE = "DynamicResources"
 NO_CLAIMS = "no new claims to deallocate"
@@ -160,6 +159,8 @@ class DynamicResources(
             elif has_conditions(claim) and devices.features.binding_conditions:
                 return None
             elif allocation.node_selector is not None:
+                if devices.demands.mask_of(allocation.node_selector) is None:
+                    return None
                 selectors.append(allocation.node_selector)
         demand = devices.demands.demand_of(asking, self._most_steps) if asking else None
         if asking and demand is None:
@@ -171,8 +172,8 @@ class DynamicResources(
         selectors = cast(DeviceNeeds, needs).selectors
         if not selectors:
             return None, []
-        topology = self.required_handle().shared(VolumeTopology.of)
-        return reduce(np.logical_and, [topology.mask_of(one) for one in selectors]), []
+        masks = [cast(Mask, self.devices.demands.mask_of(one)) for one in selectors]
+        return reduce(np.logical_and, masks), []
 
     def devices_of(self, needs: Hashable) -> DeviceDemand | None:
         return cast(DeviceNeeds, needs).demand

@@ -30,8 +30,8 @@ from .groups.group_attempt import GroupResult
 from .groups.group_batch import GroupBatch
 from .groups.group_status import patch_groups
 from .groups.place_group import place_group, rejected, several_schedulers
-from .placing.binding_cycle import Outcome
 from .placing.bind_claims import bind_claims
+from .placing.binding_cycle import Outcome
 from .placing.place import CLAIMS, WHOLE_CYCLE, Placing
 from .placing.single_cycle import report_failure, whole_cycle
 from .queueing import give_back

@@ -14,7 +14,7 @@ from moorage._core.base.selectors import NodeSelectorMatcher
 from moorage._core.services.device_view import DeviceView
 from moorage.devices.features import Features
 from moorage.objects import Node, NodeSelector
-from moorage.objects.model.resource_slices import Device, ResourceSlice
+from moorage.objects.model.resource_slices import Device, ResourceSlice, ResourceSliceSpec
 
 DeviceId = tuple[str, str, str]
 """Driver, pool and name of a device."""
@@ -203,6 +203,7 @@ class DeviceSlices:
         self._shared: list[PublishedSlice] = []
         self._of_pool: dict[tuple[str, str], list[PublishedSlice]] = {}
         self._pools: dict[str, tuple[Node, list[DevicePool]]] = {}
+        self._alike: dict[Hashable, list[DevicePool]] = {}
         self._built: dict[Hashable, DevicePool] = {}
         self._views: dict[Hashable, DeviceView] = {}
         for one in sorted(slices, key=lambda one: one.name):
@@ -212,6 +213,12 @@ class DeviceSlices:
                 self._of_node.setdefault(spec.node_name, []).append(published)
             else:
                 self._shared.append(published)
+        places: list[ResourceSliceSpec | Device] = [
+            place for one in self._shared for place in (one.slice.spec, *one.slice.spec.devices)
+        ]
+        self._names = {place.node_name for place in places if place.node_name}
+        selectors = (place.node_selector for place in places)
+        self._selectors = list(dict.fromkeys([one for one in selectors if one is not None]))
 
     def pools_of(self, node: Node) -> list[DevicePool]:
         """Return the pools of a node, in the order in which their devices are tried.
@@ -226,7 +233,12 @@ class DeviceSlices:
         """
         known = self._pools.get(node.name)
         if known is None or known[0] is not node:
-            known = self._pools[node.name] = node, self._gather(node)
+            own, is_named = tuple(map(id, self.slices_of(node.name))), node.name in self._names
+            answers = tuple([selects(selector, node) for selector in self._selectors])
+            alike = own, node.name if is_named else "", answers
+            if alike not in self._alike:
+                self._alike[alike] = self._gather(node)
+            known = self._pools[node.name] = node, self._alike[alike]
         return known[1]
 
     def view_key(self, node: Node) -> Hashable:

@@ -27,7 +27,8 @@ def bind_claims(context: SchedulingContext, engine: Engine, result: ScheduleResu
         The indexes of the pods that were tried.
     """
     batch, claiming = cast(PodBatch, result.batch), context.volume_classes.claiming
-    placed = [at for at in claiming if at in tried and at not in result.failures]
+    few = tried if len(tried) < len(claiming) else claiming
+    placed = [at for at in few if at in claiming and at in tried and at not in result.failures]
     nodes = result.nodes_of(placed)
     pods = {at: (batch.pod(at), node) for at, node in zip(placed, nodes, strict=True)}
     refused = engine.profile.claims_plugin.bind_claims(pods, claiming)

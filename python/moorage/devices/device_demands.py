@@ -14,7 +14,7 @@ from moorage._core.services.device_demand import DeviceDemand, DeviceViews
 from moorage._core.services.device_search import Wanted
 from moorage._core.services.device_view import DeviceView
 from moorage._core.state.cluster_state import ClusterState
-from moorage.devices.allocation.allocation_results import allocation_of
+from moorage.devices.allocation.allocation_results import Results, allocation_of
 from moorage.devices.allocation.allocation_rules import AllocationRules
 from moorage.devices.allocation.allocator import Found, claim_results
 from moorage.devices.allocation.claim_requests import ClaimRequests, Request
@@ -86,6 +86,7 @@ class DeviceDemands:
         self._demands: dict[Hashable, DeviceDemand] = {}
         self._shapes: dict[int, _Shape] = {}
         self._masks: dict[NodeSelector, Mask | None] = {}
+        self._results: Results = {}
         self._current: DeviceViews | None = None
         self._cluster: ClusterState | None = None
         self._nodes: NodesView | None = None
@@ -121,6 +122,7 @@ class DeviceDemands:
             self._slices, self._views = slices, {}
         self.generation += 1
         self._demands, self._shapes, self._masks, self._current = {}, {}, {}, None
+        self._results = {}
         self._cluster, self._nodes = cluster, nodes
         features, pools, numbers = self._state.features, _Pools(), dict[Hashable, int]()
         used: list[DeviceView] = []
@@ -276,14 +278,14 @@ class DeviceDemands:
         return taken
 
     def allocations(
-        self, taken: TakenDevices, claims: Sequence[ClaimRequests], node: str
+        self, taken: TakenDevices | None, claims: Sequence[AskingClaim], node: str
     ) -> list[AllocationResult]:
         """Return the allocations of the claims of a pod.
 
         Parameters
         ----------
-        taken : TakenDevices
-        claims : sequence of ClaimRequests
+        taken : TakenDevices or None
+        claims : sequence of AskingClaim
             The claims that have to be allocated.
         node : str
 
@@ -296,9 +298,11 @@ class DeviceDemands:
         AllocationError
             A slice has a node selector with several terms.
         """
+        if taken is None:
+            return []
         state = self._state
-        found = claim_results(claims, taken.view, taken.found, state.class_of())
-        return [allocation_of(one, node, state.features) for one in found]
+        found = claim_results([one.requests for one in claims], taken.view, taken.found, state.class_of())
+        return [allocation_of(one, node, state.features, self._results) for one in found]
 
     def give_back(self, taken: Iterable[TakenDevices]) -> None:
         """Give back what pods have taken that were refused afterwards.

@@ -56,7 +56,7 @@ from moorage.framework.profiles.in_core import (
 from moorage.framework.runtime.steps import StatusSteps
 from moorage.objects import NodeSelector, Pod
 from moorage.objects.model.resource_claims import DeviceClass, DeviceRequest, ResourceClaim
-from moorage.store import ApiError, ObjectClient
+from moorage.store import ApiError, ObjectClient, ObjectStore
 from moorage.store.clock import timestamp
 from moorage.volume.binding.assume_cache import ObjectNotFoundError
 from moorage.volume.binding.claims import VolumeError
@@ -90,6 +90,25 @@ class DeviceNeeds(Struct, frozen=True):
 
     demand: DeviceDemand | None
     selectors: tuple[NodeSelector, ...]
+
+
+class ClaimedPod(Struct, frozen=True):
+    """A pod that the core has placed, and the claims to write.
+
+    Attributes
+    ----------
+    node : str
+    claims : list of ResourceClaim
+    asking : list of AskingClaim
+        Those of them that have to be allocated.
+    taken : TakenDevices or None
+        Their devices; None if there are no such claims.
+    """
+
+    node: str
+    claims: list[ResourceClaim]
+    asking: list[AskingClaim]
+    taken: TakenDevices | None
 
 
 class DynamicResources(
@@ -165,7 +184,7 @@ class DynamicResources(
         demand = devices.demands.demand_of(asking, self._most_steps) if asking else None
         if asking and demand is None:
             return None
-        batch.claiming[batch.at] = claims, [one.requests for one in asking]
+        batch.claiming[batch.at] = claims, asking
         return DeviceNeeds(demand, tuple(selectors))
 
     def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
@@ -204,44 +223,43 @@ class DynamicResources(
     def follow_claims(self) -> None:
         self.devices.demands.follow()
 
-    def bind_claims(
-        self, pods: Mapping[int, tuple[Pod, str]], claiming: Mapping[int, Any]
-    ) -> dict[int, fwk.Status]:
-        demands, refused = self.devices.demands, {}
+    def take_devices(self, claiming: Mapping[int, Any], placed: Mapping[int, str]) -> dict[int, Any]:
+        demands = self.devices.demands
         taken = demands.take()
-        for at, (pod, node) in pods.items():
-            claims, asking = claiming[at]
-            status = self._bind_all(pod, node, claims, asking, taken.pop(at, None))
-            if status is not None:
-                refused[at] = status
+        out = {at: ClaimedPod(node, *claiming[at], taken.pop(at, None)) for at, node in placed.items()}
         demands.give_back(taken.values())
+        return out
+
+    def bind_claims(self, pods: Sequence[tuple[Pod, Any]]) -> dict[int, fwk.Status]:
+        demands, refused, handle = self.devices.demands, dict[int, fwk.Status](), self.required_handle()
+        for at, (pod, claimed) in enumerate(pods):
+            try:
+                self._write_claims(pod, claimed)
+            except (AllocationError, ApiError, ClaimWriteError) as error:
+                demands.give_back(() if claimed.taken is None else (claimed.taken,))
+                text = f'running PreBind plugin "{self.name}": {error}'
+                refused[at] = fwk.Status(fwk.Code.ERROR, (text,), self.name)
+        if isinstance(handle.client, ObjectStore):
+            handle.informers.informer(ResourceClaim).run_once()
         return refused
 
-    def _bind_all(
-        self,
-        pod: Pod,
-        node: str,
-        claims: Sequence[ResourceClaim],
-        asking: Sequence[ClaimRequests],
-        taken: TakenDevices | None,
-    ) -> fwk.Status | None:
-        """Write the claims of one pod."""
-        devices, writer, written = self.devices, self._writer(), list[ResourceClaim]()
+    def _write_claims(self, pod: Pod, claimed: ClaimedPod) -> None:
+        """Write the claims of one pod; an error takes back the reservations."""
+        writer, written, client = self._writer(), list[ResourceClaim](), self.required_handle().client
+        results = iter(self.devices.demands.allocations(claimed.taken, claimed.asking, claimed.node))
         try:
-            results = iter(() if taken is None else devices.demands.allocations(taken, asking, node))
-            for claim in claims:
+            for claim in claimed.claims:
                 allocation = next(results) if claim.status.allocation is None else None
+                if isinstance(client, ObjectStore):  # other pods of the batch may have written it
+                    claim = client.get(ResourceClaim, claim.name, claim.namespace)
                 if not is_reserved_for(claim, pod):
                     written.append(writer.reserve(claim, allocation, pod))
-                    self._assume(written[-1])
-        except (AllocationError, ClaimWriteError) as error:
+                    if not isinstance(client, ObjectStore):
+                        self._assume(written[-1])
+        except (ApiError, ClaimWriteError):
             for claim in written:
                 writer.unreserve(claim, pod)
-            if taken is not None:
-                devices.demands.give_back((taken,))
-            start = f'running PreBind plugin "{self.name}"'
-            return fwk.Status(fwk.Code.ERROR, (f"{start}: {error}",), self.name)
-        return None
+            raise
 
     # ---- the queue -----------------------------------------------------------------------------------------
 

@@ -11,8 +11,8 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import groupby
-from operator import attrgetter
-from typing import TYPE_CHECKING, cast
+from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
@@ -30,7 +30,6 @@ from .groups.group_attempt import GroupResult
 from .groups.group_batch import GroupBatch
 from .groups.group_status import patch_groups
 from .groups.place_group import place_group, rejected, several_schedulers
-from .placing.bind_claims import bind_claims
 from .placing.binding_cycle import Outcome
 from .placing.place import CLAIMS, WHOLE_CYCLE, Placing
 from .placing.single_cycle import report_failure, whole_cycle
@@ -68,6 +67,8 @@ class Run:
         self.queue = scheduler.queue
         self.result = ScheduleResult(scheduler.cache.state, 0)
         self._placed: dict[str, QueuedPodInfo] = {}  # assumed pods that are not yet bound, by namespace/name
+        # Of these, with the engine and what its plugin needs: pods whose resource claims are not yet written.
+        self._claimed: list[tuple[Engine, QueuedPodInfo, Any]] = []
         self._seen = 0  # `changes` of the informers' copy of the pods when the first of these was placed
         # Largest number of pods to pop of the priority of the last preemptor: few after an eviction, as the
         # next one puts the rest back.
@@ -300,7 +301,23 @@ class Run:
                     tried += place(context.deciding(route), result, infos, range(tried, end))
                 if self._evicts:
                     break
+            self._write_claims()
         return tried
+
+    def _write_claims(self) -> None:
+        """Write the resource claims of placed pods. A pod for which that fails is no longer placed."""
+        if not self._claimed:
+            return
+        began, claimed, self._claimed = time.perf_counter(), self._claimed, []
+        for engine, part in groupby(claimed, itemgetter(0)):
+            pods = list(part)
+            plugin = engine.profile.claims_plugin
+            refused = plugin.bind_claims([(info.pod, one) for _, info, one in pods])
+            for at, status in refused.items():
+                info = pods[at][1]
+                if self._placed.pop(info.pod.key, None) and self.result.placements.pop(info.pod.key, None):
+                    self.refuse(info, status.message())
+        self.result.seconds += time.perf_counter() - began
 
     def place(
         self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
@@ -330,12 +347,15 @@ class Run:
             engine.profile.claims_plugin.follow_claims()
         end = placing.place(pods.start, pods.stop, True)
         tried, failures = range(pods.start, end), result.failures
-        if claiming:
-            bind_claims(context, engine, result, tried)
         self.result.seconds += time.perf_counter() - began
         placed = [at for at in tried if at not in failures]
         if placed:
             self._assumed([infos[at] for at in placed], result.nodes_of(placed))
+        if claiming:
+            at_node = {at: infos[at] for at in placed if at in claiming}
+            nodes = dict(zip(at_node, result.nodes_of(at_node), strict=True))
+            claimed = engine.profile.claims_plugin.take_devices(claiming, nodes)
+            self._claimed += [(engine, infos[at], claimed[at]) for at in nodes]
         if len(placed) < len(tried):
             for at in tried:
                 if at in failures:
@@ -343,6 +363,7 @@ class Run:
                         report_failure(context, engine, infos[at].pod, failures[at])
                     self._failed(infos[at], failures[at])
         if end < pods.stop and not self._evicts and batch.route(end) & CLAIMS:
+            self._write_claims()
             may_hold = not context.nominator
             decision = self._schedule(context.rotation.take(engine.for_volumes), infos[end])
             result.rows[end] = row_of(engine, decision)
@@ -355,6 +376,7 @@ class Run:
         self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
     ) -> int:
         """Place and bind pods one by one, with all plugins of the profile; see `place`."""
+        self._write_claims()
         for at in pods:
             result.rows[at] = row_of(engine, self._schedule(engine, infos[at]))
             if self._evicts:
@@ -555,6 +577,7 @@ class Run:
         If a binding is refused, the cache forgets the pod. A pod that has been evicted or deleted since is no
         longer placed.
         """
+        self._write_claims()
         if not (self._placed or self._has_bound):
             return
         self._has_bound = False
@@ -577,23 +600,23 @@ class Run:
                 self.queue.done(info.pod.metadata.uid)
             except ApiError as error:
                 del self.result.placements[key]
-                self.refuse(info, error)
+                self.refuse(info, str(error))
         scheduler.sync()
         self._retry_groups()
 
-    def refuse(self, info: QueuedPodInfo, error: ApiError) -> None:
-        """Forget an assumed pod whose binding the store refused, and return it to the queue.
+    def refuse(self, info: QueuedPodInfo, error: str) -> None:
+        """Forget an assumed pod whose binding was refused, and return it to the queue.
 
         Parameters
         ----------
         info : QueuedPodInfo
-        error : ApiError
-            The refusal.
+        error : str
+            Why.
         """
         assumed = self.scheduler.cache.get_pod(info.pod)
         self.scheduler.cache.forget_pod(assumed)
         self.scheduler.bindings.freed.append(assumed)
-        self._failed(info, Failure(error=str(error), nominating=NominatingInfo()))
+        self._failed(info, Failure(error=error, nominating=NominatingInfo()))
 
 
 def row_of(engine: Engine, decision: Decision) -> int:

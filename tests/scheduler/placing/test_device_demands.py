@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
 
 from moorage import Cluster, Scheduler
-from moorage.devices.device_demands import DeviceDemands
 from moorage.objects import Node, Object, Pod, decode_object
 from moorage.objects.model.resource_claims import ResourceClaim, ResourceClaimTemplate
+from moorage.plugins.dynamic_resources import DynamicResources
+from moorage.store import BadRequestError
 
 KIND = f'device.attributes["{DRIVER}"].kind'
 Json = dict[str, Any]
@@ -80,7 +81,7 @@ def outcome(one: Scheduler) -> tuple[dict[str, str], dict[str, str], list[Any]]:
 
 def in_single_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have plugins schedule all pods with claims."""
-    monkeypatch.setattr(DeviceDemands, "refresh", lambda self, cluster, nodes: False)
+    monkeypatch.setattr(DynamicResources, "_needs_of_claims", lambda self, pod, batch: None)
 
 
 kinds = st.integers(0, 2)
@@ -147,3 +148,122 @@ def test_decisions_are_those_of_single_cycles(made: tuple[list[Object], list[Pod
     with pytest.MonkeyPatch.context() as patch:
         in_single_cycles(patch)
         assert together == outcome(make(*made, tie_break=tie_break))
+
+
+# ---- single rules ------------------------------------------------------------------------------------------
+
+
+def of_core(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The pods whose claims are written after the core's loop, as they are written."""
+    names: list[str] = []
+    write = DynamicResources._write_claims
+
+    def note(self: DynamicResources, one: Pod, claimed: Any) -> None:
+        names.append(one.name)
+        write(self, one, claimed)
+
+    monkeypatch.setattr(DynamicResources, "_write_claims", note)
+    return names
+
+
+DEVICES = [resource_slice(f"n{at}", [device("d0"), device("d1")]) for at in range(3)]
+OWN = template("own", [request()])
+
+
+def own(count: int) -> list[Pod]:
+    return [pod(f"p{at}", template="own") for at in range(count)]
+
+
+def test_pods_with_claims_stay_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = of_core(monkeypatch)
+    placements, messages, claims = outcome(make([device_class(), *DEVICES, OWN], own(7)))
+    assert len(placements) == 6
+    assert names == [f"p{at}" for at in range(6)]
+    assert list(messages) == ["default/p6"]
+    assert "3 cannot allocate all claims" in messages["default/p6"]
+    taken = [one.allocation.devices.results[0] for *_, one in claims if one.allocation is not None]
+    assert len({(one.pool, one.device) for one in taken}) == 6
+
+
+def test_pods_that_share_a_claim_follow_its_allocation(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = of_core(monkeypatch)
+    pods = [pod(f"p{at}", "c") for at in range(4)]
+    placements, _, claims = outcome(make([device_class(), *DEVICES, claim("c", [request()])], pods))
+    assert names == ["p0", "p1", "p2", "p3"]
+    assert len(set(placements.values())) == 1
+    assert [one.name for one in claims[0][2].reserved_for] == names
+
+
+def test_alternatives_that_differ_between_nodes_are_left_to_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The nodes have scores then, which the core does not know."""
+    names = of_core(monkeypatch)
+    kinds = [
+        {"name": f"x{at}", "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}
+        for at, count in enumerate((2, 1))
+    ]
+    first = template("own", [{"name": "r", "firstAvailable": kinds}])
+    slices = [resource_slice("n0", [device("d0")]), resource_slice("n1", [device("d0"), device("d1")])]
+    placements, _, _ = outcome(make([device_class(), *slices, first], own(1)))
+    assert placements == {"default/p0": "n1"}
+    assert names == []
+    alike = [resource_slice(f"n{at}", [device("d0"), device("d1")]) for at in range(2)]
+    outcome(make([device_class(), *alike, first], own(1)))
+    assert names == ["p0"]
+
+
+def test_a_claim_that_cannot_be_written_returns_its_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = make([device_class(), DEVICES[0], OWN], own(2))
+    update, refusals = one.client.update, []
+
+    def refuse_once(obj: Object) -> Object:
+        if isinstance(obj, ResourceClaim) and not refusals:
+            refusals.append(obj.name)
+            raise BadRequestError("no")
+        return update(obj)
+
+    monkeypatch.setattr(one.client, "update", refuse_once)
+    placements, messages, _ = outcome(one)
+    assert refusals
+    assert placements == {"default/p1": "n0"}
+    assert "add finalizer to claim" in messages["default/p0"]
+    assert one.cache.state.has_pod(one.client.get(Pod, "p1", "default"))
+    assert not one.cache.state.has_pod(one.client.get(Pod, "p0", "default"))
+    one.queue.activate([one.client.get(Pod, "p0", "default")])
+    assert one.run().placements == {"default/p0": "n0"}
+    after = one.client.list(ResourceClaim)[0]
+    devices = [each.status.allocation.devices.results[0].device for each in after]
+    assert sorted(devices) == ["d0", "d1"]
+
+
+def test_a_rollback_and_a_fork_leave_decisions_as_they_were() -> None:
+    made = [device_class(), *DEVICES, OWN]
+    one, twin = make(made, own(2)), make(made, own(2))
+    one.run()
+    twin.run()
+    with one.transaction():
+        for extra in range(3):
+            one.client.create(pod(f"x{extra}", template="own"))
+        one.sync()
+        one.client.delete(Pod, "p0", "default")
+        one.sync()
+        one.run()
+    branch = one.fork()
+    for extra in range(3):
+        branch.client.create(pod(f"x{extra}", template="own"))
+    assert len(branch.run().placements) == 3
+    for each in (one, twin):
+        for extra in range(5):
+            each.client.create(pod(f"y{extra}", template="own"))
+    assert outcome(one) == outcome(twin)
+
+
+def test_devices_that_appear_or_are_given_up_are_used() -> None:
+    one = make([device_class(), DEVICES[0], OWN], own(3))
+    assert len(one.run().placements) == 2
+    one.client.create(DEVICES[1])
+    assert one.run().placements == {"default/p2": "n1"}
+    one.client.delete(Pod, "p0", "default")
+    one.run()
+    one.client.create(pod("late", template="own"))
+    one.client.create(pod("later", template="own"))
+    assert len(one.run().placements) == 2

@@ -494,22 +494,35 @@ class ClaimsPlugin(VolumePlugin):
         """Bring what the core knows of devices up to date, before it places pods of a batch."""
         raise NotImplementedError
 
-    def bind_claims(
-        self, pods: Mapping[int, tuple[Pod, str]], claiming: Mapping[int, Any]
-    ) -> dict[int, Status]:
-        """Write the claims of pods that the core has placed: what Reserve and PreBind do for other pods.
+    def take_devices(self, claiming: Mapping[int, Any], placed: Mapping[int, str]) -> dict[int, Any]:
+        """Return what `bind_claims` needs of pods that the core has placed.
 
         Parameters
         ----------
-        pods : mapping of int to (Pod, str)
-            By the index in the batch, pod and node of those that were placed.
         claiming : mapping of int to object
             `VolumesOfBatch.claiming`.
+        placed : mapping of int to str
+            By the index in the batch, the nodes of those that were placed.
+
+        Returns
+        -------
+        dict of int to object
+            By the index in the batch.
+        """
+        raise NotImplementedError
+
+    def bind_claims(self, pods: Sequence[tuple[Pod, Any]]) -> dict[int, Status]:
+        """Write the claims of pods: what Reserve and PreBind do for other pods.
+
+        Parameters
+        ----------
+        pods : sequence of (Pod, object)
+            With the results of `take_devices`.
 
         Returns
         -------
         dict of int to Status
-            Why pods cannot be bound after all; their reservations are taken back.
+            By index, why pods cannot be bound after all; their reservations are taken back.
         """
         raise NotImplementedError
 

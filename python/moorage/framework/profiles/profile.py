@@ -222,13 +222,19 @@ class Profile:
         claims = plugins[0].bound_claims_of(pod) if plugins and pod.spec.volumes else []
         if claims is None:
             return None
-        for plugin in plugins:
-            is_asked = pod.spec.volumes or isinstance(plugin, ClaimsPlugin)
-            needs = plugin.needs_of(pod, claims, nodes, batch) if is_asked else ()
+        for plugin, is_of_volumes in zip(plugins, self._are_of_volumes, strict=True):
+            needs = (
+                () if is_of_volumes and not pod.spec.volumes else plugin.needs_of(pod, claims, nodes, batch)
+            )
             if needs is None:
                 return None
             out.append(needs)
         return tuple(out)
+
+    @lazy_attribute
+    def _are_of_volumes(self) -> list[bool]:
+        """Of each plugin about volumes, whether it needs nothing for pods without volumes."""
+        return [not isinstance(plugin, ClaimsPlugin) for plugin in self.volume_plugins]
 
     def volume_demand(self, needs: Sequence[Hashable]) -> VolumeDemand:
         """Return needs for the kernels.

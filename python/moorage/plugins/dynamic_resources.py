@@ -55,7 +55,12 @@ from moorage.framework.profiles.in_core import (
 )
 from moorage.framework.runtime.steps import StatusSteps
 from moorage.objects import NodeSelector, Pod
-from moorage.objects.model.resource_claims import DeviceClass, DeviceRequest, ResourceClaim
+from moorage.objects.model.resource_claims import (
+    AllocationResult,
+    DeviceClass,
+    DeviceRequest,
+    ResourceClaim,
+)
 from moorage.store import ApiError, ObjectClient, ObjectStore
 from moorage.store.clock import timestamp
 from moorage.volume.binding.assume_cache import ObjectNotFoundError
@@ -232,9 +237,11 @@ class DynamicResources(
 
     def bind_claims(self, pods: Sequence[tuple[Pod, Any]]) -> dict[int, fwk.Status]:
         demands, refused, handle = self.devices.demands, dict[int, fwk.Status](), self.required_handle()
+        writer = self._writer()
         for at, (pod, claimed) in enumerate(pods):
             try:
-                self._write_claims(pod, claimed)
+                allocations = demands.allocations(claimed.taken, claimed.asking, claimed.node)
+                self._write_claims(pod, claimed.claims, allocations, writer)
             except (AllocationError, ApiError, ClaimWriteError) as error:
                 demands.give_back(() if claimed.taken is None else (claimed.taken,))
                 text = f'running PreBind plugin "{self.name}": {error}'
@@ -243,13 +250,18 @@ class DynamicResources(
             handle.informers.informer(ResourceClaim).run_once()
         return refused
 
-    def _write_claims(self, pod: Pod, claimed: ClaimedPod) -> None:
+    def _write_claims(
+        self,
+        pod: Pod,
+        claims: Sequence[ResourceClaim],
+        allocations: Sequence[AllocationResult],
+        writer: ClaimWriter,
+    ) -> None:
         """Write the claims of one pod; an error takes back the reservations."""
-        writer, written, client = self._writer(), list[ResourceClaim](), self.required_handle().client
-        results = iter(self.devices.demands.allocations(claimed.taken, claimed.asking, claimed.node))
+        written, client, new = list[ResourceClaim](), self.required_handle().client, iter(allocations)
         try:
-            for claim in claimed.claims:
-                allocation = next(results) if claim.status.allocation is None else None
+            for claim in claims:
+                allocation = next(new) if claim.status.allocation is None else None
                 if isinstance(client, ObjectStore):  # other pods of the batch may have written it
                     claim = client.get(ResourceClaim, claim.name, claim.namespace)
                 if not is_reserved_for(claim, pod):

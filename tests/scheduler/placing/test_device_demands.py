@@ -158,9 +158,9 @@ def of_core(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     write = DynamicResources._write_claims
 
-    def note(self: DynamicResources, one: Pod, claimed: Any) -> None:
+    def note(self: DynamicResources, one: Pod, *rest: Any) -> None:
         names.append(one.name)
-        write(self, one, claimed)
+        write(self, one, *rest)
 
     monkeypatch.setattr(DynamicResources, "_write_claims", note)
     return names

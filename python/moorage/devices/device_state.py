@@ -48,6 +48,7 @@ class DeviceState:
         self._rules = informers.lister(DeviceTaintRule)
         self._known_slices: tuple[int, DeviceSlices] | None = None
         self._by_resource: tuple[int, dict[str, DeviceClass]] | None = None
+        self._extended: tuple[dict[str, DeviceClass], frozenset[str]] | None = None
         self._by_name: tuple[int, dict[str, DeviceClass]] | None = None
 
     @classmethod
@@ -95,3 +96,10 @@ class DeviceState:
         if self._by_resource is None or self._by_resource[0] != changes:
             self._by_resource = changes, classes_by_resource(self._classes.list())
         return self._by_resource[1]
+
+    def extended_resources(self) -> frozenset[str]:
+        """Return the extended resources that classes provide."""
+        by_resource = self.by_resource()
+        if self._extended is None or self._extended[0] is not by_resource:
+            self._extended = by_resource, frozenset(by_resource)
+        return self._extended[1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import reduce
 from typing import Any, cast
 
@@ -18,7 +18,7 @@ from moorage._core.base.selectors import NodeSelectorMatcher
 from moorage._core.services.device_demand import DeviceDemand
 from moorage._core.state.pod_class import Shape
 from moorage.devices.allocation.allocation_results import allocation_of
-from moorage.devices.allocation.allocator import NANOSECONDS_PER_STEP, Allocator
+from moorage.devices.allocation.allocator import NANOSECONDS_PER_STEP, Allocator, claim_results
 from moorage.devices.allocation.claim_requests import (
     AllocationError,
     ClaimRequests,
@@ -33,11 +33,17 @@ from moorage.devices.claims.binding_conditions import (
     is_ready,
 )
 from moorage.devices.claims.claim_writer import ClaimWriteError, ClaimWriter
-from moorage.devices.claims.claims_of_cycle import ClaimOfCycle, DeviceCycleState, NodeAllocation
+from moorage.devices.claims.claims_of_cycle import (
+    ClaimOfCycle,
+    CommonDemand,
+    DeviceCycleState,
+    FoundAllocations,
+    NodeAllocation,
+)
 from moorage.devices.claims.pod_resource_claims import ClaimError, is_reserved_for, pod_claims
 from moorage.devices.device_demands import AskingClaim, TakenDevices
 from moorage.devices.device_state import DeviceState
-from moorage.devices.extended_resources import find_claim, is_extended, new_claim, with_requests
+from moorage.devices.extended_resources import Mappings, find_claim, is_extended, new_claim, with_requests
 from moorage.errors import MoorageError
 from moorage.framework.configuration.durations import parse_duration
 from moorage.framework.plugin import events
@@ -221,7 +227,7 @@ class DynamicResources(
         handle = self.required_handle()
         if not handle.informers.lister(DeviceClass).changes:
             return frozenset()
-        return frozenset(self.devices.by_resource())
+        return self.devices.extended_resources()
 
     # ---- pods that the core has placed ---------------------------------------------------------------------
 
@@ -231,7 +237,10 @@ class DynamicResources(
     def take_devices(self, claiming: Mapping[int, Any], placed: Mapping[int, str]) -> dict[int, Any]:
         demands = self.devices.demands
         taken = demands.take()
-        out = {at: ClaimedPod(node, *claiming[at], taken.pop(at, None)) for at, node in placed.items()}
+        out = dict[int, Any]()
+        for at, node in placed.items():
+            claims, asking = claiming[at]
+            out[at] = ClaimedPod(node, claims, asking, taken.pop(at, None))
         demands.give_back(taken.values())
         return out
 
@@ -443,7 +452,7 @@ class DynamicResources(
         state.resources = {name: amount for name, amount in requests.items() if amount and is_extended(name)}
         if state.resources.keys().isdisjoint(by_resource):
             return None
-        return find_claim(pod, self.devices.claim_cache.claims()) or new_claim(pod)
+        return find_claim(pod, self.devices.claim_cache.extended_claims(pod)) or new_claim(pod)
 
     def _provide_devices(self, found: DeviceCycleState, nodes: fwk.NodesView) -> None:
         """Tell NodeResourcesFit the devices of nodes that it scores as extended resources of the pod."""
@@ -496,8 +505,78 @@ class DynamicResources(
         found = _read(state)
         if found is None or not found.claims:
             return fwk.Answers(np.zeros(len(nodes), dtype=np.uint8), (None,))
+        alike = self._filter_alike(found, pod, nodes)
+        if alike is not None:
+            return alike
         statuses = [self.filter(state, pod, info) for info in nodes]
         return fwk.Answers(np.arange(len(statuses)), statuses)
+
+    def _filter_alike(self, found: DeviceCycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Answers | None:
+        """Filter nodes by the demand of the claims, which nodes with equal views share; None where the
+        search has to run on each node."""
+        if found.demand is None:
+            found.demand = self._common_demand(found, pod)
+        common = found.demand
+        if common is None or common.demand is None:
+            return None
+        statuses: list[fwk.Status | None] = []
+        try:
+            for row in nodes.rows.tolist():
+                devices = common.demand.found_on(row)
+                statuses.append(None if devices is not None else self._no_devices(common.demand, row))
+        except LookupError:
+            found.demand = CommonDemand()
+            return None
+        found.nodes = FoundAllocations(found.nodes, self._found_on(common))
+        return fwk.Answers(np.arange(len(statuses)), statuses)
+
+    def _no_devices(self, demand: DeviceDemand, row: int) -> fwk.Status:
+        view = demand.views.view_at(row)
+        if view is not None and any(pool.is_invalid for pool in view.pools):
+            return _rejected(str(PoolsInvalidError()))
+        return CANNOT_ALLOCATE
+
+    def _common_demand(self, found: DeviceCycleState, pod: Pod) -> CommonDemand:
+        """The demand of the claims, if it is the same on all nodes and nothing but Filter depends on it."""
+        handle, demands = self.required_handle(), self.devices.demands
+        nothing, claims = CommonDemand(), [one.claim for one in found.claims]
+        mappings: Mappings = ()
+        if handle.framework is None or not all(one.needs_allocation for one in found.claims):
+            return nothing
+        cluster = handle.cache.state
+        if found.extended is not None:
+            by_resource, extended = self.devices.by_resource(), found.extended.claim
+            if extended.spec.devices.requests or not found.resources.keys() <= by_resource.keys():
+                return nothing
+            allocatable = cluster.table.allocatable
+            if any(name in allocatable and np.any(allocatable[name]) for name in found.resources):
+                return nothing
+            claims[-1], mappings = with_requests(extended, pod, found.resources, by_resource)
+        if not demands.refresh(cluster, handle.framework.all_nodes()):
+            return nothing
+        asking = [asked for claim in claims if (asked := demands.asking(claim)) is not None]
+        demand = demands.demand_of(asking, self._most_steps) if len(asking) == len(claims) else None
+        if demand is None or demand.wanted.has_choices:
+            return nothing
+        return CommonDemand(demand, asking, claims[-1] if found.extended is not None else None, mappings)
+
+    def _found_on(self, common: CommonDemand) -> Callable[[str], NodeAllocation | None]:
+        """A function from the name of a node to what was found there."""
+        table, class_of, demand = (
+            self.required_handle().cache.state.table,
+            self.devices.class_of(),
+            common.demand,
+        )
+
+        def found_on(name: str) -> NodeAllocation | None:
+            row = table.find_row(name)
+            view = None if demand is None or row is None else demand.views.view_at(row)
+            if demand is None or row is None or view is None or (devices := demand.found_on(row)) is None:
+                return None
+            results = claim_results([one.requests for one in common.asking], view, devices, class_of)
+            return NodeAllocation(results, common.extended, common.mappings)
+
+        return found_on
 
     def _is_available(self, one: ClaimOfCycle, node: Any) -> bool:
         """Whether a node can use an allocated claim."""

@@ -299,8 +299,6 @@ class Run:
                 place = self._each if route & WHOLE_CYCLE else self.place
                 while tried < end and not self._evicts:
                     tried += place(context.deciding(route), result, infos, range(tried, end))
-                if self._evicts:
-                    break
             self._write_claims()
         return tried
 

@@ -213,9 +213,9 @@ class DeviceSlices:
                 self._of_node.setdefault(spec.node_name, []).append(published)
             else:
                 self._shared.append(published)
-        places: list[ResourceSliceSpec | Device] = [
-            place for one in self._shared for place in (one.slice.spec, *one.slice.spec.devices)
-        ]
+        places: list[ResourceSliceSpec | Device] = []
+        for published in self._shared:
+            places += (published.slice.spec, *published.slice.spec.devices)
         self._names = {place.node_name for place in places if place.node_name}
         selectors = (place.node_selector for place in places)
         self._selectors = list(dict.fromkeys([one for one in selectors if one is not None]))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from moorage._core.base.quantity import Quantity
 from moorage.devices.allocation.allocator import AllocatedDevices
 from moorage.devices.allocation.device_pools import DeviceId
+from moorage.devices.extended_resources import ANNOTATION
+from moorage.objects import Pod
 from moorage.objects.model.resource_claims import (
     AllocationResult,
     DeviceRequestAllocationResult,
@@ -94,6 +96,8 @@ class ClaimCache(AssumeCache[ResourceClaim]):
         self._held: dict[str, AllocationResult] = {}  # by key of the claim
         self._in_flight: dict[str, AllocationResult] = {}  # by UID of the claim
         self._in_use = DevicesInUse(counts_shares)
+        # By UID of a pod, the keys of claims for its extended resources, of those that were deleted as well.
+        self._extended: dict[str, list[str]] = {}
         self._changed: set[DeviceId] | None = None  # since the last `take_changes`; None: any devices
         super().__init__(informer, "ResourceClaim", "namespace", by_namespace)
 
@@ -142,6 +146,10 @@ class ClaimCache(AssumeCache[ResourceClaim]):
         """Count or give up the devices of a claim after a change."""
         claim = self.find(key)
         allocation = None if claim is None else claim.status.allocation
+        if claim is not None and claim.metadata.annotations.get(ANNOTATION) == "true":
+            for owner in claim.metadata.owner_references:
+                if owner.controller and key not in (keys := self._extended.setdefault(owner.uid, [])):
+                    keys.append(key)
         held = self._held.get(key)
         if held is None and allocation is not None:
             self._held[key] = allocation
@@ -207,10 +215,19 @@ class ClaimCache(AssumeCache[ResourceClaim]):
         """Whether an allocation of a claim is in flight."""
         return uid in self._in_flight
 
-    def claims(self) -> Iterator[ResourceClaim]:
-        """Return the latest states of all claims."""
-        for namespace in self.index_values():
-            yield from self.list_value(namespace)
+    def extended_claims(self, pod: Pod) -> list[ResourceClaim]:
+        """Return the latest states of the claims for the extended resources of a pod.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        list of ResourceClaim
+        """
+        found = map(self.find, self._extended.get(pod.metadata.uid, ()))
+        return [claim for claim in found if claim is not None]
 
     # ---- transactions --------------------------------------------------------------------------------------
 
@@ -232,4 +249,5 @@ class ClaimCache(AssumeCache[ResourceClaim]):
         there = cast(ClaimCache, other)
         self._held, self._in_flight = there._held.copy(), there._in_flight.copy()
         self._in_use = there._in_use.copy()
+        self._extended = {uid: keys.copy() for uid, keys in there._extended.items()}
         self._changed = None

@@ -201,7 +201,8 @@ class Profile:
 
     def delegated_resources(self) -> frozenset[str]:
         """Return the extended resources that plugins provide on nodes without them."""
-        return frozenset[str]().union(*[one.delegated_resources() for one in self.volume_plugins])
+        found = list(filter(None, [one.delegated_resources() for one in self.volume_plugins]))
+        return found[0] if len(found) == 1 else frozenset[str]().union(*found)
 
     def volume_needs(
         self, pod: Pod, nodes: NodesView, batch: VolumesOfBatch | None = None

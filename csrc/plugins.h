@@ -59,10 +59,10 @@ static inline int mr_lacks_room(const mr_attachment *attachment, int32_t row)
     return attachment->room[row] < attachment->volumes;
 }
 
-/* 1 if a node meets the demand of a pod's volumes, none of which is there. */
+/* 1 if a node meets the demand of a pod, none of whose volumes is there. */
 static inline int mr_volumes_fit(const mr_volume_demand *demand, int32_t row)
 {
-    int fits = !demand->reachable || demand->reachable[row];
+    int fits = (!demand->reachable || demand->reachable[row]) && (!demand->devices || demand->devices[row]);
     for (int32_t i = 0; i < demand->n; i++) fits &= !mr_lacks_room(&demand->attachments[i], row);
     return fits;
 }

@@ -151,9 +151,10 @@ typedef struct {
     int32_t volumes, reserved;
 } mr_attachment;
 
-/* What the volumes of a pod demand of its node. */
+/* What the volumes and the claims of a pod demand of its node. */
 typedef struct {
     const uint8_t *reachable; /* [row] 1 if the volumes are accessible from the node; NULL: from all nodes */
+    const uint8_t *devices;   /* [row] 1 if the node has the devices of the pod's claims; NULL: they need none */
     mr_attachment attachments[MR_MAX_DRIVERS];
     int32_t n;
 } mr_volume_demand;

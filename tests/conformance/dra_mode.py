@@ -339,7 +339,7 @@ class DraCycle:
             found[name] = shown(status)
         return found
 
-    def allocations(self) -> Json:
+    def allocations(self, feasible: list[str]) -> Json:
         """Of each feasible node the devices of each claim that was to be allocated."""
         try:
             found: DeviceCycleState = self.state.read(STATE)
@@ -350,8 +350,8 @@ class DraCycle:
                 [f"{one.request.full_name}={'/'.join(one.device.id)}" for one in claim.devices]
                 for claim in node.results
             ]
-            for name, node in found.nodes.items()
-            if node.results
+            for name in feasible
+            if (node := found.nodes.get(name)) is not None and node.results
         }
 
     def post_filter(self) -> Json:

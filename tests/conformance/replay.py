@@ -189,7 +189,7 @@ class Recorder:
         if "chosen" not in result:
             world.remove_pod(pod.key)
             return result
-        result |= given(allocations=cycle.allocations()) | cycle.bind(result["chosen"])
+        result |= given(allocations=cycle.allocations(result["feasible"])) | cycle.bind(result["chosen"])
         if "preBind" in result or "reserve" in result:
             world.remove_pod(pod.key)
         else:

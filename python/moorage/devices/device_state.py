@@ -13,6 +13,7 @@ from moorage.objects.model.resource_slices import DeviceTaintRule, ResourceSlice
 from moorage.store import InformerFactory
 
 from .device_counts import DeviceCounts
+from .device_demands import DeviceDemands
 from .extended_resources import classes_by_resource
 from .features import Features
 from .selector_cache import SelectorCache
@@ -34,6 +35,7 @@ class DeviceState:
     claim_cache : ClaimCache
     selectors : SelectorCache
     counts : DeviceCounts
+    demands : DeviceDemands
     """
 
     def __init__(self, informers: InformerFactory, features: Features) -> None:
@@ -41,12 +43,14 @@ class DeviceState:
         self.claim_cache = ClaimCache(informers.informer(ResourceClaim), features.consumable_capacity)
         self.selectors = SelectorCache()
         self.counts = DeviceCounts(self.selectors)
+        self.demands = DeviceDemands(self)
         self._slices = informers.lister(ResourceSlice)
         self._classes = informers.lister(DeviceClass)
         self._rules = informers.lister(DeviceTaintRule)
         self._assumed_slices: tuple[ResourceSlice, ...] = ()
         self._known_slices: tuple[int, DeviceSlices] | None = None
         self._by_resource: tuple[int, dict[str, DeviceClass]] | None = None
+        self._extended: tuple[dict[str, DeviceClass], frozenset[str]] | None = None
         self._by_name: tuple[int, dict[str, DeviceClass]] | None = None
 
     @classmethod
@@ -129,3 +133,10 @@ class DeviceState:
         if self._by_resource is None or self._by_resource[0] != changes:
             self._by_resource = changes, classes_by_resource(self._classes.list())
         return self._by_resource[1]
+
+    def extended_resources(self) -> frozenset[str]:
+        """Return the extended resources that classes provide."""
+        by_resource = self.by_resource()
+        if self._extended is None or self._extended[0] is not by_resource:
+            self._extended = by_resource, frozenset(by_resource)
+        return self._extended[1]

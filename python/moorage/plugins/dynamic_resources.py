@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import reduce
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage import framework as fwk
 from moorage._core.base.quantity import parse_value
 from moorage._core.base.resources import pod_requests
 from moorage._core.base.selectors import NodeSelectorMatcher
+from moorage._core.services.device_demand import DeviceDemand
 from moorage._core.state.pod_class import Shape
 from moorage.devices.allocation.allocation_results import allocation_of
-from moorage.devices.allocation.allocator import NANOSECONDS_PER_STEP, Allocator
+from moorage.devices.allocation.allocator import NANOSECONDS_PER_STEP, Allocator, claim_results
 from moorage.devices.allocation.claim_requests import (
     AllocationError,
     ClaimRequests,
@@ -30,26 +33,41 @@ from moorage.devices.claims.binding_conditions import (
     is_ready,
 )
 from moorage.devices.claims.claim_writer import ClaimWriteError, ClaimWriter
-from moorage.devices.claims.claims_of_cycle import ClaimOfCycle, DeviceCycleState, NodeAllocation
+from moorage.devices.claims.claims_of_cycle import (
+    ClaimOfCycle,
+    CommonDemand,
+    DeviceCycleState,
+    FoundAllocations,
+    NodeAllocation,
+)
 from moorage.devices.claims.pod_resource_claims import ClaimError, is_reserved_for, pod_claims
+from moorage.devices.device_demands import AskingClaim, TakenDevices
 from moorage.devices.device_state import DeviceState
-from moorage.devices.extended_resources import find_claim, is_extended, new_claim, with_requests
+from moorage.devices.extended_resources import Mappings, find_claim, is_extended, new_claim, with_requests
 from moorage.errors import MoorageError
 from moorage.framework.configuration.durations import parse_duration
 from moorage.framework.plugin import events
 from moorage.framework.plugin.events import ActionType, is_same_pod, on, queue_if
+from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.framework.plugin.signing import UNSIGNED
 from moorage.framework.profiles.in_core import (
+    Attachment,
     BoundClaims,
+    ClaimsPlugin,
     CorePostFilter,
-    VolumePlugin,
+    Mask,
     VolumesOfBatch,
     gates_only_with,
 )
 from moorage.framework.runtime.steps import StatusSteps
-from moorage.objects import Pod
-from moorage.objects.model.resource_claims import DeviceClass, DeviceRequest, ResourceClaim
-from moorage.store import ApiError, ObjectClient
+from moorage.objects import NodeSelector, Pod
+from moorage.objects.model.resource_claims import (
+    AllocationResult,
+    DeviceClass,
+    DeviceRequest,
+    ResourceClaim,
+)
+from moorage.store import ApiError, ObjectClient, ObjectStore
 from moorage.store.clock import timestamp
 from moorage.volume.binding.assume_cache import ObjectNotFoundError
 from moorage.volume.binding.claims import VolumeError
@@ -73,8 +91,42 @@ RULES_PANIC = (
 _SECOND = 10**9
 
 
+class DeviceNeeds(Struct, frozen=True):
+    """What the claims of a pod need of a node.
+
+    Attributes
+    ----------
+    demand : DeviceDemand or None
+        Of the claims that have to be allocated.
+    selectors : tuple of NodeSelector
+        Of the claims that are allocated.
+    """
+
+    demand: DeviceDemand | None
+    selectors: tuple[NodeSelector, ...]
+
+
+class ClaimedPod(Struct, frozen=True):
+    """A pod that the core has placed, and the claims to write.
+
+    Attributes
+    ----------
+    node : str
+    claims : list of ResourceClaim
+    asking : list of AskingClaim
+        Those of them that have to be allocated.
+    taken : TakenDevices or None
+        Their devices; None if there are no such claims.
+    """
+
+    node: str
+    claims: list[ResourceClaim]
+    asking: list[AskingClaim]
+    taken: TakenDevices | None
+
+
 class DynamicResources(
-    VolumePlugin,
+    ClaimsPlugin,
     fwk.PreEnqueuePlugin,
     CorePostFilter,
     fwk.ScorePlugin,
@@ -104,8 +156,68 @@ class DynamicResources(
 
     def needs_of(
         self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: VolumesOfBatch | None = None
-    ) -> tuple[()] | None:
-        return None if pod.spec.resource_claims or self.concerns(pod) else ()
+    ) -> tuple[()] | DeviceNeeds | None:
+        if self.concerns(pod):
+            return None
+        if not pod.spec.resource_claims:
+            return ()
+        return None if batch is None or self._refuses_rules() else self._needs_of_claims(pod, batch)
+
+    def _refuses_rules(self) -> bool:
+        """Whether there are taint rules, with which kube-scheduler v1.36.2 panics."""
+        return self.required_handle().feature_gates["DRADeviceTaintRules"] and self.devices.has_taint_rules()
+
+    def _needs_of_claims(self, pod: Pod, batch: VolumesOfBatch) -> DeviceNeeds | None:
+        """What claims need of a node that no other pod of a batch allocates."""
+        devices, asking, selectors = self.devices, list[AskingClaim](), list[NodeSelector]()
+        try:
+            claims = pod_claims(pod, devices.claim_cache.find)
+        except ClaimError:
+            return None
+        if len(claims) > 1 and len({claim.key for claim in claims}) < len(claims):
+            return None
+        for claim in claims:
+            allocation = claim.status.allocation
+            if claim.key in batch.allocated:
+                batch.ends = True
+                return None
+            if devices.claim_cache.is_pending(claim.metadata.uid):
+                return None
+            if allocation is None:
+                asked = devices.demands.asking(claim)
+                if asked is None:
+                    return None
+                asking.append(asked)
+                batch.allocated.add(claim.key)
+            elif has_conditions(claim) and devices.features.binding_conditions:
+                return None
+            elif allocation.node_selector is not None:
+                if devices.demands.mask_of(allocation.node_selector) is None:
+                    return None
+                selectors.append(allocation.node_selector)
+        demand = devices.demands.demand_of(asking, self._most_steps) if asking else None
+        if asking and demand is None:
+            return None
+        batch.claiming[batch.at] = claims, asking
+        return DeviceNeeds(demand, tuple(selectors))
+
+    def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
+        selectors = cast(DeviceNeeds, needs).selectors
+        if not selectors:
+            return None, []
+        masks = [cast(Mask, self.devices.demands.mask_of(one)) for one in selectors]
+        return reduce(np.logical_and, masks), []
+
+    def devices_of(self, needs: Hashable) -> DeviceDemand | None:
+        return cast(DeviceNeeds, needs).demand
+
+    @property
+    def demand_version(self) -> int:
+        handle = self.required_handle()
+        if handle.framework is None or not handle.informers.lister(ResourceClaim).changes:
+            return 0
+        self.devices.demands.refresh(handle.cache.state, handle.framework.all_nodes())
+        return self.devices.demands.generation
 
     def concerns(self, pod: Pod) -> bool:
         handle = self.handle
@@ -118,7 +230,60 @@ class DynamicResources(
         handle = self.required_handle()
         if not handle.informers.lister(DeviceClass).changes:
             return frozenset()
-        return frozenset(self.devices.by_resource())
+        return self.devices.extended_resources()
+
+    # ---- pods that the core has placed ---------------------------------------------------------------------
+
+    def follow_claims(self) -> None:
+        self.devices.demands.follow()
+
+    def take_devices(self, claiming: Mapping[int, Any], placed: Mapping[int, str]) -> dict[int, Any]:
+        demands = self.devices.demands
+        taken = demands.take()
+        out = dict[int, Any]()
+        for at, node in placed.items():
+            claims, asking = claiming[at]
+            out[at] = ClaimedPod(node, claims, asking, taken.pop(at, None))
+        demands.give_back(taken.values())
+        return out
+
+    def bind_claims(self, pods: Sequence[tuple[Pod, Any]]) -> dict[int, fwk.Status]:
+        demands, refused, handle = self.devices.demands, dict[int, fwk.Status](), self.required_handle()
+        writer = self._writer()
+        for at, (pod, claimed) in enumerate(pods):
+            try:
+                allocations = demands.allocations(claimed.taken, claimed.asking, claimed.node)
+                self._write_claims(pod, claimed.claims, allocations, writer)
+            except (AllocationError, ApiError, ClaimWriteError) as error:
+                demands.give_back(() if claimed.taken is None else (claimed.taken,))
+                text = f'running PreBind plugin "{self.name}": {error}'
+                refused[at] = fwk.Status(fwk.Code.ERROR, (text,), self.name)
+        if isinstance(handle.client, ObjectStore):
+            handle.informers.informer(ResourceClaim).run_once()
+        return refused
+
+    def _write_claims(
+        self,
+        pod: Pod,
+        claims: Sequence[ResourceClaim],
+        allocations: Sequence[AllocationResult],
+        writer: ClaimWriter,
+    ) -> None:
+        """Write the claims of one pod; an error takes back the reservations."""
+        written, client, new = list[ResourceClaim](), self.required_handle().client, iter(allocations)
+        try:
+            for claim in claims:
+                allocation = next(new) if claim.status.allocation is None else None
+                if isinstance(client, ObjectStore):  # other pods of the batch may have written it
+                    claim = client.get(ResourceClaim, claim.name, claim.namespace)
+                if not is_reserved_for(claim, pod):
+                    written.append(writer.reserve(claim, allocation, pod))
+                    if not isinstance(client, ObjectStore):
+                        self._assume(written[-1])
+        except (ApiError, ClaimWriteError):
+            for claim in written:
+                writer.unreserve(claim, pod)
+            raise
 
     # ---- the queue -----------------------------------------------------------------------------------------
 
@@ -220,7 +385,7 @@ class DynamicResources(
                 return status
         found.claims = claims
         if any(one.needs_allocation for one in claims):
-            if self.required_handle().feature_gates["DRADeviceTaintRules"] and devices.has_taint_rules():
+            if self._refuses_rules():
                 return fwk.as_status(MoorageError(RULES_PANIC))
             found.allocator = self._allocator()
         return None
@@ -267,15 +432,19 @@ class DynamicResources(
 
     def _allocator(self) -> Allocator:
         devices = self.devices
-        timeout = parse_duration(str(self.args.get("filterTimeout") or "0"))
         return Allocator(
             devices.slices(),
             devices.features,
             devices.claim_cache.in_use(),
             devices.class_of(),
             devices.selectors,
-            timeout // NANOSECONDS_PER_STEP,
+            self._most_steps,
         )
+
+    @lazy_attribute
+    def _most_steps(self) -> int:
+        """The number of steps that the search on one node may take."""
+        return parse_duration(str(self.args.get("filterTimeout") or "0")) // NANOSECONDS_PER_STEP
 
     def _extended_claim(self, pod: Pod, state: DeviceCycleState) -> ResourceClaim | None:
         """The claim for extended resources of a pod that a device class provides; None if there are none."""
@@ -286,7 +455,7 @@ class DynamicResources(
         state.resources = {name: amount for name, amount in requests.items() if amount and is_extended(name)}
         if state.resources.keys().isdisjoint(by_resource):
             return None
-        return find_claim(pod, self.devices.claim_cache.claims()) or new_claim(pod)
+        return find_claim(pod, self.devices.claim_cache.extended_claims(pod)) or new_claim(pod)
 
     def _provide_devices(self, found: DeviceCycleState, nodes: fwk.NodesView) -> None:
         """Tell NodeResourcesFit the devices of nodes that it scores as extended resources of the pod."""
@@ -339,8 +508,78 @@ class DynamicResources(
         found = _read(state)
         if found is None or not found.claims:
             return fwk.Answers(np.zeros(len(nodes), dtype=np.uint8), (None,))
+        alike = self._filter_alike(found, pod, nodes)
+        if alike is not None:
+            return alike
         statuses = [self.filter(state, pod, info) for info in nodes]
         return fwk.Answers(np.arange(len(statuses)), statuses)
+
+    def _filter_alike(self, found: DeviceCycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Answers | None:
+        """Filter nodes by the demand of the claims, which nodes with equal views share; None where the
+        search has to run on each node."""
+        if found.demand is None:
+            found.demand = self._common_demand(found, pod)
+        common = found.demand
+        if common is None or common.demand is None:
+            return None
+        statuses: list[fwk.Status | None] = []
+        try:
+            for row in nodes.rows.tolist():
+                devices = common.demand.found_on(row)
+                statuses.append(None if devices is not None else self._no_devices(common.demand, row))
+        except LookupError:
+            found.demand = CommonDemand()
+            return None
+        found.nodes = FoundAllocations(found.nodes, self._found_on(common))
+        return fwk.Answers(np.arange(len(statuses)), statuses)
+
+    def _no_devices(self, demand: DeviceDemand, row: int) -> fwk.Status:
+        view = demand.views.view_at(row)
+        if view is not None and any(pool.is_invalid for pool in view.pools):
+            return _rejected(str(PoolsInvalidError()))
+        return CANNOT_ALLOCATE
+
+    def _common_demand(self, found: DeviceCycleState, pod: Pod) -> CommonDemand:
+        """The demand of the claims, if it is the same on all nodes and nothing but Filter depends on it."""
+        handle, demands = self.required_handle(), self.devices.demands
+        nothing, claims = CommonDemand(), [one.claim for one in found.claims]
+        mappings: Mappings = ()
+        if handle.framework is None or not all(one.needs_allocation for one in found.claims):
+            return nothing
+        cluster = handle.cache.state
+        if found.extended is not None:
+            by_resource, extended = self.devices.by_resource(), found.extended.claim
+            if extended.spec.devices.requests or not found.resources.keys() <= by_resource.keys():
+                return nothing
+            allocatable = cluster.table.allocatable
+            if any(name in allocatable and np.any(allocatable[name]) for name in found.resources):
+                return nothing
+            claims[-1], mappings = with_requests(extended, pod, found.resources, by_resource)
+        if not demands.refresh(cluster, handle.framework.all_nodes()):
+            return nothing
+        asking = [asked for claim in claims if (asked := demands.asking(claim)) is not None]
+        demand = demands.demand_of(asking, self._most_steps) if len(asking) == len(claims) else None
+        if demand is None or demand.wanted.has_choices:
+            return nothing
+        return CommonDemand(demand, asking, claims[-1] if found.extended is not None else None, mappings)
+
+    def _found_on(self, common: CommonDemand) -> Callable[[str], NodeAllocation | None]:
+        """A function from the name of a node to what was found there."""
+        table, class_of, demand = (
+            self.required_handle().cache.state.table,
+            self.devices.class_of(),
+            common.demand,
+        )
+
+        def found_on(name: str) -> NodeAllocation | None:
+            row = table.find_row(name)
+            view = None if demand is None or row is None else demand.views.view_at(row)
+            if demand is None or row is None or view is None or (devices := demand.found_on(row)) is None:
+                return None
+            results = claim_results([one.requests for one in common.asking], view, devices, class_of)
+            return NodeAllocation(results, common.extended, common.mappings)
+
+        return found_on
 
     def _is_available(self, one: ClaimOfCycle, node: Any) -> bool:
         """Whether a node can use an allocated claim."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import groupby
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
@@ -70,6 +70,8 @@ class Run:
         self.queue = scheduler.queue
         self.result = ScheduleResult(scheduler.cache.state, 0)
         self._placed: dict[str, QueuedPodInfo] = {}  # assumed pods that are not yet bound, by namespace/name
+        # Of these, with the engine and what its plugin needs: pods whose resource claims are not yet written.
+        self._claimed: list[tuple[Engine, QueuedPodInfo, Any]] = []
         self._seen = 0  # `changes` of the informers' copy of the pods when the first of these was placed
         # Largest number of pods to pop of the priority of the last preemptor: few after an eviction, as the
         # next one puts the rest back.
@@ -294,16 +296,31 @@ class Run:
 
     def _attempt_pods(self, infos: Sequence[QueuedPodInfo]) -> int:
         """Try pods without a group until others are evicted for one of them; return how many were tried."""
-        tried, context = 0, self.scheduler.context
-        batch = context.batch_of([info.pod for info in infos], True)
-        result = ScheduleResult(context.cache.state, len(batch), batch)
-        for _, end, route in batch.cut(SEGMENTS):
-            place = self._each if route & WHOLE_CYCLE else self.place
-            while tried < end and not self._evicts:
-                tried += place(context.deciding(route), result, infos, range(tried, end))
-            if self._evicts:
-                break
+        tried, context, pods = 0, self.scheduler.context, [info.pod for info in infos]
+        while tried < len(infos) and not self._evicts:
+            batch = context.batch_of(pods, True, tried)
+            result = ScheduleResult(context.cache.state, len(batch), batch)
+            for _, end, route in batch.cut(SEGMENTS, tried):
+                place = self._each if route & WHOLE_CYCLE else self.place
+                while tried < end and not self._evicts:
+                    tried += place(context.deciding(route), result, infos, range(tried, end))
+            self._write_claims()
         return tried
+
+    def _write_claims(self) -> None:
+        """Write the resource claims of placed pods. A pod for which that fails is no longer placed."""
+        if not self._claimed:
+            return
+        began, claimed, self._claimed = time.perf_counter(), self._claimed, []
+        for engine, part in groupby(claimed, itemgetter(0)):
+            pods = list(part)
+            plugin = engine.profile.claims_plugin
+            refused = plugin.bind_claims([(info.pod, one) for _, info, one in pods])
+            for at, status in refused.items():
+                info = pods[at][1]
+                if self._placed.pop(info.pod.key, None) and self.result.placements.pop(info.pod.key, None):
+                    self.refuse(info, status.message())
+        self.result.seconds += time.perf_counter() - began
 
     def place(
         self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
@@ -328,12 +345,20 @@ class Run:
         """
         context, batch, began = self.scheduler.context, cast(PodBatch, result.batch), time.perf_counter()
         placing = Placing(context, engine, batch, result)
+        claiming = context.volume_classes.claiming
+        if claiming:
+            engine.profile.claims_plugin.follow_claims()
         end = placing.place(pods.start, pods.stop, True)
-        self.result.seconds += time.perf_counter() - began
         tried, failures = range(pods.start, end), result.failures
+        self.result.seconds += time.perf_counter() - began
         placed = [at for at in tried if at not in failures]
         if placed:
             self._assumed([infos[at] for at in placed], result.nodes_of(placed))
+        if claiming:
+            at_node = {at: infos[at] for at in placed if at in claiming}
+            nodes = dict(zip(at_node, result.nodes_of(at_node), strict=True))
+            claimed = engine.profile.claims_plugin.take_devices(claiming, nodes)
+            self._claimed += [(engine, infos[at], claimed[at]) for at in nodes]
         if len(placed) < len(tried):
             for at in tried:
                 if at in failures:
@@ -341,6 +366,7 @@ class Run:
                         report_failure(context, engine, infos[at].pod, failures[at])
                     self._failed(infos[at], failures[at])
         if end < pods.stop and not self._evicts and batch.route(end) & CLAIMS:
+            self._write_claims()
             may_hold = not context.nominator
             decision = self._schedule(context.rotation.take(engine.for_volumes), infos[end])
             result.rows[end] = row_of(engine, decision)
@@ -353,6 +379,7 @@ class Run:
         self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
     ) -> int:
         """Place and bind pods one by one, with all plugins of the profile; see `place`."""
+        self._write_claims()
         for at in pods:
             result.rows[at] = row_of(engine, self._schedule(engine, infos[at]))
             if self._evicts:
@@ -569,6 +596,7 @@ class Run:
         If a binding is refused, the cache forgets the pod. A pod that has been evicted or deleted since is no
         longer placed.
         """
+        self._write_claims()
         if not (self._placed or self._has_bound):
             return
         self._has_bound = False
@@ -591,23 +619,23 @@ class Run:
                 self.queue.done(info.pod.metadata.uid)
             except ApiError as error:
                 del self.result.placements[key]
-                self.refuse(info, error)
+                self.refuse(info, str(error))
         scheduler.sync()
         self._retry_groups()
 
-    def refuse(self, info: QueuedPodInfo, error: ApiError) -> None:
-        """Forget an assumed pod whose binding the store refused, and return it to the queue.
+    def refuse(self, info: QueuedPodInfo, error: str) -> None:
+        """Forget an assumed pod whose binding was refused, and return it to the queue.
 
         Parameters
         ----------
         info : QueuedPodInfo
-        error : ApiError
-            The refusal.
+        error : str
+            Why.
         """
         assumed = self.scheduler.cache.get_pod(info.pod)
         self.scheduler.cache.forget_pod(assumed)
         self.scheduler.bindings.freed.append(assumed)
-        self._failed(info, Failure(error=str(error), nominating=NominatingInfo()))
+        self._failed(info, Failure(error=error, nominating=NominatingInfo()))
 
 
 def row_of(engine: Engine, decision: Decision) -> int:

@@ -148,7 +148,7 @@ class SchedulingContext:
         differ = self.handle.extenders or any(engine.signs for engine in self.rotation.engines)
         return Routes(self._route_of_class, self._route_of_pod if differ else None)
 
-    def batch_of(self, pods: Sequence[Pod], by_demand: bool = False) -> PodBatch:
+    def batch_of(self, pods: Sequence[Pod], by_demand: bool = False, first: int = 0) -> PodBatch:
         """Return pods as a batch for the core, with the route of each.
 
         Parameters
@@ -157,14 +157,17 @@ class SchedulingContext:
         by_demand : bool, optional
             Whether the core is to place pods with bound volumes by the demand of their class
             (`Route.CLAIMS`), until events about claims and volumes are processed.
+        first : int, optional
+            The index of the first pod that the batch knows.
 
         Returns
         -------
         PodBatch
+            With `by_demand` it ends before a pod with a claim that an earlier pod of the batch allocates.
         """
         self._forget_routes()
         return PodBatch(
-            self.cache.state, pods, self.routes, self.volume_classes.begin() if by_demand else None
+            self.cache.state, pods, self.routes, self.volume_classes.begin() if by_demand else None, first
         )
 
     @lazy_attribute

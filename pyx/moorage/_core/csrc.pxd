@@ -99,6 +99,7 @@ cdef extern from "state.h" nogil:
 
     ctypedef struct mr_volume_demand:
         const uint8_t* reachable
+        const uint8_t* devices
         mr_attachment* attachments
         int32_t n
 

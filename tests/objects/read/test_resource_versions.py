@@ -46,7 +46,8 @@ CASES = [
 @pytest.mark.parametrize(("kind", "spec", "beta1"), CASES)
 def test_an_earlier_version_is_read_into_v1(kind: str, spec: Any, beta1: Any) -> None:
     expected = decode_object(document(kind, "v1", spec))
-    assert decode_object(document(kind, "v1beta1", beta1)) == expected
+    for flat in ("v1alpha3", "v1beta1"):
+        assert decode_object(document(kind, flat, beta1)) == expected
     assert decode_object(document(kind, "v1beta2", spec)) == expected
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,67 @@ def test_pods_with_claims_of_templates_use_what_is_left(tmp_path: Path) -> None:
         report = run_workload(workload(tmp_path, *ops, asking, files=files), timer=timer())
         assert report.status.startswith(status)
         assert report.unschedulable == count - 3
+
+
+def conditions(pods: int = 2) -> list[dict[str, Any]]:
+    """Operations on pods whose devices are reported to be attached, or to have failed."""
+    return [
+        *(nodes(1), DRIVER, {"opcode": "createAny", "templatePath": "class.yaml"}),
+        {"opcode": "createAny", "templatePath": "t.yaml", "namespace": "n"},
+        {
+            "opcode": "createPods",
+            "count": pods,
+            "podTemplatePath": "pod.yaml",
+            "namespace": "n",
+            "steadyState": True,
+            "collectMetrics": True,
+        },
+        {
+            "opcode": "updateDeviceConditions",
+            "namespace": "n",
+            "durationParam": "$time",
+            "ConditionTypeParam": "$type",
+            "ConditionStatusParam": "$status",
+        },
+        {"opcode": "checkPodScheduled", "namespace": "n", "ScheduledParam": "$node", "duration": "30s"},
+    ]
+
+
+GATE = {"DRADeviceBindingConditions": True}
+
+
+@pytest.mark.parametrize("condition", ["DeviceAttached", "AttachmentFailed"])
+@pytest.mark.parametrize("expected", [True, False])
+def test_pods_are_bound_once_their_devices_are_attached(
+    tmp_path: Path, condition: str, expected: bool
+) -> None:
+    files = {"class.yaml": CLASS, "t.yaml": TEMPLATE, "pod.yaml": CLAIMS_POD}
+    params = {"time": "30s", "type": condition, "status": "True", "node": expected}
+    ops = conditions()
+    one = workload(tmp_path, *ops, files=files, params=params, featureGates=GATE)
+    status = run_workload(one, timer=timer()).status
+    if (condition == "DeviceAttached") == expected:
+        assert status == "done"
+    else:
+        assert re.fullmatch(r"failed: pod pod-\d (has no|has a) node after 30 s", status)
+
+
+def test_conditions_of_claims_that_are_never_allocated(tmp_path: Path) -> None:
+    """Without the gate in the workload the devices have no conditions; of three pods two have devices."""
+    files = {"class.yaml": CLASS, "t.yaml": TEMPLATE, "pod.yaml": CLAIMS_POD}
+    params = {"time": "10s", "type": "DeviceAttached", "status": "True", "node": True}
+    for count, gates in ((1, {}), (3, GATE)):
+        ops = conditions(count)
+        one = workload(tmp_path, *ops, files=files, params=params, featureGates=gates)
+        assert run_workload(one, timer=timer()).status.startswith("failed: no devices in claim n/pod-")
+
+
+def test_conditions_without_a_type_or_a_claim(tmp_path: Path) -> None:
+    op = {"opcode": "updateDeviceConditions", "namespace": "n", "duration": "2s"}
+    with pytest.raises(InputError, match="conditionTypeParam"):
+        workload(tmp_path, nodes(1), op)
+    ready = workload(tmp_path, nodes(1), op | {"conditionType": "A", "conditionStatus": "True"})
+    assert run_workload(ready, timer=timer()).status == "failed: no claims in namespace n after 2 s"
 
 
 @pytest.mark.parametrize(

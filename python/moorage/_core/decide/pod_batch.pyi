@@ -8,6 +8,8 @@ import numpy.typing as npt
 from moorage._core.state.cluster_state import ClusterState
 from moorage.objects.model.pod import Pod
 
+END: int
+
 class Route(IntFlag):
     TERMINATING = 1
     NOMINATED = 2
@@ -22,6 +24,7 @@ class Route(IntFlag):
     WAITS = 1024
     CLAIMS = 2048
     SHARES = 4096
+    DEVICES = 8192
     PROFILE = 65536
     ALONE = 195
 
@@ -40,7 +43,9 @@ class PodBatch:
         state: ClusterState,
         pods: Sequence[Pod] | None = None,
         routes: Routes | None = None,
-        class_with_volumes: Callable[[Pod, int, int], tuple[int, list[tuple[int, int, int]]]] | None = None,
+        class_with_volumes: Callable[[Pod, int, int], tuple[int, list[tuple[int, int, int]], bool]]
+        | None = None,
+        first: int = 0,
     ) -> Self: ...
     @staticmethod
     def of_template(

@@ -32,12 +32,21 @@ class Terms:
 
 MAX_DRIVERS: int
 
+class NodeDevices:
+    @property
+    def rows(self) -> int: ...
+    @property
+    def is_decisive(self) -> bool: ...
+
 class VolumeDemand:
+    @property
+    def devices(self) -> NodeDevices | None: ...
     @property
     def rows(self) -> int: ...
     def __new__(
         cls,
         reachable: npt.NDArray[np.bool_] | None,
         attachments: Sequence[tuple[npt.NDArray[np.int32], int]],
+        devices: NodeDevices | None = None,
     ) -> Self: ...
     def is_met_by(self, rows: npt.NDArray[np.int32]) -> bool: ...

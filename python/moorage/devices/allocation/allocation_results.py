@@ -15,12 +15,17 @@ from moorage.objects.model.resource_claims import (
 )
 
 from .allocator import ClaimResult, DeviceResult
-from .claim_requests import AllocationError
+from .claim_requests import AllocationError, Request
+from .device_pools import PublishedDevice
 
+Results = dict[tuple[Request, PublishedDevice], DeviceRequestAllocationResult]
+"""The result of each request and device of which no share is taken."""
 FROM_CLASS, FROM_CLAIM = "FromClass", "FromClaim"
 
 
-def allocation_of(found: ClaimResult, node_name: str, features: Features) -> AllocationResult:
+def allocation_of(
+    found: ClaimResult, node_name: str, features: Features, known: Results | None = None
+) -> AllocationResult:
     """Return the allocation of a claim.
 
     Parameters
@@ -28,6 +33,8 @@ def allocation_of(found: ClaimResult, node_name: str, features: Features) -> All
     found : ClaimResult
     node_name : str
     features : Features
+    known : Results, optional
+        Results of earlier calls with the same requests and devices; new ones are added.
 
     Returns
     -------
@@ -39,10 +46,23 @@ def allocation_of(found: ClaimResult, node_name: str, features: Features) -> All
         A slice has a node selector with several terms.
     """
     claim = found.claim.claim
-    results = tuple([_result(claim.metadata.uid, at, one, features) for at, one in enumerate(found.devices)])
+    known = {} if known is None else known
+    results = tuple(
+        [
+            _result(claim.metadata.uid, at, one, features)
+            if one.consumed is not None
+            else known.get((one.request, one.device)) or _remember(known, one, features)
+            for at, one in enumerate(found.devices)
+        ]
+    )
     devices = DeviceAllocationResult(results=results, config=tuple(_configurations(found)))
     selector = _node_selector(found.devices, node_name, claim.name)
     return AllocationResult(devices=devices, node_selector=selector)
+
+
+def _remember(known: Results, found: DeviceResult, features: Features) -> DeviceRequestAllocationResult:
+    result = known[found.request, found.device] = _result("", 0, found, features)
+    return result
 
 
 def _result(uid: str, at: int, found: DeviceResult, features: Features) -> DeviceRequestAllocationResult:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from moorage._core.base.quantity import Quantity
+from moorage._core.services.device_search import SearchTimeoutError as SearchTimeoutError
 from moorage.errors import MoorageError
 from moorage.objects.model.resource_claims import (
     ALL,
@@ -20,6 +21,7 @@ from moorage.objects.model.resource_claims import (
 
 ClassOf = Callable[[str], DeviceClass | None]
 MAX_RESULTS = 32
+"""The most devices that the allocation of a claim can have."""
 
 
 class AllocationError(MoorageError):
@@ -31,10 +33,6 @@ class PoolsInvalidError(MoorageError):
 
     def __init__(self) -> None:
         super().__init__("invalid resource pools were encountered")
-
-
-class SearchTimeoutError(MoorageError):
-    """The search on a node has taken too long."""
 
 
 @dataclass(eq=False)

@@ -104,39 +104,26 @@ def consumed_amounts(device: PublishedDevice, requests: Amounts) -> dict[str, Qu
     }
 
 
-def has_capacity(device: PublishedDevice, requests: Amounts, consumed: Amounts, taken: Amounts) -> bool:
-    """Whether a device has room for a request.
+def possible_amounts(device: PublishedDevice, requests: Amounts) -> list[Quantity] | None:
+    """Return what a request takes of each capacity of a device, if the device can be used at all.
 
     Parameters
     ----------
     device : PublishedDevice
     requests : Amounts
-    consumed : Amounts
-        What allocations have taken.
-    taken : Amounts
-        What the search has taken.
 
     Returns
     -------
-    bool
+    list of Quantity or None
+        In the order of the capacities; empty if there are neither requests nor policies, so that the request
+        takes all. None if a requested capacity is missing, or a policy forbids the amount.
     """
     capacities = device.device.capacity
     if not requests.keys() <= capacities.keys():
-        return False
-    if (
-        not requests
-        and not consumed
-        and not taken
-        and not any(one.request_policy for one in capacities.values())
-    ):
-        return True
-    for name, capacity in capacities.items():
-        amount = consumed_amount(requests.get(name), capacity)
-        if violates(amount, capacity.request_policy):
-            return False
-        for more in (consumed, taken):
-            if name in more:
-                amount += more[name]
-        if amount > device.capacity[name]:
-            return False
-    return True
+        return None
+    if not requests and not any(one.request_policy for one in capacities.values()):
+        return []
+    amounts = [consumed_amount(requests.get(name), capacity) for name, capacity in capacities.items()]
+    if any(map(violates, amounts, [capacity.request_policy for capacity in capacities.values()])):
+        return None
+    return amounts

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -11,9 +11,10 @@ import msgspec
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.selectors import NodeSelectorMatcher
+from moorage._core.services.device_view import DeviceView
 from moorage.devices.features import Features
 from moorage.objects import Node, NodeSelector
-from moorage.objects.model.resource_slices import Device, ResourceSlice
+from moorage.objects.model.resource_slices import Device, ResourceSlice, ResourceSliceSpec
 
 DeviceId = tuple[str, str, str]
 """Driver, pool and name of a device."""
@@ -80,6 +81,34 @@ class PublishedDevice:
     def capacity(self) -> dict[str, Quantity]:
         """The capacities of the device."""
         return {name: Quantity(one.value) for name, one in self.device.capacity.items()}
+
+    def attribute_value(self, name: str) -> tuple[str, object] | tuple[()] | None:
+        """Return type and value of an attribute.
+
+        Parameters
+        ----------
+        name : str
+            Its full name; an attribute whose domain is the driver may be published by its name alone.
+
+        Returns
+        -------
+        (str, object) or tuple or None
+            The empty tuple for a list, which equals nothing; None without the attribute.
+        """
+        attributes = self.device.attributes
+        domain, slash, identifier = name.partition("/")
+        found = attributes.get(name)
+        if found is None and slash and domain == self.id[0]:
+            found = attributes.get(identifier)
+        if found is None:
+            return None
+        kinds = (
+            ("string", found.string),
+            ("int", found.int_),
+            ("bool", found.bool_),
+            ("version", found.version),
+        )
+        return next((one for one in kinds if one[1] is not None), ())
 
     def is_for(self, node: Node) -> bool:
         """Whether the device can be used from a node, as far as the device itself says."""
@@ -148,7 +177,12 @@ class DevicePool:
     is_incomplete: bool = False
     is_invalid: bool = False
 
-    @property
+    @cached_property
+    def selects_nodes(self) -> bool:
+        """Whether devices choose their nodes each."""
+        return any(one.slice.spec.per_device_node_selection for one in self.devices)
+
+    @cached_property
     def is_last(self) -> bool:
         """Whether a device has binding conditions: such pools come after all others."""
         return any(one.device.binding_conditions is not None for one in self.devices)
@@ -169,6 +203,9 @@ class DeviceSlices:
         self._shared: list[PublishedSlice] = []
         self._of_pool: dict[tuple[str, str], list[PublishedSlice]] = {}
         self._pools: dict[str, tuple[Node, list[DevicePool]]] = {}
+        self._alike: dict[Hashable, list[DevicePool]] = {}
+        self._built: dict[Hashable, DevicePool] = {}
+        self._views: dict[Hashable, DeviceView] = {}
         for one in sorted(slices, key=lambda one: one.name):
             spec, published = one.spec, PublishedSlice(one)
             self._of_pool.setdefault((spec.driver, spec.pool.name), []).append(published)
@@ -176,6 +213,12 @@ class DeviceSlices:
                 self._of_node.setdefault(spec.node_name, []).append(published)
             else:
                 self._shared.append(published)
+        places: list[ResourceSliceSpec | Device] = []
+        for published in self._shared:
+            places += (published.slice.spec, *published.slice.spec.devices)
+        self._names = {place.node_name for place in places if place.node_name}
+        selectors = (place.node_selector for place in places)
+        self._selectors = list(dict.fromkeys([one for one in selectors if one is not None]))
 
     def pools_of(self, node: Node) -> list[DevicePool]:
         """Return the pools of a node, in the order in which their devices are tried.
@@ -190,8 +233,44 @@ class DeviceSlices:
         """
         known = self._pools.get(node.name)
         if known is None or known[0] is not node:
-            known = self._pools[node.name] = node, self._gather(node)
+            own, is_named = tuple(map(id, self.slices_of(node.name))), node.name in self._names
+            answers = tuple([selects(selector, node) for selector in self._selectors])
+            alike = own, node.name if is_named else "", answers
+            if alike not in self._alike:
+                self._alike[alike] = self._gather(node)
+            known = self._pools[node.name] = node, self._alike[alike]
         return known[1]
+
+    def view_key(self, node: Node) -> Hashable:
+        """Return what nodes with equal views have in common.
+
+        Parameters
+        ----------
+        node : Node
+
+        Returns
+        -------
+        hashable
+        """
+        pools = self.pools_of(node)
+        chosen = [one.is_for(node) for pool in pools if pool.selects_nodes for one in pool.devices]
+        return tuple(map(id, pools)), tuple(chosen)
+
+    def view_of(self, node: Node) -> DeviceView:
+        """Return the view of a node for searches of one caller, who loads its state before each search.
+
+        Parameters
+        ----------
+        node : Node
+
+        Returns
+        -------
+        DeviceView
+        """
+        key = self.view_key(node)
+        if key not in self._views:
+            self._views[key] = DeviceView(self.pools_of(node), node, self._features, False)
+        return self._views[key]
 
     def devices(self) -> Iterable[PublishedDevice]:
         """Return all devices."""
@@ -228,7 +307,7 @@ class DeviceSlices:
         if max(generations) > pool.generation:
             return None
         if generations.count(pool.generation) != pool.resource_slice_count:
-            return DevicePool(*key, is_incomplete=True)
+            return self._built.setdefault(key, DevicePool(*key, is_incomplete=True))
         names = {one.slice.name for one in slices}
         others = [
             one
@@ -238,11 +317,25 @@ class DeviceSlices:
         return self._build(node, key, slices, others)
 
     def _build(
-        self, node: Node, key: tuple[str, str], slices: list[PublishedSlice], others: list[PublishedSlice]
+        self, node: Node, pool: tuple[str, str], slices: list[PublishedSlice], others: list[PublishedSlice]
     ) -> DevicePool:
-        invalid = DevicePool(*key, is_invalid=True)
         counting = [one for one in slices if self._features.partitionable and one.slice.spec.shared_counters]
         usable = [one for one in slices if one not in counting or one.has_devices_for(node)]
+        key = tuple(map(id, usable)), tuple(map(id, slices)), tuple(map(id, others))
+        if key not in self._built:
+            self._built[key] = self._join(pool, usable, slices, others)
+        return self._built[key]
+
+    def _join(
+        self,
+        key: tuple[str, str],
+        usable: list[PublishedSlice],
+        slices: list[PublishedSlice],
+        others: list[PublishedSlice],
+    ) -> DevicePool:
+        """The pool of its slices for a node, of those of them with devices for it, and of other slices."""
+        invalid = DevicePool(*key, is_invalid=True)
+        counting = [one for one in slices if self._features.partitionable and one.slice.spec.shared_counters]
         devices = [device for one in usable for device in one.devices]
         if len({device.id for device in devices}) != len(devices):
             return invalid

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from moorage._core.base.quantity import Quantity
 from moorage.devices.allocation.allocator import AllocatedDevices
 from moorage.devices.allocation.device_pools import DeviceId
+from moorage.devices.extended_resources import ANNOTATION
+from moorage.objects import Pod
 from moorage.objects.model.resource_claims import (
     AllocationResult,
     DeviceRequestAllocationResult,
@@ -94,6 +96,9 @@ class ClaimCache(AssumeCache[ResourceClaim]):
         self._held: dict[str, AllocationResult] = {}  # by key of the claim
         self._in_flight: dict[str, AllocationResult] = {}  # by UID of the claim
         self._in_use = DevicesInUse(counts_shares)
+        # By UID of a pod, the keys of claims for its extended resources, of those that were deleted as well.
+        self._extended: dict[str, list[str]] = {}
+        self._changed: set[DeviceId] | None = None  # since the last `take_changes`; None: any devices
         super().__init__(informer, "ResourceClaim", "namespace", by_namespace)
 
     # ---- devices in use ------------------------------------------------------------------------------------
@@ -113,17 +118,47 @@ class ClaimCache(AssumeCache[ResourceClaim]):
         """A number that grows whenever the devices in use change."""
         return self._in_use.changes
 
+    # ---- changes -------------------------------------------------------------------------------------------
+
+    def take_changes(self) -> set[DeviceId] | None:
+        """Return the devices that were taken or given up since the last call; None: any."""
+        changed, self._changed = self._changed, set()
+        return changed
+
+    def forget_changes(self) -> None:
+        """Have the next `take_changes` name all devices."""
+        self._changed = None
+
+    def note_changes(self, devices: Iterable[DeviceId]) -> None:
+        """Note devices for `take_changes`.
+
+        Parameters
+        ----------
+        devices : iterable of DeviceId
+        """
+        if self._changed is not None:
+            self._changed.update(devices)
+
+    def _note(self, allocation: AllocationResult) -> None:
+        self.note_changes([(one.driver, one.pool, one.device) for one in allocation.devices.results])
+
     def _observe(self, key: str) -> None:
         """Count or give up the devices of a claim after a change."""
         claim = self.find(key)
         allocation = None if claim is None else claim.status.allocation
+        if claim is not None and claim.metadata.annotations.get(ANNOTATION) == "true":
+            for owner in claim.metadata.owner_references:
+                if owner.controller and key not in (keys := self._extended.setdefault(owner.uid, [])):
+                    keys.append(key)
         held = self._held.get(key)
         if held is None and allocation is not None:
             self._held[key] = allocation
             self._in_use.add(allocation)
+            self._note(allocation)
         elif held is not None and allocation is None:
             del self._held[key]
             self._in_use.remove(held)
+            self._note(held)
 
     def add(self, obj: ResourceClaim) -> None:
         super().add(obj)
@@ -156,6 +191,7 @@ class ClaimCache(AssumeCache[ResourceClaim]):
         self.remove_pending(uid)
         self._in_flight[uid] = allocation
         self._in_use.changes += 1
+        self._note(allocation)
 
     def remove_pending(self, uid: str) -> bool:
         """Forget an allocation in flight.
@@ -172,16 +208,26 @@ class ClaimCache(AssumeCache[ResourceClaim]):
         allocation = self._in_flight.pop(uid, None)
         if allocation is not None:
             self._in_use.changes += 1
+            self._note(allocation)
         return allocation is not None
 
     def is_pending(self, uid: str) -> bool:
         """Whether an allocation of a claim is in flight."""
         return uid in self._in_flight
 
-    def claims(self) -> Iterator[ResourceClaim]:
-        """Return the latest states of all claims."""
-        for namespace in self.index_values():
-            yield from self.list_value(namespace)
+    def extended_claims(self, pod: Pod) -> list[ResourceClaim]:
+        """Return the latest states of the claims for the extended resources of a pod.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        list of ResourceClaim
+        """
+        found = map(self.find, self._extended.get(pod.metadata.uid, ()))
+        return [claim for claim in found if claim is not None]
 
     # ---- transactions --------------------------------------------------------------------------------------
 
@@ -196,9 +242,12 @@ class ClaimCache(AssumeCache[ResourceClaim]):
         changes = self._in_use.changes
         self._held, self._in_flight, self._in_use = dict(held), dict(in_flight), in_use.copy()
         self._in_use.changes = changes + 1
+        self._changed = None
 
     def copy_from(self, other: AssumeCache[ResourceClaim]) -> None:
         super().copy_from(other)
         there = cast(ClaimCache, other)
         self._held, self._in_flight = there._held.copy(), there._in_flight.copy()
         self._in_use = there._in_use.copy()
+        self._extended = {uid: keys.copy() for uid, keys in there._extended.items()}
+        self._changed = None

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 from moorage._core.base.selectors import NodeSelectorMatcher
+from moorage._core.services.device_demand import DeviceDemand
 from moorage.devices.allocation.allocator import Allocator, ClaimResult
 from moorage.devices.allocation.claim_requests import ClaimRequests
+from moorage.devices.device_demands import AskingClaim
 from moorage.devices.extended_resources import IN_MEMORY, Mappings
 from moorage.objects.model.resource_claims import AllocationResult, ResourceClaim
 
@@ -69,6 +71,49 @@ class NodeAllocation:
 
 
 @dataclass(eq=False, slots=True)
+class CommonDemand:
+    """What all nodes are asked for alike.
+
+    Attributes
+    ----------
+    demand : DeviceDemand or None
+        None where nodes are asked one by one.
+    asking : list of AskingClaim
+        The claims.
+    extended : ResourceClaim or None
+        The claim for extended resources, with its requests.
+    mappings : tuple of ContainerExtendedResourceRequest
+    """
+
+    demand: DeviceDemand | None = None
+    asking: list[AskingClaim] = field(default_factory=list)
+    extended: ResourceClaim | None = None
+    mappings: Mappings = ()
+
+
+class FoundAllocations(dict[str, NodeAllocation]):
+    """What was found for nodes; looked up when it is first asked for, while devices are as in Filter.
+
+    Parameters
+    ----------
+    known : dict of str to NodeAllocation
+    find : callable
+        Returns what was found for the node of a name, or None.
+    """
+
+    def __init__(
+        self, known: dict[str, NodeAllocation], find: Callable[[str], NodeAllocation | None]
+    ) -> None:
+        super().__init__(known)
+        self._find = find
+
+    def get(self, key: str, default: Any = None) -> Any:
+        if key not in self and (found := self._find(key)) is not None:
+            self[key] = found
+        return super().get(key, default)
+
+
+@dataclass(eq=False, slots=True)
 class DeviceCycleState:
     """The plugin's state for a pod in one cycle; clones of the cycle state share it.
 
@@ -84,6 +129,8 @@ class DeviceCycleState:
         By node that passed Filter.
     unavailable : set of int
         Indices of allocated claims that a node cannot use.
+    demand : CommonDemand or None
+        None until Filter asks for it.
     """
 
     claims: list[ClaimOfCycle] = field(default_factory=list)
@@ -91,6 +138,7 @@ class DeviceCycleState:
     allocator: Allocator | None = None
     nodes: dict[str, NodeAllocation] = field(default_factory=dict)
     unavailable: set[int] = field(default_factory=set)
+    demand: CommonDemand | None = None
 
     def clone(self) -> Self:
         return self

@@ -45,6 +45,25 @@ def pod_claims(pod: Pod, find: Callable[[str], ResourceClaim | None]) -> list[Re
     return found
 
 
+def claim_keys(pod: Pod) -> list[str]:
+    """Return the claims of a pod as ``namespace/name``, as far as they are known.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    list of str
+    """
+    try:
+        return (
+            [f"{pod.namespace}/{name}" for name, _ in _claim_names(pod)] if pod.spec.resource_claims else []
+        )
+    except ClaimError:
+        return []
+
+
 def _claim_names(pod: Pod) -> Iterator[tuple[str, bool]]:
     """The names of the claims of a pod, and whether each was made from a template."""
     statuses = {status.name: status for status in pod.status.resource_claim_statuses}

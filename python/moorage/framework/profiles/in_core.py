@@ -16,6 +16,7 @@ from moorage.framework.plugin.status import Status
 from moorage.objects import Object, PersistentVolume, PersistentVolumeClaim, Pod
 
 if TYPE_CHECKING:
+    from moorage._core.decide.terms import NodeDevices
     from moorage._core.state.cluster_state import ClusterState
     from moorage._core.state.pod_class import Shape
     from moorage.framework.plugin.any_node_info import NodeInfo as AnyNodeInfo
@@ -302,6 +303,12 @@ class VolumesOfBatch:
         ``~index`` of the pods that use a volume.
     shared : list of (int, int, int)
         The volumes of the next pod that may be counted on a row already; see `PodBatch`.
+    allocated : set of str
+        Resource claims, as ``namespace/name``, that an earlier pod of the batch may have allocated.
+    ends : bool
+        Whether the batch ends before the next pod, as it has one of these claims.
+    claiming : dict of int to object
+        The pods with resource claims that the core is to place: what their plugin needs to write the claims.
     """
 
     def __init__(self) -> None:
@@ -309,6 +316,9 @@ class VolumesOfBatch:
         self.exclusive: set[Hashable] = set()
         self.users: dict[Hashable, list[int]] = {}
         self.shared: list[tuple[int, int, int]] = []
+        self.allocated: set[str] = set()
+        self.ends = False
+        self.claiming: dict[int, Any] = {}
 
 
 class VolumePlugin(
@@ -433,6 +443,21 @@ class VolumePlugin(
         """
         return None, []
 
+    def devices_of(self, needs: Hashable) -> NodeDevices | None:
+        """Return which nodes have the devices of needs.
+
+        Parameters
+        ----------
+        needs : hashable
+            As `needs_of` returned them.
+
+        Returns
+        -------
+        NodeDevices or None
+            None where no devices are needed.
+        """
+        return None
+
     @property
     def demand_version(self) -> int:
         """A number that differs between all states between which the results of `demand_of` change, other
@@ -460,6 +485,46 @@ class VolumePlugin(
         """
         lister: Lister[T] = self.required_handle().informers.lister(kind)
         return lister
+
+
+class ClaimsPlugin(VolumePlugin):
+    """A plugin about resource claims, which writes those of pods that the core has placed."""
+
+    def follow_claims(self) -> None:
+        """Bring what the core knows of devices up to date, before it places pods of a batch."""
+        raise NotImplementedError
+
+    def take_devices(self, claiming: Mapping[int, Any], placed: Mapping[int, str]) -> dict[int, Any]:
+        """Return what `bind_claims` needs of pods that the core has placed.
+
+        Parameters
+        ----------
+        claiming : mapping of int to object
+            `VolumesOfBatch.claiming`.
+        placed : mapping of int to str
+            By the index in the batch, the nodes of those that were placed.
+
+        Returns
+        -------
+        dict of int to object
+            By the index in the batch.
+        """
+        raise NotImplementedError
+
+    def bind_claims(self, pods: Sequence[tuple[Pod, Any]]) -> dict[int, Status]:
+        """Write the claims of pods: what Reserve and PreBind do for other pods.
+
+        Parameters
+        ----------
+        pods : sequence of (Pod, object)
+            With the results of `take_devices`.
+
+        Returns
+        -------
+        dict of int to Status
+            By index, why pods cannot be bound after all; their reservations are taken back.
+        """
+        raise NotImplementedError
 
 
 class UnitPlugin(Plugin):

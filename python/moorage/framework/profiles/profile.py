@@ -16,7 +16,15 @@ from moorage.framework.plugin import interface
 from moorage.framework.plugin.interface import BASES, FilterPlugin, Plugin, PreFilterPlugin, ScorePlugin
 from moorage.framework.plugin.lazy_attribute import lazy_attribute
 
-from .in_core import CorePostFilter, NativePlugin, UnitPlugin, VolumePlugin, VolumesOfBatch, split_skipping
+from .in_core import (
+    ClaimsPlugin,
+    CorePostFilter,
+    NativePlugin,
+    UnitPlugin,
+    VolumePlugin,
+    VolumesOfBatch,
+    split_skipping,
+)
 from .native_library import LoadedPlugin
 
 if TYPE_CHECKING:
@@ -178,6 +186,11 @@ class Profile:
         """The plugins about volumes."""
         return [plugin for plugin in self.plugins if isinstance(plugin, VolumePlugin)]
 
+    @lazy_attribute
+    def claims_plugin(self) -> ClaimsPlugin:
+        """The plugin about resource claims of a profile that has one."""
+        return next(one for one in self.volume_plugins if isinstance(one, ClaimsPlugin))
+
     def asks_devices(self, pod: Pod) -> bool:
         """Whether a pod without claims requests an extended resource that a device class provides.
 
@@ -194,7 +207,8 @@ class Profile:
 
     def delegated_resources(self) -> frozenset[str]:
         """Return the extended resources that plugins provide on nodes without them."""
-        return frozenset[str]().union(*[one.delegated_resources() for one in self.volume_plugins])
+        found = list(filter(None, [one.delegated_resources() for one in self.volume_plugins]))
+        return found[0] if len(found) == 1 else frozenset[str]().union(*found)
 
     def volume_needs(
         self, pod: Pod, nodes: NodesView, batch: VolumesOfBatch | None = None
@@ -211,16 +225,23 @@ class Profile:
         tuple of hashable, or None
             The needs of each plugin; None where those of one are not known.
         """
-        plugins, out = self.volume_plugins, []
-        claims = plugins[0].bound_claims_of(pod) if plugins else []
+        plugins, out = self.volume_plugins, list[Hashable]()
+        claims = plugins[0].bound_claims_of(pod) if plugins and pod.spec.volumes else []
         if claims is None:
             return None
-        for plugin in plugins:
-            needs = plugin.needs_of(pod, claims, nodes, batch)
+        for plugin, is_of_volumes in zip(plugins, self._are_of_volumes, strict=True):
+            needs = (
+                () if is_of_volumes and not pod.spec.volumes else plugin.needs_of(pod, claims, nodes, batch)
+            )
             if needs is None:
                 return None
             out.append(needs)
         return tuple(out)
+
+    @lazy_attribute
+    def _are_of_volumes(self) -> list[bool]:
+        """Of each plugin about volumes, whether it needs nothing for pods without volumes."""
+        return [not isinstance(plugin, ClaimsPlugin) for plugin in self.volume_plugins]
 
     def volume_demand(self, needs: Sequence[Hashable]) -> VolumeDemand:
         """Return needs for the kernels.
@@ -239,14 +260,15 @@ class Profile:
         ValueError
             The volumes are those of too many drivers.
         """
-        reachable, attachments = None, []
+        reachable, attachments, devices = None, [], None
         for plugin, needed in zip(self.volume_plugins, needs, strict=True):
             if needed:
                 mask, more = plugin.demand_of(needed)
                 attachments += more
+                devices = devices or plugin.devices_of(needed)
                 if mask is not None:
                     reachable = mask if reachable is None else reachable & mask
-        return VolumeDemand(reachable, attachments)
+        return VolumeDemand(reachable, attachments, devices)
 
     def volumes_fit_everywhere(self, pod: Pod, nodes: NodesView) -> bool:
         """Whether no plugin about volumes rejects a pod on any of some nodes, also with the nominated pods,

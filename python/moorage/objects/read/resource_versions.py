@@ -1,7 +1,7 @@
-"""Reads v1beta1 and v1beta2 of resource.k8s.io into v1.
+"""Reads v1alpha3, v1beta1 and v1beta2 of resource.k8s.io into v1.
 
-v1beta2 has the fields of v1. In v1beta1 an exact request stands in the request itself, and the properties of
-a device in the field ``basic``.
+v1beta2 has the fields of v1. In v1beta1, and in v1alpha3 as it was last, an exact request stands in the
+request itself, and the properties of a device in the field ``basic``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 from moorage.objects.model.resource_claims import API_VERSION
 
 GROUP = "resource.k8s.io"
+_ALPHA3 = f"{GROUP}/v1alpha3"
 _BETA1 = f"{GROUP}/v1beta1"
 _BETA2 = f"{GROUP}/v1beta2"
 _EXACT = ("deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity")
@@ -33,10 +34,10 @@ def to_v1(value: dict[str, Any], kind: str) -> dict[str, Any]:
         `value` itself if it is of no earlier version.
     """
     version = value.get("apiVersion")
-    if version not in (_BETA1, _BETA2) or kind == "DeviceTaintRule":
+    if version not in (_ALPHA3, _BETA1, _BETA2) or kind == "DeviceTaintRule":
         return value
     converted = value | {"apiVersion": API_VERSION}
-    if version == _BETA1 and kind in _CONVERSIONS and isinstance(value.get("spec"), dict):
+    if version != _BETA2 and kind in _CONVERSIONS and isinstance(value.get("spec"), dict):
         converted["spec"] = _CONVERSIONS[kind](value["spec"])
     return converted
 

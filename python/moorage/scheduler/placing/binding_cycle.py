@@ -399,7 +399,7 @@ class BindingCycles:
             False where no binding cycle waits for time alone, or where the scheduler cannot let time pass.
         """
         steps = [running.future for running in self.running.values() if running.future is not None]
-        due = min((one.due for one in self.running.values() if one.future is None), default=NEVER)
+        due = min(self._due(), default=NEVER)
         seconds = due - self.time.now()
         if steps:
             futures.wait(steps, None if due == NEVER else max(seconds, 0.0), futures.FIRST_COMPLETED)
@@ -411,6 +411,14 @@ class BindingCycles:
                 self.time.wait(seconds)
             self.time.reach(due)
         return True
+
+    def next_step(self) -> float | None:
+        """Return the time in seconds of the next step of a binding cycle that waits for time alone; None
+        without one."""
+        return min(self._due(), default=None)
+
+    def _due(self) -> Iterator[float]:
+        return (running.due for running in self.running.values() if running.future is None)
 
     def _after_permit(self, started: Started) -> Outcome:
         """Run PreBind, Bind and PostBind of a pod whose wait on Permit has ended."""

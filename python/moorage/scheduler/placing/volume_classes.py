@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from contextlib import suppress
+from typing import Any
 
+from moorage._core.decide.pod_batch import END
+from moorage.devices.claims.pod_resource_claims import claim_keys
 from moorage.framework.plugin.nodes_view import NodesView
 from moorage.framework.profiles.in_core import VolumesOfBatch
 from moorage.framework.profiles.profile import Profile
@@ -56,7 +59,7 @@ class VolumeClasses:
             self._batch, self._ready, self._in_use = VolumesOfBatch(), {}, None
         return self
 
-    def __call__(self, pod: Pod, pod_class: int, at: int) -> tuple[int, list[tuple[int, int, int]]]:
+    def __call__(self, pod: Pod, pod_class: int, at: int) -> tuple[int, list[tuple[int, int, int]], bool]:
         """Return the class of the next pod with volumes.
 
         Parameters
@@ -71,9 +74,11 @@ class VolumeClasses:
         -------
         pod_class : int
             The same where no volume restricts the nodes, else the class with the demand; -1 where plugins
-            have to schedule the pod.
+            have to schedule the pod; END where an earlier pod of the batch allocates a claim of this one.
         shared : list of (int, int, int)
             See `PodBatch`.
+        takes_devices : bool
+            Whether claims of the pod take devices of its node.
         """
         engine, batch = self._engine_of(pod), self._batch
         if engine not in self._ready:
@@ -81,17 +86,19 @@ class VolumeClasses:
         known = self._ready[engine]
         uid, unrestricted = pod.metadata.uid, self._unrestricted[engine][1]
         if unrestricted.get(uid) is pod.spec and not batch.exclusive:
-            return pod_class, []
+            return pod_class, [], False
         batch.at, batch.shared = at, []
         needs = None if known is None else self._needs(engine, pod, *known)
+        if batch.ends:
+            return END, [], False
         if needs is None or known is None:
             self._leave_to_plugins(engine, pod)
-            return -1, []
+            return -1, [], False
         if not any(needs):
             if not (batch.exclusive or batch.users):
                 unrestricted[uid] = pod.spec
-            return pod_class, []
-        if self._in_use is None:
+            return pod_class, [], False
+        if self._in_use is None and pod.spec.volumes:
             self._in_use = engine.handle.shared(VolumesInUse.of)
             self._in_use.refresh()
             self._released = self._in_use.released
@@ -100,7 +107,12 @@ class VolumeClasses:
         if found not in demands:
             demands[found] = known[0].volume_demand(needs)
         # A claim in use rejects every node before the limits are asked, wherever the volumes are.
-        return found, [] if IN_USE in needs else batch.shared
+        return found, [] if IN_USE in needs else batch.shared, demands[found].devices is not None
+
+    @property
+    def claiming(self) -> dict[int, Any]:
+        """The pods of the batch with resource claims that the core places; see `VolumesOfBatch`."""
+        return self._batch.claiming
 
     def fails_alike(self, decision: Decision) -> bool:
         """Whether the pods of a class that share no volumes with others all fail as one of them did, while
@@ -156,6 +168,8 @@ class VolumeClasses:
     def _leave_to_plugins(self, engine: Engine, pod: Pod) -> None:
         """Note what a pod uses that plugins will schedule."""
         exclusive = self._batch.exclusive
+        self._batch.claiming.pop(self._batch.at, None)
+        self._batch.allocated.update(claim_keys(pod))
         exclusive.update(filter(None, map(pod.claim_key, pod.spec.volumes)))
         with suppress(VolumeError):  # no node suits such a pod
             exclusive.update(engine.handle.shared(VolumesInUse.of).attached.volumes_of_new_pod(pod))

@@ -10,10 +10,11 @@ from moorage.controllers.resource_claims import ResourceClaimController
 from moorage.devices.allocation.allocation_results import allocation_of
 from moorage.devices.allocation.allocator import Allocator
 from moorage.devices.allocation.claim_requests import ClaimRequests
+from moorage.devices.claims.binding_conditions import has_conditions
 from moorage.devices.device_state import DeviceState
 from moorage.objects import Node, Pod
-from moorage.objects.model.meta import ObjectMeta
-from moorage.objects.model.resource_claims import ResourceClaim
+from moorage.objects.model.meta import Condition, ObjectMeta
+from moorage.objects.model.resource_claims import AllocatedDeviceStatus, ResourceClaim
 from moorage.objects.model.resource_slices import (
     Device,
     DeviceAttribute,
@@ -40,7 +41,7 @@ class SimulatedDevices:
         self.scheduler, self.store = scheduler, scheduler.client
         self.controller = ResourceClaimController(self.store)
 
-    def publish(self, driver: str, nodes: str, number: int) -> None:
+    def publish(self, driver: str, nodes: str, number: int, conditions: bool = False) -> None:
         """Publish devices of a driver, one slice for each node.
 
         Parameters
@@ -50,8 +51,10 @@ class SimulatedDevices:
             Pattern of the names of nodes, as in a shell.
         number : int
             Devices of each node.
+        conditions : bool, optional
+            Whether the devices have binding conditions.
         """
-        devices = tuple([_device(at) for at in range(number)])
+        devices = tuple([_device(at, conditions) for at in range(number)])
         for node in self.store.list(Node)[0]:
             if fnmatchcase(node.name, nodes):
                 spec = ResourceSliceSpec(
@@ -105,6 +108,53 @@ class SimulatedDevices:
             self.scheduler.sync()
         return None
 
+    def claims(self, namespace: str) -> list[str]:
+        """Return the names of the claims of a namespace.
+
+        Parameters
+        ----------
+        namespace : str
+
+        Returns
+        -------
+        list of str
+        """
+        claims: list[ResourceClaim] = self.store.list(ResourceClaim, namespace)[0]
+        return [claim.name for claim in claims]
+
+    def awaits_conditions(self, namespace: str, name: str) -> bool:
+        """Whether a claim has a device with binding conditions.
+
+        Parameters
+        ----------
+        namespace, name : str
+            Of the claim.
+        """
+        return has_conditions(self.store.get(ResourceClaim, name, namespace))
+
+    def report(self, namespace: str, name: str, condition: Condition) -> None:
+        """Report a condition of all devices of a claim that have binding conditions.
+
+        Parameters
+        ----------
+        namespace, name : str
+            Of the claim.
+        condition : Condition
+        """
+        claim = self.store.get(ResourceClaim, name, namespace)
+        allocation, status = claim.status.allocation, claim.status
+        assert allocation is not None
+        reported = [
+            AllocatedDeviceStatus(
+                driver=one.driver, pool=one.pool, device=one.device, conditions=(condition,)
+            )
+            for one in allocation.devices.results
+            if one.binding_conditions or one.binding_failure_conditions
+        ]
+        status = replace(status, devices=(*status.devices, *reported))
+        self.store.update(replace(claim, status=status))
+        self.scheduler.sync()
+
     def make_claims(self, pods: list[Pod]) -> None:
         """Make the claims of new pods.
 
@@ -117,7 +167,7 @@ class SimulatedDevices:
         self.scheduler.sync()
 
 
-def _device(at: int) -> Device:
+def _device(at: int, conditions: bool) -> Device:
     """A device of the test driver of scheduler_perf (kubernetes v1.36, dra.go)."""
     return Device(
         name=f"instance-{at}",
@@ -128,4 +178,7 @@ def _device(at: int) -> Device:
             "dra.example.com/numa": DeviceAttribute(int_=at),
         },
         capacity={"memory": DeviceCapacity(value="1Gi")},
+        binds_to_node=True if conditions else None,
+        binding_conditions=("DeviceAttached",) if conditions else None,
+        binding_failure_conditions=("AttachmentFailed",) if conditions else None,
     )

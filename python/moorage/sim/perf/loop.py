@@ -25,6 +25,7 @@ from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.groups.group_attempt import GroupResult
 from moorage.scheduler.groups.group_batch import GroupBatch
 from moorage.scheduler.runs import Run as SchedulerRun
+from moorage.store import ObjectStore
 
 from .measure import Meter, Timer
 from .object_templates import BASE_POD, ObjectTemplate, read_template
@@ -77,6 +78,7 @@ class Run:
         self.workload, self.timer = workload, timer
         self.time = VirtualTime(rate)
         self.scheduler = Scheduler(
+            ObjectStore(),
             config=workload.scheduler_config,
             feature_gates=workload.feature_gates,
             tie_break=tie_break,
@@ -245,9 +247,10 @@ class Run:
         self.until(lambda: self.time.now >= end, seconds + 1)
 
     def _next_event(self) -> Fraction | None:
-        """Time of the next event of the workload or the queue; None if there is none."""
-        queue = self.scheduler.queue.next_event()
-        coming = [self.time.next_event(), None if queue is None else Fraction(queue)]
+        """Time of the next event of the workload, the queue or a binding cycle; None if there is none."""
+        queue, binding = self.scheduler.queue.next_event(), self.scheduler.bindings.next_step()
+        others = [Fraction(when) for when in (queue, binding) if when is not None]
+        coming = [self.time.next_event(), *others]
         return min((when for when in coming if when is not None), default=None)
 
     def _waiting(self) -> str:
@@ -323,6 +326,7 @@ class Attempts(SchedulerRun):
         self.placed, result = [], self.result
         for part in (result.placements, result.unschedulable, result.evicted, result.skipped):
             part.clear()
+        self.resume(self.run.time.seconds)
         infos, pods = self.take(limit), meter.pods
         self._known = list(map(self.run.known.__getitem__, keys_of([info.pod for info in infos])))
         if meter.window is not None and infos:
@@ -335,7 +339,7 @@ class Attempts(SchedulerRun):
         self.bind()
         if meter.window is not None and infos:
             meter.tried(self.run.timer() - began, measured / len(infos), meter.pods - pods)
-        return attempts, bool(infos or self.result.skipped)
+        return attempts, bool(infos or self.placed or self.result.skipped)
 
     def place(
         self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range

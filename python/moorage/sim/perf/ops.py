@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from moorage.errors import InputError, located
 from moorage.framework.configuration.durations import SECOND, parse_duration
 from moorage.objects import Object, Pod
+from moorage.objects.model.meta import Condition
 from moorage.objects.model.storage import VolumeNodeResources
 from moorage.objects.read.object_defaults import default_object
 
@@ -29,6 +30,11 @@ MOST = 10_000_000
 Count = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
 CHURN_INTERVAL = 500
 """Milliseconds (scheduler_perf, operations.go)."""
+STABLE = 5
+"""Seconds for which pods have to stay without a node (scheduler_perf, dra.go)."""
+BINDING_CONDITIONS = "DRADeviceBindingConditions"
+"""The driver publishes conditions for workloads that switch this gate on themselves: when the files were
+written it was off by default, and an API server drops the fields then."""
 
 
 class WorkloadFailedError(Exception):
@@ -236,7 +242,11 @@ class CreatePods(TemplateOp, frozen=True):
             first = run.names.reserve(namespace, pod_run.template.metadata.generate_name, 1)
             run.add(PodRun(pod_run.template, first, 1))
 
-        end = run.time.now + _seconds(self.duration or "0")
+        duration = _seconds(self.duration or "0")
+        if not duration:  # the pods are left as they are, for the operations that follow
+            run.add(*pods)
+            return
+        end = run.time.now + duration
         run.placed = placed
         for pod_run in pods:
             for index in range(len(pod_run)):  # one at a time, since each makes room for the next
@@ -434,7 +444,9 @@ class CreateResourceDriver(Op, frozen=True, kw_only=True):
     max_claims_per_node_param: str = ""
 
     def execute(self, run: Run, number: int) -> None:
-        run.cluster.devices.publish(self.driver_name, self.nodes, self.max_claims_per_node)
+        devices = run.cluster.devices
+        conditions = run.workload.feature_gates.get(BINDING_CONDITIONS, False)
+        devices.publish(self.driver_name, self.nodes, self.max_claims_per_node, conditions)
 
 
 class AllocResourceClaims(Op, frozen=True, kw_only=True):
@@ -445,6 +457,68 @@ class AllocResourceClaims(Op, frozen=True, kw_only=True):
     def execute(self, run: Run, number: int) -> None:
         if (failed := run.cluster.devices.allocate(self.namespace)) is not None:
             raise WorkloadFailedError(f"no node has the devices of ResourceClaim {failed}")
+
+
+class UpdateDeviceConditions(Op, frozen=True, kw_only=True):
+    """Reports a condition of the devices of all claims of a namespace, as soon as each is allocated."""
+
+    namespace: str
+    condition_type: str = ""
+    condition_type_param: str = ""
+    condition_status: Literal["", "True", "False", "Unknown"] = ""
+    condition_status_param: str = ""
+    duration: str = ""
+    duration_param: str = ""
+
+    def check(self) -> None:
+        if not (self.condition_type and self.condition_status):
+            raise InputError("required", path="conditionTypeParam, conditionStatusParam")
+        with located(ValueError, path="duration"):
+            parse_duration(self.duration or "0")
+
+    def execute(self, run: Run, number: int) -> None:
+        devices, within = run.cluster.devices, _seconds(self.duration or "0")
+        condition = Condition(self.condition_type, self.condition_status, "Test", "Test")
+        deadline = run.time.now + within
+        if not _poll(run, deadline, lambda: bool(devices.claims(self.namespace))):
+            raise WorkloadFailedError(f"no claims in namespace {self.namespace} after {float(within):g} s")
+        for claim in devices.claims(self.namespace):
+            if not _poll(run, deadline, partial(devices.awaits_conditions, self.namespace, claim)):
+                key = f"{self.namespace}/{claim}"
+                raise WorkloadFailedError(f"no devices in claim {key} after {float(within):g} s")
+            devices.report(self.namespace, claim, condition)
+
+
+class CheckPodScheduled(Op, frozen=True, kw_only=True):
+    """Checks that all pods of a namespace get a node, or that all stay without one for 5 s."""
+
+    namespace: str
+    expected_scheduled: bool = False
+    scheduled: bool | None = None
+    scheduled_param: str = ""
+    duration: str = ""
+    duration_param: str = ""
+
+    def check(self) -> None:
+        with located(ValueError, path="duration"):
+            parse_duration(self.duration or "0")
+
+    def execute(self, run: Run, number: int) -> None:
+        expected = self.expected_scheduled if self.scheduled is None else self.scheduled
+        stable, wrong = None, ""
+
+        def is_over() -> bool:
+            nonlocal stable, wrong
+            wrong = next(
+                (pod for pod, node in run.cluster.pods(self.namespace) if bool(node) != expected), ""
+            )
+            stable = None if wrong else run.time.now if stable is None else stable
+            return stable is not None and (expected or run.time.now - stable >= STABLE)
+
+        within = _seconds(self.duration or "0")
+        if not _poll(run, run.time.now + within, is_over) and wrong:
+            state = "has no" if expected else "has a"
+            raise WorkloadFailedError(f"pod {wrong} {state} node after {float(within):g} s")
 
 
 class UnbuiltOp(Op, frozen=True):
@@ -466,6 +540,8 @@ OPS: dict[str, type[Op]] = {
     "createCompositePodGroups": CreateCompositePodGroups,
     "createResourceDriver": CreateResourceDriver,
     "allocResourceClaims": AllocResourceClaims,
+    "updateDeviceConditions": UpdateDeviceConditions,
+    "checkPodScheduled": CheckPodScheduled,
     "waitForPodGroups": CreatePodGroups,
     "startCollectingMetrics": StartCollectingMetrics,
     "stopCollectingMetrics": StopCollectingMetrics,
@@ -473,7 +549,7 @@ OPS: dict[str, type[Op]] = {
 
 UNBUILT_OPS = frozenset(
     {
-        *("createResourceClaims", "updateDeviceConditions", "checkPodScheduled"),
+        "createResourceClaims",
         *("startCollectingProfile", "stopCollectingProfile"),
     }
 )
@@ -482,6 +558,15 @@ UNBUILT_OPS = frozenset(
 
 def _seconds(duration: str) -> Fraction:
     return Fraction(parse_duration(duration), SECOND)
+
+
+def _poll(run: Run, deadline: Fraction, condition: Callable[[], bool]) -> bool:
+    """Whether a condition holds, asked each second of virtual time up to a deadline."""
+    while not condition():
+        if run.time.now + 1 > deadline:
+            return False
+        run.sleep(Fraction(1))
+    return True
 
 
 def _perform(run: Run, actions: Iterable[Callable[[], object]], per_second: int, waits: bool = True) -> None:

@@ -172,6 +172,21 @@ class SimulatedCluster:
 
     # ---- pods ----------------------------------------------------------------------------------------------
 
+    def pods(self, namespace: str) -> list[tuple[str, str]]:
+        """Return the pods of a namespace.
+
+        Parameters
+        ----------
+        namespace : str
+
+        Returns
+        -------
+        list of (str, str)
+            Name, and name of the node; "" without one.
+        """
+        pods: list[Pod] = self.store.list(Pod, namespace)[0]
+        return [(pod.name, pod.spec.node_name) for pod in pods]
+
     def with_claims(self, run: PodRun) -> Pod:
         """Make the resource claims of new pods; return the first of them.
 

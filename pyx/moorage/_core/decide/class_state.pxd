@@ -4,7 +4,7 @@ from moorage._core.base cimport Buffer, ItemLocation
 from moorage._core.csrc cimport *
 from moorage._core.state cimport NodeTable, PodClasses, Shape
 from moorage._core.decide.nominations cimport Flips, NominatedVerdicts
-from moorage._core.decide.terms cimport Terms, VolumeDemand
+from moorage._core.decide.terms cimport NodeDevices, Terms, VolumeDemand
 
 
 cdef struct Undo:  # an array of which a transaction saves items before a placement
@@ -88,6 +88,7 @@ cdef class ClassStates:
     cdef ClassState used(self, int32_t pod_class)
     cdef VolumeDemand demand_of(self, int32_t pod_class)
     cdef const mr_volume_demand* point_to_demand(self, int32_t pod_class) except? NULL
+    cdef NodeDevices devices_of(self, int32_t pod_class)
     cdef int use(self, ClassState class_state) except -1
     cdef bint is_failed(self, const ClassSearch* class_search, int64_t head) noexcept nogil
     cdef void note_failure(self, ClassSearch* class_search, int64_t head) noexcept nogil

@@ -332,7 +332,16 @@ cdef class ClassStates:
     cdef const mr_volume_demand* point_to_demand(self, int32_t pod_class) except? NULL:
         """The demand of the volumes of a class for the kernels; NULL if it has none."""
         cdef VolumeDemand demand = self.demand_of(pod_class)
-        return NULL if demand is None else &demand.c
+        if demand is None:
+            return NULL
+        if demand.devices is not None:
+            demand.devices.refresh()
+        return &demand.c
+
+    cdef NodeDevices devices_of(self, int32_t pod_class):
+        """The devices that pods of a class ask for, or None."""
+        cdef VolumeDemand demand = self.demand_of(pod_class)
+        return None if demand is None else demand.devices
 
     def state_of(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
         """Return the state of a target, created on first use.

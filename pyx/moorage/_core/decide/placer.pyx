@@ -13,11 +13,11 @@ from moorage._core.decide.class_state cimport ClassSearch, ClassState, ClassStat
 from moorage._core.decide.decider cimport Decider
 from moorage._core.decide.plan cimport Plan
 from moorage._core.decide.pod_batch cimport (
-    ALONE, CLAIMS, NAMED, PINNED, PORTS, PROFILE, SHARES, WAITS, Placements, PodBatch, PodSpan, SharedVolume,
+    ALONE, CLAIMS, DEVICES, NAMED, PINNED, PORTS, PROFILE, SHARES, WAITS, Placements, PodBatch, PodSpan, SharedVolume,
     Sink,
 )
 from moorage._core.decide.search cimport Search
-from moorage._core.decide.terms cimport Terms
+from moorage._core.decide.terms cimport NodeDevices, Terms
 from moorage._core.state cimport AHEAD, ClusterState, Shape, prefetch
 
 cdef Sink NOWHERE = Sink()
@@ -145,8 +145,9 @@ cdef class Placer:
             end = _follow_nominator(self.search, batch, first, end)
         if first >= end:
             return end
-        # Host ports and open transactions take memory for each pod, which can run out in the middle of a run.
-        if self.state.journal.depth or batch.until(PORTS, first, end) < end:
+        # Host ports, devices and open transactions take memory for each pod, which can run out in the middle
+        # of a run.
+        if self.state.journal.depth or batch.until(PORTS | DEVICES, first, end) < end:
             return self.state.atomically(self._place, batch, out, first, end, sink, on_unschedulable)
         return self._place(batch, out, first, end, sink, on_unschedulable)
 
@@ -323,7 +324,7 @@ cdef class Placer:
         cdef int32_t each = batch.span_at(first), at = first
         if self.search.nominations.rows or self.search.plan.needs_python or self.search.plan.externals:
             return first
-        while at < end and not batch.spans[each].route & (PORTS | NAMED):
+        while at < end and not batch.spans[each].route & (PORTS | NAMED | DEVICES):
             at = batch.spans[each].end
             each += 1
         return min(at, end)
@@ -562,7 +563,8 @@ cdef class Placer:
         self.search.states.use(class_state)
         if not is_new:
             self.placed, self.search.found.evaluated = 0, self.state.view.size
-        elif class_state.shape.ports or self.search.plan.needs_python or self._must_filter_each():
+        elif class_state.shape.ports or self.search.plan.needs_python or self._must_filter_each() \
+                or self.search.states.devices_of(span.pod_class) is not None:
             self.placed = self._place_each(span, out.data + first, end - first)
         else:
             self.placed = self._place_together(span, class_state, out.data + first, end - first)
@@ -609,16 +611,22 @@ cdef class Placer:
         Returns the number of placed pods.
         """
         cdef Shape shape = self.state.classes.shape(span.pod_class)
+        cdef NodeDevices devices = self.search.states.devices_of(span.pod_class)
         cdef int32_t placed, at, row
         cdef ClassState class_state
         for placed in range(n):
             class_state = self.decider._prepare_class(span.pod_class, span.node_name, span.pinned)
             if not self._has_room_where_shared(&class_state.c, rows + placed):
                 return placed
+            if devices is not None and not devices.is_decisive:
+                self.search.found.evaluated = 0
+                return placed
             at = self.decider._choose(&class_state.c, n - placed - 1)
             if at < 0:
                 return placed
             row = class_state.c.search.order[at]
+            if devices is not None:
+                devices.take(<int32_t>(rows + placed - self.rows), row)
             class_state.c.failed = -1
             self.state.table.add_pod(0, row, &shape.c, shape.ports, 1)
             if class_state.c.search.pod.volumes:

@@ -19,6 +19,7 @@ cpdef enum Route:
     WAITS = 1024     # it waits on Permit for other pods of its group
     CLAIMS = 2048    # its class has the demand of its bound claims; where it fits nowhere, plugins say why
     SHARES = 4096    # some of its volumes may be on a row already, where they take no room
+    DEVICES = 8192   # its claims take devices of the node, so it is placed by itself
     PROFILE = 65536  # the bits from here on are the number of its profile
     # Pods that need a scheduling cycle of their own: counters omit terminating pods, a nominated node is
     # tried first, a signature may yield a hint, and PreFilter gives the text of a rejection.
@@ -52,6 +53,7 @@ cdef class PodBatch:
     cdef Routes routes
     cdef readonly object pods
     cdef object class_with_volumes
+    cdef bint is_cut  # whether it ends before the last of the pods
     cdef Replicas replicas  # the pods of a template; None: `pods` has them
     cdef PodSpan only  # the memory of a single run
     cdef Buffer memory  # that of several runs

@@ -3,6 +3,8 @@
 `Placements` has the rows where they are placed, and a `Sink` receives the placed pods.
 """
 
+from itertools import islice
+
 import numpy as np
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport INT32_MAX, INT32_MIN, int64_t
@@ -10,6 +12,8 @@ from libc.string cimport memcpy, memset
 
 from moorage._core.base cimport DELETION_TIMESTAMP, METADATA, NODE_NAME, SPEC, STATUS, UID, Field, Journal
 from moorage._core.state cimport ASSUMED, Shape, replicas_of, split_uid, uses_volumes
+
+END = -2  # what `class_with_volumes` returns for the pod before which a batch ends
 
 cdef Field NOMINATED_NODE_NAME = Field("nominated_node_name")
 
@@ -57,9 +61,12 @@ cdef class PodBatch:
     class_with_volumes : callable, optional
         Returns the class of a pod with volumes that is placed without the plugins about volumes, from the
         pod, its class and its index: the class itself, or one of `PodClasses.with_volumes`; -1 for all other
-        pods. By default there are none. And a list of tuples, one for each volume with an attach limit and
+        pods; END for a pod before which the batch ends, as what is known of its claims changes before. By default there are none. And a list of tuples, one for each volume with an attach limit and
         each row where it may be counted already: the row, or ~index of an earlier pod that has the volume;
-        the index in the attachments of the demand; the number of the volume, less than 64.
+        the index in the attachments of the demand; the number of the volume, less than 64. And whether the
+        pod's claims take devices of the node.
+    first : int, optional
+        The index of the first pod to read. Nothing is known of those before.
 
     Attributes
     ----------
@@ -67,11 +74,12 @@ cdef class PodBatch:
         Empty for the replicas of a template, which have no objects.
     """
 
-    def __cinit__(self, ClusterState state not None, pods=None, Routes routes=None, class_with_volumes=None):
+    def __cinit__(self, ClusterState state not None, pods=None, Routes routes=None, class_with_volumes=None,
+                  Py_ssize_t first=0):
         self.state, self.routes, self.class_with_volumes = state, routes, class_with_volumes
         self.pods = () if pods is None else pods
         if pods is not None:
-            _read(self, pods)
+            _read(self, pods, first)
 
     @staticmethod
     def of_template(ClusterState state not None, template, int32_t n, int64_t first=0, Routes routes=None):
@@ -310,14 +318,19 @@ cdef class PodBatch:
         return list(found)
 
 
-cdef int _read(PodBatch batch, pods) except -1:
-    """Read each pod once; consecutive equal pods become one run."""
+cdef int _read(PodBatch batch, pods, Py_ssize_t first) except -1:
+    """Read each pod from `first` on once; consecutive equal pods become one run."""
     cdef PodSpan span
     cdef PodSpan* last = NULL
     cdef int32_t known = -1
-    span.end = 0
-    for pod in pods:
+    memset(&span, 0, sizeof(PodSpan))
+    if first > 0:  # a run of the pods before, which nobody asks for
+        span.end, span.pod_class = <int32_t>first, -1
+        last = _append(batch, &span)
+    for pod in islice(pods, first, None):
         known = _fill(batch, &span, pod, known)
+        if batch.is_cut:
+            break
         span.end += 1
         if last != NULL and last.pod_class == span.pod_class and last.node_name == span.node_name \
                 and last.pinned == span.pinned and last.route == span.route:
@@ -354,13 +367,18 @@ cdef int32_t _fill(PodBatch batch, PodSpan* out, object pod, int32_t known) exce
 cdef int _fill_volumes(PodBatch batch, PodSpan* out, object pod) except -1:
     """Fill the class and the route of a pod with volumes."""
     cdef int32_t pod_class = -1
+    cdef bint takes_devices = False
     if batch.class_with_volumes is not None:
-        pod_class, shared = batch.class_with_volumes(pod, out.pod_class, out.end)
-    if pod_class < 0 or (pod_class != out.pod_class and out.route & (TERMINATING | NOMINATED)):
+        pod_class, shared, takes_devices = batch.class_with_volumes(pod, out.pod_class, out.end)
+    if pod_class == END:
+        batch.is_cut = True
+    elif pod_class < 0 or (pod_class != out.pod_class and out.route & (TERMINATING | NOMINATED)):
         out.route |= VOLUMES
     elif pod_class != out.pod_class:
         out.pod_class = pod_class
         out.route |= CLAIMS
+        if takes_devices:
+            out.route |= DEVICES
         if shared:
             out.route |= SHARES
             _share(batch, out.end, shared)

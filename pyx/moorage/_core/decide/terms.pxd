@@ -1,4 +1,4 @@
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from moorage._core.csrc cimport mr_constraint, mr_pod_term, mr_terms, mr_volume_demand
 from moorage._core.state cimport ClusterState, Counter, Domains, Matched, Shape
@@ -32,7 +32,17 @@ cdef class Terms:
     cdef int32_t domains(self) noexcept
 
 
+cdef class NodeDevices:
+    cdef uint8_t* fits
+    cdef readonly int32_t rows
+    cdef readonly bint is_decisive
+
+    cdef int refresh(self) except -1
+    cdef int take(self, int32_t pod, int32_t row) except -1
+
+
 cdef class VolumeDemand:
     cdef mr_volume_demand c
+    cdef readonly NodeDevices devices
     cdef readonly int32_t rows
     cdef object held  # the arrays that `c` points to

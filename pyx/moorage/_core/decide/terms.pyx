@@ -383,8 +383,29 @@ def _has_term(PodClasses classes, number, int32_t pod_class):
 MAX_DRIVERS = MR_MAX_DRIVERS
 
 
+cdef class NodeDevices:
+    """Which nodes have the devices that the claims of a pod class ask for; a base class.
+
+    Attributes
+    ----------
+    rows : int
+        The number of rows that `fits` has.
+    is_decisive : bool
+        Whether `fits` decides. Else plugins have to schedule the pods: a search for devices fails with an
+        error, or nodes have different scores.
+    """
+
+    cdef int refresh(self) except -1:
+        """Bring `fits` up to date; rows that change are named in the change log."""
+        return 0
+
+    cdef int take(self, int32_t pod, int32_t row) except -1:
+        """Take the devices of a row for a pod of a batch."""
+        return 0
+
+
 cdef class VolumeDemand:
-    """What the bound volumes of a pod class demand of a node, for the kernels.
+    """What the bound volumes and the claims of a pod class demand of a node, for the kernels.
 
     Parameters
     ----------
@@ -393,6 +414,8 @@ cdef class VolumeDemand:
     attachments : sequence of ((rows,) int32 array, int)
         For each driver with attach limits the number of further volumes that each row has room for, which
         placements count down, and the number of the pod's volumes.
+    devices : NodeDevices, optional
+        By default the pods need no devices.
 
     Attributes
     ----------
@@ -405,7 +428,7 @@ cdef class VolumeDemand:
         There are more than MAX_DRIVERS drivers.
     """
 
-    def __cinit__(self, reachable, attachments):
+    def __cinit__(self, reachable, attachments, NodeDevices devices=None):
         cdef const uint8_t[::1] mask
         cdef int32_t[::1] room
         cdef Py_ssize_t at
@@ -417,6 +440,10 @@ cdef class VolumeDemand:
             mask = reachable.view("uint8")
             self.rows = <int32_t>mask.shape[0]
             self.c.reachable = &mask[0] if mask.shape[0] else NULL
+        self.devices = devices
+        if devices is not None:
+            self.rows = min(self.rows, devices.rows)
+            self.c.devices = devices.fits
         for at, (array, volumes) in enumerate(attachments):
             room = array
             self.rows = min(self.rows, <int32_t>room.shape[0])

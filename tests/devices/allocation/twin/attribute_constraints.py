@@ -1,13 +1,12 @@
-"""Constraints on the attributes of the devices of a claim, with the state that they keep during a search."""
+"""Constraints of the twin, with the state that they keep during a search."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from moorage.devices.allocation.device_pools import PublishedDevice
 from moorage.devices.device_properties import comparable_value, find_attribute
 from moorage.objects.model.resource_slices import DeviceAttribute
-
-from .device_pools import PublishedDevice
 
 
 class AttributeConstraint:

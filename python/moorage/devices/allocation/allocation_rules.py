@@ -1,0 +1,215 @@
+"""What a request asks of devices, and the errors of requests that cannot be allocated anywhere
+(k8s.io/dynamic-resource-allocation, structured/internal/incubating)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from moorage._core.base.quantity import Quantity
+from moorage.devices.cel.cel_errors import CompileError
+from moorage.devices.cel.selector import SelectorError
+from moorage.devices.features import Features
+from moorage.devices.selector_cache import SelectorCache
+from moorage.objects.model.resource_claims import EXACT_COUNT, DeviceSelector, DeviceToleration
+from moorage.objects.model.resource_slices import DeviceTaint
+
+from .claim_requests import MAX_RESULTS, AllocationError, ClaimRequests, ClassOf, Request
+from .device_capacity import possible_amounts
+from .device_pools import DevicePool, PublishedDevice
+
+Constraint = tuple[str, str, frozenset[str]]
+"""Its kind, "match" or "distinct", the attribute, and the names of the requests; none for all."""
+_PREVENTING = ("NoSchedule", "NoExecute")
+_TOO_LARGE = 2**63 - 1
+
+
+class AllocationRules:
+    """Answers the questions of the core's search about requests and devices.
+
+    Parameters
+    ----------
+    features : Features
+    class_of : callable
+        Returns the device class of a name, or None.
+    selectors : SelectorCache
+    """
+
+    def __init__(self, features: Features, class_of: ClassOf, selectors: SelectorCache) -> None:
+        self.features = features
+        self.class_of = class_of
+        self._selectors = selectors
+
+    # ---- requests ------------------------------------------------------------------------------------------
+
+    def check(self, claim: ClaimRequests, number: int, choice: int) -> tuple[AllocationError | None, int]:
+        """Check a request.
+
+        Parameters
+        ----------
+        claim : ClaimRequests
+        number, choice : int
+            The index of the request in the claim, and of its alternative.
+
+        Returns
+        -------
+        error : AllocationError or None
+        count : int
+            The number of devices; 0 for all.
+        """
+        request = claim.alternatives[number][choice]
+        text = "" if choice else self._disabled_feature(claim, number)
+        text = text or self._misuse(f"claim {claim.claim.key}, request {request.name}", request)
+        count = 0 if request.wants_all or text else request.count
+        return AllocationError(text) if text else None, count
+
+    def _disabled_feature(self, claim: ClaimRequests, number: int) -> str:
+        alternatives, name = claim.alternatives[number], claim.claim.spec.devices.requests[number].name
+        if not self.features.prioritized_list and alternatives[0].parent:
+            start = f"claim {claim.claim.key}, request {name}"
+            return f"{start}: has subrequests, but the DRAPrioritizedList feature is disabled"
+        if not (self.features.consumable_capacity or self.features.is_stable):
+            disabled = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
+            for one in alternatives:
+                if one.asks_capacity:
+                    what = "subrequest" if one.parent else "request"
+                    return f"claim {claim.claim.key}, {what} {one.name}: {disabled}"
+        return ""
+
+    def _misuse(self, start: str, request: Request) -> str:
+        for at, selector in enumerate(request.selectors):
+            if selector.cel is None:
+                return f"{start}, selector #{at}: CEL expression empty (unsupported selector type?)"
+        if not request.class_name:
+            return f"{start}: missing device class name (unsupported request type?)"
+        if self.class_of(request.class_name) is None:
+            missing = f'deviceclass.resource.k8s.io "{request.class_name}" not found'
+            return f"{start}: could not retrieve device class {request.class_name}: {missing}"
+        if request.wants_all:
+            return ""
+        if request.mode != EXACT_COUNT:
+            return f"{start}: unsupported count mode {request.mode}"
+        return f"{start}: exact count {request.count} is too large" if request.count > _TOO_LARGE else ""
+
+    def constraints(self, claim: ClaimRequests) -> tuple[list[Constraint], AllocationError | None]:
+        """Return the constraints of a claim, and the error of one that is not supported.
+
+        Parameters
+        ----------
+        claim : ClaimRequests
+
+        Returns
+        -------
+        constraints : list of Constraint
+        error : AllocationError or None
+        """
+        found: list[Constraint] = []
+        for at, one in enumerate(claim.constraints):
+            requests = frozenset(one.requests)
+            if one.match_attribute is not None:
+                found.append(("match", one.match_attribute, requests))
+            elif one.distinct_attribute is not None and not self.features.is_stable:
+                found.append(("distinct", one.distinct_attribute, requests))
+            else:
+                text = "empty constraint (unsupported constraint type?)"
+                return found, AllocationError(f"claim {claim.claim.key}, constraint #{at}: {text}")
+        return found, None
+
+    # ---- errors of a search --------------------------------------------------------------------------------
+
+    def too_many(self, claim: ClaimRequests, devices: int) -> AllocationError:
+        """Return the error of a claim that needs more devices than a result can have."""
+        text = f"number of requested devices {devices} exceeds the claim limit of {MAX_RESULTS}"
+        return AllocationError(f"claim {claim.claim.key}: {text}")
+
+    def unusable_pool(self, claim: ClaimRequests, request: Request, pool: DevicePool) -> AllocationError:
+        """Return the error of a request for all devices where a pool is incomplete or invalid."""
+        state = "being updated" if pool.is_incomplete else "invalid"
+        text = f"asks for all devices, but resource pool {pool.driver}/{pool.name} is currently {state}"
+        return AllocationError(f"claim {claim.claim.key}, request {request.name}: {text}")
+
+    def constraint_error(
+        self, claim: ClaimRequests, request: Request, device: PublishedDevice
+    ) -> AllocationError:
+        """Return the error of a request for all devices of which a constraint forbids one."""
+        text = "because a claim constraint would not be satisfied"
+        name = f"claim {claim.claim.key}, request {request.name}"
+        return AllocationError(f"{name}: cannot add device {'/'.join(device.id)} {text}")
+
+    # ---- devices -------------------------------------------------------------------------------------------
+
+    def matches(self, claim: ClaimRequests, request: Request, device: PublishedDevice) -> bool:
+        """Whether a device matches the selectors of a request's class, and then those of the request.
+
+        Parameters
+        ----------
+        claim : ClaimRequests
+            The claim of the request.
+        request : Request
+        device : PublishedDevice
+
+        Returns
+        -------
+        bool
+
+        Raises
+        ------
+        AllocationError
+            An expression has no result for the device.
+        """
+        device_class = self.class_of(request.class_name)
+        selectors = () if device_class is None else device_class.spec.selectors
+        return self._match(f"class {request.class_name}", selectors, device) and self._match(
+            f"claim {claim.claim.key}", request.selectors, device
+        )
+
+    def _match(self, owner: str, selectors: Sequence[DeviceSelector], device: PublishedDevice) -> bool:
+        for at, selector in enumerate(selectors):
+            expression = "" if selector.cel is None else selector.cel.expression
+            try:
+                if not self._selectors.matches(expression, device):
+                    return False
+            except CompileError as error:
+                raise AllocationError(f"{owner}: selector #{at}: CEL compile error: {error}") from None
+            except SelectorError as error:
+                raise AllocationError(f"{owner}: selector #{at}: CEL runtime error: {error}") from None
+        return True
+
+    def tolerates(self, request: Request, device: PublishedDevice) -> bool:
+        """Whether the tolerations of a request fit all taints of a device that prevent its allocation.
+
+        Parameters
+        ----------
+        request : Request
+        device : PublishedDevice
+
+        Returns
+        -------
+        bool
+        """
+        return all(
+            any(_fits(toleration, taint) for toleration in request.tolerations)
+            for taint in device.device.taints
+            if taint.effect in _PREVENTING
+        )
+
+    def amounts(self, request: Request, device: PublishedDevice) -> list[Quantity] | None:
+        """Return what a request takes of the capacity of a device; see `possible_amounts`.
+
+        Parameters
+        ----------
+        request : Request
+        device : PublishedDevice
+
+        Returns
+        -------
+        list of Quantity or None
+        """
+        return possible_amounts(device, request.capacity)
+
+
+def _fits(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
+    if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return toleration.operator in ("", "Equal") and toleration.value == taint.value

@@ -1,0 +1,345 @@
+"""Which nodes have devices for the claims of pods, so that the core places these pods with others."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from moorage._core.base.selectors import NodeSelectorMatcher
+from moorage._core.services.device_demand import DeviceDemand, DeviceViews
+from moorage._core.services.device_search import Wanted
+from moorage._core.services.device_view import DeviceView
+from moorage._core.state.cluster_state import ClusterState
+from moorage.devices.allocation.allocation_results import Results, allocation_of
+from moorage.devices.allocation.allocation_rules import AllocationRules
+from moorage.devices.allocation.allocator import Found, claim_results
+from moorage.devices.allocation.claim_requests import ClaimRequests, Request
+from moorage.devices.allocation.device_pools import DevicePool, DeviceSlices
+from moorage.errors import MoorageError
+from moorage.framework.plugin.nodes_view import NodesView
+from moorage.objects import NodeSelector
+from moorage.objects.model.resource_claims import AllocationResult, ResourceClaim, ResourceClaimSpec
+
+if TYPE_CHECKING:
+    from .device_state import DeviceState
+
+_LIMIT = 1 << 14
+Mask = npt.NDArray[np.bool_]
+
+
+class TakenDevices(Struct, frozen=True):
+    """What a pod that the core has placed takes.
+
+    Attributes
+    ----------
+    demand : DeviceDemand
+    view : DeviceView
+        Of the node.
+    found : list
+        See `DeviceSearch.find`.
+    """
+
+    demand: DeviceDemand
+    view: DeviceView
+    found: Found
+
+
+class _Shape(Struct, frozen=True):
+    """What a claim asks for: the spec, its requests, and what equals for claims with equal answers."""
+
+    spec: ResourceClaimSpec
+    alternatives: list[list[Request]]
+    key: Hashable
+
+
+class AskingClaim(Struct, frozen=True):
+    """A claim that is to be allocated; equal keys have equal answers."""
+
+    requests: ClaimRequests
+    key: Hashable
+
+
+class DeviceDemands:
+    """The demands of claims on the devices of all nodes.
+
+    They are made anew when slices, classes or labels of nodes change, and follow the claims.
+
+    Parameters
+    ----------
+    state : DeviceState
+
+    Attributes
+    ----------
+    generation : int
+        A number that grows whenever earlier demands become invalid.
+    """
+
+    def __init__(self, state: DeviceState) -> None:
+        self._state = state
+        self._version: Hashable = None
+        self._slices: DeviceSlices | None = None
+        self._views: dict[Hashable, DeviceView] = {}
+        self._demands: dict[Hashable, DeviceDemand] = {}
+        self._shapes: dict[int, _Shape] = {}
+        self._masks: dict[NodeSelector, Mask | None] = {}
+        self._results: Results = {}
+        self._current: DeviceViews | None = None
+        self._cluster: ClusterState | None = None
+        self._nodes: NodesView | None = None
+        self.generation = 0
+
+    def refresh(self, cluster: ClusterState, nodes: NodesView) -> bool:
+        """Follow the changes of slices, classes, nodes and claims.
+
+        Parameters
+        ----------
+        cluster : ClusterState
+        nodes : NodesView
+            All nodes.
+
+        Returns
+        -------
+        bool
+            Whether there are demands. They are left to plugins where the devices of a node depend on the
+            order in which nodes are searched, or drivers report conditions before a pod is bound.
+        """
+        state = self._state
+        slices = state.slices()
+        version = slices, state.classes_version, cluster.view.static_version
+        if version != self._version:
+            self._version = version
+            self._rebuild(cluster, nodes, slices)
+        self.follow()
+        return self._current is not None
+
+    def _rebuild(self, cluster: ClusterState, nodes: NodesView, slices: DeviceSlices) -> None:
+        """Make the views of all nodes."""
+        if slices is not self._slices:
+            self._slices, self._views = slices, {}
+        self.generation += 1
+        self._demands, self._shapes, self._masks, self._current = {}, {}, {}, None
+        self._results = {}
+        self._cluster, self._nodes = cluster, nodes
+        features, pools, numbers = self._state.features, _Pools(), dict[Hashable, int]()
+        used: list[DeviceView] = []
+        view_of = [-1] * (int(nodes.rows.max(initial=-1)) + 1)
+        for row, info in zip(nodes.rows.tolist(), nodes, strict=True):
+            if info.node is None:
+                continue
+            key = slices.view_key(info.node)
+            if key not in numbers:
+                if not pools.are_order_free(slices.pools_of(info.node), features.binding_conditions):
+                    return
+                if key not in self._views:
+                    self._views[key] = DeviceView(slices.pools_of(info.node), info.node, features, True)
+                numbers[key] = len(used)
+                used.append(self._views[key])
+            view_of[row] = numbers[key]
+        self._current = DeviceViews(cluster, used, view_of, features)
+        self._state.claim_cache.forget_changes()
+
+    def follow(self) -> None:
+        """Bring the state of devices up to date with the claims."""
+        views, cache = self._current, self._state.claim_cache
+        if views is None:
+            return
+        changed = cache.take_changes()
+        if views.taken:  # by pods that were not placed after all
+            views.taken.clear()
+            changed = None
+        if changed is None or changed:
+            in_use = cache.in_use()
+            for device in views.places if changed is None else changed:
+                views.set_state(device, device in in_use.devices, in_use.consumed.get(device))
+
+    def mask_of(self, selector: NodeSelector) -> Mask | None:
+        """Return the rows from whose nodes the devices of an allocated claim can be used.
+
+        Parameters
+        ----------
+        selector : NodeSelector
+            Of the allocation.
+
+        Returns
+        -------
+        (rows,) bool array, or None
+            None for an invalid selector.
+        """
+        if selector not in self._masks:
+            if len(self._masks) >= _LIMIT:
+                self._masks.clear()
+            self._masks[selector] = self._select(selector)
+        return self._masks[selector]
+
+    def _select(self, selector: NodeSelector) -> Mask | None:
+        nodes, cluster = self._nodes, self._cluster
+        if nodes is None or cluster is None:
+            return None
+        mask = np.zeros(cluster.table.used, dtype=bool)
+        name = _only_name(selector)
+        if name is not None:
+            row = cluster.table.find_row(name)
+            if row is not None and row < len(mask):
+                mask[row] = True
+            return mask
+        try:
+            matcher = NodeSelectorMatcher(selector)
+        except (MoorageError, ValueError):
+            return None
+        for row, info in zip(nodes.rows.tolist(), nodes, strict=True):
+            mask[row] = info.node is not None and matcher.matches(info.node)
+        return mask
+
+    def demand_of(self, asked: Sequence[AskingClaim], most_steps: int) -> DeviceDemand | None:
+        """Return the demand of claims that are to be allocated together.
+
+        Parameters
+        ----------
+        asked : sequence of AskingClaim
+        most_steps : int
+            The number of steps that the search on one node may take; 0 for any number.
+
+        Returns
+        -------
+        DeviceDemand or None
+            None where plugins have to tell why the claims cannot be allocated.
+        """
+        if self._current is None:
+            return None
+        key = most_steps, *[one.key for one in asked]
+        if key not in self._demands:
+            state = self._state
+            rules = AllocationRules(state.features, state.class_of(), state.selectors)
+            wanted = Wanted([one.requests for one in asked], rules)
+            self._demands[key] = DeviceDemand(self._current, wanted, most_steps)
+        return self._demands[key]
+
+    def asking(self, claim: ResourceClaim) -> AskingClaim | None:
+        """Return what a claim asks for; None where a class or a request is not valid.
+
+        Parameters
+        ----------
+        claim : ResourceClaim
+
+        Returns
+        -------
+        AskingClaim or None
+        """
+        shape = self._shapes.get(id(claim.spec))
+        if shape is None:
+            if len(self._shapes) >= _LIMIT:
+                self._shapes.clear()
+            requests = ClaimRequests.of(claim)
+            shape = self._shapes[id(claim.spec)] = _Shape(
+                claim.spec, requests.alternatives, self._key(requests)
+            )
+        if shape.key is None:
+            return None
+        return AskingClaim(ClaimRequests(claim, shape.alternatives), shape.key)
+
+    def _key(self, claim: ClaimRequests) -> Hashable:
+        """What claims with equal answers have in common; None for an invalid claim."""
+        state = self._state
+        rules = AllocationRules(state.features, state.class_of(), state.selectors)
+        if len(claim.alternatives) < len(claim.claim.spec.devices.requests) or rules.constraints(claim)[1]:
+            return None
+        key: list[Hashable] = []
+        for number, alternatives in enumerate(claim.alternatives):
+            for choice, one in enumerate(alternatives):
+                if rules.check(claim, number, choice)[0] is not None:
+                    return None
+                key.append((number, one.name if claim.constraints else bool(one.parent), self._asked(one)))
+        constraints = [
+            (one.match_attribute, one.distinct_attribute, one.requests) for one in claim.constraints
+        ]
+        names = [one.name for one in claim.claim.spec.devices.requests] if constraints else []
+        return tuple(key), tuple(constraints), tuple(names)
+
+    def _asked(self, request: Request) -> Hashable:
+        """What a request asks for, whatever its name and that of its class."""
+        device_class = self._state.class_of()(request.class_name)
+        selectors = (*(() if device_class is None else device_class.spec.selectors), *request.selectors)
+        expressions = tuple([one.cel and one.cel.expression for one in selectors])
+        amounts = tuple(request.capacity.items())
+        exact = request.mode, request.count, request.admin_access, tuple(request.tolerations)
+        return expressions, amounts, request.asks_capacity, *exact
+
+    def take(self) -> dict[int, TakenDevices]:
+        """Return what pods of the batch have taken since the last call, by their index."""
+        views = self._current
+        if views is None or not views.taken:
+            return {}
+        taken = {at: TakenDevices(one, views.views[view], found) for at, one, view, found in views.taken}
+        views.taken.clear()
+        return taken
+
+    def allocations(
+        self, taken: TakenDevices | None, claims: Sequence[AskingClaim], node: str
+    ) -> list[AllocationResult]:
+        """Return the allocations of the claims of a pod.
+
+        Parameters
+        ----------
+        taken : TakenDevices or None
+        claims : sequence of AskingClaim
+            The claims that have to be allocated.
+        node : str
+
+        Returns
+        -------
+        list of AllocationResult
+
+        Raises
+        ------
+        AllocationError
+            A slice has a node selector with several terms.
+        """
+        if taken is None:
+            return []
+        state = self._state
+        found = claim_results([one.requests for one in claims], taken.view, taken.found, state.class_of())
+        return [allocation_of(one, node, state.features, self._results) for one in found]
+
+    def give_back(self, taken: Iterable[TakenDevices]) -> None:
+        """Give back what pods have taken that were refused afterwards.
+
+        Parameters
+        ----------
+        taken : iterable of TakenDevices
+        """
+        cache = self._state.claim_cache
+        for one in taken:
+            for _, devices in one.found:
+                cache.note_changes(one.view.devices[number].id for _, number, _ in devices)
+
+
+def _only_name(selector: NodeSelector) -> str | None:
+    """The name of the only node that a selector names, if it selects by name alone."""
+    terms = selector.node_selector_terms
+    if len(terms) != 1 or terms[0].match_expressions or len(terms[0].match_fields) != 1:
+        return None
+    (one,) = terms[0].match_fields
+    is_name = one.key == "metadata.name" and one.operator == "In" and len(one.values) == 1
+    return one.values[0] if is_name else None
+
+
+class _Pools:
+    """Finds out whether the counters of pools depend on their own devices alone."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, Hashable] = {}
+
+    def are_order_free(self, pools: Iterable[DevicePool], has_conditions: bool) -> bool:
+        for pool in pools:
+            devices = (*pool.devices, *pool.elsewhere)
+            if has_conditions and any(one.device.binding_conditions for one in pool.devices):
+                return False
+            if pool.counters or any(one.counters for one in devices):
+                owner = pool.driver, frozenset(map(id, devices)), frozenset(pool.counters)
+                if self._by_name.setdefault(pool.name, owner) != owner:
+                    return False
+        return True

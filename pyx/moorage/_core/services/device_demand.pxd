@@ -1,0 +1,33 @@
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from moorage._core.decide.terms cimport NodeDevices
+from moorage._core.services.device_search cimport DeviceSearch, Wanted
+from moorage._core.services.device_view cimport DeviceView
+from moorage._core.state cimport ClusterState
+
+
+cdef class DeviceViews:
+    cdef readonly list views, rows_of, changed, taken
+    cdef readonly dict places
+    cdef readonly object features
+    cdef ClusterState state
+    cdef list memory
+    cdef readonly int32_t rows
+    cdef int64_t epoch  # the number of times that `changed` was emptied
+    cdef int32_t* view_of  # [row] index of the view; -1 for none
+
+    cdef int note(self, object device) except -1
+
+
+cdef class DeviceDemand(NodeDevices):
+    cdef readonly DeviceViews views
+    cdef readonly Wanted wanted
+    cdef list memory, searches, answers
+    cdef int64_t most_steps
+    cdef int64_t* versions  # [view] the version of the view that the answer is for
+    cdef int32_t* scores    # [view] its score; -1 without a solution
+    cdef uint8_t* failed    # [view] 1 if its search fails with an error
+    cdef Py_ssize_t cursor  # in `changed` of the views, in the epoch; -1 at first
+    cdef int64_t epoch
+
+    cdef int _answer(self, int32_t at) except -1

@@ -1,0 +1,218 @@
+"""DeviceDemand: which nodes have the devices for some claims, for all rows of the node table.
+
+A search for devices is repeated only for the views whose devices have changed since. Nodes with equal views
+have one answer.
+"""
+
+from moorage.errors import MoorageError
+
+from moorage._core.base cimport LOG_ROW, allocate
+
+cdef enum:
+    MAX_ALTERNATIVES = 8
+    LONG = 1 << 16  # a longer list of changes begins anew, and demands look at all views
+
+
+cdef class DeviceViews:
+    """The views of all nodes, and the changes of their devices.
+
+    Parameters
+    ----------
+    state : ClusterState
+    views : sequence of DeviceView
+        All free of order.
+    view_of : sequence of int
+        By row of the node table, the index of its view; -1 for none.
+    features : Features
+
+    Attributes
+    ----------
+    taken : list of (int, DeviceDemand, int, list)
+        What pods of a batch have taken since the caller emptied the list: the index of the pod, the demand,
+        the index of the view, and the result of the search.
+    changed : list of int
+        The indices of views of which a device may have changed, in order.
+    rows : int
+        The number of rows.
+    """
+
+    def __init__(self, ClusterState state not None, views, view_of, features):
+        cdef int32_t row, at
+        self.state, self.features, self.memory = state, features, []
+        self.views, self.rows = list(views), <int32_t>len(view_of)
+        self.view_of = <int32_t*>allocate(self.memory, sizeof(int32_t), self.rows + 1)
+        self.rows_of = [[] for _ in self.views]
+        self.changed, self.taken, self.places = [], [], {}
+        for row in range(self.rows):
+            self.view_of[row] = view_of[row]
+            if view_of[row] >= 0:
+                self.rows_of[view_of[row]].append(row)
+        for at, view in enumerate(self.views):
+            for device in view.ids:
+                self.places.setdefault(device, []).append(at)
+
+    def view_at(self, int32_t row):
+        """Return the view of a row, or None.
+
+        Parameters
+        ----------
+        row : int
+
+        Returns
+        -------
+        DeviceView or None
+        """
+        return self.views[self.view_of[row]] if 0 <= row < self.rows and self.view_of[row] >= 0 else None
+
+    def set_state(self, device, bint used, shares):
+        """Set the state of a device in all views; see `DeviceView.set_state`.
+
+        Parameters
+        ----------
+        device : (str, str, str)
+        used : bool
+        shares : mapping of str to Quantity or None
+        """
+        for at in self.places.get(device, ()):
+            self.views[at].set_state(device, used, shares)
+        self.note(device)
+
+    cdef int note(self, device) except -1:
+        """Note that the state of a device may have changed."""
+        if len(self.changed) > LONG:
+            self.changed.clear()
+            self.epoch += 1
+        self.changed += self.places.get(device, ())
+
+
+cdef class DeviceDemand(NodeDevices):
+    """Which nodes have the devices that some claims ask for, and what is found there.
+
+    Parameters
+    ----------
+    views : DeviceViews
+    wanted : Wanted
+        Its claims stand for all that ask for the same.
+    most_steps : int
+        The number of steps that the search on one node may take; 0 for any number.
+    """
+
+    def __init__(self, DeviceViews views not None, Wanted wanted not None, most_steps=0):
+        cdef Py_ssize_t n = len(views.views)
+        self.views, self.wanted, self.memory, self.most_steps = views, wanted, [], most_steps
+        self.rows, self.is_decisive, self.cursor = views.rows, True, -1
+        self.fits = <uint8_t*>allocate(self.memory, 1, self.rows + 1)
+        self.versions = <int64_t*>allocate(self.memory, sizeof(int64_t), n + 1)
+        self.scores = <int32_t*>allocate(self.memory, sizeof(int32_t), n + 1)
+        self.failed = <uint8_t*>allocate(self.memory, 1, n + 1)
+        self.searches, self.answers = [None] * n, [None] * n
+
+    cdef int refresh(self) except -1:
+        cdef Py_ssize_t at
+        if self.cursor == len(self.views.changed) and self.epoch == self.views.epoch:
+            return 0
+        if self.cursor < 0 or self.epoch != self.views.epoch:
+            for at in range(len(self.views.views)):
+                self._answer(<int32_t>at)
+        else:
+            for at in range(self.cursor, len(self.views.changed)):
+                self._answer(self.views.changed[at])
+        self.cursor, self.epoch = len(self.views.changed), self.views.epoch
+        _decide(self)
+
+    cdef int _answer(self, int32_t at) except -1:
+        """Search the devices of a view again, if its devices have changed."""
+        cdef DeviceView view = self.views.views[at]
+        cdef DeviceSearch search = self.searches[at]
+        cdef int32_t row
+        cdef bint fits
+        if search is None:
+            search = self.searches[at] = DeviceSearch(self.wanted, view, self.views.features, self.most_steps)
+            search.settle()
+        elif self.versions[at] == view.version:
+            return 0
+        self.versions[at], self.failed[at], found = view.version, False, None
+        try:
+            found = search.find()
+        except MoorageError:
+            self.failed[at] = True
+        if found is not None and _has_shares(found):
+            self.failed[at], found = True, None
+        self.answers[at], fits = found, found is not None
+        self.scores[at] = _score(self.wanted, found) if fits else -1
+        for row in self.views.rows_of[at]:
+            if self.fits[row] != fits:
+                self.fits[row] = fits
+                self.views.state.table.changed(LOG_ROW, row)
+
+    def found_on(self, int32_t row):
+        """Return what the search on a node has found.
+
+        Parameters
+        ----------
+        row : int
+
+        Returns
+        -------
+        list or None
+            See `DeviceSearch.find`.
+
+        Raises
+        ------
+        LookupError
+            A search of the node has to tell.
+        """
+        self.refresh()
+        cdef int32_t at = self.views.view_of[row] if 0 <= row < self.rows else -1
+        if at < 0 or self.failed[at]:
+            raise LookupError(f"no answer for row {row}")
+        return self.answers[at]
+
+    cdef int take(self, int32_t pod, int32_t row) except -1:
+        cdef int32_t at = self.views.view_of[row], member
+        cdef DeviceView view = self.views.views[at], other
+        found = self.answers[at]
+        self.views.taken.append((pod, self, at, found))
+        for _, devices in found:
+            for alternative, device, _ in devices:
+                if self.wanted.alternatives[alternative].admin_access:
+                    continue
+                name = view.devices[device].id
+                for place in self.views.places[name]:
+                    other = self.views.views[place]
+                    for member in other.index[name]:
+                        other.set_used(member, True)
+                self.views.note(name)
+
+
+cdef bint _has_shares(found) except -1:
+    """Whether a share of a device was found: what it takes of the capacity is left to plugins."""
+    for _, devices in found:
+        for _, _, is_share in devices:
+            if is_share:
+                return True
+    return False
+
+
+cdef int32_t _score(Wanted wanted, found) except -1:
+    """The score of a node: the earlier an alternative in its list, the better."""
+    cdef int32_t claim, at, total = 0
+    if wanted.has_choices:
+        for claim in range(wanted.n_claims):
+            for at, choice in enumerate(found[claim][0]):
+                if wanted.each[wanted.choices[wanted.requests[claim] + at]].is_choice:
+                    total += MAX_ALTERNATIVES - <int32_t>choice
+    return total
+
+
+cdef int _decide(DeviceDemand demand) except -1:
+    """Find out whether plugins have to decide."""
+    cdef Py_ssize_t at
+    cdef int32_t score = -1
+    demand.is_decisive = True
+    for at in range(len(demand.answers)):
+        if demand.failed[at]:
+            demand.is_decisive = False
+        elif demand.scores[at] >= 0:
+            demand.is_decisive &= score in (-1, demand.scores[at])
+            score = demand.scores[at]

@@ -1,0 +1,351 @@
+"""DeviceView: the devices that a node can use, as columns, and which of them are in use.
+
+Nodes that see the same pools have equal views. A view numbers its devices: first those that can be allocated,
+in the order in which they are tried, then those of slices for other nodes, which may consume counters of the
+pools. The rules are those of kube-scheduler v1.36 (k8s.io/dynamic-resource-allocation).
+"""
+
+from libc.string cimport memset
+
+from moorage._core.base cimport Quantity, allocate
+
+cdef object MOST = 1 << 120  # larger amounts count as this one
+cdef object HIGH = 1 << 60
+
+
+cdef mr_amount amount_of(nanos) except? -1:
+    """An amount from a number of 10**-9."""
+    cdef int64_t high, low
+    high, low = divmod(max(-MOST, min(MOST, nanos)), HIGH)
+    return (<mr_amount>high << 60) + low
+
+
+cdef object nanos_of(mr_amount amount):
+    """The number of 10**-9 of an amount."""
+    return (<int64_t>(amount >> 60)) * HIGH + <int64_t>(amount & ((<mr_amount>1 << 60) - 1))
+
+
+cdef object nanos(quantity):
+    """The number of 10**-9 of a quantity."""
+    return (<Quantity?>quantity)._nanos()
+
+
+cdef class DeviceView:
+    """The pools of a node, and the state of their devices.
+
+    Parameters
+    ----------
+    pools : sequence of DevicePool
+        In the order in which they are tried.
+    node : Node
+    features : Features
+    is_order_free : bool
+        Whether the counters of a pool depend on its own devices alone. As upstream, pools of one name share
+        what the first of them had available when it was asked first in a cycle.
+
+    Attributes
+    ----------
+    devices : list of PublishedDevice
+    n : int
+        The number of devices that can be allocated, which come first.
+    members : int
+        The number of all devices.
+    """
+
+    def __init__(self, pools, node, features, bint is_order_free):
+        cdef Py_ssize_t at
+        self.pools, self.is_order_free, self.memory = list(pools), is_order_free, []
+        self.devices = [device for pool in self.pools for device in pool.devices]
+        self.n = <int32_t>len(self.devices)
+        self.devices += [device for pool in self.pools for device in pool.elsewhere]
+        self.members = <int32_t>len(self.devices)
+        self.index, self.slot_of, self.values_of, self.names = {}, {}, {}, {}
+        for at, device in enumerate(self.devices):
+            self.index.setdefault(device.id, []).append(at)
+        _fill_pools(self)
+        _fill_devices(self, node, features)
+        _fill_counters(self)
+        _fill_capacities(self)
+        _allocate_state(self)
+
+    @property
+    def ids(self):
+        """The identifiers of the devices, without repetition."""
+        return self.index.keys()
+
+    def load(self, allocated):
+        """Set the state of all devices.
+
+        Parameters
+        ----------
+        allocated : AllocatedDevices
+        """
+        cdef int32_t member
+        for member in range(self.members):
+            name = self.devices[member].id
+            self.set_used(member, name in allocated.devices)
+            self.set_shares(member, allocated.consumed.get(name))
+
+    def set_state(self, device, bint used, shares):
+        """Set the state of a device.
+
+        Parameters
+        ----------
+        device : (str, str, str)
+            Its identifier.
+        used : bool
+            Whether an allocation has it.
+        shares : mapping of str to Quantity or None
+            What shares take of its capacity; None if there are no shares.
+        """
+        for member in self.index.get(device, ()):
+            self.set_used(member, used)
+            self.set_shares(member, shares)
+
+    cdef int set_used(self, int32_t member, bint used) except -1:
+        """Set whether an allocation has a device."""
+        if self.used[member] != used:
+            self.used[member] = used
+            _mark(self, member)
+
+    cdef int set_shares(self, int32_t member, dict amounts) except -1:
+        """Set what shares take of the capacity of a device."""
+        cdef int32_t at, first = self.capacity[member]
+        cdef mr_amount amount
+        if amounts is None and not self.is_shared[member]:
+            return 0
+        if self.is_shared[member] != (amounts is not None):
+            self.is_shared[member] = amounts is not None
+            _mark(self, member)
+        for at in range(first, self.capacity[member + 1]):
+            quantity = None if amounts is None else amounts.get(self.capacities[at])
+            amount = 0 if quantity is None else amount_of(nanos(quantity))
+            if self.in_use[at] != amount:
+                self.in_use[at] = amount
+                _mark(self, member)
+
+    cdef int refresh(self) except -1:
+        """Bring what is derived from the state up to date."""
+        cdef int32_t at, pool
+        for at in range(self.n_dirty):
+            pool = self.dirty[at]
+            self.is_dirty[pool] = False
+            if self.is_order_free:
+                self.make_ready(pool, None)
+            _open(self, pool)
+        self.n_dirty = 0
+
+    cdef int make_ready(self, int32_t pool, dict cycle) except -1:
+        """Find out what is available of the counters of a pool.
+
+        `cycle` is None, or has what was available in the present cycle by the name of a pool, as dictionaries
+        of (set, counter) to 10**-9.
+        """
+        cdef int32_t at, name = self.name[pool]
+        cdef const Consumption* counter
+        self.is_short[name] = False
+        known = None if cycle is None else cycle.get(self.pools[pool].name)
+        if known is None:
+            for at in range(self.shared[pool], self.shared[pool + 1]):
+                counter = &self.available[at]
+                self.limit[counter.slot], self.is_limited[counter.slot] = counter.amount, True
+            _subtract(self, self.first[pool], self.first[pool + 1])
+            _subtract(self, self.elsewhere[pool], self.elsewhere[pool + 1])
+            for at in range(self.shared[pool], self.shared[pool + 1]):
+                self.is_short[name] |= self.limit[self.available[at].slot] < 0
+            if cycle is not None:
+                cycle[self.pools[pool].name] = {
+                    self.keys[at]: nanos_of(self.limit[self.available[at].slot])
+                    for at in range(self.shared[pool], self.shared[pool + 1])
+                }
+        else:
+            for key, amount in known.items():
+                self.is_short[name] |= amount < 0
+                slot = self.slot_of.get((name, key))
+                if slot is not None:
+                    self.limit[<int32_t>slot], self.is_limited[<int32_t>slot] = amount_of(amount), True
+        self.is_ready[name] = True
+
+    cdef int32_t* attribute_values(self, str attribute) except NULL:
+        """The value of an attribute of each usable device as a number; ABSENT without it, and LISTED for a
+        list, which equals nothing."""
+        cdef Py_ssize_t at
+        cdef int32_t* out
+        known = self.values_of.get(attribute)
+        if known is None:
+            out = <int32_t*>allocate(self.memory, sizeof(int32_t), self.n + 1)
+            numbers = {}
+            for at in range(self.n):
+                value = self.devices[at].attribute_value(attribute)
+                if value is None:
+                    out[at] = ABSENT
+                else:
+                    out[at] = <int32_t>numbers.setdefault(value, len(numbers)) if value else LISTED
+            known = self.values_of[attribute] = <Py_ssize_t>out
+        return <int32_t*><Py_ssize_t>known
+
+    cdef void touch(self, int32_t device) noexcept nogil:
+        """Note that a search changes its state of a device."""
+        if not self.is_touched[device]:
+            self.is_touched[device] = True
+            self.touched[self.n_touched] = device
+            self.n_touched += 1
+
+    cdef void forget_search(self) noexcept:
+        """Clear the state of a search."""
+        cdef int32_t each, at, device
+        for each in range(self.n_touched):
+            device = self.touched[each]
+            self.is_touched[device] = self.has_share[device] = False
+            self.taken[device] = 0
+            for at in range(self.counters[device], self.counters[device + 1]):
+                self.consumed[self.consumptions[at].slot] = 0
+            for at in range(self.capacity[device], self.capacity[device + 1]):
+                self.share[at] = 0
+        self.n_touched = 0
+        if not self.is_order_free:
+            memset(self.is_ready, 0, self.n_names)
+            memset(self.is_limited, 0, self.n_slots)
+
+
+cdef int _mark(DeviceView view, int32_t member) except -1:
+    """Note that the state of a device has changed."""
+    cdef int32_t pool = view.pool[member]
+    view.version += 1
+    if not view.is_dirty[pool]:
+        view.is_dirty[pool] = True
+        view.dirty[view.n_dirty] = pool
+        view.n_dirty += 1
+
+
+cdef int _subtract(DeviceView view, int32_t first, int32_t end) except -1:
+    """Subtract from the available counters what allocated devices consume."""
+    cdef int32_t member, at
+    for member in range(first, end):
+        if view.used[member] or view.is_shared[member]:
+            for at in range(view.counters[member], view.counters[member + 1]):
+                if view.is_limited[view.consumptions[at].slot]:
+                    view.limit[view.consumptions[at].slot] -= view.consumptions[at].amount
+
+
+cdef int _open(DeviceView view, int32_t pool) except -1:
+    """Find out which devices of a pool a search can take at all."""
+    cdef int32_t device, at
+    cdef const Consumption* consumption
+    for device in range(view.first[pool], view.first[pool + 1]):
+        view.open[device] = not view.used[device]
+        if not view.flags[device] & COUNTING or not view.is_order_free \
+                or (view.flags[device] & SEVERAL and view.is_shared[device]):
+            continue
+        if view.is_short[view.name[pool]]:
+            view.open[device] = False
+        for at in range(view.counters[device], view.counters[device + 1]):
+            consumption = &view.consumptions[at]
+            if view.is_limited[consumption.slot] and view.limit[consumption.slot] < consumption.amount:
+                view.open[device] = False
+
+
+# ---- columns -----------------------------------------------------------------------------------------------
+
+
+cdef int _fill_pools(DeviceView view) except -1:
+    cdef int32_t at, device = 0, other = view.n
+    view.n_pools = <int32_t>len(view.pools)
+    view.first = <int32_t*>allocate(view.memory, sizeof(int32_t), view.n_pools + 1)
+    view.elsewhere = <int32_t*>allocate(view.memory, sizeof(int32_t), view.n_pools + 1)
+    view.name = <int32_t*>allocate(view.memory, sizeof(int32_t), view.n_pools + 1)
+    view.pool = <int32_t*>allocate(view.memory, sizeof(int32_t), view.members + 1)
+    for at in range(view.n_pools):
+        view.name[at] = view.names.setdefault(view.pools[at].name, len(view.names))
+        view.first[at], view.elsewhere[at] = device, other
+        for device in range(device, device + <int32_t>len(view.pools[at].devices)):
+            view.pool[device] = at
+        device = view.first[at] + <int32_t>len(view.pools[at].devices)
+        for other in range(other, other + <int32_t>len(view.pools[at].elsewhere)):
+            view.pool[other] = at
+        other = view.elsewhere[at] + <int32_t>len(view.pools[at].elsewhere)
+    view.first[view.n_pools], view.elsewhere[view.n_pools] = device, other
+    view.n_names = <int32_t>len(view.names)
+
+
+cdef int _fill_devices(DeviceView view, node, features) except -1:
+    cdef int32_t at
+    view.flags = <uint8_t*>allocate(view.memory, 1, view.members + 1)
+    for at in range(view.n):
+        published = view.devices[at]
+        device = published.device
+        if device.allow_multiple_allocations and features.consumable_capacity:
+            view.flags[at] |= SEVERAL
+        if device.consumes_counters:
+            view.flags[at] |= COUNTING
+        if device.binding_conditions:
+            view.flags[at] |= WAITING
+        if published.is_for(node):
+            view.flags[at] |= HERE
+
+
+cdef int32_t _slot(DeviceView view, int32_t name, key) except -1:
+    """The number of a counter of the pools of a name."""
+    return view.slot_of.setdefault((name, key), len(view.slot_of))
+
+
+cdef int _fill_counters(DeviceView view) except -1:
+    cdef int32_t at, n = 0, member, total = sum([len(one.counters) for one in view.devices])
+    view.counters = <int32_t*>allocate(view.memory, sizeof(int32_t), view.members + 1)
+    view.consumptions = <Consumption*>allocate(view.memory, sizeof(Consumption), total + 1)
+    for member in range(view.members):
+        view.counters[member] = n
+        for key, quantity in view.devices[member].counters.items():
+            view.consumptions[n].slot = _slot(view, view.name[view.pool[member]], key)
+            view.consumptions[n].amount = amount_of(nanos(quantity))
+            n += 1
+    view.counters[view.members] = n
+    view.keys = [key for pool in view.pools for key in pool.counters]
+    view.shared = <int32_t*>allocate(view.memory, sizeof(int32_t), view.n_pools + 1)
+    view.available = <Consumption*>allocate(view.memory, sizeof(Consumption), len(view.keys) + 1)
+    n = 0
+    for at in range(view.n_pools):
+        view.shared[at] = n
+        for key, quantity in view.pools[at].counters.items():
+            view.available[n].slot = _slot(view, view.name[at], key)
+            view.available[n].amount = amount_of(nanos(quantity))
+            n += 1
+    view.shared[view.n_pools] = n
+    view.n_slots = <int32_t>len(view.slot_of)
+
+
+cdef int _fill_capacities(DeviceView view) except -1:
+    cdef int32_t n = 0, member
+    view.capacities = [name for device in view.devices for name in device.capacity]
+    view.capacity = <int32_t*>allocate(view.memory, sizeof(int32_t), view.members + 1)
+    view.whole = <mr_amount*>allocate(view.memory, sizeof(mr_amount), len(view.capacities) + 1)
+    for member in range(view.members):
+        view.capacity[member] = n
+        for quantity in view.devices[member].capacity.values():
+            view.whole[n] = amount_of(nanos(quantity))
+            n += 1
+    view.capacity[view.members] = n
+
+
+cdef int _allocate_state(DeviceView view) except -1:
+    cdef int32_t pool
+    cdef Py_ssize_t capacities = len(view.capacities) + 1
+    view.used = <uint8_t*>allocate(view.memory, 1, view.members + 1)
+    view.is_shared = <uint8_t*>allocate(view.memory, 1, view.members + 1)
+    view.in_use = <mr_amount*>allocate(view.memory, sizeof(mr_amount), capacities)
+    view.open = <uint8_t*>allocate(view.memory, 1, view.n + 1)
+    view.is_dirty = <uint8_t*>allocate(view.memory, 1, view.n_pools + 1)
+    view.dirty = <int32_t*>allocate(view.memory, sizeof(int32_t), view.n_pools + 1)
+    view.is_ready = <uint8_t*>allocate(view.memory, 1, view.n_names + 1)
+    view.is_short = <uint8_t*>allocate(view.memory, 1, view.n_names + 1)
+    view.is_limited = <uint8_t*>allocate(view.memory, 1, view.n_slots + 1)
+    view.limit = <mr_amount*>allocate(view.memory, sizeof(mr_amount), view.n_slots + 1)
+    view.taken = <int32_t*>allocate(view.memory, sizeof(int32_t), view.n + 1)
+    view.consumed = <mr_amount*>allocate(view.memory, sizeof(mr_amount), view.n_slots + 1)
+    view.share = <mr_amount*>allocate(view.memory, sizeof(mr_amount), capacities)
+    view.has_share = <uint8_t*>allocate(view.memory, 1, view.n + 1)
+    view.is_touched = <uint8_t*>allocate(view.memory, 1, view.n + 1)
+    view.touched = <int32_t*>allocate(view.memory, sizeof(int32_t), view.n + 1)
+    for pool in range(view.n_pools):
+        view.is_dirty[pool], view.dirty[pool] = True, pool
+    view.n_dirty = view.n_pools

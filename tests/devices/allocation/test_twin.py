@@ -1,0 +1,199 @@
+"""The core's search finds what a slow twin finds that tries device by device, with the same errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.devices.allocation.twin.backtracking import Twin
+from tests.devices.make import DRIVER, claim, device, device_class, named_node, resource_slice
+
+from moorage._core.base.quantity import Quantity
+from moorage.devices.allocation.allocator import AllocatedDevices, Allocator, ClaimResult
+from moorage.devices.allocation.claim_requests import ClaimRequests
+from moorage.devices.allocation.device_pools import DeviceSlices
+from moorage.devices.features import Features
+from moorage.devices.selector_cache import SelectorCache
+from moorage.errors import MoorageError
+from moorage.objects.model.resource_claims import ResourceClaim
+from moorage.objects.model.resource_slices import ResourceSlice
+
+Json = dict[str, Any]
+NODES = [named_node(name) for name in ("n", "m")]
+KINDS = f'device.attributes["{DRIVER}"].kind'
+SELECTORS = (f"{KINDS} > 0", f"{KINDS} < 2", f'device.attributes["{DRIVER}"].other == 1', "device.none")
+CLASSES = {"gpu": device_class(), "some": device_class("some", SELECTORS[0])}
+few = st.integers(0, 2)
+
+
+def optional(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.none() | strategy
+
+
+def present(**fields: Any) -> Json:
+    return {key: value for key, value in fields.items() if value not in (None, False, [])}
+
+
+policies = st.sampled_from(
+    [
+        None,
+        {"default": "1", "validRange": {"min": "1", "max": "3", "step": "1"}},
+        {"validValues": ["1", "2"]},
+        {"default": "2", "validValues": ["2", "4"]},
+    ]
+)
+capacities = st.builds(
+    lambda value, policy: {"memory": present(value=str(value), requestPolicy=policy)},
+    st.integers(1, 4),
+    policies,
+)
+counters = st.dictionaries(st.sampled_from(("a", "b")), few.map(lambda n: {"value": str(n)}), max_size=2)
+consumption = st.builds(
+    lambda name, of: [{"counterSet": name, "counters": of}], st.sampled_from("sssssst"), counters
+)
+taints = st.lists(
+    st.builds(
+        lambda key, effect: {"key": key, "effect": effect},
+        st.sampled_from("kl"),
+        st.sampled_from(("NoSchedule", "None")),
+    ),
+    max_size=1,
+)
+properties = st.builds(
+    lambda kind, other, **more: ({"kind": kind} | present(other=other), present(**more)),
+    st.integers(0, 2),
+    st.none() | st.just(1),
+    capacity=optional(capacities),
+    taints=taints,
+    allowMultipleAllocations=st.booleans(),
+    consumesCounters=consumption,
+    bindingConditions=optional(st.just(["ready"])),
+)
+
+
+@st.composite
+def slices(draw: st.DrawFn) -> list[ResourceSlice]:
+    """Slices of some pools; names of pools recur among drivers, and some pools are incomplete or invalid."""
+    out = []
+    for number in range(draw(st.integers(1, 4))):
+        spec: Json = {"driver": draw(st.sampled_from((DRIVER, DRIVER, "other.example.com")))}
+        if counts := draw(st.booleans()):
+            spec["sharedCounters"] = [{"name": "s", "counters": {"a": {"value": "3"}, "b": {"value": "2"}}}]
+        devices = []
+        for at, (attributes, more) in enumerate(draw(st.lists(properties, min_size=1, max_size=4))):
+            if not counts:
+                more.pop("consumesCounters", None)
+            devices.append(device(f"d{number}-{at}", attributes, **more))
+        if rare(draw):
+            devices.append(devices[0])
+        places: list[Json] = [{"nodeName": "n"}, {"nodeName": "m"}, {"allNodes": True, "nodeName": None}]
+        pool, count = f"p{number % draw(st.integers(2, 4))}", 2 if rare(draw) else 1
+        where = draw(st.sampled_from(places))
+        out.append(resource_slice("n", devices, pool, f"slice-{number}", count, **spec, **where))
+    return out
+
+
+def rare(draw: st.DrawFn) -> bool:
+    return draw(st.integers(0, 9)) == 9
+
+
+asked = st.builds(
+    lambda **fields: present(**fields),
+    deviceClassName=st.sampled_from(("gpu", "gpu", "some")),
+    selectors=st.lists(
+        st.sampled_from((*SELECTORS[:2], *SELECTORS)).map(lambda one: {"cel": {"expression": one}}),
+        max_size=1,
+    ),
+    tolerations=st.lists(st.just({"key": "k", "operator": "Exists"}), max_size=1),
+    capacity=st.sampled_from((None, None, None, "1", "2", "3")).map(
+        lambda value: value and {"requests": {"memory": value}}
+    ),
+)
+modes = st.sampled_from(
+    (
+        {"allocationMode": "ExactCount", "count": 1},
+        {"allocationMode": "ExactCount", "count": 2},
+        {"allocationMode": "All"},
+    )
+)
+exact = st.builds(
+    lambda one, mode, admin: one | mode | present(adminAccess=admin), asked, modes, st.booleans()
+)
+choices = st.lists(st.builds(lambda one, mode: one | mode, asked, modes), min_size=1, max_size=2)
+constraint = st.builds(
+    lambda kind, attribute, requests: {kind: f"{DRIVER}/{attribute}", "requests": requests},
+    st.sampled_from(("matchAttribute", "distinctAttribute")),
+    st.sampled_from(("kind", "other")),
+    st.sampled_from(([], ["r0"], ["r1/x0"])),
+)
+
+
+@st.composite
+def claims(draw: st.DrawFn) -> list[ResourceClaim]:
+    out = []
+    for number in range(draw(st.integers(1, 2))):
+        requests = []
+        for at, one in enumerate(draw(st.lists(exact | choices, min_size=1, max_size=2))):
+            if isinstance(one, list):
+                named = [{"name": f"x{place}"} | each for place, each in enumerate(one)]
+                requests.append({"name": f"r{at}", "firstAvailable": named})
+            else:
+                requests.append({"name": f"r{at}", "exactly": one})
+        out.append(claim(f"c{number}", requests, draw(st.lists(constraint, max_size=2))))
+    return out
+
+
+Outcome = list[Any] | str | None
+
+
+def outcome(found: list[ClaimResult] | None) -> Outcome:
+    if found is None:
+        return None
+    return [
+        (
+            [request.full_name for request in result.chosen],
+            [one.name for one in result.classes],
+            [
+                (
+                    one.request.full_name,
+                    one.device.id,
+                    {name: str(amount) for name, amount in (one.consumed or {}).items()},
+                )
+                for one in result.devices
+            ],
+        )
+        for result in found
+    ]
+
+
+def answers(one: Allocator | Twin, wanted: Sequence[ResourceClaim]) -> list[Outcome]:
+    """What is found on each node, up to the first error."""
+    requests, out = [ClaimRequests.of(each) for each in wanted], list[Outcome]()
+    for node in (*NODES, NODES[0]):
+        try:
+            out.append(outcome(one.allocate(node, requests)))
+        except MoorageError as error:
+            out.append(f"{type(error).__name__}: {error}")
+    return out
+
+
+@settings(max_examples=300)
+@given(slices(), claims(), st.data(), st.sampled_from((0, 12)))
+def test_the_core_finds_what_the_twin_finds(
+    published: list[ResourceSlice], wanted: list[ResourceClaim], data: st.DataObject, most_steps: int
+) -> None:
+    off = data.draw(
+        st.sampled_from(
+            ("", "", "", "", "taints", "partitionable", "consumable_capacity", "binding_conditions")
+        )
+    )
+    features = Features(**({off: False} if off else {}))
+    ids = sorted({one.id for one in DeviceSlices(published, features).devices()})
+    used = data.draw(st.sets(st.sampled_from(ids), max_size=3)) if ids else set()
+    shares = data.draw(st.dictionaries(st.sampled_from(ids), few, max_size=2)) if ids else {}
+    allocated = AllocatedDevices(used, {one: {"memory": Quantity(amount)} for one, amount in shares.items()})
+    rest = features, allocated, CLASSES.get, SelectorCache(), most_steps
+    core, twin = (kind(DeviceSlices(published, features), *rest) for kind in (Allocator, Twin))
+    assert answers(core, wanted) == answers(twin, wanted)

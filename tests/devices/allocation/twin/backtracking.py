@@ -1,0 +1,514 @@
+"""The slow twin of the core's search: allocates the devices of claims on a node, device by device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from moorage._core.base.quantity import Quantity
+from moorage.devices.allocation.allocator import AllocatedDevices, ClaimResult, DeviceResult
+from moorage.devices.allocation.claim_requests import (
+    MAX_RESULTS,
+    AllocationError,
+    ClaimRequests,
+    ClassOf,
+    PoolsInvalidError,
+    Request,
+    SearchTimeoutError,
+)
+from moorage.devices.allocation.device_capacity import Amounts, consumed_amount, consumed_amounts, violates
+from moorage.devices.allocation.device_pools import DeviceId, DevicePool, DeviceSlices, PublishedDevice
+from moorage.devices.cel.cel_errors import CompileError
+from moorage.devices.cel.selector import SelectorError
+from moorage.devices.features import Features
+from moorage.devices.selector_cache import SelectorCache
+from moorage.objects import Node
+from moorage.objects.model.resource_claims import EXACT_COUNT, DeviceClass, DeviceSelector, DeviceToleration
+from moorage.objects.model.resource_slices import DeviceTaint
+
+from .attribute_constraints import AttributeConstraint, DistinctAttribute, MatchAttribute
+
+_PREVENTING = ("NoSchedule", "NoExecute")
+_TOO_LARGE = 2**63 - 1
+
+
+class _MaxSizeExceededError(Exception):
+    """A claim would have more devices than a result can have."""
+
+
+@dataclass(eq=False, slots=True)
+class _Prepared:
+    """A request during a search.
+
+    Attributes
+    ----------
+    matches : dict of DeviceId to bool
+        Whether devices match class, selectors and node.
+    devices : list of (DevicePool, PublishedDevice)
+        With mode All: the devices that are wanted.
+    """
+
+    request: Request
+    device_class: DeviceClass
+    count: int = 0
+    matches: dict[DeviceId, bool] = field(default_factory=dict)
+    devices: list[tuple[DevicePool, PublishedDevice]] = field(default_factory=list)
+
+
+def has_capacity(device: PublishedDevice, requests: Amounts, consumed: Amounts, taken: Amounts) -> bool:
+    """Whether a device has room for a request."""
+    capacities = device.device.capacity
+    if not requests.keys() <= capacities.keys():
+        return False
+    if (
+        not requests
+        and not consumed
+        and not taken
+        and not any(one.request_policy for one in capacities.values())
+    ):
+        return True
+    for name, capacity in capacities.items():
+        amount = consumed_amount(requests.get(name), capacity)
+        if violates(amount, capacity.request_policy):
+            return False
+        for more in (consumed, taken):
+            if name in more:
+                amount += more[name]
+        if amount > device.capacity[name]:
+            return False
+    return True
+
+
+class Twin:
+    """Allocates claims on the nodes of one cycle.
+
+    Parameters
+    ----------
+    slices : DeviceSlices
+    features : Features
+    allocated : AllocatedDevices
+    class_of : callable
+        Returns the device class of a name, or None.
+    selectors : SelectorCache
+    max_steps : int
+        The number of steps that the search on one node may take; 0 for any number.
+    """
+
+    def __init__(
+        self,
+        slices: DeviceSlices,
+        features: Features,
+        allocated: AllocatedDevices,
+        class_of: ClassOf,
+        selectors: SelectorCache,
+        max_steps: int = 0,
+    ) -> None:
+        self.slices = slices
+        self.features = features
+        self.allocated = allocated
+        self.class_of = class_of
+        self.selectors = selectors
+        self.max_steps = max_steps
+        # As upstream, by the names of pools alone: see `_Search._counters_suffice`.
+        self.available: dict[str, dict[tuple[str, str], Quantity]] = {}
+
+    def allocate(self, node: Node, claims: Sequence[ClaimRequests]) -> list[ClaimResult] | None:
+        """Find devices for all claims on a node.
+
+        Parameters
+        ----------
+        node : Node
+        claims : sequence of ClaimRequests
+
+        Returns
+        -------
+        list of ClaimResult or None
+            None if there is no solution.
+
+        Raises
+        ------
+        AllocationError
+            A claim cannot be allocated on any node.
+        PoolsInvalidError
+            There is no solution, and a pool of the node is invalid.
+        SearchTimeoutError
+            The search has taken too many steps.
+        """
+        pools = self.slices.pools_of(node)
+        search = _Search(self, node, pools)
+        for claim in claims:
+            search.prepare(claim)
+        try:
+            found = search.claim(0)
+        except _MaxSizeExceededError:
+            found = False
+        if found:
+            return search.results()
+        if any(pool.is_invalid for pool in pools):
+            raise PoolsInvalidError
+        return None
+
+
+class _Search:
+    """The search on one node.
+
+    Attributes
+    ----------
+    taken : dict of DeviceId to set of int
+        The claims for which devices were taken.
+    taken_capacity : dict of DeviceId to dict of str to Quantity
+        What was taken of devices for several allocations.
+    consumed : dict of str to dict of (str, str) to Quantity
+        Counters that were taken, by pool name.
+    """
+
+    def __init__(self, allocator: Twin, node: Node, pools: Sequence[DevicePool]) -> None:
+        self.allocator = allocator
+        self.features = allocator.features
+        self.node = node
+        self.pools = pools
+        self.usable = [
+            (pool, device)
+            for pool in pools
+            if not (pool.is_incomplete or pool.is_invalid)
+            for device in pool.devices
+        ]
+        self.claims: list[ClaimRequests] = []
+        self.prepared: list[list[list[_Prepared]]] = []
+        self.constraints: list[list[AttributeConstraint]] = []
+        self.found: list[list[DeviceResult]] = []
+        self.chosen: dict[tuple[int, int], int] = {}
+        self.taken: dict[DeviceId, set[int]] = {}
+        self.taken_capacity: dict[DeviceId, dict[str, Quantity]] = {}
+        self.consumed: dict[str, dict[tuple[str, str], Quantity]] = {}
+        self.steps = 0
+
+    # ---- checks before the search --------------------------------------------------------------------------
+
+    def prepare(self, claim: ClaimRequests) -> None:
+        """Check a claim and find out how many devices each of its requests needs."""
+        at = len(self.claims)
+        self.claims.append(claim)
+        self.found.append([])
+        self.prepared.append([])
+        least = 0
+        for number, alternatives in enumerate(claim.alternatives):
+            self._check_features(claim, number, alternatives)
+            prepared = [self._prepare_request(claim, one) for one in alternatives]
+            self.prepared[at].append(prepared)
+            least += min(one.count for one in prepared)
+        if least > MAX_RESULTS:
+            text = f"number of requested devices {least} exceeds the claim limit of {MAX_RESULTS}"
+            raise AllocationError(f"claim {claim.claim.key}: {text}")
+        self.constraints.append(list(self._constraints(claim)))
+
+    def _check_features(self, claim: ClaimRequests, number: int, alternatives: Sequence[Request]) -> None:
+        name = claim.claim.spec.devices.requests[number].name
+        start = f"claim {claim.claim.key}, request {name}: has"
+        if not self.features.prioritized_list and alternatives[0].parent:
+            raise AllocationError(f"{start} subrequests, but the DRAPrioritizedList feature is disabled")
+        if not (self.features.consumable_capacity or self.features.is_stable):
+            disabled = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
+            for one in alternatives:
+                if one.asks_capacity:
+                    what = "subrequest" if one.parent else "request"
+                    raise AllocationError(f"claim {claim.claim.key}, {what} {one.name}: {disabled}")
+
+    def _prepare_request(self, claim: ClaimRequests, request: Request) -> _Prepared:
+        start = f"claim {claim.claim.key}, request {request.name}"
+        for at, selector in enumerate(request.selectors):
+            if selector.cel is None:
+                text = "CEL expression empty (unsupported selector type?)"
+                raise AllocationError(f"{start}, selector #{at}: {text}")
+        if not request.class_name:
+            raise AllocationError(f"{start}: missing device class name (unsupported request type?)")
+        device_class = self.allocator.class_of(request.class_name)
+        if device_class is None:
+            missing = f'deviceclass.resource.k8s.io "{request.class_name}" not found'
+            raise AllocationError(f"{start}: could not retrieve device class {request.class_name}: {missing}")
+        prepared = _Prepared(request, device_class)
+        if request.wants_all:
+            prepared.devices = list(self._all_devices(claim, prepared, start))
+            prepared.count = len(prepared.devices)
+        elif request.mode == EXACT_COUNT:
+            if request.count > _TOO_LARGE:
+                raise AllocationError(f"{start}: exact count {request.count} is too large")
+            prepared.count = request.count
+        else:
+            raise AllocationError(f"{start}: unsupported count mode {request.mode}")
+        return prepared
+
+    def _all_devices(
+        self, claim: ClaimRequests, prepared: _Prepared, start: str
+    ) -> Iterator[tuple[DevicePool, PublishedDevice]]:
+        for pool in self.pools:
+            if pool.is_incomplete or pool.is_invalid:
+                state = "being updated" if pool.is_incomplete else "invalid"
+                name = f"{pool.driver}/{pool.name}"
+                raise AllocationError(
+                    f"{start}: asks for all devices, but resource pool {name} is currently {state}"
+                )
+            for device in pool.devices:
+                if self._is_selectable(claim, prepared, device) and self._has_capacity(prepared, device):
+                    yield pool, device
+
+    def _constraints(self, claim: ClaimRequests) -> Iterator[AttributeConstraint]:
+        for at, one in enumerate(claim.constraints):
+            if one.match_attribute is not None:
+                yield MatchAttribute(one.requests, one.match_attribute)
+            elif one.distinct_attribute is not None and not self.features.is_stable:
+                yield DistinctAttribute(one.requests, one.distinct_attribute)
+            else:
+                text = "empty constraint (unsupported constraint type?)"
+                raise AllocationError(f"claim {claim.claim.key}, constraint #{at}: {text}")
+
+    # ---- the search ----------------------------------------------------------------------------------------
+
+    def _step(self) -> None:
+        self.steps += 1
+        if self.allocator.max_steps and self.steps > self.allocator.max_steps:
+            raise SearchTimeoutError
+
+    def claim(self, at: int) -> bool:
+        """Allocate the claims from one on."""
+        self._step()
+        return at >= len(self.claims) or self._request(at, 0)
+
+    def _request(self, at: int, number: int) -> bool:
+        """Allocate the requests of a claim from one on, and all later claims."""
+        self._step()
+        if number >= len(self.prepared[at]):
+            try:
+                return self.claim(at + 1)
+            except _MaxSizeExceededError:
+                return False  # the claim may still succeed after another choice before it
+        alternatives = self.prepared[at][number]
+        if not alternatives[0].request.parent:
+            return self._devices(at, number, 0, 0, 0)
+        exceeded = True
+        for choice in range(len(alternatives)):
+            try:
+                found = self._devices(at, number, choice, 0, 0)
+            except _MaxSizeExceededError:
+                continue
+            exceeded = False
+            if found:
+                self.chosen[at, number] = choice
+                return True
+        if exceeded:
+            raise _MaxSizeExceededError
+        return False
+
+    def _devices(self, at: int, number: int, choice: int, have: int, start: int) -> bool:
+        """Allocate the rest of the devices of a request, from a position on, and all that follows."""
+        self._step()
+        prepared = self.prepared[at][number][choice]
+        if prepared.request.wants_all and not prepared.devices:
+            return False
+        if have >= prepared.count:
+            return self._request(at, number + 1)
+        if len(self.found[at]) + prepared.count - have > MAX_RESULTS:
+            raise _MaxSizeExceededError
+        place = at, number, choice, have
+        if prepared.request.wants_all:
+            pool, device = prepared.devices[have]
+            if not self._take(at, prepared, pool, device, must=True):
+                return False
+            return self._go_on(place, pool, device, 0)
+        claim = self.claims[at]
+        for index in range(start, len(self.usable)):
+            pool, device = self.usable[index]
+            if self._is_in_use(at, prepared.request, device.id):
+                continue
+            if not self._is_selectable(claim, prepared, device) or not self._has_capacity(prepared, device):
+                continue
+            if not self._take(at, prepared, pool, device, must=False):
+                continue
+            if self._go_on(place, pool, device, index + 1):
+                return True
+        return False
+
+    def _go_on(
+        self, place: tuple[int, int, int, int], pool: DevicePool, device: PublishedDevice, start: int
+    ) -> bool:
+        """Search for the rest; give a device back if there is no solution with it."""
+        at, number, choice, have = place
+        found = False
+        try:
+            found = self._devices(at, number, choice, have + 1, start)
+        finally:
+            if not found:
+                self._give_back(at, self.prepared[at][number][choice].request, pool, device)
+        return found
+
+    def _is_in_use(self, at: int, request: Request, device: DeviceId) -> bool:
+        if request.admin_access:
+            return at in self.taken.get(device, ())
+        return device in self.allocator.allocated.devices or bool(self.taken.get(device))
+
+    def _is_selectable(self, claim: ClaimRequests, prepared: _Prepared, device: PublishedDevice) -> bool:
+        if not self.features.binding_conditions and device.device.binding_conditions:
+            return False
+        known = prepared.matches.get(device.id)
+        if known is None:
+            selectors = prepared.device_class.spec.selectors
+            known = (
+                self._matches(f"class {prepared.device_class.name}", selectors, device)
+                and self._matches(f"claim {claim.claim.key}", prepared.request.selectors, device)
+                and device.is_for(self.node)
+            )
+            prepared.matches[device.id] = known
+        return known
+
+    def _matches(self, owner: str, selectors: Sequence[DeviceSelector], device: PublishedDevice) -> bool:
+        for at, selector in enumerate(selectors):
+            expression = "" if selector.cel is None else selector.cel.expression
+            try:
+                if not self.allocator.selectors.matches(expression, device):
+                    return False
+            except CompileError as error:
+                raise AllocationError(f"{owner}: selector #{at}: CEL compile error: {error}") from None
+            except SelectorError as error:
+                raise AllocationError(f"{owner}: selector #{at}: CEL runtime error: {error}") from None
+        return True
+
+    def _has_capacity(self, prepared: _Prepared, device: PublishedDevice) -> bool:
+        if not self.features.consumable_capacity:
+            return True
+        consumed = self.allocator.allocated.consumed.get(device.id, {})
+        taken = self.taken_capacity.get(device.id, {})
+        return has_capacity(device, prepared.request.capacity, consumed, taken)
+
+    # ---- taking and giving back ----------------------------------------------------------------------------
+
+    def _take(
+        self, at: int, prepared: _Prepared, pool: DevicePool, device: PublishedDevice, *, must: bool
+    ) -> bool:
+        """Take a device for a request if nothing prevents that.
+
+        As upstream, counters stay taken if taints, constraints or capacity prevent it; if capacity does, so
+        do constraints and the device.
+        """
+        request, several = prepared.request, self._is_for_several(device)
+        if not (several and request.admin_access) and self._is_in_use(at, request, device.id):
+            return False
+        if device.device.consumes_counters:
+            if not self.features.partitionable:
+                return False
+            if not (several and self._is_capacity_in_use(device.id)) and not self._counters_suffice(
+                pool, device
+            ):
+                return False
+        if self.features.taints and not _tolerates(request.tolerations, device.device.taints):
+            return False
+        base, full = request.parent or request.name, request.full_name
+        for done, constraint in enumerate(self.constraints[at]):
+            if not constraint.add(base, full, device):
+                if must:
+                    text = "because a claim constraint would not be satisfied"
+                    name = f"claim {self.claims[at].claim.key}, request {request.name}"
+                    raise AllocationError(f"{name}: cannot add device {'/'.join(device.id)} {text}")
+                for other in self.constraints[at][:done]:
+                    other.remove(base, full)
+                return False
+        if not several:
+            self.taken.setdefault(device.id, set()).add(at)
+        if not self._has_capacity(prepared, device):
+            return False
+        consumed = None
+        if several:
+            consumed = consumed_amounts(device, request.capacity)
+            amounts = self.taken_capacity.setdefault(device.id, {})
+            for name, amount in consumed.items():
+                amounts[name] = amounts[name] + amount if name in amounts else amount
+        self.found[at].append(DeviceResult(request, device, consumed))
+        return True
+
+    def _give_back(self, at: int, request: Request, pool: DevicePool, device: PublishedDevice) -> None:
+        base, full = request.parent or request.name, request.full_name
+        for constraint in self.constraints[at]:
+            constraint.remove(base, full)
+        self.taken.get(device.id, set()).discard(at)
+        result = self.found[at].pop()
+        if result.consumed is None:
+            if self.features.partitionable and device.device.consumes_counters:
+                self._release_counters(pool, device)
+            return
+        amounts = self.taken_capacity[device.id]
+        for name, amount in result.consumed.items():
+            amounts[name] -= amount
+        if result.consumed and all(amount.sign() == 0 for amount in amounts.values()):
+            del self.taken_capacity[device.id]
+
+    def _is_for_several(self, device: PublishedDevice) -> bool:
+        return self.features.consumable_capacity and bool(device.device.allow_multiple_allocations)
+
+    def _is_capacity_in_use(self, device: DeviceId) -> bool:
+        return device in self.allocator.allocated.consumed or device in self.taken_capacity
+
+    def _counters_suffice(self, pool: DevicePool, device: PublishedDevice) -> bool:
+        """Take the counters of a device if there are enough.
+
+        As upstream, all pools of one name share what the first of them had available when it was asked first
+        in the cycle.
+        """
+        available = self.allocator.available.get(pool.name)
+        if available is None:
+            available = self.allocator.available[pool.name] = self._available_counters(pool)
+        consumed = self.consumed.setdefault(pool.name, {})
+        for key, amount in device.counters.items():
+            consumed[key] = consumed[key] + amount if key in consumed else amount
+        for key, amount in available.items():
+            if amount < consumed.get(key, _NOTHING):
+                self._release_counters(pool, device)
+                return False
+        return True
+
+    def _available_counters(self, pool: DevicePool) -> dict[tuple[str, str], Quantity]:
+        available = dict(pool.counters)
+        allocated = self.allocator.allocated
+        for device in (*pool.devices, *pool.elsewhere):
+            if device.id in allocated.devices or device.id in allocated.consumed:
+                for key, amount in device.counters.items():
+                    if key in available:
+                        available[key] -= amount
+        return available
+
+    def _release_counters(self, pool: DevicePool, device: PublishedDevice) -> None:
+        consumed = self.consumed.setdefault(pool.name, {})
+        for key, amount in device.counters.items():
+            consumed[key] = consumed.get(key, _NOTHING) - amount
+
+    # ---- results -------------------------------------------------------------------------------------------
+
+    def results(self) -> list[ClaimResult]:
+        """Return what was found for each claim."""
+        out = []
+        for at, claim in enumerate(self.claims):
+            chosen = [
+                alternatives[self.chosen.get((at, number), 0)]
+                for number, alternatives in enumerate(self.prepared[at])
+            ]
+            requests, classes = [one.request for one in chosen], [one.device_class for one in chosen]
+            out.append(ClaimResult(claim, self.found[at], requests, classes))
+        return out
+
+
+_NOTHING = Quantity(0)
+
+
+def _tolerates(tolerations: Sequence[DeviceToleration], taints: Sequence[DeviceTaint]) -> bool:
+    """Whether tolerations fit all taints that prevent an allocation."""
+    return all(
+        any(_fits(toleration, taint) for toleration in tolerations)
+        for taint in taints
+        if taint.effect in _PREVENTING
+    )
+
+
+def _fits(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
+    if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return toleration.operator in ("", "Equal") and toleration.value == taint.value

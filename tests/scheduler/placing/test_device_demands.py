@@ -1,0 +1,269 @@
+"""Pods with resource claims in the core's loop: the decisions and writes are those of single cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
+
+from moorage import Cluster, Scheduler
+from moorage.objects import Node, Object, Pod, decode_object
+from moorage.objects.model.resource_claims import ResourceClaim, ResourceClaimTemplate
+from moorage.plugins.dynamic_resources import DynamicResources
+from moorage.store import BadRequestError
+
+KIND = f'device.attributes["{DRIVER}"].kind'
+Json = dict[str, Any]
+
+
+def node(name: str, cpu: int = 8) -> Node:
+    found = decode_object(
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": {"zone": name[0]}},
+            "status": {"allocatable": {"cpu": str(cpu), "memory": "32Gi", "pods": "20"}},
+        }
+    )
+    assert isinstance(found, Node)
+    return found
+
+
+def pod(name: str, *claims: str, template: str = "", cpu: str = "1") -> Pod:
+    uses = [{"name": one, "resourceClaimName": one} for one in claims]
+    if template:
+        uses.append({"name": "own", "resourceClaimTemplateName": template})
+    found = decode_object(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {
+                "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}],
+                "resourceClaims": uses,
+            },
+        }
+    )
+    assert isinstance(found, Pod)
+    return found
+
+
+def template(name: str, requests: Sequence[Json], constraints: Sequence[Json] = ()) -> ResourceClaimTemplate:
+    found = decode_object(
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaimTemplate",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"spec": {"devices": {"requests": list(requests), "constraints": list(constraints)}}},
+        }
+    )
+    assert isinstance(found, ResourceClaimTemplate)
+    return found
+
+
+def make(others: Sequence[Object], pods: Sequence[Pod], nodes: int = 3, **options: Any) -> Scheduler:
+    cluster = Cluster(nodes=[node(f"n{at}") for at in range(nodes)], others=list(others), pods=list(pods))
+    return Scheduler(cluster, clock=lambda: 0.0, **options)
+
+
+def outcome(one: Scheduler) -> tuple[dict[str, str], dict[str, str], list[Any]]:
+    """Placements, messages, and the claims as they are in the store."""
+    result = one.run()
+    claims: list[ResourceClaim] = one.client.list(ResourceClaim)[0]
+    states = [(each.key, each.metadata.finalizers, each.status) for each in claims]
+    messages = {key: failure.message for key, failure in result.unschedulable.items()}
+    return result.placements, messages, states
+
+
+def in_single_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have plugins schedule all pods with claims."""
+    monkeypatch.setattr(DynamicResources, "_needs_of_claims", lambda self, pod, batch: None)
+
+
+kinds = st.integers(0, 2)
+exact = st.builds(
+    lambda count, selector, wants_all: request(
+        "r",
+        0 if wants_all else count,
+        *([selector] if selector else []),
+        **({"allocationMode": "All"} if wants_all else {}),
+    ),
+    st.integers(1, 2),
+    st.sampled_from(("", f"{KIND} > 0", f"{KIND} == 1", "device.none")),
+    st.sampled_from((False, False, False, True)),
+)
+choice = st.lists(st.sampled_from((f"{KIND} > 0", f"{KIND} == 1")), min_size=1, max_size=2).map(
+    lambda selectors: {
+        "name": "r",
+        "firstAvailable": [
+            {
+                "name": f"x{at}",
+                "deviceClassName": "gpu",
+                "allocationMode": "ExactCount",
+                "count": 1,
+                "selectors": [{"cel": {"expression": one}}],
+            }
+            for at, one in enumerate(selectors)
+        ],
+    }
+)
+constraints = st.sampled_from(([], [], [{"matchAttribute": f"{DRIVER}/kind"}]))
+
+
+SHARED = (), (), ("shared-a",), ("shared-b",), ("shared-a", "shared-b"), ("none",)
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> tuple[list[Object], list[Pod]]:
+    others: list[Object] = [device_class()]
+    for at in range(3):
+        drawn = draw(st.lists(kinds, max_size=4))
+        devices = [device(f"d{i}", {"kind": kind}) for i, kind in enumerate(drawn)]
+        others.append(resource_slice(f"n{at}", devices))
+    if draw(st.booleans()):
+        counting = [{"counterSet": "s", "counters": {"a": {"value": "2"}}}]
+        partitions = [device(f"p{i}", {"kind": 1}, consumesCounters=counting) for i in range(3)]
+        counters = [{"name": "s", "counters": {"a": {"value": "4"}}}]
+        where: Json = draw(st.sampled_from(({"allNodes": True, "nodeName": None}, {"nodeName": "n1"})))
+        others.append(resource_slice("n1", partitions, "shared", sharedCounters=counters, **where))
+    for name in "ab":
+        others.append(template(name, [draw(exact | choice)], draw(constraints)))
+        others.append(claim(f"shared-{name}", [draw(exact)]))
+    pods = []
+    for at in range(draw(st.integers(1, 8))):
+        shared = draw(st.sampled_from(SHARED))
+        own = draw(st.sampled_from(("", "a", "b"))) if not shared or draw(st.booleans()) else ""
+        pods.append(pod(f"p{at}", *shared, template=own, cpu=draw(st.sampled_from(("1", "3")))))
+    return others, pods
+
+
+@settings(max_examples=60, deadline=None)
+@given(clusters(), st.sampled_from(("first", "go-heap")))
+def test_decisions_are_those_of_single_cycles(made: tuple[list[Object], list[Pod]], tie_break: str) -> None:
+    together = outcome(make(*made, tie_break=tie_break))
+    with pytest.MonkeyPatch.context() as patch:
+        in_single_cycles(patch)
+        assert together == outcome(make(*made, tie_break=tie_break))
+
+
+# ---- single rules ------------------------------------------------------------------------------------------
+
+
+def of_core(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The pods whose claims are written after the core's loop, as they are written."""
+    names: list[str] = []
+    write = DynamicResources._write_claims
+
+    def note(self: DynamicResources, one: Pod, *rest: Any) -> None:
+        names.append(one.name)
+        write(self, one, *rest)
+
+    monkeypatch.setattr(DynamicResources, "_write_claims", note)
+    return names
+
+
+DEVICES = [resource_slice(f"n{at}", [device("d0"), device("d1")]) for at in range(3)]
+OWN = template("own", [request()])
+
+
+def own(count: int) -> list[Pod]:
+    return [pod(f"p{at}", template="own") for at in range(count)]
+
+
+def test_pods_with_claims_stay_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = of_core(monkeypatch)
+    placements, messages, claims = outcome(make([device_class(), *DEVICES, OWN], own(7)))
+    assert len(placements) == 6
+    assert names == [f"p{at}" for at in range(6)]
+    assert list(messages) == ["default/p6"]
+    assert "3 cannot allocate all claims" in messages["default/p6"]
+    taken = [one.allocation.devices.results[0] for *_, one in claims if one.allocation is not None]
+    assert len({(one.pool, one.device) for one in taken}) == 6
+
+
+def test_pods_that_share_a_claim_follow_its_allocation(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = of_core(monkeypatch)
+    pods = [pod(f"p{at}", "c") for at in range(4)]
+    placements, _, claims = outcome(make([device_class(), *DEVICES, claim("c", [request()])], pods))
+    assert names == ["p0", "p1", "p2", "p3"]
+    assert len(set(placements.values())) == 1
+    assert [one.name for one in claims[0][2].reserved_for] == names
+
+
+def test_alternatives_that_differ_between_nodes_are_left_to_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The nodes have scores then, which the core does not know."""
+    names = of_core(monkeypatch)
+    kinds = [
+        {"name": f"x{at}", "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}
+        for at, count in enumerate((2, 1))
+    ]
+    first = template("own", [{"name": "r", "firstAvailable": kinds}])
+    slices = [resource_slice("n0", [device("d0")]), resource_slice("n1", [device("d0"), device("d1")])]
+    placements, _, _ = outcome(make([device_class(), *slices, first], own(1)))
+    assert placements == {"default/p0": "n1"}
+    assert names == []
+    alike = [resource_slice(f"n{at}", [device("d0"), device("d1")]) for at in range(2)]
+    outcome(make([device_class(), *alike, first], own(1)))
+    assert names == ["p0"]
+
+
+def test_a_claim_that_cannot_be_written_returns_its_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = make([device_class(), DEVICES[0], OWN], own(2))
+    update, refusals = one.client.update, []
+
+    def refuse_once(obj: Object) -> Object:
+        if isinstance(obj, ResourceClaim) and not refusals:
+            refusals.append(obj.name)
+            raise BadRequestError("no")
+        return update(obj)
+
+    monkeypatch.setattr(one.client, "update", refuse_once)
+    placements, messages, _ = outcome(one)
+    assert refusals
+    assert placements == {"default/p1": "n0"}
+    assert "add finalizer to claim" in messages["default/p0"]
+    assert one.cache.state.has_pod(one.client.get(Pod, "p1", "default"))
+    assert not one.cache.state.has_pod(one.client.get(Pod, "p0", "default"))
+    one.queue.activate([one.client.get(Pod, "p0", "default")])
+    assert one.run().placements == {"default/p0": "n0"}
+    after = one.client.list(ResourceClaim)[0]
+    devices = [each.status.allocation.devices.results[0].device for each in after]
+    assert sorted(devices) == ["d0", "d1"]
+
+
+def test_a_rollback_and_a_fork_leave_decisions_as_they_were() -> None:
+    made = [device_class(), *DEVICES, OWN]
+    one, twin = make(made, own(2)), make(made, own(2))
+    one.run()
+    twin.run()
+    with one.transaction():
+        for extra in range(3):
+            one.client.create(pod(f"x{extra}", template="own"))
+        one.sync()
+        one.client.delete(Pod, "p0", "default")
+        one.sync()
+        one.run()
+    branch = one.fork()
+    for extra in range(3):
+        branch.client.create(pod(f"x{extra}", template="own"))
+    assert len(branch.run().placements) == 3
+    for each in (one, twin):
+        for extra in range(5):
+            each.client.create(pod(f"y{extra}", template="own"))
+    assert outcome(one) == outcome(twin)
+
+
+def test_devices_that_appear_or_are_given_up_are_used() -> None:
+    one = make([device_class(), DEVICES[0], OWN], own(3))
+    assert len(one.run().placements) == 2
+    one.client.create(DEVICES[1])
+    assert one.run().placements == {"default/p2": "n1"}
+    one.client.delete(Pod, "p0", "default")
+    one.run()
+    one.client.create(pod("late", template="own"))
+    one.client.create(pod("later", template="own"))
+    assert len(one.run().placements) == 2

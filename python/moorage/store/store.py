@@ -155,7 +155,7 @@ class ObjectStore:
         """
         with self._lock:
             table = self._tables[kind]
-            is_whole = label_selector == namespace == field_selector == ""
+            is_whole = label_selector == field_selector == "" and not (namespace and table.objects)
             match = None if is_whole else predicate(table.struct, namespace, label_selector, field_selector)
             return table.select(match), str(self._tables.version)
 

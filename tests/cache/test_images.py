@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
 from tests.core.make import node, pod
 
 from moorage.cache import (
@@ -113,3 +114,24 @@ def test_what_a_snapshot_shows_of_images_is_frozen_until_its_node_changes() -> N
     one.add_pod(pod("p", on="a"))
     one.update_snapshot(snapshot)
     assert snapshot.get("a").image_states == {"i": ImageStateSummary(5, 2)}
+
+
+@pytest.mark.parametrize("reads_inside", [False, True])
+@pytest.mark.parametrize("is_fork", [False, True])
+def test_a_transaction_leaves_image_counts_to_the_next_cycle(reads_inside: bool, is_fork: bool) -> None:
+    """What is pending is read once, before the transaction; the counts of that row may still change."""
+    one = holding(a=[(["i"], 5)], b=[(["i"], 5)])
+    one.state.view.refresh()
+    one.add_pod(pod("p", on="a"))
+    for _ in range(2):
+        with one.transaction():
+            assert one.state.view.cursor == one.state.log.head
+            if reads_inside:
+                one.state.view.refresh()
+            one.add_node(node("d", images=[(["i"], 5)]))
+    one = one.fork() if is_fork else one
+    assert one.state.view.images_of(0) == {"i": (5, 2)}
+    one.add_node(node("c", images=[(["i"], 5)]))
+    one.state.view.refresh()
+    counts = [one.state.view.images_of(row)["i"][1] for row in range(3)]
+    assert counts == [3, 2, 3], "the node with the new pod shows the new node, the other one does not"

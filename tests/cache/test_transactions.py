@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import _GeneratorContextManager, suppress
 from typing import Any
+from weakref import ref
 
 import pytest
 from tests.cache.world import cache, disturb, said
@@ -38,6 +39,33 @@ class Saved:
         self.open = saved
 
     release = undo
+
+
+@pytest.mark.parametrize("commits", [False, True])
+def test_a_transaction_keeps_no_saved_state_after_its_end(commits: bool) -> None:
+    """What is held of a state makes its owner log changes."""
+
+    class Held:
+        def __init__(self) -> None:
+            self.saved: Any = None
+
+        def save(self) -> object:
+            out = Saved()
+            self.saved = ref(out)
+            return out
+
+        def undo(self, saved: object) -> None:
+            assert saved is self.saved()
+
+        release = undo
+
+    one, held = cache(), Held()
+    one.participants.append(held)  # type: ignore[arg-type]
+    with one.transaction() as transaction:
+        assert held.saved() is not None
+        if commits:
+            transaction.commit()
+    assert held.saved() is None
 
 
 def test_a_transaction_that_is_interrupted_at_its_entry_is_not_open() -> None:

@@ -55,6 +55,7 @@ def test_a_watch() -> None:
     calls = {
         "save": one.save,
         "undo": lambda: one.undo(one.save()),
+        "is_at": lambda: one.is_at(one.save()),
         "next": one.next,
         "wait": one.wait,
         "poll": one.poll,
@@ -68,12 +69,13 @@ def test_an_informer() -> None:
     store = ObjectStore()
     one = Informer(store, Pod)
     registration = one.add_event_handler(Recorder())
+    empty = one.save()
     calls = {
         "begin_empty": lambda: one.begin_empty(str(FIRST_VERSION)),
         "run_once": one.run_once,
         "add_event_handler": lambda: one.add_event_handler(Recorder()),
         "save": one.save,
-        "undo": lambda: one.undo(one.save()),
+        "undo": lambda: one.undo(empty),
         "copy_from": lambda: one.copy_from(Informer(store, Pod)),
         "remove_event_handler": lambda: one.remove_event_handler(registration),
     }
@@ -100,11 +102,12 @@ def test_the_copy_of_an_informer() -> None:
         "list_index_func_values": lambda: one.list_index_func_values("name"),
         "save": one.save,
         "undo": lambda: one.undo(one.save()),
+        "is_at": lambda: one.is_at(one.save()),
         "copy_from": lambda: one.copy_from(one),
         "remove": lambda: one.remove(p.key),
         "replace": lambda: one.replace({}),
     }
-    check_locked(one, one.lock, ["_objects", "_indexes", "_functions", "_log"], calls)
+    check_locked(one, one.lock, ["_objects", "_log"], calls)
 
 
 def test_the_log_of_an_informers_copy() -> None:

@@ -79,8 +79,10 @@ class Transaction:
             self._saved.append((participant, participant.save()))
 
     def end(self) -> None:
-        """Undo or release the saved states of the participants, in the order of their enlistment."""
-        for participant, saved in self._saved:
+        """Undo or release the saved states of the participants, in the order of their enlistment, and drop
+        them."""
+        states, self._saved = self._saved, []
+        for participant, saved in states:
             (participant.release if self.committed else participant.undo)(saved)
 
     def commit(self) -> None:

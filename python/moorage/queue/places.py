@@ -12,7 +12,15 @@ from enum import Enum
 from itertools import count
 from typing import Any, NamedTuple, cast
 
-from moorage._core.services.queued_pods import Entrance, Place, PriorityLanes, QueuedPodInfo
+from moorage._core.services.queued_pods import (
+    Entrance,
+    Place,
+    PriorityLanes,
+    QueuedPodInfo,
+    assign_all,
+    by_order,
+    copies_of,
+)
 from moorage._core.state.pod_class import PodClasses
 from moorage.framework import PodNominator, PreEnqueuePlugin
 from moorage.framework.plugin.events import UNSCHEDULABLE_POD_ADD, UNSCHEDULABLE_POD_UPDATE
@@ -210,6 +218,8 @@ class Places:
     ----------
     infos : dict of str to QueuedPodInfo
         The waiting pods by UID.
+    changes : int
+        The number of changes so far; equal numbers mean equal pods in equal places.
     units : Units
     active : SortedHeap or PriorityLanes
     backoff : BackoffQueue
@@ -230,6 +240,8 @@ class Places:
         top_of: TopOf = alone,
     ) -> None:
         self.infos: dict[str, QueuedPodInfo] = {}
+        self.changes = 0
+        self._saved: tuple[int, Any, Any, count[int]] | None = None  # the last result of `save`
         self.units = Units(groups_pods, top_of)
         self.now = now
         self.nominator = nominator
@@ -246,7 +258,7 @@ class Places:
 
     def _clear(self) -> None:
         """Replace all places by empty ones."""
-        self.infos.clear()
+        self.changes += 1
         self.units = Units(self.units.is_on, self.units.top_of)
         self._is_by_priority = getattr(self._less, "__func__", None) is by_priority
         self.active = PriorityLanes() if self._is_by_priority else SortedHeap(self._less)
@@ -296,6 +308,7 @@ class Places:
         place : Place
             The place they were in.
         """
+        self.changes += 1
         infos, place = self.active.pop_many(limit), ACTIVE
         if not infos and self.pop_from_backoff:
             rejected, place = self.backoff.rejected, Place.BACKOFF
@@ -324,6 +337,7 @@ class Places:
         place : Place
             The place they were in.
         """
+        self.changes += 1
         if self.active.size:
             return self.active.pop_alike(limit, self.units.members), ACTIVE
         infos, rejected = list[QueuedPodInfo](), self.backoff.rejected
@@ -348,6 +362,7 @@ class Places:
         bool
             Whether a pod is now in the active queue that was not.
         """
+        self.changes += 1
         moved = False
         while True:
             if self.units.is_on:
@@ -399,6 +414,7 @@ class Places:
         pod : Pod
             Its new state.
         """
+        self.changes += 1
         place = info.place
         assert place is not None
         is_like_before = self._is_by_priority and pod.spec is info.pod.spec
@@ -540,6 +556,7 @@ class Places:
             Its `order` is set.
         place : Place
         """
+        self.changes += 1
         self.infos[info.uid] = info
         info.place = place
         if self.units.is_on:
@@ -547,8 +564,10 @@ class Places:
         (self.active if place is ACTIVE else self._by_place[place]).add(info)
 
     def save(self) -> object:
-        """Return the state of every pod, for `undo`."""
-        return [(info, copy(info)) for info in self.infos.values()], copy(self._numbers)
+        """Return the state of every pod, for `undo`: the last result, if no pod has changed since."""
+        if self._saved is None or self._saved[0] != self.changes:
+            self._saved = self.changes, self.infos.copy(), copies_of(self.infos), copy(self._numbers)
+        return self._saved
 
     def undo(self, saved: object) -> None:
         """Restore the state of `save`.
@@ -558,30 +577,34 @@ class Places:
         saved : object
             The result of `save`.
         """
-        infos, numbers = cast("tuple[list[tuple[QueuedPodInfo, QueuedPodInfo]], count[int]]", saved)
+        changes, infos, copies, numbers = cast(
+            "tuple[int, dict[str, QueuedPodInfo], dict[str, QueuedPodInfo], count[int]]", saved
+        )
         self._numbers = copy(numbers)
-        for info, then in infos:
-            info.assign(then)
-        self.infos = {info.uid: info for info, _ in infos}
+        if changes == self.changes:
+            return
+        assign_all(infos, copies)
+        self.infos = infos.copy()
         self.rebuild()
+        self._saved = self.changes, infos, copies, numbers
 
-    def copy_from(self, other: Places, copied: Callable[[QueuedPodInfo], QueuedPodInfo]) -> None:
+    def copy_from(self, other: Places) -> None:
         """Take copies of the pods of another queue.
 
         Parameters
         ----------
         other : Places
-        copied : callable
-            Returns the copy of an entry.
         """
         self._numbers = copy(other._numbers)
-        self.infos = {uid: copied(info) for uid, info in other.infos.items()}
+        self.infos = copies_of(other.infos)
         self.rebuild()
 
     def rebuild(self) -> None:
         """Rebuild every place from `infos`. Each pod keeps its place and its position there."""
-        infos = sorted(self.infos.values(), key=lambda info: info.order)
+        infos = by_order(self.infos)
         self._clear()
+        if isinstance(self.active, PriorityLanes) and not self.units.is_on:
+            infos = self.active.fill(infos)
         for info in infos:
             self.put(info, info.place or ACTIVE)
 
@@ -600,5 +623,6 @@ class Places:
         """Remove a pod from `infos` and from its group; its entry has no place then."""
         if info.unit is not None:
             self.units.leave(info)
+        self.changes += 1
         del self.infos[info.uid]
         info.place = None

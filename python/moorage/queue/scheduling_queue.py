@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from copy import copy
 from functools import partial
 from itertools import chain, groupby
 from threading import Condition
@@ -445,14 +444,9 @@ class SchedulingQueue:
         other : SchedulingQueue
             With the same plugins.
         """
-        copies: dict[int, QueuedPodInfo] = {}
-
-        def copied(info: QueuedPodInfo) -> QueuedPodInfo:
-            return copies.setdefault(id(info), copy(info))
-
         with other._lock, self._lock:
-            self._in_flight.copy_from(other._in_flight, copied)
-            self._places.copy_from(other._places, copied)
+            self._in_flight.copy_from(other._in_flight)
+            self._places.copy_from(other._places)
             self._timers.undo(other._timers.save())
             self.nominator.undo(other.nominator.save())
 

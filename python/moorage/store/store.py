@@ -160,7 +160,7 @@ class ObjectStore:
         """
         with self._lock:
             table = self._tables[kind]
-            is_whole = label_selector == namespace == field_selector == ""
+            is_whole = label_selector == field_selector == "" and not (namespace and table.objects)
             match = None if is_whole else predicate(table.struct, namespace, label_selector, field_selector)
             objects = table.select(match) if table.objects else []
             return objects, str(self._tables.version)

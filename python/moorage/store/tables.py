@@ -268,26 +268,33 @@ class Table(Generic[T]):
         bound = _version(self._events[self._oldest]) - 1
         return ResourceExpiredError(f"too old resource version: {version} ({bound})")
 
-    def undo(self, version: int) -> None:
+    def undo(self, version: int) -> bool:
         """Restore the objects and the history as they were at a resource version, and rewind the watches.
 
         Parameters
         ----------
         version : int
             Resource version of an open mark.
+
+        Returns
+        -------
+        bool
+            Whether there was an event to undo.
         """
+        if not self._events or _version(self._events[-1]) <= version:
+            return False
         index = bisect_right(self._events, version, key=_version)
         undone = self._events[index:]
-        if undone:
-            del self._events[index:]
-            for watch in self.watches:
-                watch.rewind(self.end, undone, str(version))
+        del self._events[index:]
+        for watch in self.watches:
+            watch.rewind(self.end, undone, str(version))
         for event in reversed(undone):
             before = event.held_before
             if before is None:
                 self.objects.discard(event.key)
             else:
                 self.objects[event.key] = before
+        return True
 
     def copy(self, saves: list[object]) -> Table[T]:
         """Return an independent copy without watches.
@@ -528,8 +535,8 @@ class Tables:
         self.release(mark)
         self.changes += 1
         for table in self._tables.values():
-            table.undo(mark.version)
-            table.changes = self.changes
+            if table.undo(mark.version):
+                table.changes = self.changes
         self.version = mark.version
 
     def release(self, mark: Save) -> None:

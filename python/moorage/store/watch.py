@@ -200,6 +200,25 @@ class Watch(Generic[T]):
         with self._changed:
             return self._position, self._version, self._initial, self._closed, self._pending.copy()
 
+    def is_at(self, saved: object) -> bool:
+        """Whether the watch is where it was.
+
+        Parameters
+        ----------
+        saved : object
+            The result of `save`.
+        """
+        position, version, initial, closed, pending = cast(Any, saved)
+        with self._changed.lock:
+            return (
+                self._position == position
+                and self._version == version
+                and self._initial is initial
+                and self._closed == closed
+                and not pending
+                and not self._pending
+            )
+
     def undo(self, saved: object) -> None:
         """Restore the state of `save`. The store must have been restored before.
 

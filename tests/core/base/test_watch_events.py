@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import pod
 
+from moorage._core.base.indexed_objects import IndexedObjects
 from moorage._core.base.watch_events import Notice, ObjectMap, WatchEvent
 from moorage.objects import Pod
 from moorage.objects.model.meta import Condition, with_condition
@@ -78,15 +79,13 @@ def test_events_are_compared_and_shown_by_their_fields() -> None:
 
 
 def test_a_notice_makes_its_objects() -> None:
-    make = Maker()
-    objects = ObjectMap({"default/a": WatchEvent.deferred("MODIFIED", stored("a"), 1, make, "n")})  # type: ignore[dict-item]
+    make, objects = Maker(), IndexedObjects[Pod]()
     notices: list[Notice[Pod]] = []
-    events = [WatchEvent.deferred("MODIFIED", stored("a"), 2, make, "m")]
-    (held,) = objects.apply(events, tuple, notices)
-    (notice,) = notices
+    objects.apply([WatchEvent.deferred("MODIFIED", stored("a"), 1, make, "n")], tuple, notices)
+    objects.apply([WatchEvent.deferred("MODIFIED", stored("a"), 2, make, "m")], tuple, notices)
+    notice = notices[1]
     assert (make.made, notice.is_deletion, notice.is_initial) == (0, False, False)
     assert (notice.old.spec.node_name, notice.new and notice.new.spec.node_name) == ("n", "m")
-    assert held is not None
     assert make.made == 2
 
 
@@ -142,43 +141,6 @@ def test_objects_are_added_up_to_one_that_cannot_be(wrong: Pod) -> None:
 
 def test_a_kind_without_namespaces_takes_no_object_with_one() -> None:
     assert ObjectMap[Pod]({}).create([stored("a")], False, "u-", "now", 1, []) == 0
-
-
-STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(["put", "late", "delete", "read", "copy"]), st.sampled_from(NAMES), st.integers(0, 1)
-    )
-)
-
-
-@given(STEPS)
-def test_a_map_is_like_a_dict_of_objects(steps: list[tuple[str, str, int]]) -> None:
-    make = Maker()
-    objects, plain = ObjectMap[Pod]({}), dict[str, Pod]()
-    for version, (step, name, uid) in enumerate(steps):
-        one = stored(name, uid=str(uid))
-        key, notices, known = one.key, list[Notice[Pod]](), plain.get(one.key)
-        if step == "put":
-            objects.apply([WatchEvent("ADDED", one, str(version))], tuple, notices)
-            plain[key] = one
-            assert (notices[0].old, notices[0].new) == (known, one)
-        elif step == "late" and known is not None:
-            event = WatchEvent.deferred("MODIFIED", known, version, make, str(version))
-            objects.apply([event], tuple, notices)
-            plain[key] = make(known, str(version), str(version))
-            assert (notices[0].old, notices[0].new) == (known, plain[key])
-        elif step == "delete":
-            objects.apply([WatchEvent("DELETED", one, str(version))], lambda *last: last, notices)
-            plain.pop(key, None)
-            unobserved = known is not None and known.metadata.uid != str(uid)
-            assert notices[0].old == ((key, known) if unobserved else one)
-            assert notices[0].is_deletion
-        elif step == "read":
-            assert objects.get(key) == known
-        else:
-            objects = objects.copy()
-        assert (len(objects), list(objects), key in objects) == (len(plain), list(plain), key in plain)
-    assert objects.to_dict() == plain
 
 
 DISRUPTED = Condition(type="DisruptionTarget", status="True", reason="r")

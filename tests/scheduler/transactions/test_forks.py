@@ -20,10 +20,11 @@ from tests.store.informers.lossy import LossyClient
 from tests.volume.make import storage_class, uses
 
 import moorage as mo
+from moorage._core.base.indexed_objects import OrderedMap
 from moorage._core.base.resources import PodGates
 from moorage._core.base.sets import PortSets, TaintSets
 from moorage._core.base.symbols import Symbols
-from moorage._core.base.watch_events import ObjectMap, WatchEvent
+from moorage._core.base.watch_events import WatchEvent
 from moorage._core.state.pod_class import PodClasses, Shape
 from moorage.errors import InputError, MoorageError
 from moorage.framework.plugin.cycle_state import CycleState
@@ -80,8 +81,8 @@ def test_a_fork_decides_as_the_original_would_in_many_steps(seed: int) -> None:
 FIXED = (
     str, int, float, bytes, Enum, type, type(None), ModuleType, BuiltinFunctionType, Object, PodGates,
 )  # fmt: skip
-SHARED = Symbols, PortSets, TaintSets, PodClasses, Shape, ObjectMap, WatchEvent
-"""Append-only tables; contents of indexers, which are copied before they change; events."""
+SHARED = Symbols, PortSets, TaintSets, PodClasses, Shape, OrderedMap, WatchEvent
+"""Append-only tables; keys of the values of indexes, which are copied before they change; events."""
 
 
 def reachable(root: object) -> dict[int, object]:

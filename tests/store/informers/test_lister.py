@@ -173,10 +173,10 @@ def test_empty_values_leave_nothing_behind() -> None:
     assert indexer.by_index("node", "n") == []
     assert indexer.put("x/a", pod("a", node="n")) is None
     assert indexer.put("x/a", pod("a", node="m")) == pod("a", node="n")
-    assert list(indexer._indexes["node"]) == ["m"]
+    assert indexer.list_index_func_values("node") == ["m"]
     assert indexer.remove("x/a") == pod("a", node="m")
     assert indexer.remove("x/a") is None
-    assert indexer._indexes["node"] == {}
+    assert indexer.list_index_func_values("node") == []
 
 
 def test_keys_of_what_has_changed() -> None:
@@ -199,7 +199,7 @@ def test_keys_of_what_has_changed() -> None:
 
 def test_keys_that_were_too_many_are_forgotten() -> None:
     log = KeyLog(RLock(), capacity=2)
-    for key in "abc":
-        log.append(key)
+    log.extend(["a", "b"])
+    log.extend(["c"])
     assert log.since(0) is None
     assert log.since(1) == ["c", "b"]

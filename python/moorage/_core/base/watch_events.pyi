@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Generic, Literal, TypeVar, final
 
 _T = TypeVar("_T")
@@ -76,12 +76,6 @@ class ObjectMap(Generic[_T]):
     def copy(self) -> ObjectMap[_T]: ...
     def to_dict(self) -> dict[str, _T]: ...
     def record(self, event: WatchEvent[_T], events: list[WatchEvent[_T]]) -> None: ...
-    def apply(
-        self,
-        events: Iterable[WatchEvent[_T]],
-        tombstone: Callable[[str, _T], Any],
-        notices: list[Notice[_T]],
-    ) -> list[_T | WatchEvent[_T] | None]: ...
     def create(
         self,
         objects: Sequence[_T],

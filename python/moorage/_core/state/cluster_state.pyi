@@ -21,7 +21,7 @@ from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 
 _T = TypeVar("_T")
-_Mark = tuple[int, int]
+_Mark = tuple[int, int, int]
 
 CORRUPTED: str
 

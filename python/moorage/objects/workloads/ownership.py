@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import lru_cache
 
 from moorage._core.base.selectors import LabelSelectorMatcher
 from moorage.objects.model.meta import LabelSelector, Object, OwnerReference
@@ -84,7 +85,12 @@ def has_made_up_uid(obj: Object) -> bool:
     -------
     bool
     """
-    return obj.metadata.uid == stable_uid(obj.kind, obj.namespace, obj.name)
+    return obj.metadata.uid == _made_up_uid(obj.kind, obj.namespace, obj.name)
+
+
+@lru_cache(maxsize=1 << 12)  # controllers ask several times for each workload that they look at
+def _made_up_uid(kind: str, namespace: str, name: str) -> str:
+    return stable_uid(kind, namespace, name)
 
 
 def refers_to(reference: OwnerReference | None, obj: Object) -> bool:

@@ -144,7 +144,8 @@ class InformerFactory:
 
     def save(self) -> object:
         """Return the state of all informers, for `undo`. The client must be an ObjectStore."""
-        return {kind: (informer, informer.save()) for kind, informer in self._informers.items()}
+        states = {kind: (informer, informer.save()) for kind, informer in self._informers.items()}
+        return states, self._changes
 
     def undo(self, saved: object) -> None:
         """Restore the state of `save`. Informers that were made since are dropped.
@@ -154,11 +155,11 @@ class InformerFactory:
         saved : object
             The result of `save`.
         """
-        states = cast("dict[type[Object], tuple[Informer[Any], object]]", saved)
+        states, changes = cast("tuple[dict[type[Object], tuple[Informer[Any], object]], int | None]", saved)
         for informer, state in states.values():
             informer.undo(state)
         self._informers = {kind: informer for kind, (informer, _) in states.items()}
-        self._changes = None
+        self._changes = changes  # the kinds that have been restored have changed since
 
     def run(self, stop: Event) -> list[Thread]:
         """Run every informer in a thread of its own (see `Informer.run`); return the threads.

@@ -9,7 +9,8 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from fastrlock.rlock import FastRLock
 
-from moorage._core.base.watch_events import Notice, ObjectMap, WatchEvent
+from moorage._core.base.indexed_objects import IndexedObjects, Mark
+from moorage._core.base.watch_events import Notice, WatchEvent
 from moorage.objects import Object
 
 T = TypeVar("T", bound=Object)
@@ -56,16 +57,16 @@ class KeyLog:
         self._lock = lock
         self._keys: deque[str] = deque(maxlen=capacity)
 
-    def append(self, key: str) -> None:
-        """Log a change of an object. The caller holds the lock of the indexer, as for all methods that write.
+    def extend(self, keys: Sequence[str]) -> None:
+        """Log changes of objects. The caller holds the lock of the indexer, as for all methods that write.
 
         Parameters
         ----------
-        key : str
-            Of the object.
+        keys : sequence of str
+            Of the objects, in the order of the changes.
         """
-        self._keys.append(key)
-        self.head += 1
+        self._keys.extend(keys)
+        self.head += len(keys)
 
     def forget(self) -> None:
         """Record that any object may have changed: `since` returns None for every earlier cursor."""
@@ -84,8 +85,7 @@ class KeyLog:
         if keys is None:
             self.forget()
         else:
-            for key in reversed(keys):
-                self.append(key)
+            self.extend(keys[::-1])
 
     def since(self, cursor: int) -> list[str] | None:
         """Return the keys of the objects that have changed after a cursor.
@@ -121,22 +121,28 @@ class Indexer(Generic[T]):
     """
 
     def __init__(self, indexers: Mapping[str, IndexFunction[T]]) -> None:
-        self._functions: dict[str, IndexFunction[T]] = {NAMESPACE_INDEX: by_namespace, **indexers}
-        self._lasting = {NAMESPACE_INDEX}  # indexes that bindings do not change
-        self._indexes: dict[str, dict[str, dict[str, None]]] = {}  # keys by value, in order
-        self._own: dict[str, set[str]] = {}  # values whose keys no saved state shares, by index
-        self._objects: ObjectMap[T] = ObjectMap({})
+        self._objects: IndexedObjects[T] = IndexedObjects()
+        for name, function in {NAMESPACE_INDEX: by_namespace, **indexers}.items():
+            self._objects.define(name, function, name == NAMESPACE_INDEX)
         self._log: KeyLog | None = None
         self.changes = 0
-        self._is_saved = False  # whether a saved state shares the dicts; the next change then copies them
         self.lock = FastRLock()
 
     def save(self) -> object:
-        """Return the contents, for `undo`. They are copied before the next change."""
+        """Return the contents, for `undo`. That takes no time; what changes is kept while the result is."""
         with self.lock:
-            self._is_saved = True
-            head = 0 if self._log is None else self._log.head
-            return self._objects, self._indexes, self._functions, head
+            return self._objects.save(), 0 if self._log is None else self._log.head
+
+    def is_at(self, saved: object) -> bool:
+        """Whether nothing has changed, and nothing was saved, since `save`.
+
+        Parameters
+        ----------
+        saved : object
+            The result of `save`.
+        """
+        with self.lock:
+            return self._objects.is_at(cast("tuple[Mark, int]", saved)[0])
 
     def undo(self, saved: object) -> None:
         """Restore the contents of `save`. The log of keys lists everything that changed since as changed
@@ -145,44 +151,27 @@ class Indexer(Generic[T]):
         Parameters
         ----------
         saved : object
-            The result of `save`.
+            The result of `save`. What was saved later is void.
         """
         with self.lock:
-            objects, indexes, self._functions, head = cast(tuple[ObjectMap[T], Any, Any, int], saved)
-            self._indexes = {name: index for name, index in indexes.items() if name in self._functions}
-            if objects is self._objects:
-                return
-            self._is_saved = True  # an earlier `save` may share these dicts
-            self._objects = objects
-            self.changes += 1
-            if self._log is not None:
-                self._log.repeat(head)
+            objects, head = cast("tuple[Mark, int]", saved)
+            if self._objects.undo(objects):
+                self.changes += 1
+                if self._log is not None:
+                    self._log.repeat(head)
 
     def copy_from(self, other: Indexer[T]) -> None:
-        """Take the contents of another indexer. They are shared until the next change of either.
+        """Take a copy of the contents of another indexer.
 
         Parameters
         ----------
         other : Indexer
         """
         with other.lock, self.lock:
-            self._is_saved = other._is_saved = True
-            self._objects = other._objects
-            self._indexes = {
-                name: index
-                for name, index in other._indexes.items()
-                if self._functions.get(name) is other._functions[name]
-            }
+            self._objects.copy_from(other._objects)
             self.changes += 1
             if self._log is not None:
                 self._log.forget()
-
-    def _copy(self) -> None:
-        """Copy the contents, so that those of `save` stay as they are."""
-        self._is_saved = False
-        self._objects = self._objects.copy()
-        self._indexes = {name: index.copy() for name, index in self._indexes.items()}
-        self._own = {}  # the keys of a value are copied when it is changed
 
     def follow(self) -> KeyLog:
         """Return the log of the keys of changed objects. All readers share it; the first call makes it."""
@@ -209,10 +198,7 @@ class Indexer(Generic[T]):
             There is an index of that name.
         """
         with self.lock:
-            if name in self._functions:
-                raise ValueError(f"indexer conflict: {name}")
-            self._functions = {**self._functions, name: function}  # a saved state may share the old dict
-            (self._lasting.add if is_lasting else self._lasting.discard)(name)
+            self._objects.define(name, function, is_lasting)
 
     def get(self, key: str) -> T | None:
         """Return the object of a key, or None.
@@ -262,7 +248,7 @@ class Indexer(Generic[T]):
         """Return objects that exist already and are like those of `values`, except in what bindings set, in
         conditions and in the resource version."""
         with self.lock:
-            return list(map(self._objects.likeness, self._objects))
+            return self._objects.likenesses()
 
     def by_index(self, name: str, value: str) -> list[T]:
         """Return the objects that have a value in an index.
@@ -299,8 +285,8 @@ class Indexer(Generic[T]):
             A copy.
         """
         with self.lock:
-            objects = self._objects
-            return {key: objects[key] for key in self._index(name).get(value, ())}
+            get = self._objects.get
+            return {key: cast(T, get(key)) for key in self._objects.keys(name, value)}
 
     def select(self, name: str, values: Iterable[str], is_wanted: Callable[[T], bool]) -> list[list[T]]:
         """Return some of the objects that have each value in an index; see `by_index`.
@@ -325,9 +311,9 @@ class Indexer(Generic[T]):
             There is no such index.
         """
         with self.lock:
-            index, objects, like = self._index(name), self._objects, self._objects.likeness
+            get, like, keys = self._objects.get, self._objects.likeness, self._objects.keys
             return [
-                [objects[key] for key in index.get(value, ()) if is_wanted(like(key))] for value in values
+                [cast(T, get(key)) for key in keys(name, value) if is_wanted(like(key))] for value in values
             ]
 
     def list_index_func_values(self, name: str) -> list[str]:
@@ -348,19 +334,7 @@ class Indexer(Generic[T]):
             There is no such index.
         """
         with self.lock:
-            return list(self._index(name))
-
-    def _index(self, name: str) -> dict[str, dict[str, None]]:
-        """Return an index, built at the first use: value to the keys of its objects in order. Raises KeyError
-        for an unknown name."""
-        if name not in self._functions:
-            raise KeyError(f"Index with name {name} does not exist")
-        if name not in self._indexes:
-            self._indexes[name] = {}
-            of = self._objects.likeness if name in self._lasting else self._objects.__getitem__
-            for key in list(self._objects):
-                self._enter(name, key, None, of(key))
-        return self._indexes[name]
+            return self._objects.values_of(name)
 
     def count(self, name: str, value: str) -> int:
         """Return the number of objects that have a value in an index.
@@ -381,7 +355,7 @@ class Indexer(Generic[T]):
             There is no such index.
         """
         with self.lock:
-            return len(self._index(name).get(value, ()))
+            return self._objects.count(name, value)
 
     def apply(
         self, events: Sequence[WatchEvent[T]], tombstone: Callable[[str, T], Any], notices: list[Notice[T]]
@@ -397,33 +371,16 @@ class Indexer(Generic[T]):
             Takes what handlers are to be told.
         """
         with self.lock:
-            if self._is_saved:
-                self._copy()
             self.changes += 1
             try:
-                replaced = self._objects.apply(events, tombstone, notices)
-                if self._log is not None or self._indexes:
-                    self._applied(events, replaced)
+                keys = self._objects.apply(events, tombstone, notices)
+                if self._log is not None:
+                    self._log.extend(keys)
             except BaseException:
-                self._indexes, self._own = {}, {}  # built again when they are read
+                self._objects.forget_indexes()
                 if self._log is not None:
                     self._log.forget()
                 raise
-
-    def _applied(self, events: Iterable[WatchEvent[T]], replaced: Iterable[T | WatchEvent[T] | None]) -> None:
-        """Log the keys of applied events, and bring the indexes up to date."""
-        for event, held in zip(events, replaced, strict=True):
-            if self._log is not None:
-                self._log.append(event.key)
-            for name in self._indexes:
-                if name in self._lasting:
-                    old, new = held.likeness if isinstance(held, WatchEvent) else held, event.likeness
-                else:
-                    old, new = held.object if isinstance(held, WatchEvent) else held, event.object
-                if event.type == "DELETED":
-                    self._enter(name, event.key, old, None)
-                elif old is not new:
-                    self._enter(name, event.key, old, new)
 
     def put(self, key: str, obj: T) -> T | None:
         """Store an object.
@@ -440,16 +397,7 @@ class Indexer(Generic[T]):
             The object that it replaces.
         """
         with self.lock:
-            if self._is_saved:
-                self._copy()
-            self.changes += 1
-            old = self._objects.get(key)
-            self._objects[key] = obj
-            if self._log is not None:
-                self._log.append(key)
-            for name in self._indexes:
-                self._enter(name, key, old, obj)
-        return old
+            return self._put(key, obj)
 
     def remove(self, key: str) -> T | None:
         """Remove the object of a key; return it, or None where there is none.
@@ -464,16 +412,14 @@ class Indexer(Generic[T]):
         Object or None
         """
         with self.lock:
-            if self._is_saved:
-                self._copy()
-            self.changes += 1
-            old = self._objects.get(key)
-            self._objects.discard(key)
-            if self._log is not None:
-                self._log.append(key)
-            for name in self._indexes:
-                self._enter(name, key, old, None)
-        return old
+            return self._put(key, None)
+
+    def _put(self, key: str, obj: T | None) -> T | None:
+        """Set or remove the object of a key; return what it was."""
+        self.changes += 1
+        if self._log is not None:
+            self._log.extend([key])
+        return self._objects.put(key, obj)
 
     def replace(self, objects: dict[str, T]) -> None:
         """Replace the contents.
@@ -484,28 +430,7 @@ class Indexer(Generic[T]):
             By key. The indexer takes ownership of the dict.
         """
         with self.lock:
-            self._objects, self._indexes, self._own = ObjectMap(objects), {}, {}
-            self._is_saved = False
+            self._objects.replace(objects)
             self.changes += 1
             if self._log is not None:
                 self._log.forget()
-
-    def _enter(self, name: str, key: str, old: T | None, new: T | None) -> None:
-        """Replace an object in an index; None for no object."""
-        index, function = self._indexes[name], self._functions[name]
-        own = self._own.setdefault(name, set())
-        values = () if new is None else tuple(function(new))
-        for value in () if old is None else dict.fromkeys(function(old)):
-            if value not in values:
-                if value not in own:
-                    own.add(value)
-                    index[value] = index[value].copy()
-                del index[value][key]
-                if not index[value]:
-                    del index[value]
-        if new is not None:
-            for value in values:
-                if value not in own:
-                    own.add(value)
-                    index[value] = index[value].copy() if value in index else {}
-                index.setdefault(value, {})[key] = None

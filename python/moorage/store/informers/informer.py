@@ -209,6 +209,7 @@ class Informer(Generic[T]):
         self._synced = False
         self._begin = ""  # resource version at which a watch that is not made yet begins
         self._notices: list[Notice[T]] = []  # changes of the copy that no handler has received
+        self._saved: Any = None  # the result of `save`, while nothing has changed since
         self._lock = FastRLock()
         self.indexer: Indexer[T] = Indexer(indexers or {})
 
@@ -237,6 +238,7 @@ class Informer(Generic[T]):
         """
         registration = Registration(handler)
         with self._lock:
+            self._saved = None
             self._registrations = (*self._registrations, registration)
             if self._synced:
                 registration.pending.extend([Notice(None, obj, True) for obj in self.indexer.values()])
@@ -251,6 +253,7 @@ class Informer(Generic[T]):
         registration : Registration
         """
         with self._lock:
+            self._saved = None
             self._registrations = tuple(r for r in self._registrations if r is not registration)
             registration.pending.clear()
 
@@ -295,6 +298,9 @@ class Informer(Generic[T]):
                     events = [] if self._watch is None else self._watch.poll()
                 except ResourceExpiredError:
                     self._drop_watch()
+                if not events and self._is_idle():
+                    return 0
+                self._saved = None
                 if self._watch is None:
                     self._list()
                 elif events:
@@ -317,13 +323,26 @@ class Informer(Generic[T]):
                 registration.is_synced = True
         return len(notices)
 
+    def _is_idle(self) -> bool:
+        """Whether a run without new events changes nothing."""
+        if self._watch is None or self._resync_period or self._notices:
+            return False
+        return all(one.is_synced and not one.pending for one in self._registrations)
+
     def save(self) -> object:
         """Return the copy and the pending notices, for `undo`. The client must be an ObjectStore."""
         with self._lock:
-            watch = cast("Watch[T] | None", self._watch)
-            handlers = [(one, one.is_synced, one.pending.copy()) for one in self._registrations]
-            rest = self._synced, self._begin, self._next_resync, self._notices.copy()
-            return self.indexer.save(), watch, watch and watch.save(), handlers, rest
+            if self._saved is None or not self._is_at(self._saved):
+                watch = cast("Watch[T] | None", self._watch)
+                handlers = [(one, one.is_synced, one.pending.copy()) for one in self._registrations]
+                rest = self._synced, self._begin, self._next_resync, self._notices.copy()
+                self._saved = self.indexer.save(), watch, watch and watch.save(), handlers, rest
+            return self._saved
+
+    def _is_at(self, saved: Any) -> bool:
+        """Whether copy and watch are as they were saved."""
+        objects, watch, position, _, _ = saved
+        return self.indexer.is_at(objects) and (watch is None or watch.is_at(position))
 
     def undo(self, saved: object) -> None:
         """Restore the state of `save`, after the store has been restored. No handler is notified.
@@ -336,7 +355,9 @@ class Informer(Generic[T]):
             The result of `save`.
         """
         with self._lock:
-            objects, watch, position, handlers, rest = cast(Any, saved)
+            if saved is self._saved and self._is_at(saved):
+                return
+            objects, watch, position, handlers, rest = self._saved = cast(Any, saved)
             if self._watch is not watch:
                 self._drop_watch()
             self._watch = watch
@@ -359,6 +380,7 @@ class Informer(Generic[T]):
             Its handlers have received all notices.
         """
         with other._lock, self._lock:
+            self._saved = None
             self.indexer.copy_from(other.indexer)
             self._drop_watch()
             if other._watch is not None:

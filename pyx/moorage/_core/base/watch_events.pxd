@@ -29,3 +29,6 @@ cdef class ObjectMap:
 
 
 cdef object made(object held)
+cdef str _key(object obj)
+cdef object _uid(object held)
+cdef Notice _notice(object old, object new)

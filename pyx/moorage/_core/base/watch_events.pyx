@@ -360,41 +360,6 @@ cdef class ObjectMap:
         else:
             self.held[key] = event.kept()
 
-    def apply(self, events, tombstone, list notices not None):
-        """Apply events in their order.
-
-        Parameters
-        ----------
-        events : iterable of WatchEvent
-        tombstone : callable
-            Returns what stands for an object whose deletion was not observed, from its key and last known
-            state. It is called where an event deletes an object of the same name and another UID.
-        notices : list of Notice
-            Takes what handlers are to be told: a notice for each event.
-
-        Returns
-        -------
-        list
-            For each event what held the object before: the object, a WatchEvent, or None.
-        """
-        cdef WatchEvent event
-        cdef list replaced = []
-        cdef str key
-        for event in events:
-            key = event.name()
-            held = self.held.get(key)
-            if event.type != "DELETED":
-                notices.append(_notice(held, event.kept()))
-                self.held[key] = event.kept()
-            elif held is None or _uid(held) == UID.of(METADATA.of(event.subject())):
-                notices.append(_notice(event.kept(), None))
-                self.held.pop(key, None)
-            else:  # an event was lost: handlers are told of the object that they know
-                notices.append(_notice(tombstone(key, made(held)), None))
-                del self.held[key]
-            replaced.append(held)
-        return replaced
-
     def create(self, objects, bint namespaced, str uid_prefix not None, str now, int64_t version,
                list events not None):
         """Add new objects, up to the first that cannot be added.

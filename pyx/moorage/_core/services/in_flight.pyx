@@ -6,6 +6,7 @@ kube-scheduler v1.36, backend/queue/active_queue.go. Not thread-safe; the queue 
 from libc.stdint cimport int64_t
 
 from moorage._core.services.queued_pods cimport QueuedPodInfo
+from moorage._core.services.queued_pods import copies_of
 
 
 cdef class InFlight:
@@ -113,17 +114,15 @@ cdef class InFlight:
             (<QueuedPodInfo?>info).assign(then)
         self._set({uid: info for uid, info, _ in pods})
 
-    def copy_from(self, InFlight other not None, copied):
+    def copy_from(self, InFlight other not None):
         """Take copies of the pods of another log, and its events.
 
         Parameters
         ----------
         other : InFlight
-        copied : callable
-            Returns the copy of an entry.
         """
         self.log, self.first, self.dropped = other.events, 0, other.dropped + other.first
-        self._set({uid: copied(info) for uid, info in other.pods.items()})
+        self._set(copies_of(other.pods))
 
     cdef int _set(self, dict pods) except -1:
         """Replace the pods."""

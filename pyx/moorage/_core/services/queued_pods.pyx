@@ -98,15 +98,7 @@ cdef class QueuedPodInfo:
         ----------
         other : QueuedPodInfo
         """
-        self.pod, self.uid, self.unit = other.pod, other.uid, other.unit
-        self.place, self.origin = other.place, other.origin
-        self.unschedulable_plugins, self.pending_plugins = other.unschedulable_plugins, other.pending_plugins
-        self.gating_plugin, self.was_flushed = other.gating_plugin, other.was_flushed
-        self.timestamp, self.first_ready = other.timestamp, other.first_ready
-        self.attempts, self.order, self.until = other.attempts, other.order, other.until
-        self.unschedulable_count = other.unschedulable_count
-        self.consecutive_errors_count = other.consecutive_errors_count
-        self.slot, self.cursor = other.slot, other.cursor
+        _assign(self, other)
 
     @property
     def initial_attempt_timestamp(self):
@@ -148,6 +140,84 @@ def entries_of(dict infos not None, pods):
         info = infos.get(UID.of(METADATA.of(pod)))
         if info is not None:
             yield info
+
+
+cdef int _assign(QueuedPodInfo to, QueuedPodInfo other) except -1:
+    """Copy all fields of an entry to another one; neither may be None."""
+    if to is None or other is None:
+        raise TypeError("a pod is None")
+    to.pod, to.uid, to.unit = other.pod, other.uid, other.unit
+    to.place, to.origin = other.place, other.origin
+    to.unschedulable_plugins, to.pending_plugins = other.unschedulable_plugins, other.pending_plugins
+    to.gating_plugin, to.was_flushed = other.gating_plugin, other.was_flushed
+    to.timestamp, to.first_ready = other.timestamp, other.first_ready
+    to.attempts, to.order, to.until = other.attempts, other.order, other.until
+    to.unschedulable_count = other.unschedulable_count
+    to.consecutive_errors_count = other.consecutive_errors_count
+    to.slot, to.cursor = other.slot, other.cursor
+
+
+def copies_of(dict infos not None):
+    """Return copies of queue entries.
+
+    Parameters
+    ----------
+    infos : dict of str to QueuedPodInfo
+        By UID.
+
+    Returns
+    -------
+    dict of str to QueuedPodInfo
+        In the same order.
+    """
+    cdef QueuedPodInfo info, new
+    cdef dict out = infos.copy()
+    for uid, info in infos.items():
+        new = QueuedPodInfo.__new__(QueuedPodInfo)
+        _assign(new, info)
+        out[uid] = new
+    return out
+
+
+def assign_all(dict infos not None, dict copies not None):
+    """Copy all fields of the copies of queue entries back to the entries.
+
+    Parameters
+    ----------
+    infos, copies : dict of str to QueuedPodInfo
+        By UID.
+    """
+    cdef QueuedPodInfo info
+    for uid, info in infos.items():
+        _assign(info, <QueuedPodInfo?>copies[uid])
+
+
+def by_order(dict infos not None):
+    """Return queue entries in the order in which they entered their places.
+
+    Parameters
+    ----------
+    infos : dict of str to QueuedPodInfo
+        By UID.
+
+    Returns
+    -------
+    list of QueuedPodInfo
+    """
+    cdef QueuedPodInfo info
+    cdef int64_t last = 0
+    for info in infos.values():
+        if info is None:
+            raise TypeError("a pod is None")
+        if info.order < last:
+            return sorted(infos.values(), key=_order)
+        last = info.order
+    return list(infos.values())
+
+
+def _order(QueuedPodInfo info not None):
+    """Return the number of an entry."""
+    return info.order
 
 
 cdef class CreationClock:
@@ -436,6 +506,31 @@ cdef class PriorityLanes:
             lane = self.lanes[priority] = Lane()
         (<Lane>lane).add(info)
         self.size += 1
+
+    def fill(self, list infos not None):
+        """Add the pods that are in the active queue, or in no place.
+
+        Parameters
+        ----------
+        infos : list of QueuedPodInfo
+            Their UIDs are not in the queue.
+
+        Returns
+        -------
+        list of QueuedPodInfo
+            The other pods.
+        """
+        cdef QueuedPodInfo info
+        cdef list others = []
+        for info in infos:
+            if info is None:
+                raise TypeError("a pod is None")
+            if info.place is None or info.place is IN_ACTIVE:
+                info.place = IN_ACTIVE
+                self.add(info)
+            else:
+                others.append(info)
+        return others
 
     def remove(self, QueuedPodInfo info not None):
         """Remove a pod that is in the queue.

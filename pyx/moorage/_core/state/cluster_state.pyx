@@ -91,20 +91,21 @@ cdef class ClusterState:
 
         Returns
         -------
-        tuple of (int, int)
-            The used bytes of the journal and the head of the change log.
+        tuple of (int, int, int)
+            The used bytes of the journal, the head of the change log, and the epoch of the image counts.
         """
         self.table.sync_columns()  # columns created inside a transaction would be lost with a rollback
-        if self.journal.depth == 0:
-            self.domains.refresh()  # else each rollback would make the pending entries pending again
-        return self.journal.used, self.log.head
+        if self.journal.depth == 0:  # else each rollback would make the pending entries pending again
+            self.domains.refresh()
+            self.view.settle()
+        return self.journal.used, self.log.head, self.images.epoch
 
     def begin(self):
         """Open a transaction; transactions nest.
 
         Returns
         -------
-        tuple of (int, int)
+        tuple of (int, int, int)
             Its mark, see `mark`.
         """
         mark = self.mark()
@@ -116,7 +117,7 @@ cdef class ClusterState:
 
         Parameters
         ----------
-        mark : tuple of (int, int)
+        mark : tuple of (int, int, int)
             The result of `begin` or `mark`.
 
         Raises
@@ -124,7 +125,7 @@ cdef class ClusterState:
         ValueError
             If no open transaction has this mark.
         """
-        used, _ = mark
+        used, _, _ = mark
         self.table.check_logged()
         self.journal.commit(used)
 
@@ -133,7 +134,7 @@ cdef class ClusterState:
 
         Parameters
         ----------
-        mark : tuple of (int, int)
+        mark : tuple of (int, int, int)
             The result of `begin` or `mark`.
 
         Raises
@@ -141,19 +142,19 @@ cdef class ClusterState:
         ValueError
             If no open transaction has this mark.
         """
-        used, head = mark
+        used, head, epoch = mark
         try:
             self.journal.rollback(used)
         finally:
-            self._follow_rollback(head)
+            self._follow_rollback(head, epoch)
 
-    def _follow_rollback(self, int64_t head):
+    def _follow_rollback(self, int64_t head, int64_t epoch):
         """Log the undone changes again, and advance the cursors of consumers that the rollback restored."""
-        self.images.epoch += 1
+        self.images.epoch += self.images.epoch != epoch
         self.log.repeat(head)
         if self.domains.cursor == head:  # the counters are as they were at `head`
             self.domains.cursor = self.log.head
-        if self.view.cursor == head:
+        if self.view.cursor == head and not self.view.n_settled:
             self.view.refresh()
         elif self.journal.depth == 0:
             self.view.skip_since(head)

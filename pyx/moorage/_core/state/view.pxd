@@ -22,8 +22,14 @@ cdef class View:
     cdef mr_ledger ledger
     cdef const int32_t* taint_set
     cdef IntLists seen
+    # Rows with changes that have been read without freezing their image counts, which was not necessary at
+    # `settled_epoch`.
+    cdef Buffer settled
+    cdef Py_ssize_t n_settled
+    cdef int64_t settled_epoch
 
     cpdef int refresh(self) except -1
+    cdef int settle(self) except -1
     cdef int skip_since(self, int64_t mark) except -1
     cdef int show_only(self, const int32_t[::1] rows) except -1
     cpdef int follow_usage(self) except -1

@@ -61,6 +61,7 @@ cdef class View:
         self.shown = Buffer(journal, sizeof(int64_t))
         self.seen_epoch = Buffer(journal, sizeof(int64_t))
         self.seen = IntLists(journal)
+        self.settled = Buffer(Journal(), sizeof(int32_t))
         self.columns_memory = []
         self.is_scanned = is_scanned
         if is_scanned:
@@ -79,7 +80,7 @@ cdef class View:
         # Memory can have moved without a change: in a fork, or after an allocation failed half-way.
         self.table.fill_ledger(0, &self.ledger)
         self.taint_set = <int32_t*>self.table.taint_set.data
-        if head == self.cursor:
+        if head == self.cursor and not self.n_settled:
             if self.scanned < 0:
                 self.scan_columns()
             return 0
@@ -94,9 +95,15 @@ cdef class View:
         self.seen.reserve(self.table.name.capacity)
         if self.journal.depth:
             is_other = order_changed or static_changed
-            self.journal.on_undo(partial(self._restore, self.cursor, self.size, order_changed, is_other))
+            self.journal.on_undo(
+                partial(self._restore, self.cursor, self.size, order_changed, is_other, self.n_settled)
+            )
         if order_changed:
             _reorder(self)
+        if self.settled_epoch != self.images.epoch:
+            for at in range(self.n_settled):
+                _freeze_if_listed(self, (<int32_t*>self.settled.data)[at])
+        self.n_settled = 0
         if lost:
             for row in range(self.table.used):
                 _follow_row(self, row, LOG_STATIC)
@@ -112,6 +119,34 @@ cdef class View:
         if static_changed or self.scanned < 0:
             self.scan_columns()  # a search asks at its start whether any node is tainted
 
+    cdef int settle(self) except -1:
+        """Read the pending changes, up to the first that a refresh has to act on, outside of a transaction.
+
+        A refresh in a transaction reads pending changes again and again, as rollbacks make them pending. A
+        row whose image counts are as a refresh would leave them now is remembered for the next refresh, as
+        the counts may change until then.
+        """
+        cdef ChangeLog log = self.table.log
+        cdef int64_t* shown
+        cdef int32_t row
+        if log.lost(self.cursor) or self.n_settled and self.settled_epoch != self.images.epoch:
+            return 0
+        self.settled_epoch = self.images.epoch
+        while self.cursor < log.head and log.kind[self.cursor & (log.capacity - 1)] == LOG_ROW:
+            row = log.id[self.cursor & (log.capacity - 1)]
+            if row >= min(self.table.used, self.shown.capacity) or not (<int32_t*>self.position.data)[row]:
+                return 0
+            shown = <int64_t*>self.shown.data + row
+            if shown[0] != (<int64_t*>self.table.generation.data)[row]:
+                if self.seen.size(row):
+                    if _is_stale(self, row) or self.n_settled == self.table.used:
+                        return 0
+                    self.settled.reserve(self.n_settled + 1)
+                    (<int32_t*>self.settled.data)[self.n_settled] = row
+                    self.n_settled += 1
+                shown[0] = (<int64_t*>self.table.generation.data)[row]
+            self.cursor += 1
+
     cdef int skip_since(self, int64_t mark) except -1:
         """Skip the entries after `mark`, whose changes were undone; append earlier pending entries again."""
         cdef ChangeLog log = self.table.log
@@ -126,10 +161,12 @@ cdef class View:
         for kind, id in pending:
             log.append(kind, id)
 
-    def _restore(self, int64_t cursor, int32_t size, bint order_changed, bint static_changed):
+    def _restore(self, int64_t cursor, int32_t size, bint order_changed, bint static_changed,
+                 Py_ssize_t n_settled):
         """Undo a refresh: restore cursor and size, and invalidate what depends on the undone changes."""
         self.cursor = cursor
         self.size = size
+        self.n_settled = n_settled
         self.static_version += static_changed
         if order_changed:
             self.scanned = -1
@@ -167,7 +204,7 @@ cdef class View:
 
     cdef Py_ssize_t begin_run(self, Py_ssize_t pods) except -1:
         """Prepare for `pods` calls of `follow` in a transaction; return the journal bytes that they need."""
-        self.journal.on_undo(partial(self._restore, self.cursor, self.size, False, False))
+        self.journal.on_undo(partial(self._restore, self.cursor, self.size, False, False, 0))
         return pods * (HEADER + 8) + min(pods, <Py_ssize_t>self.size) * (2 * HEADER + 8) + self.seen.nbytes()
 
     cdef void follow(self, int32_t row) noexcept nogil:
@@ -257,6 +294,7 @@ cdef class View:
         out.cursor = self.cursor
         out.size = self.size
         out.seen = self.seen.clone(journal)
+        out.n_settled, out.settled_epoch = self.n_settled, self.settled_epoch
         for theirs, mine in zip(out._buffers(), self._buffers(), strict=True):
             theirs.copy_from(mine)
         for mine, theirs in zip(self.columns_memory, out.columns_memory, strict=True):
@@ -267,7 +305,7 @@ cdef class View:
 
     def _buffers(self):
         """Return the buffers that `clone` copies, in a fixed order."""
-        return [self.order, self.names, self.position, self.shown, self.seen_epoch]
+        return [self.order, self.names, self.position, self.shown, self.seen_epoch, self.settled]
 
     def images_of(self, int32_t row):
         """Return the images of a row, as of the last change of the row.
@@ -360,13 +398,20 @@ cdef int _follow_row(View view, int32_t row, Kind kind) except -1:
     if (<int64_t*>view.table.generation.data)[row] != (<int64_t*>view.shown.data)[row]:
         if kind == LOG_STATIC:
             _copy_images(view, row)
+        _freeze_if_listed(view, row)
+
+
+# ---- rows
+
+
+cdef int _freeze_if_listed(View view, int32_t row) except -1:
+    """Call `_freeze_counts`, undoably, for a row of the list."""
+    if row < view.table.used and (<int32_t*>view.position.data)[row] \
+            and (<int64_t*>view.seen_epoch.data)[row] != view.images.epoch and not view.freezes_counts:
         if view.journal.depth:
             view.seen_epoch.touch(row)
             view.seen.touch_items(row)
         _freeze_counts(view, row)
-
-
-# ---- rows
 
 
 cdef int _has_shown(View view, int32_t row) except -1:

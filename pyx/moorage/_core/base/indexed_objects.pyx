@@ -9,7 +9,7 @@ from weakref import ref
 cimport cython
 
 from moorage._core.base.fields cimport METADATA, UID
-from moorage._core.base.watch_events cimport ObjectMap, WatchEvent, _key, _notice, _uid, made
+from moorage._core.base.watch_events cimport ObjectMap, WatchEvent, _notice, _uid, made
 
 cdef object ABSENT = object()
 # What a change in the log is of, where it is not of an entry.

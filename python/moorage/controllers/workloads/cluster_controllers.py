@@ -186,8 +186,11 @@ class ClusterControllers:
         bool
             Whether anything was written.
         """
+        if self.deployments.rolling:
+            self._wake()
+        if not (self._changed or self._nodes or self._deleted or self.budgets.has_changed):
+            return False
         before = self._client.changes
-        self._wake()
         self.control.begin_round()
         deleted, self._deleted = self._deleted, []
         for obj in deleted:
@@ -197,7 +200,8 @@ class ClusterControllers:
         for name, may_lose_pods in nodes.items():
             if may_lose_pods:
                 self._evict_from(name)
-            self._reconcile_daemons(name, changed)
+            if self._copies["DaemonSet"]:
+                self._reconcile_daemons(name, changed)
         for kind, key in changed:
             workload = self._copies[kind].get(key)
             if workload is not None:

@@ -236,11 +236,11 @@ class ClusterControllers:
         bool
             Whether anything was written.
         """
-        before = self._client.changes
         if self.availability.waiting:
             self._wake()
-        if not (self._changed or self._nodes or self._deleted or self.budgets.changed):
+        if not (self._changed or self._nodes or self._deleted or self.budgets.has_changed):
             return False
+        before = self._client.changes
         self.control.begin_round()
         deleted, self._deleted = self._deleted, []
         for obj in deleted:
@@ -250,7 +250,8 @@ class ClusterControllers:
         for name, may_lose_pods in nodes.items():
             if may_lose_pods:
                 self._evict_from(name)
-            self._reconcile_daemons(name, changed)
+            if self._copies["DaemonSet"]:
+                self._reconcile_daemons(name, changed)
         for kind, key in changed:
             workload = self._copies[kind].get(key)
             if workload is not None:

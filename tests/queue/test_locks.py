@@ -34,6 +34,8 @@ def test_a_queue() -> None:
         "in_flight": one.in_flight,
         "in_flight_events": one.in_flight_events,
         "put_back": put_back,
+        "hold": lambda: one.hold([QueuedPodInfo(p)], 0),
+        "release": lambda: one.release([QueuedPodInfo(p)]),
         "add_unschedulable_if_not_present": fail,
         "update": lambda: one.update(p, p),
         "activate": lambda: one.activate([p]),

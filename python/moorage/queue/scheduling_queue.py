@@ -105,6 +105,7 @@ class SchedulingQueue:
             groups_pods,
         )
         self._in_flight = InFlight()
+        self._is_holding = False  # whether the pods in flight are treated as waiting
         self._timers = Timers(self._places, clock())
 
     # ---- reading -------------------------------------------------------------------------------------------
@@ -179,7 +180,11 @@ class SchedulingQueue:
 
     def is_listening(self) -> bool:
         """Whether an event can have an effect: some pod is unschedulable or in flight."""
-        return bool(self._places.unschedulable.by_rejection) or bool(self._in_flight)
+        return bool(self._places.unschedulable.by_rejection or self._records_events())
+
+    def _records_events(self) -> bool:
+        """Whether events are recorded for pods in flight."""
+        return not self._is_holding and bool(self._in_flight)
 
     def next_priority(self) -> int | None:
         """Return the priority of the next pod in the active queue.
@@ -404,6 +409,46 @@ class SchedulingQueue:
                 self._in_flight.done(info.uid)
             self._wake()
 
+    def hold(self, infos: Sequence[QueuedPodInfo], at: int) -> bool:
+        """Treat popped pods that are to be tried next as waiting until `release`: events are not recorded for
+        them, as if they had been put back before, and were popped again after it.
+
+        Parameters
+        ----------
+        infos : sequence of QueuedPodInfo
+            Pods of one `pop_batch`.
+        at : int
+            The index of the first pod to try.
+
+        Returns
+        -------
+        bool
+            False, and nothing is done, where other pods are in flight, events are recorded for these, or they
+            were not in the active queue.
+        """
+        with self._lock:
+            if len(self._in_flight) == len(infos) - at and not self._in_flight.events:
+                self._is_holding = self._in_flight.place(infos[-1].uid) is Place.ACTIVE
+            return self._is_holding
+
+    def release(self, infos: Sequence[QueuedPodInfo]) -> bool:
+        """End `hold`.
+
+        Parameters
+        ----------
+        infos : sequence of QueuedPodInfo
+            The pods that were held.
+
+        Returns
+        -------
+        bool
+            Whether `pop` would return these pods next, if they had been put back.
+        """
+        with self._lock:
+            self._is_holding, active = False, self._places.active
+            following = active.next
+            return following is None or bool(active.rank(infos[-1]) < active.rank(following))
+
     def done(self, *uids: str) -> None:
         """End the attempts of pods.
 
@@ -624,7 +669,7 @@ class SchedulingQueue:
         """
         with self._lock:
             meaning, rejections = self.hints.meaning, self._places.unschedulable.by_rejection
-            return bool(self._in_flight or [one for one in rejections if meaning(one, event).may_move])
+            return bool(self._records_events() or [one for one in rejections if meaning(one, event).may_move])
 
     def _sweep(self, moves: Iterable[PossibleMove], event: ClusterEvent, old: Any, new: Any) -> None:
         """Move the pods for which a hint returns Queue, and record the event for the pods in flight."""
@@ -634,7 +679,7 @@ class SchedulingQueue:
                 strategy = self.hints.strategy(info, event, old, new)
             if strategy is not Strategy.SKIP:
                 moved |= self._places.requeue(info, strategy, event.label)
-        if self._in_flight:
+        if self._records_events():
             self._in_flight.observe(event, old, new)
         if moved:
             self._wake()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 from msgspec.structs import replace
 
 from moorage._core.decide.bulk_operations import terminating_or_known
-from moorage._core.decide.pod_batch import PodBatch
+from moorage._core.decide.pod_batch import PodBatch, Route
 from moorage.framework import NominatingInfo
 from moorage.objects import Pod, PodGroup, UnitKey
 from moorage.plugins.gang_scheduling import GangScheduling
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 TERMINATING = "terminating"
 GROWTH = 16
+READS_VOLUMES = CLAIMS | int(Route.VOLUMES)
+"""Route bits of pods whose batch is made anew after events about claims and volumes."""
 ALL = 1 << 62
 
 logger = logging.getLogger("moorage.scheduler")
@@ -71,7 +73,9 @@ class Run:
         # Largest number of pods to pop of the priority of the last preemptor: few after an eviction, as the
         # next one puts the rest back.
         self._limit, self._preemptor_priority = ALL, 0
+        self._has_evicted = False  # whether pods were evicted for the last pod that was tried
         self._evicts = False
+        self._is_current = False  # whether informers had reported all writes before the present batch was tried
         self._has_bound = False  # whether pods were bound one by one since the last sync
         # Groups that have failed since the last event that may help them, and their popped pods.
         self._failed_groups: set[UnitKey] = set()
@@ -281,24 +285,48 @@ class Run:
             self._retry_groups()
             if infos[0].unit is not None:
                 self.resume(self.scheduler.cache.clock())
-        if self._evicts:
-            self._limit, self._preemptor_priority = 1, infos[tried - 1].pod.spec.priority or 0
-        else:
+        self._has_evicted = self._evicts
+        if not self._evicts:
             self._limit = min(self._limit * GROWTH, ALL)
+        else:
+            self._limit = min(2 * self._limit, ALL) if tried == len(infos) else 1
+            self._preemptor_priority = infos[tried - 1].pod.spec.priority or 0
         return tried
 
     def _attempt_pods(self, infos: Sequence[QueuedPodInfo]) -> int:
-        """Try pods without a group until others are evicted for one of them; return how many were tried."""
+        """Try pods without a group; return how many were tried."""
         tried, context = 0, self.scheduler.context
         batch = context.batch_of([info.pod for info in infos], True)
         result = ScheduleResult(context.cache.state, len(batch), batch)
+        self._is_current = self.scheduler.informers.is_current
         for _, end, route in batch.cut(SEGMENTS):
             place = self._each if route & WHOLE_CYCLE else self.place
-            while tried < end and not self._evicts:
+            while tried < end and (not self._evicts or self._follow_up(batch, infos, tried)):
                 tried += place(context.deciding(route), result, infos, range(tried, end))
-            if self._evicts:
+            if tried < end:
                 break
         return tried
+
+    def _follow_up(self, batch: PodBatch, infos: Sequence[QueuedPodInfo], at: int) -> bool:
+        """Receive the events of an eviction, and return whether the next pods of the batch can be tried as if
+        they had been put back before and popped again.
+
+        They can if nobody else has written or will react, and no event has put a pod in front of them.
+        """
+        scheduler, queue = self.scheduler, self.queue
+        self._has_evicted, self._preemptor_priority = True, infos[at - 1].pod.spec.priority or 0
+        if not self._is_current or self._failed_groups or self._deferred:
+            return False
+        if any(route for _, _, route in batch.cut(READS_VOLUMES)) or not queue.hold(infos, at):
+            return False
+        try:
+            scheduler.sync(with_controllers=False)
+        finally:
+            self._evicts = not queue.release(infos)
+        controllers, self._is_current = scheduler.controllers, scheduler.informers.is_current
+        if controllers is not None and not controllers.is_idle:
+            self._evicts = True
+        return not self._evicts
 
     def place(
         self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range

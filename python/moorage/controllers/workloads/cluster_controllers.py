@@ -12,7 +12,7 @@ from math import inf
 from typing import Any
 
 from moorage._core.base.selectors import find_intolerable_taint
-from moorage._core.base.watch_events import Notice, WatchEvent
+from moorage._core.base.watch_events import Notice, WatchEvent, of_dependents
 from moorage.cache import SchedulerCache
 from moorage.objects.admission.admission import RefusedError
 from moorage.objects.model.meta import Object, OwnerReference
@@ -154,6 +154,11 @@ class ClusterControllers:
             kind, _, key = name.partition(" ")
             self._changed[kind, key] = None
 
+    @property
+    def waits_for_pods(self) -> bool:
+        """Whether a rollout or a refused workload waits for changes of pods."""
+        return bool(self.deployments.rolling or self.control.refusals)
+
     def note_node(self, name: str, may_lose_pods: bool) -> None:
         """Look at a node in the next round.
 
@@ -176,6 +181,12 @@ class ClusterControllers:
         self.control.refusals.pop(f"{obj.kind} {obj.key}", None)
         self._deleted.append(obj)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether the next round has nothing to do."""
+        noted = self._changed or self._nodes or self._deleted or self.deployments.rolling
+        return not (noted or self.budgets.is_waiting)
+
     # ---- rounds --------------------------------------------------------------------------------------------
 
     def work(self) -> bool:
@@ -187,7 +198,8 @@ class ClusterControllers:
             Whether anything was written.
         """
         before = self._client.changes
-        self._wake()
+        if self.deployments.rolling:
+            self._wake()
         self.control.begin_round()
         deleted, self._deleted = self._deleted, []
         for obj in deleted:
@@ -406,12 +418,12 @@ class PodEvents:
         int
             Their number.
         """
-        controllers, number = self._controllers, 0
+        controllers = self._controllers
         has_budgets = controllers.budgets.has_budgets
-        for notice in notices:
-            number += 1
+        number, selected = of_dependents(notices)
+        for notice in notices if has_budgets or controllers.waits_for_pods else selected:
             if notice.is_deletion:
-                self.on_delete(notice.known)
+                self._deleted(notice.known)
             else:
                 if has_budgets:
                     controllers.budgets.note(notice.known)
@@ -448,12 +460,16 @@ class PodEvents:
         self.on_run([Notice(old, new)])
 
     def on_delete(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
-        """Look at the owner of a deleted pod, and delete the claims of its ephemeral volumes.
+        """Receive a deleted pod; `on_run` does.
 
         Parameters
         ----------
         obj : Pod or DeletedFinalStateUnknown
         """
+        self.on_run([Notice(obj, None)])
+
+    def _deleted(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
+        """Look at the owner of a deleted pod, and delete the claims of its ephemeral volumes."""
         pod = obj.obj if isinstance(obj, DeletedFinalStateUnknown) else obj
         self._controllers.note_owner(pod)
         self._controllers.budgets.note(pod)

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from moorage._core.decide.pod_batch import PodBatch
 from moorage.errors import InputError, NotBuiltError, located
 from moorage.framework.configuration import ConfigurationError
 from moorage.objects import Pod, PodGroup
@@ -249,6 +250,11 @@ class Run:
         coming = [self.time.next_event(), None if queue is None else Fraction(queue)]
         return min((when for when in coming if when is not None), default=None)
 
+    def is_interrupted(self) -> bool:
+        """Whether an event of the workload or the queue is due."""
+        time = self.time
+        return time.has_come(time.next_event()) or time.has_come(self.scheduler.queue.next_event())
+
     def _waiting(self) -> str:
         """Pods without a node and the reasons, as the end of an error message."""
         pods = sum(run.count(FAILED) for run in self.runs)
@@ -258,8 +264,7 @@ class Run:
     def _schedule_batch(self) -> bool:
         """Pop and schedule pods up to the next event; returns whether there were any."""
         limit = min(self.time.attempts_until(self._next_event()), self.meter.batch_limit())
-        attempts, any_popped = self.attempts.next_batch(max(1, limit))
-        self.time.attempted(attempts)
+        any_popped = self.attempts.next_batch(max(1, limit))
         for run, number in self.attempts.placed:
             if run.state[number] >= 0:
                 self.placed(run, number)
@@ -300,10 +305,11 @@ class Attempts(SchedulerRun):
         self.placed: list[tuple[PodRun, int]] = []
         self.failure: Failure | None = None
         self._known: list[tuple[PodRun, int]] = []  # run of each popped pod, and its index in the run
+        self._counted = 0  # attempts of the batch by which the time has advanced
         run.scheduler.handle.on_eviction.append(self._evicted)
 
-    def next_batch(self, limit: int) -> tuple[int, bool]:
-        """Pop pods and try to schedule them.
+    def next_batch(self, limit: int) -> bool:
+        """Pop pods and try to schedule them. The time advances with the attempts.
 
         Parameters
         ----------
@@ -312,13 +318,11 @@ class Attempts(SchedulerRun):
 
         Returns
         -------
-        attempts : int
-            Number of attempts.
-        popped : bool
+        bool
             Whether any pod was popped.
         """
         meter, began, measured = self.run.meter, self.run.timer(), 0
-        self.placed, result = [], self.result
+        self.placed, result, self._counted = [], self.result, 0
         for part in (result.placements, result.unschedulable, result.evicted, result.skipped):
             part.clear()
         infos, pods = self.take(limit), meter.pods
@@ -333,20 +337,33 @@ class Attempts(SchedulerRun):
         self.bind()
         if meter.window is not None and infos:
             meter.tried(self.run.timer() - began, measured / len(infos), meter.pods - pods)
-        return attempts, bool(infos or self.result.skipped)
+        self.run.time.attempted(attempts - self._counted)
+        return bool(infos or self.result.skipped)
+
+    def _follow_up(self, batch: PodBatch, infos: Sequence[QueuedPodInfo], at: int) -> bool:
+        if self._placed or not super()._follow_up(batch, infos, at):  # placed pods are bound first
+            return False
+        self.run.time.attempted(at - self._counted)
+        self._counted = at
+        return not self.run.is_interrupted()
 
     def place(
         self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
     ) -> int:
         at, evicted = pods.start, self.victims
         while at < pods.stop and evicted == self.victims:
-            stop = min(self._equal_until(infos, at), pods.stop) if pods.stop - at >= MANY else at
+            may_fit = pods.stop - at >= MANY and not self._follows_eviction(infos[at])
+            stop = min(self._equal_until(infos, at), pods.stop) if may_fit else at
             if stop >= at + MANY:
                 at += self._by_template(infos[at:stop])
             else:
                 stop = self._run_until(infos, max(at + 1, stop), pods.stop)
                 at += self._timed(super().place, engine, result, infos, range(at, stop))
         return at - pods.start
+
+    def _follows_eviction(self, info: QueuedPodInfo) -> bool:
+        """Whether pods were evicted for the pod of the same priority that was tried last."""
+        return self._has_evicted and (info.pod.spec.priority or 0) == self._preemptor_priority
 
     def _each(
         self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from moorage import framework as fwk
-from moorage.framework.plugin.events import NODE, POD, ActionType, is_same_pod, of_class, on, queue_if
+from moorage.framework.plugin.events import NODE, POD, ActionType, is_same_pod, of_class, of_itself, on, queue_if
 from moorage.framework.profiles.in_core import UnbuiltPlugin
 from moorage.objects import Node, Pod
 
@@ -50,7 +50,7 @@ class NodeDeclaredFeatures(UnbuiltPlugin):
         """
         return queue_if(old is None or old.status.declared_features != new.status.declared_features)
 
-    @of_class
+    @of_itself
     def after_pod_change(self, pod: Pod, old: Pod, new: Pod) -> fwk.QueueingHint:
         """Queue if the pod needs other features.
 

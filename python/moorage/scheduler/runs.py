@@ -561,11 +561,16 @@ class Run:
 
     def _evicted(self, victims: Sequence[Pod], node: str, preemptor: Pod | PodGroup) -> None:
         """Record the eviction of pods."""
-        result, self._evicts, by = self.result, True, preemptor.key
-        for victim in victims:
-            key = victim.key
-            result.placements.pop(key, None)
-            result.evicted[key] = Eviction(victim.spec.node_name or node, by)
+        self._evicts, by = True, preemptor.key
+        nodes = [victim.spec.node_name or node for victim in victims]
+        self._note_evictions([victim.key for victim in victims], [Eviction(one, by) for one in nodes])
+
+    def _note_evictions(self, keys: Sequence[str], evictions: Sequence[Eviction]) -> None:
+        """Record the evictions of pods, by ``namespace/name``."""
+        self.result.evicted.update(zip(keys, evictions, strict=True))
+        if self.result.placements:
+            for key in keys:
+                self.result.placements.pop(key, None)
 
     # ---- binding -------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from moorage.objects import Pod, PodGroup
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Failure, Scheduler, ScheduleResult
 from moorage.scheduler.cycle.engine import Engine
+from moorage.scheduler.cycle.results import Eviction
 from moorage.scheduler.groups.group_attempt import GroupResult
 from moorage.scheduler.groups.group_batch import GroupBatch
 from moorage.scheduler.runs import Run as SchedulerRun
@@ -450,11 +451,10 @@ class Attempts(SchedulerRun):
         self.preemptors += bool(failure.nominated_node)
         super()._failed(info, failure)
 
-    def _evicted(self, victims: Sequence[Pod], node: str, preemptor: Pod | PodGroup) -> None:
-        super()._evicted(victims, node, preemptor)
-        self.victims += len(victims)
-        for victim in victims:
-            pod_run, number = self.run.known[victim.key]
+    def _note_evictions(self, keys: Sequence[str], evictions: Sequence[Eviction]) -> None:
+        super()._note_evictions(keys, evictions)
+        self.victims += len(keys)
+        for pod_run, number in map(self.run.known.__getitem__, keys):
             pod_run.state[number] = GONE
 
 

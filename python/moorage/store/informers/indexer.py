@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from fastrlock.rlock import FastRLock
 
-from moorage._core.base.watch_events import Notice, ObjectMap, WatchEvent
+from moorage._core.base.watch_events import Notice, ObjectMap, WatchEvent, likenesses
 from moorage.objects import Object
 
 T = TypeVar("T", bound=Object)
@@ -410,20 +410,22 @@ class Indexer(Generic[T]):
                     self._log.forget()
                 raise
 
-    def _applied(self, events: Iterable[WatchEvent[T]], replaced: Iterable[T | WatchEvent[T] | None]) -> None:
+    def _applied(
+        self, events: Sequence[WatchEvent[T]], replaced: Sequence[T | WatchEvent[T] | None]
+    ) -> None:
         """Log the keys of applied events, and bring the indexes up to date."""
-        for event, held in zip(events, replaced, strict=True):
-            if self._log is not None:
+        if self._log is not None:
+            for event in events:
                 self._log.append(event.key)
-            for name in self._indexes:
-                if name in self._lasting:
-                    old, new = held.likeness if isinstance(held, WatchEvent) else held, event.likeness
-                else:
-                    old, new = held.object if isinstance(held, WatchEvent) else held, event.object
-                if event.type == "DELETED":
-                    self._enter(name, event.key, old, None)
-                elif old is not new:
-                    self._enter(name, event.key, old, new)
+        changed = likenesses(events, replaced) if self._lasting.intersection(self._indexes) else ()
+        for name in self._indexes:
+            if name in self._lasting:
+                for key, old, new in changed:
+                    self._enter(name, key, old, new)
+            else:
+                for event, held in zip(events, replaced, strict=True):
+                    before = held.object if isinstance(held, WatchEvent) else held
+                    self._enter(name, event.key, before, None if event.type == "DELETED" else event.object)
 
     def put(self, key: str, obj: T) -> T | None:
         """Store an object.

@@ -543,6 +543,30 @@ cdef class ObjectMap:
         return found
 
 
+def likenesses(events, replaced):
+    """Return what applied events change, besides what bindings set, conditions and the resource version.
+
+    Parameters
+    ----------
+    events : iterable of WatchEvent
+    replaced : iterable
+        For each event what held the object before: see `ObjectMap.apply`.
+
+    Returns
+    -------
+    list of (str, Object or None, Object or None)
+        The key, an object like that before the event, and one like that after it; None for none.
+    """
+    cdef WatchEvent event
+    cdef list changed = []
+    for event, held in zip(events, replaced, strict=True):
+        old = (<WatchEvent>held).subject() if type(held) is WatchEvent else held
+        new = None if event.type == "DELETED" else event.subject()
+        if old is not new:
+            changed.append((_key(event.subject()), old, new))
+    return changed
+
+
 def of_dependents(notices):
     """Select the notices that may concern an owner of a pod or an object that a pod owns.
 

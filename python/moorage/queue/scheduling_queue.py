@@ -231,6 +231,7 @@ class SchedulingQueue:
         """
         with self._lock:
             uid = new.metadata.uid
+            self._end_hold(uid)
             if uid in self._in_flight:
                 for event in pod_update_events(old, new):
                     self._in_flight.observe(event, old, new)
@@ -268,6 +269,7 @@ class SchedulingQueue:
                 if pod.metadata.uid in nominated:
                     self.nominator.delete_nominated_pod_if_exists(pod)
             uids = [pod.metadata.uid for pod in pods]
+            self._end_hold(*uids)
             for info in filter(None, map(infos.get, uids)):
                 self._places.leave(info)
 
@@ -284,6 +286,7 @@ class SchedulingQueue:
             moved = False
             for pod in pods:
                 uid = pod.metadata.uid
+                self._end_hold(uid)
                 info = self._places.infos.get(uid)
                 if info is None:
                     if uid in self._in_flight:
@@ -431,23 +434,30 @@ class SchedulingQueue:
                 self._is_holding = self._in_flight.place(infos[-1].uid) is Place.ACTIVE
             return self._is_holding
 
+    def _end_hold(self, *uids: str) -> None:
+        """Put back the pods that are held before one of them changes."""
+        if self._is_holding and any(uid in self._in_flight for uid in uids):
+            self._is_holding = False
+            self.put_back(*self._in_flight)
+
     def release(self, infos: Sequence[QueuedPodInfo]) -> bool:
         """End `hold`.
 
         Parameters
         ----------
         infos : sequence of QueuedPodInfo
-            The pods that were held.
+            The argument of `hold`.
 
         Returns
         -------
         bool
-            Whether `pop` would return these pods next, if they had been put back.
+            Whether `pop` would return the held pods next, if they had been put back. They have been put back
+            if one of them was changed or deleted.
         """
         with self._lock:
-            self._is_holding, active = False, self._places.active
+            was_holding, self._is_holding, active = self._is_holding, False, self._places.active
             following = active.next
-            return following is None or bool(active.rank(infos[-1]) < active.rank(following))
+            return was_holding and (following is None or active.rank(infos[-1]) < active.rank(following))
 
     def done(self, *uids: str) -> None:
         """End the attempts of pods.

@@ -279,7 +279,7 @@ class Run:
         self._evicts = False
         tried = self._attempt_pods(infos) if infos[0].unit is None else self._attempt_units(infos)
         if tried < len(infos):
-            self.queue.put_back(*infos[tried:])
+            self.queue.put_back(*[one for one in infos[tried:] if self.queue.in_flight_pod(one.uid) is one])
         if self._evicts:
             self.scheduler.sync()
             self._retry_groups()

@@ -7,7 +7,6 @@ all pods, advance the time; creation of objects and binding take no virtual time
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
@@ -358,7 +357,7 @@ class Attempts(SchedulerRun):
             if stop >= at + MANY:
                 at += self._by_template(infos[at:stop])
             else:
-                stop = self._run_until(infos, max(at + 1, stop), pods.stop)
+                stop = self._next_template(infos, max(at + 1, stop), pods.stop)
                 at += self._timed(super().place, engine, result, infos, range(at, stop))
         return at - pods.start
 
@@ -369,16 +368,16 @@ class Attempts(SchedulerRun):
     def _each(
         self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
     ) -> int:
-        at, evicted = pods.start, self.victims
-        while at < pods.stop and evicted == self.victims:
-            at += self._timed(super()._each, engine, result, infos, range(at, at + 1))
-        return at - pods.start
+        return self._timed(super()._each, engine, result, infos, pods)
 
-    def _run_until(self, infos: Sequence[QueuedPodInfo], at: int, end: int) -> int:
-        """The end of the pods of the run before `at` that are few or differ from its template."""
-        pod_run, _ = self._known[at - 1]
-        few = end - at < MANY
-        while at < end and self._known[at][0] is pod_run and (few or not pod_run.is_fresh(infos[at].pod)):
+    def _next_template(self, infos: Sequence[QueuedPodInfo], at: int, end: int) -> int:
+        """The first index from `at` on where many equal pods may begin."""
+        if end - at < MANY:
+            return end
+        while at < end:
+            pod_run, _ = self._known[at]
+            if len(pod_run) >= MANY and pod_run.is_fresh(infos[at].pod):
+                break
             at += 1
         return at
 
@@ -412,11 +411,11 @@ class Attempts(SchedulerRun):
     def _timed(
         self, place: Way, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
     ) -> int:
-        """Try some pods of a batch that are of one run; returns the number of attempts."""
-        pod_run, _ = self._known[pods.start]
+        """Try some pods of a batch; returns the number of attempts."""
         before, began = len(self.placed), self.run.timer()
         attempts = place(engine, result, infos, pods)
-        self.run.meter.scheduled(pod_run, len(self.placed) - before, began, self.run.timer())
+        spent, tried = self.run.timer() - began, self._known[pods.start : pods.start + attempts]
+        self.run.meter.tried_each(tried, self.placed[before:], spent)
         return attempts
 
     def place_unit(
@@ -431,9 +430,8 @@ class Attempts(SchedulerRun):
     def place_units(self, batch: GroupBatch, first: int) -> int:
         began = self.run.timer()
         end = super().place_units(batch, first)
-        spent, known = self.run.timer() - began, self._known[batch.begin(first) : batch.begin(end)]
-        for pod_run, n in Counter(pod_run for pod_run, _ in known).items():
-            self.run.meter.scheduled(pod_run, n, 0, spent * n // len(known))
+        placed = self._known[batch.begin(first) : batch.begin(end)]
+        self.run.meter.tried_each(placed, placed, self.run.timer() - began)
         return end
 
     def _note_placements(self, keys: Sequence[str], nodes: Sequence[str]) -> None:

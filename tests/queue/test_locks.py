@@ -34,8 +34,6 @@ def test_a_queue() -> None:
         "in_flight": one.in_flight,
         "in_flight_events": one.in_flight_events,
         "put_back": put_back,
-        "hold": lambda: one.hold([QueuedPodInfo(p)], 0),
-        "release": lambda: one.release([QueuedPodInfo(p)]),
         "add_unschedulable_if_not_present": fail,
         "update": lambda: one.update(p, p),
         "activate": lambda: one.activate([p]),
@@ -61,3 +59,12 @@ def test_a_queue() -> None:
     }
     exempt = ["get", "backoff_until", "is_listening"]  # one look-up each
     check_locked(one, one._lock, ["_places", "_in_flight", "_timers"], calls, exempt)
+
+
+def test_a_hold() -> None:
+    queue = make_queue()
+    queue.add(pod("p"))
+    infos = queue.pop_batch(1)
+    calls = {"begin": lambda: queue.hold.begin(infos, 0), "end": lambda: queue.hold.end(infos)}
+    exempt = ["interrupt", "observe", "leaves_listeners"]  # the queue has the lock
+    check_locked(queue.hold, queue._lock, ["_places", "_in_flight"], calls, exempt)

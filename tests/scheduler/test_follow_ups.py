@@ -1,4 +1,4 @@
-"""Pods that are tried on after an eviction are decided about as if they had been put back and popped again."""
+"""After an eviction, the next pods of a batch are decided about as if they had been popped again."""
 
 from __future__ import annotations
 
@@ -76,7 +76,9 @@ def outcome(make: Callable[[], Scheduler], monkeypatch: pytest.MonkeyPatch) -> t
             before = traces(one)
             one.client.create(node("late", cpu=64))
             second = one.run()
-            messages = [{key: each.message for key, each in run.unschedulable.items()} for run in (first, second)]
+            messages = [
+                {key: each.message for key, each in run.unschedulable.items()} for run in (first, second)
+            ]
             return before, traces(one), messages, [run.placements | run.evicted for run in (first, second)]
 
     together, apart = run_of(noted), run_of(lambda *arguments: False)
@@ -96,7 +98,9 @@ def test_equal_preemptors_are_tried_in_one_batch(monkeypatch: pytest.MonkeyPatch
 
 def test_a_pod_that_an_event_puts_in_front_is_tried_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has waited for the end of the victims beside which it does not go."""
-    term = PodAffinityTerm(topology_key="kubernetes.io/hostname", label_selector=LabelSelector({"app": "low"}))
+    term = PodAffinityTerm(
+        topology_key="kubernetes.io/hostname", label_selector=LabelSelector({"app": "low"})
+    )
     alone = Affinity(pod_anti_affinity=PodAffinity(required=(term,)))
     first = pod("first", requests={"cpu": 1}, priority=9, affinity=alone, preemption_policy="Never")
     old = replace(first, metadata=replace(first.metadata, creation_timestamp="2020-01-01T00:00:00Z"))
@@ -118,7 +122,10 @@ def test_controllers_react_before_the_next_pod(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_budgets_are_written_before_the_next_pod(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert check(lambda: made_of(budget(3, {"app": "low"}), *victims(4, app="low"), *preemptors(4)), monkeypatch) == 0
+    assert (
+        check(lambda: made_of(budget(3, {"app": "low"}), *victims(4, app="low"), *preemptors(4)), monkeypatch)
+        == 0
+    )
 
 
 def test_writes_of_others_are_received_first(monkeypatch: pytest.MonkeyPatch) -> None:

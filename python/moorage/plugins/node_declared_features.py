@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from moorage import framework as fwk
-from moorage.framework.plugin.events import NODE, POD, ActionType, is_same_pod, of_class, of_itself, on, queue_if
+from moorage.framework.plugin.events import (
+    NODE,
+    POD,
+    ActionType,
+    is_same_pod,
+    of_class,
+    of_itself,
+    on,
+    queue_if,
+)
 from moorage.framework.profiles.in_core import UnbuiltPlugin
 from moorage.objects import Node, Pod
 

@@ -8,7 +8,16 @@ from typing import Any
 from moorage import framework as fwk
 from moorage._core.base.selectors import tolerates
 from moorage.framework.plugin import signing
-from moorage.framework.plugin.events import NODE, POD, ActionType, is_same_pod, of_class, of_itself, on, queue_if
+from moorage.framework.plugin.events import (
+    NODE,
+    POD,
+    ActionType,
+    is_same_pod,
+    of_class,
+    of_itself,
+    on,
+    queue_if,
+)
 from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import Node, Pod, Taint
 

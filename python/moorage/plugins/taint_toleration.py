@@ -9,7 +9,16 @@ from moorage import framework as fwk
 from moorage._core.base.selectors import find_intolerable_taint
 from moorage._core.base.sets import Toleration
 from moorage.framework.plugin import signing
-from moorage.framework.plugin.events import NODE, POD, ActionType, is_same_pod, of_class, of_itself, on, queue_if
+from moorage.framework.plugin.events import (
+    NODE,
+    POD,
+    ActionType,
+    is_same_pod,
+    of_class,
+    of_itself,
+    on,
+    queue_if,
+)
 from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import Node, Pod
 

@@ -32,6 +32,7 @@ from moorage.objects import Pod
 from moorage.objects.model.pod_group import unit_of
 
 from .hints import Hints, Observed, Question
+from .hold import Hold
 from .microseconds import MICROSECONDS, QUEUES, microseconds
 from .places import PendingPods, Places, Strategy
 from .timers import MAX_UNSCHEDULABLE, NEVER, Timers
@@ -68,6 +69,7 @@ class SchedulingQueue:
     hints : Hints
         The events that plugins have registered.
     nominator : PodNominator
+    hold : Hold
     pops_from_backoff, groups_pods : bool
     """
 
@@ -91,8 +93,7 @@ class SchedulingQueue:
         self._clock = clock
         self._lock = FastRLock()
         self._changed = Condition(self._lock)
-        self._waiting = 0
-        self._closed = False
+        self._waiting, self._closed = 0, False
         self._places = Places(
             frameworks[0].queue_sort_func(),
             {name: framework.pre_enqueues for name, framework in by_name.items()},
@@ -105,7 +106,7 @@ class SchedulingQueue:
             groups_pods,
         )
         self._in_flight = InFlight()
-        self._is_holding = False  # whether the pods in flight are treated as waiting
+        self.hold = Hold(self._lock, self._in_flight, self._places)
         self._timers = Timers(self._places, clock())
 
     # ---- reading -------------------------------------------------------------------------------------------
@@ -180,11 +181,7 @@ class SchedulingQueue:
 
     def is_listening(self) -> bool:
         """Whether an event can have an effect: some pod is unschedulable or in flight."""
-        return bool(self._places.unschedulable.by_rejection or self._records_events())
-
-    def _records_events(self) -> bool:
-        """Whether events are recorded for pods in flight."""
-        return not self._is_holding and bool(self._in_flight)
+        return bool(self._places.unschedulable.by_rejection or self.hold.leaves_listeners)
 
     def next_priority(self) -> int | None:
         """Return the priority of the next pod in the active queue.
@@ -231,7 +228,7 @@ class SchedulingQueue:
         """
         with self._lock:
             uid = new.metadata.uid
-            self._end_hold(uid)
+            self.put_back(*self.hold.interrupt(uid))
             if uid in self._in_flight:
                 for event in pod_update_events(old, new):
                     self._in_flight.observe(event, old, new)
@@ -269,7 +266,7 @@ class SchedulingQueue:
                 if pod.metadata.uid in nominated:
                     self.nominator.delete_nominated_pod_if_exists(pod)
             uids = [pod.metadata.uid for pod in pods]
-            self._end_hold(*uids)
+            self.put_back(*self.hold.interrupt(*uids))
             for info in filter(None, map(infos.get, uids)):
                 self._places.leave(info)
 
@@ -286,7 +283,7 @@ class SchedulingQueue:
             moved = False
             for pod in pods:
                 uid = pod.metadata.uid
-                self._end_hold(uid)
+                self.put_back(*self.hold.interrupt(uid))
                 info = self._places.infos.get(uid)
                 if info is None:
                     if uid in self._in_flight:
@@ -411,53 +408,6 @@ class SchedulingQueue:
                 self._places.put(info, place)
                 self._in_flight.done(info.uid)
             self._wake()
-
-    def hold(self, infos: Sequence[QueuedPodInfo], at: int) -> bool:
-        """Treat popped pods that are to be tried next as waiting until `release`: events are not recorded for
-        them, as if they had been put back before, and were popped again after it.
-
-        Parameters
-        ----------
-        infos : sequence of QueuedPodInfo
-            Pods of one `pop_batch`.
-        at : int
-            The index of the first pod to try.
-
-        Returns
-        -------
-        bool
-            False, and nothing is done, where other pods are in flight, events are recorded for these, or they
-            were not in the active queue.
-        """
-        with self._lock:
-            if len(self._in_flight) == len(infos) - at and not self._in_flight.events:
-                self._is_holding = self._in_flight.place(infos[-1].uid) is Place.ACTIVE
-            return self._is_holding
-
-    def _end_hold(self, *uids: str) -> None:
-        """Put back the pods that are held before one of them changes."""
-        if self._is_holding and any(uid in self._in_flight for uid in uids):
-            self._is_holding = False
-            self.put_back(*self._in_flight)
-
-    def release(self, infos: Sequence[QueuedPodInfo]) -> bool:
-        """End `hold`.
-
-        Parameters
-        ----------
-        infos : sequence of QueuedPodInfo
-            The argument of `hold`.
-
-        Returns
-        -------
-        bool
-            Whether `pop` would return the held pods next, if they had been put back. They have been put back
-            if one of them was changed or deleted.
-        """
-        with self._lock:
-            was_holding, self._is_holding, active = self._is_holding, False, self._places.active
-            following = active.next
-            return was_holding and (following is None or active.rank(infos[-1]) < active.rank(following))
 
     def done(self, *uids: str) -> None:
         """End the attempts of pods.
@@ -679,7 +629,7 @@ class SchedulingQueue:
         """
         with self._lock:
             meaning, rejections = self.hints.meaning, self._places.unschedulable.by_rejection
-            return bool(self._records_events() or [one for one in rejections if meaning(one, event).may_move])
+            return self.hold.leaves_listeners or any(meaning(one, event).may_move for one in rejections)
 
     def _sweep(self, moves: Iterable[PossibleMove], event: ClusterEvent, old: Any, new: Any) -> None:
         """Move the pods for which a hint returns Queue, and record the event for the pods in flight."""
@@ -689,8 +639,7 @@ class SchedulingQueue:
                 strategy = self.hints.strategy(info, event, old, new)
             if strategy is not Strategy.SKIP:
                 moved |= self._places.requeue(info, strategy, event.label)
-        if self._records_events():
-            self._in_flight.observe(event, old, new)
+        self.hold.observe(event, old, new)
         if moved:
             self._wake()
 

@@ -75,7 +75,6 @@ class Run:
         self._limit, self._preemptor_priority = ALL, 0
         self._has_evicted = False  # whether pods were evicted for the last pod that was tried
         self._evicts = False
-        self._is_current = False  # whether informers had reported all writes before the present batch was tried
         self._has_bound = False  # whether pods were bound one by one since the last sync
         # Groups that have failed since the last event that may help them, and their popped pods.
         self._failed_groups: set[UnitKey] = set()
@@ -298,7 +297,6 @@ class Run:
         tried, context = 0, self.scheduler.context
         batch = context.batch_of([info.pod for info in infos], True)
         result = ScheduleResult(context.cache.state, len(batch), batch)
-        self._is_current = self.scheduler.informers.is_current
         for _, end, route in batch.cut(SEGMENTS):
             place = self._each if route & WHOLE_CYCLE else self.place
             while tried < end and (not self._evicts or self._follow_up(batch, infos, tried)):
@@ -311,21 +309,20 @@ class Run:
         """Receive the events of an eviction, and return whether the next pods of the batch can be tried as if
         they had been put back before and popped again.
 
-        They can if nobody else has written or will react, and no event has put a pod in front of them.
+        They can if no controller has to act before, and no event changes them or puts a pod in front of them.
         """
-        scheduler, queue = self.scheduler, self.queue
+        scheduler, hold = self.scheduler, self.queue.hold
         self._has_evicted, self._preemptor_priority = True, infos[at - 1].pod.spec.priority or 0
-        if not self._is_current or self._failed_groups or self._deferred:
-            return False
-        if any(route for _, _, route in batch.cut(READS_VOLUMES)) or not queue.hold(infos, at):
+        if any(route for _, _, route in batch.cut(READS_VOLUMES)) or not hold.begin(infos, at):
             return False
         try:
             scheduler.sync(with_controllers=False)
         finally:
-            self._evicts = not queue.release(infos)
-        controllers, self._is_current = scheduler.controllers, scheduler.informers.is_current
-        if controllers is not None and not controllers.is_idle:
+            self._evicts = not hold.end(infos)
+        if scheduler.controllers is not None and not scheduler.controllers.is_idle:
             self._evicts = True
+        if not self._evicts:
+            self._retry_groups()
         return not self._evicts
 
     def place(

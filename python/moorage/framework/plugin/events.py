@@ -250,8 +250,7 @@ def indexed(
 
 
 def of_itself(hint: H) -> H:
-    """Mark a plugin's method that is a queueing hint for updates of pods, and may return Queue for the updated
-    pod alone.
+    """Mark a plugin's method that is a queueing hint for updates of pods: Queue is for the updated pod alone.
 
     Parameters
     ----------

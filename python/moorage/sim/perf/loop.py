@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from typing import Any, cast
 
 import numpy as np
@@ -305,6 +305,7 @@ class Attempts(SchedulerRun):
         self.placed: list[tuple[PodRun, int]] = []
         self.failure: Failure | None = None
         self._known: list[tuple[PodRun, int]] = []  # run of each popped pod, and its index in the run
+        self._template_at = -1  # index in the batch, see `_next_template`
         self._counted = 0  # attempts of the batch by which the time has advanced
         run.scheduler.handle.on_eviction.append(self._evicted)
 
@@ -322,7 +323,7 @@ class Attempts(SchedulerRun):
             Whether any pod was popped.
         """
         meter, began, measured = self.run.meter, self.run.timer(), 0
-        self.placed, result, self._counted = [], self.result, 0
+        self.placed, result, self._counted, self._template_at = [], self.result, 0, -1
         for part in (result.placements, result.unschedulable, result.evicted, result.skipped):
             part.clear()
         infos, pods = self.take(limit), meter.pods
@@ -374,12 +375,16 @@ class Attempts(SchedulerRun):
         """The first index from `at` on where many equal pods may begin."""
         if end - at < MANY:
             return end
-        while at < end:
-            pod_run, _ = self._known[at]
-            if len(pod_run) >= MANY and pod_run.is_fresh(infos[at].pod):
-                break
-            at += 1
-        return at
+        if self._template_at < at:
+            self._template_at = next(
+                filter(partial(self._may_be_many, infos), range(at, len(infos))), len(infos)
+            )
+        return min(self._template_at, end)
+
+    def _may_be_many(self, infos: Sequence[QueuedPodInfo], at: int) -> bool:
+        """Whether a pod equals its template, and its run has many pods."""
+        pod_run, _ = self._known[at]
+        return len(pod_run) >= MANY and pod_run.is_fresh(infos[at].pod)
 
     def _equal_until(self, infos: Sequence[QueuedPodInfo], at: int) -> int:
         """The end of the run of pods from `at` on that equal their template and have consecutive indices."""

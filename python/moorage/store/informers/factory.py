@@ -95,11 +95,6 @@ class InformerFactory:
         """Whether every informer has synced."""
         return all(informer.has_synced() for informer in self._informers.values())
 
-    @property
-    def is_current(self) -> bool:
-        """Whether nothing was written to an ObjectStore since the last run; False over any other client."""
-        return self._store is not None and self._store.changes == self._changes
-
     def run_once(self) -> int:
         """Run every informer once (see `Informer.run_once`), in the order in which they were made.
 

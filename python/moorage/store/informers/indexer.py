@@ -410,9 +410,7 @@ class Indexer(Generic[T]):
                     self._log.forget()
                 raise
 
-    def _applied(
-        self, events: Sequence[WatchEvent[T]], replaced: Sequence[T | WatchEvent[T] | None]
-    ) -> None:
+    def _applied(self, events: Sequence[WatchEvent[T]], replaced: Sequence[T | WatchEvent[T] | None]) -> None:
         """Log the keys of applied events, and bring the indexes up to date."""
         if self._log is not None:
             for event in events:

@@ -583,13 +583,16 @@ def of_dependents(notices):
         Of pods that have owners, now or before a change; of deleted pods with volumes, too; tombstones.
     """
     cdef Notice notice
+    cdef bint is_selected
     cdef Py_ssize_t number = 0
     cdef list selected = []
     for notice in notices:
         number += 1
-        if notice._new is None and _may_leave_dependents(notice._old) \
-                or notice._old is not None and notice._new is not None and _has_owners(notice._old) \
-                or notice._new is not None and _has_owners(notice._new):
+        if notice._new is None:
+            is_selected = _may_leave_dependents(notice._old)
+        else:
+            is_selected = _has_owners(notice._new) or notice._old is not None and _has_owners(notice._old)
+        if is_selected:
             selected.append(notice)
     return number, selected
 
@@ -601,7 +604,7 @@ cdef bint _has_owners(object held) except -1:
 
 
 cdef bint _may_leave_dependents(object held) except -1:
-    """Whether a deleted pod has owners or volumes, or is known by a tombstone alone, which has no metadata."""
+    """Whether a deleted pod has owners or volumes, or is known by a tombstone, which has no metadata."""
     held = (<WatchEvent>held).subject() if type(held) is WatchEvent else held
     return not hasattr(held, "metadata") or _has_owners(held) or bool(VOLUMES.of(SPEC.of(held)))
 

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import pod
 
-from moorage._core.base.watch_events import Notice, ObjectMap, WatchEvent
+from moorage._core.base.watch_events import Notice, ObjectMap, WatchEvent, likenesses, of_dependents
 from moorage.objects import Pod
-from moorage.objects.model.meta import Condition, with_condition
+from moorage.objects.model.meta import Condition, OwnerReference, with_condition
+from moorage.objects.model.pod import Volume
+from moorage.store import DeletedFinalStateUnknown
 from moorage.store.store import _last_state, _with_condition
 from moorage.store.watch import with_version
 
@@ -261,3 +263,50 @@ def test_a_condition_of_several_objects(
     pods = [stored(name) for name in asked]
     assert objects.set_condition(pods, DISRUPTED, _with_condition, 7, events) == found
     assert (events, objects.to_dict()) == (expected, after)
+
+
+def test_what_events_change_besides_bindings_and_versions() -> None:
+    make, a, b, c = Maker(), stored("a"), stored("b"), stored("c")
+    changed = replace(b, metadata=replace(b.metadata, labels={"new": ""}))
+    objects = ObjectMap({"default/a": a, "default/b": b})
+    bound = WatchEvent.deferred("MODIFIED", a, 1, make, "n")
+    events = [
+        bound,
+        WatchEvent("MODIFIED", changed, "2", b),
+        WatchEvent("ADDED", c, "3"),
+        WatchEvent.deferred("DELETED", bound, 4, make, "n"),
+    ]
+    replaced = objects.apply(events, tuple, [])
+    found = [("default/b", b, changed), ("default/c", None, c), ("default/a", a, None)]
+    assert likenesses(events, replaced) == found
+    assert make.made == 0
+    with pytest.raises(ValueError, match="shorter"):
+        likenesses(events, replaced[1:])
+
+
+OWNED = replace(
+    stored("o"), metadata=replace(stored("o").metadata, owner_references=(OwnerReference(name="o"),))
+)
+MOUNTING = stored("m", volumes=(Volume(name="v"),))
+
+
+@pytest.mark.parametrize(
+    ("notice", "is_selected"),
+    [
+        (Notice(None, stored("a")), False),
+        (Notice(None, OWNED), True),
+        (Notice(stored("a"), stored("a")), False),
+        (Notice(OWNED, stored("o")), True),
+        (Notice(stored("o"), OWNED), True),
+        (Notice(MOUNTING, MOUNTING), False),
+        (Notice(stored("a"), None), False),
+        (Notice(OWNED, None), True),
+        (Notice(MOUNTING, None), True),
+        (Notice(DeletedFinalStateUnknown("default/a", stored("a")), None), True),
+        (Notice(WatchEvent.deferred("MODIFIED", OWNED, 1, Maker(), "n"), None), True),
+        (Notice(WatchEvent.deferred("MODIFIED", stored("a"), 1, Maker(), "n"), None), False),
+    ],
+)
+def test_notices_that_owners_and_dependents_may_care_about(notice: Notice[Pod], is_selected: bool) -> None:
+    other = Notice(None, stored("x"))
+    assert of_dependents([other, notice, other]) == (3, [notice] if is_selected else [])

@@ -13,6 +13,8 @@ from tests.core.make import node, pod
 from tests.objects.make import workload
 from tests.preemption.world import budget
 from tests.scheduler.make import Clock, events
+from tests.scheduler.placing.test_volume_engine import claimed
+from tests.volume.make import csi_node, uses, volume
 
 from moorage.objects import Cluster, Object
 from moorage.objects.model.meta import LabelSelector, OwnerReference
@@ -142,6 +144,26 @@ def test_writes_of_others_are_received_first(monkeypatch: pytest.MonkeyPatch) ->
     assert "default/high-2" not in together[0]["pods"]
     assert together == apart
     assert followed < 3
+
+
+def test_pods_with_volumes_are_read_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The room for the volume of the last one follows from the volumes of the victims."""
+
+    def sized(at: int) -> Any:
+        one = volume(f"c{at}", ("d0", f"h{at}"))
+        return replace(one, spec=replace(one.spec, capacity={"storage": "1Gi"}))
+
+    def using(one: Pod, at: int) -> Pod:
+        return replace(one, spec=replace(one.spec, volumes=(uses(claim=f"c{at}"),)))
+
+    def make() -> Scheduler:
+        there = [one for at in range(5) for one in claimed(f"c{at}", sized(at))]
+        room = [csi_node(f"n{at}", d0=1) for at in range(4)]
+        low = [using(each, int(each.name[-3])) if each.name[-1] == "0" else each for each in victims(4)]
+        first, last = preemptors(2)
+        return made_of(*there, *room, *low, first, using(last, 4))
+
+    assert check(make, monkeypatch) == 0
 
 
 CPUS = st.lists(st.integers(1, 4), min_size=1, max_size=6)

@@ -66,5 +66,4 @@ def test_a_hold() -> None:
     queue.add(pod("p"))
     infos = queue.pop_batch(1)
     calls = {"begin": lambda: queue.hold.begin(infos, 0), "end": lambda: queue.hold.end(infos)}
-    exempt = ["interrupt", "observe", "leaves_listeners"]  # the queue has the lock
-    check_locked(queue.hold, queue._lock, ["_places", "_in_flight"], calls, exempt)
+    check_locked(queue.hold, queue._lock, ["_places", "_in_flight"], calls)

@@ -181,7 +181,7 @@ class SchedulingQueue:
 
     def is_listening(self) -> bool:
         """Whether an event can have an effect: some pod is unschedulable or in flight."""
-        return bool(self._places.unschedulable.by_rejection or self.hold.leaves_listeners)
+        return bool(self._places.unschedulable.by_rejection or self._in_flight.has_listeners)
 
     def next_priority(self) -> int | None:
         """Return the priority of the next pod in the active queue.
@@ -228,7 +228,7 @@ class SchedulingQueue:
         """
         with self._lock:
             uid = new.metadata.uid
-            self.put_back(*self.hold.interrupt(uid))
+            self.put_back(*self._in_flight.interrupt(uid))
             if uid in self._in_flight:
                 for event in pod_update_events(old, new):
                     self._in_flight.observe(event, old, new)
@@ -266,7 +266,7 @@ class SchedulingQueue:
                 if pod.metadata.uid in nominated:
                     self.nominator.delete_nominated_pod_if_exists(pod)
             uids = [pod.metadata.uid for pod in pods]
-            self.put_back(*self.hold.interrupt(*uids))
+            self.put_back(*self._in_flight.interrupt(*uids))
             for info in filter(None, map(infos.get, uids)):
                 self._places.leave(info)
 
@@ -283,7 +283,7 @@ class SchedulingQueue:
             moved = False
             for pod in pods:
                 uid = pod.metadata.uid
-                self.put_back(*self.hold.interrupt(uid))
+                self.put_back(*self._in_flight.interrupt(uid))
                 info = self._places.infos.get(uid)
                 if info is None:
                     if uid in self._in_flight:
@@ -629,7 +629,7 @@ class SchedulingQueue:
         """
         with self._lock:
             meaning, rejections = self.hints.meaning, self._places.unschedulable.by_rejection
-            return self.hold.leaves_listeners or any(meaning(one, event).may_move for one in rejections)
+            return self._in_flight.has_listeners or any(meaning(one, event).may_move for one in rejections)
 
     def _sweep(self, moves: Iterable[PossibleMove], event: ClusterEvent, old: Any, new: Any) -> None:
         """Move the pods for which a hint returns Queue, and record the event for the pods in flight."""
@@ -639,7 +639,7 @@ class SchedulingQueue:
                 strategy = self.hints.strategy(info, event, old, new)
             if strategy is not Strategy.SKIP:
                 moved |= self._places.requeue(info, strategy, event.label)
-        self.hold.observe(event, old, new)
+        self._in_flight.observe(event, old, new)
         if moved:
             self._wake()
 

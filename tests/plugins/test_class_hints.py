@@ -244,3 +244,10 @@ def test_a_hint_is_marked_by_itself() -> None:
 
     assert hint.of_class  # type: ignore[attr-defined]
     assert index_of(hint) is None
+
+
+@pytest.mark.parametrize("plugin", ["NodeUnschedulable", "TaintToleration", "SchedulingGates"])
+def test_an_update_of_a_pod_is_no_question_to_other_classes(scheduler: Scheduler, plugin: str) -> None:
+    registered = scheduler.queue.hints.by_profile["default-scheduler"][plugin]
+    (index,) = [index for one in registered if one.hint is not None and (index := index_of(one.hint))]
+    assert (index.keys(pod()), [*index.event_keys(pod(), pod())]) == (frozenset(), [])

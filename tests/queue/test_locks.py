@@ -59,3 +59,11 @@ def test_a_queue() -> None:
     }
     exempt = ["get", "backoff_until", "is_listening"]  # one look-up each
     check_locked(one, one._lock, ["_places", "_in_flight", "_timers"], calls, exempt)
+
+
+def test_a_hold() -> None:
+    queue = make_queue()
+    queue.add(pod("p"))
+    infos = queue.pop_batch(1)
+    calls = {"begin": lambda: queue.hold.begin(infos, 0), "end": lambda: queue.hold.end(infos)}
+    check_locked(queue.hold, queue._lock, ["_places", "_in_flight"], calls)

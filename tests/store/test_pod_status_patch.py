@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.store.test_store import pod
 
+from moorage._core.state.cluster_state import ClusterState
 from moorage.objects.model.meta import Condition
 from moorage.objects.model.pod import Pod, PodStatus
 from moorage.store import ConflictError, NotFoundError, ObjectStore, patch_pod_status
@@ -101,3 +102,13 @@ def test_a_store_does_what_the_patch_would_do(read: PodStatus, held: PodStatus, 
         patch_pod_status(client, then, wanted)
     assert direct.get(Pod, "a", "default") == patched.get(Pod, "a", "default")
     assert direct.list(Pod)[1] == patched.list(Pod)[1]
+
+
+@pytest.mark.parametrize(("conditions", "is_kept"), [((), True), ((FAILED,), False)])
+def test_a_nomination_leaves_the_class_of_the_pod(conditions: tuple[Condition, ...], is_kept: bool) -> None:
+    store, held = a_store()
+    classes = ClusterState().classes
+    number = classes.intern(held)
+    stored = store.patch_pod_status(held, "m", conditions)
+    assert (stored.interned is held.interned) is is_kept
+    assert classes.intern(stored) == number

@@ -887,8 +887,5 @@ def _unschedulable(text: str) -> fwk.Status:
 
 def _read(state: fwk.CycleState) -> DeviceCycleState | None:
     """The plugin's state; None for a pod without claims, for which PreFilter was not called."""
-    try:
-        found: DeviceCycleState = state.read(STATE)
-    except fwk.NotFoundError:
-        return None
+    found: DeviceCycleState | None = state.find(STATE)
     return found

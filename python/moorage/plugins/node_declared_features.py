@@ -8,7 +8,16 @@ from typing import Any
 from moorage import framework as fwk
 from moorage._core.state.declared_features import required_features
 from moorage._core.state.pod_class import Shape
-from moorage.framework.plugin.events import NODE, POD, ActionType, is_same_pod, of_class, on, queue_if
+from moorage.framework.plugin.events import (
+    NODE,
+    POD,
+    ActionType,
+    is_same_pod,
+    of_class,
+    of_itself,
+    on,
+    queue_if,
+)
 from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import Node, Pod
 
@@ -58,7 +67,7 @@ class NodeDeclaredFeatures(InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin):
         """
         return queue_if(old is None or old.status.declared_features != new.status.declared_features)
 
-    @of_class
+    @of_itself
     def after_pod_change(self, pod: Pod, old: Pod, new: Pod) -> fwk.QueueingHint:
         """Queue if the pod needs other features.
 

@@ -8,7 +8,16 @@ from typing import Any
 from moorage import framework as fwk
 from moorage._core.base.selectors import tolerates
 from moorage.framework.plugin import signing
-from moorage.framework.plugin.events import NODE, POD, ActionType, is_same_pod, of_class, on, queue_if
+from moorage.framework.plugin.events import (
+    NODE,
+    POD,
+    ActionType,
+    is_same_pod,
+    of_class,
+    of_itself,
+    on,
+    queue_if,
+)
 from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import Node, Pod, Taint
 
@@ -52,7 +61,7 @@ class NodeUnschedulable(InTreePlugin, fwk.FilterPlugin):
         """
         return queue_if(not new.spec.unschedulable and (old is None or old.spec.unschedulable))
 
-    @of_class
+    @of_itself
     def after_toleration_change(self, pod: Pod, old: Pod, new: Pod) -> fwk.QueueingHint:
         """Queue if the pod tolerates the taint now.
 

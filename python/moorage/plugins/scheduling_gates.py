@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from moorage import framework as fwk
-from moorage.framework.plugin.events import POD, ActionType, is_same_pod, of_class, on, queue_if
+from moorage.framework.plugin.events import POD, ActionType, is_same_pod, of_itself, on, queue_if
 from moorage.framework.profiles.in_core import gates_only_with
 from moorage.objects import Pod
 
@@ -38,7 +38,7 @@ class SchedulingGates(fwk.PreEnqueuePlugin, fwk.EnqueueExtensions):
     def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         return [on(POD, ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, self.after_pod_change)]
 
-    @of_class
+    @of_itself
     def after_pod_change(self, pod: Pod, old: Pod, new: Pod) -> fwk.QueueingHint:
         """Queue if the gates of the pod were removed.
 

@@ -9,7 +9,16 @@ from moorage import framework as fwk
 from moorage._core.base.selectors import find_intolerable_taint
 from moorage._core.base.sets import Toleration
 from moorage.framework.plugin import signing
-from moorage.framework.plugin.events import NODE, POD, ActionType, is_same_pod, of_class, on, queue_if
+from moorage.framework.plugin.events import (
+    NODE,
+    POD,
+    ActionType,
+    is_same_pod,
+    of_class,
+    of_itself,
+    on,
+    queue_if,
+)
 from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import Node, Pod
 
@@ -58,7 +67,7 @@ class TaintToleration(InTreePlugin, fwk.FilterPlugin, fwk.PreScorePlugin, fwk.Sc
         is_new = old is None or not _is_tolerated(tolerations, old)
         return queue_if(is_new and _is_tolerated(tolerations, new))
 
-    @of_class
+    @of_itself
     def after_toleration_change(self, pod: Pod, old: Pod, new: Pod) -> fwk.QueueingHint:
         """Queue if the tolerations of the pod changed.
 

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
+from itertools import compress
 
 from msgspec.structs import replace
 
@@ -130,15 +131,16 @@ def evict_victims(
     batches = [victims] if isinstance(handle.client, ObjectStore) else [(victim,) for victim in victims]
     for batch in batches:
         rejected = _fail_in_memory(handle, batch, plugin_name)
-        others = [victim for victim, is_rejected in zip(batch, rejected, strict=True) if not is_rejected]
+        others = [victim for victim in batch if victim.metadata.uid not in rejected] if rejected else batch
         deleted = _delete(handle, preemptor, others)
-        gone = [victim for victim, is_deleted in zip(others, deleted, strict=True) if is_deleted]
+        gone = others if all(deleted) else list(compress(others, deleted))
         for callback in handle.on_eviction if gone else ():
             callback(gone, node_name, preemptor)
-        left = iter(deleted)
-        for victim, is_rejected in zip(batch, rejected, strict=True):
-            if is_rejected or next(left):
-                how = " (in kube-scheduler memory)." if is_rejected else ""
+        evicted = {victim.metadata.uid for victim in gone}
+        for victim in batch:
+            uid = victim.metadata.uid
+            if uid in evicted or uid in rejected:
+                how = " (in kube-scheduler memory)." if uid in rejected else ""
                 handle.recorder.event(victim, "Normal", "Preempted", "Preempting", note + how)
 
 
@@ -150,19 +152,19 @@ def _preempt_postponed(
         evict_victims(handle, node_name, preemptor, (victim,), plugin_name)
 
 
-def _fail_in_memory(handle: FrameworkHandle, victims: Sequence[Pod], plugin_name: str) -> list[bool]:
-    """Reject the victims that wait on Permit, and cancel those in PreBind; return for each victim whether it
-    was such a pod."""
-    if not handle.waiting_pods and not handle.pods_in_pre_bind:
-        return [False] * len(victims)
-    get_waiting, pre_binding, failed = handle.waiting_pods.get, handle.pods_in_pre_bind, list[bool]()
-    for victim in victims:
-        uid = victim.metadata.uid
-        if (waiting := get_waiting(uid)) is not None:
-            failed.append(waiting.preempt(plugin_name, "preempted"))
-        else:
-            binding = pre_binding.get(uid)
-            failed.append(binding is not None and binding.cancel_pod(f"preempted by {plugin_name}"))
+def _fail_in_memory(handle: FrameworkHandle, victims: Sequence[Pod], plugin_name: str) -> set[str]:
+    """Reject the victims that wait on Permit, and cancel those in PreBind; return the UIDs of these pods."""
+    failed = set[str]()
+    if handle.waiting_pods or handle.pods_in_pre_bind:
+        for victim in victims:
+            uid = victim.metadata.uid
+            if (waiting := handle.waiting_pods.get(uid)) is not None:
+                is_failed = waiting.preempt(plugin_name, "preempted")
+            else:
+                binding = handle.pods_in_pre_bind.get(uid)
+                is_failed = binding is not None and binding.cancel_pod(f"preempted by {plugin_name}")
+            if is_failed:
+                failed.add(uid)
     return failed
 
 

@@ -89,6 +89,11 @@ class SortedHeap:
         """Return None: the order of a QueueSort plugin need not depend on priorities."""
         return None
 
+    @property
+    def next(self) -> QueuedPodInfo | None:
+        """The next pod; None without pods."""
+        return self._heap.peek()[1] if self.size else None
+
     def rank(self, info: QueuedPodInfo) -> Any:
         """Return a unique key of the pod's position in the order; lower keys first.
 

@@ -30,6 +30,7 @@ from moorage.framework.plugin.events import (
 from moorage.objects import Pod, UnitKey
 
 from .hints import Hints, Observed, Question
+from .hold import Hold
 from .microseconds import MICROSECONDS, QUEUES, microseconds
 from .places import PendingPods, Places, Strategy, TopOf, alone
 from .timers import MAX_UNSCHEDULABLE, NEVER, Timers
@@ -68,6 +69,7 @@ class SchedulingQueue:
     hints : Hints
         The events that plugins have registered.
     nominator : PodNominator
+    hold : Hold
     pops_from_backoff, groups_pods : bool
     """
 
@@ -92,8 +94,7 @@ class SchedulingQueue:
         self._clock = clock
         self._lock = FastRLock()
         self._changed = Condition(self._lock)
-        self._waiting = 0
-        self._closed = False
+        self._waiting, self._closed = 0, False
         self._places = Places(
             frameworks[0].queue_sort_func(),
             {name: framework.pre_enqueues for name, framework in by_name.items()},
@@ -107,6 +108,7 @@ class SchedulingQueue:
             top_of,
         )
         self._in_flight = InFlight()
+        self.hold = Hold(self._lock, self._in_flight, self._places)
         self._timers = Timers(self._places, clock())
 
     # ---- reading -------------------------------------------------------------------------------------------
@@ -181,7 +183,7 @@ class SchedulingQueue:
 
     def is_listening(self) -> bool:
         """Whether an event can have an effect: some pod is unschedulable or in flight."""
-        return bool(self._places.unschedulable.by_rejection) or bool(self._in_flight)
+        return bool(self._places.unschedulable.by_rejection or self._in_flight.has_listeners)
 
     def next_priority(self) -> int | None:
         """Return the priority of the next pod in the active queue.
@@ -228,6 +230,7 @@ class SchedulingQueue:
         """
         with self._lock:
             uid = new.metadata.uid
+            self.put_back(*self._in_flight.interrupt(uid))
             if uid in self._in_flight:
                 for event in pod_update_events(old, new):
                     self._in_flight.observe(event, old, new)
@@ -264,6 +267,7 @@ class SchedulingQueue:
             for pod in pods if nominated else ():
                 if pod.metadata.uid in nominated:
                     self.nominator.delete_nominated_pod_if_exists(pod)
+            self.put_back(*self._in_flight.interrupt(*[pod.metadata.uid for pod in pods]))
             for info in entries_of(infos, pods):
                 self._places.leave(info)
 
@@ -280,6 +284,7 @@ class SchedulingQueue:
             moved = False
             for pod in pods:
                 uid = pod.metadata.uid
+                self.put_back(*self._in_flight.interrupt(uid))
                 info = self._places.infos.get(uid)
                 if info is None:
                     if uid in self._in_flight:
@@ -620,7 +625,7 @@ class SchedulingQueue:
         """
         with self._lock:
             meaning, rejections = self.hints.meaning, self._places.unschedulable.by_rejection
-            return bool(self._in_flight or [one for one in rejections if meaning(one, event).may_move])
+            return self._in_flight.has_listeners or any(meaning(one, event).may_move for one in rejections)
 
     def _sweep(self, moves: Iterable[PossibleMove], event: ClusterEvent, old: Any, new: Any) -> None:
         """Move the pods for which a hint returns Queue, and record the event for the pods in flight."""
@@ -630,8 +635,7 @@ class SchedulingQueue:
                 strategy = self.hints.strategy(info, event, old, new)
             if strategy is not Strategy.SKIP:
                 moved |= self._places.requeue(info, strategy, event.label)
-        if self._in_flight:
-            self._in_flight.observe(event, old, new)
+        self._in_flight.observe(event, old, new)
         if moved:
             self._wake()
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from moorage._core.base.watch_events import keys_of
 from moorage._core.decide.bulk_operations import terminating_or_known
-from moorage._core.decide.pod_batch import PodBatch
+from moorage._core.decide.pod_batch import PodBatch, Route
 from moorage.framework import NominatingInfo
 from moorage.framework.plugin.group_index import is_composite
 from moorage.objects import AnyGroup, Pod, UnitKey
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 TERMINATING = "terminating"
 GROWTH = 16
+READS_VOLUMES = CLAIMS | int(Route.VOLUMES)
+"""Route bits of pods whose batch is made anew after events about claims and volumes."""
 ALL = 1 << 62
 
 logger = logging.getLogger("moorage.scheduler")
@@ -76,6 +78,7 @@ class Run:
         # Largest number of pods to pop of the priority of the last preemptor: few after an eviction, as the
         # next one puts the rest back.
         self._limit, self._preemptor_priority = ALL, 0
+        self._has_evicted = False  # whether pods were evicted for the last pod that was tried
         self._evicts = False
         self._has_bound = False  # whether pods were bound one by one since the last sync
         # Groups that have failed since the last event that may help them, and their popped pods.
@@ -282,30 +285,55 @@ class Run:
         self._evicts = False
         tried = self._attempt_pods(infos) if infos[0].unit is None else self._attempt_units(infos)
         if tried < len(infos):
-            self.queue.put_back(*infos[tried:])
+            self.queue.put_back(*[one for one in infos[tried:] if self.queue.in_flight_pod(one.uid) is one])
         if self._evicts:
             self.scheduler.sync()
             self._retry_groups()
             if infos[0].unit is not None:
                 self.resume(self.scheduler.cache.clock())
-        if self._evicts:
-            self._limit, self._preemptor_priority = 1, infos[tried - 1].pod.spec.priority or 0
-        else:
+        self._has_evicted = self._evicts
+        if not self._evicts:
             self._limit = min(self._limit * GROWTH, ALL)
+        else:
+            self._limit = min(2 * self._limit, ALL) if tried == len(infos) else 1
+            self._preemptor_priority = infos[tried - 1].pod.spec.priority or 0
         return tried
 
     def _attempt_pods(self, infos: Sequence[QueuedPodInfo]) -> int:
-        """Try pods without a group until others are evicted for one of them; return how many were tried."""
+        """Try pods without a group; return how many were tried."""
         tried, context, pods = 0, self.scheduler.context, [info.pod for info in infos]
         while tried < len(infos) and not self._evicts:
             batch = context.batch_of(pods, True, tried)
             result = ScheduleResult(context.cache.state, len(batch), batch)
             for _, end, route in batch.cut(SEGMENTS, tried):
                 place = self._each if route & WHOLE_CYCLE else self.place
-                while tried < end and not self._evicts:
+                while tried < end and (not self._evicts or self._follow_up(batch, infos, tried)):
                     tried += place(context.deciding(route), result, infos, range(tried, end))
+                if tried < end:
+                    break
             self._write_claims()
         return tried
+
+    def _follow_up(self, batch: PodBatch, infos: Sequence[QueuedPodInfo], at: int) -> bool:
+        """Receive the events of an eviction, and return whether the next pods of the batch can be tried as if
+        they had been put back before and popped again.
+
+        They can if no controller has to act before, and no event changes them or puts a pod in front of them.
+        """
+        scheduler, hold = self.scheduler, self.queue.hold
+        self._has_evicted, self._preemptor_priority = True, infos[at - 1].pod.spec.priority or 0
+        reads_volumes = any(route for _, _, route in batch.cut(READS_VOLUMES))
+        if reads_volumes or self._claimed or not hold.begin(infos, at):
+            return False
+        try:
+            scheduler.sync(with_controllers=False)
+        finally:
+            self._evicts = not hold.end(infos)
+        if scheduler.controllers is not None and not scheduler.controllers.is_idle:
+            self._evicts = True
+        if not self._evicts:
+            self._retry_groups()
+        return not self._evicts
 
     def _write_claims(self) -> None:
         """Write the resource claims of placed pods. A pod for which that fails is no longer placed."""
@@ -581,11 +609,16 @@ class Run:
 
     def _evicted(self, victims: Sequence[Pod], node: str, preemptor: Pod | AnyGroup) -> None:
         """Record the eviction of pods."""
-        result, self._evicts, by = self.result, True, preemptor.key
-        for victim in victims:
-            key = victim.key
-            result.placements.pop(key, None)
-            result.evicted[key] = Eviction(victim.spec.node_name or node, by)
+        self._evicts, by = True, preemptor.key
+        nodes = [victim.spec.node_name or node for victim in victims]
+        self._note_evictions([victim.key for victim in victims], [Eviction(one, by) for one in nodes])
+
+    def _note_evictions(self, keys: Sequence[str], evictions: Sequence[Eviction]) -> None:
+        """Record the evictions of pods, by ``namespace/name``."""
+        self.result.evicted.update(zip(keys, evictions, strict=True))
+        if self.result.placements:
+            for key in keys:
+                self.result.placements.pop(key, None)
 
     # ---- binding -------------------------------------------------------------------------------------------
 

@@ -344,8 +344,13 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         """Whether a profile has the scheduler name of a pod."""
         return not pod.spec.scheduler_name or pod.spec.scheduler_name in self.engines
 
-    def sync(self) -> bool:
+    def sync(self, *, with_controllers: bool = True) -> bool:
         """Process all new events of the store.
+
+        Parameters
+        ----------
+        with_controllers : bool, optional
+            Whether the simulated controllers do what follows from them. By default they do.
 
         Returns
         -------
@@ -360,7 +365,8 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         try:
             if self.bindings.freed:
                 self.announce_freed()
-            while self.informers.run_once() or (self.controllers is not None and self.controllers.work()):
+            controllers = self.controllers if with_controllers else None
+            while self.informers.run_once() or (controllers is not None and controllers.work()):
                 has_events = True
         except BaseException:
             self.repair_queue()

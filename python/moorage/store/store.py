@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any, TypeVar
 
 from fastrlock.rlock import FastRLock
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from moorage.objects import Object, Pod
 from moorage.objects.model.meta import Condition, with_condition
@@ -375,6 +375,8 @@ class ObjectStore:
             if status == current.status:
                 return current
             stored = self._tables.record("MODIFIED", current, current, {}, status=status)
+            if current.interned is not None and not conditions:  # the class does not depend on a nomination
+                force_setattr(stored, "interned", current.interned)
             self._changed.notify_all()
         return stored
 

@@ -11,9 +11,11 @@ from msgspec.structs import replace
 from tests.core.make import pod
 
 from moorage._core.base.indexed_objects import IndexedObjects
-from moorage._core.base.watch_events import Notice, ObjectMap, WatchEvent
+from moorage._core.base.watch_events import Notice, ObjectMap, WatchEvent, of_dependents
 from moorage.objects import Pod
-from moorage.objects.model.meta import Condition, with_condition
+from moorage.objects.model.meta import Condition, OwnerReference, with_condition
+from moorage.objects.model.pod import Volume
+from moorage.store import DeletedFinalStateUnknown
 from moorage.store.store import _last_state, _with_condition
 from moorage.store.watch import with_version
 
@@ -223,3 +225,31 @@ def test_a_condition_of_several_objects(
     pods = [stored(name) for name in asked]
     assert objects.set_condition(pods, DISRUPTED, _with_condition, 7, events) == found
     assert (events, objects.to_dict()) == (expected, after)
+
+
+OWNED = replace(
+    stored("o"), metadata=replace(stored("o").metadata, owner_references=(OwnerReference(name="o"),))
+)
+MOUNTING = stored("m", volumes=(Volume(name="v"),))
+
+
+@pytest.mark.parametrize(
+    ("notice", "is_selected"),
+    [
+        (Notice(None, stored("a")), False),
+        (Notice(None, OWNED), True),
+        (Notice(stored("a"), stored("a")), False),
+        (Notice(OWNED, stored("o")), True),
+        (Notice(stored("o"), OWNED), True),
+        (Notice(MOUNTING, MOUNTING), False),
+        (Notice(stored("a"), None), False),
+        (Notice(OWNED, None), True),
+        (Notice(MOUNTING, None), True),
+        (Notice(DeletedFinalStateUnknown("default/a", stored("a")), None), True),
+        (Notice(WatchEvent.deferred("MODIFIED", OWNED, 1, Maker(), "n"), None), True),
+        (Notice(WatchEvent.deferred("MODIFIED", stored("a"), 1, Maker(), "n"), None), False),
+    ],
+)
+def test_notices_that_owners_and_dependents_may_care_about(notice: Notice[Pod], is_selected: bool) -> None:
+    other = Notice(None, stored("x"))
+    assert of_dependents([other, notice, other]) == (3, [notice] if is_selected else [])

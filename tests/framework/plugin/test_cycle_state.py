@@ -21,11 +21,12 @@ def test_read_write_and_delete() -> None:
     state = CycleState()
     state.write("k", 1)
     state.write("k", 2)
-    assert state.read("k") == 2
+    assert state.read("k") == state.find("k") == 2
     state.delete("k")
     state.delete("k")
     with pytest.raises(NotFoundError, match=r"^not found$"):
         state.read("k")
+    assert state.find("k") is None
 
 
 def test_there_is_one_error_for_what_is_absent() -> None:

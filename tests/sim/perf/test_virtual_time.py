@@ -65,3 +65,17 @@ def test_ticks_that_time_jumped_over_are_made_up_for() -> None:
     time.attempted(2)
     time.run_due()
     assert len(ticks) == 4
+
+
+def test_whether_a_time_has_come_is_exact() -> None:
+    time = VirtualTime(Fraction(3))
+    time.attempted(1)
+    assert time.seconds == 1 / 3
+    assert time.has_come(Fraction(1, 3))
+    assert time.has_come(1 / 3), "the float is a little less"
+    assert not time.has_come(Fraction(1, 3) + Fraction(1, 1 << 80))
+    assert not time.has_come(None)
+    time.now = Fraction(1, 7)
+    time.attempted(2)
+    assert time.now == Fraction(1, 7) + Fraction(2, 3)
+    assert time.seconds == float(time.now)

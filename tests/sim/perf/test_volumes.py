@@ -189,7 +189,7 @@ def test_nodes_of_another_strategy_say_nothing(tmp_path: Path) -> None:
     ]
 
 
-def test_pods_with_disks_are_measured_one_by_one(tmp_path: Path) -> None:
+def test_pods_with_disks_of_their_own_are_measured_together(tmp_path: Path) -> None:
     disks = DISK.replace("vol-1", "'vol-{{.Index}}'")
     run = run_ops(
         tmp_path,
@@ -201,8 +201,8 @@ def test_pods_with_disks_are_measured_one_by_one(tmp_path: Path) -> None:
     first, measured = run.runs[0], run.runs[1:]
     assert len(set(first.state.tolist())) == 2  # one disk cannot be mounted twice
     assert run.meter.pods == 5
-    assert run.meter.placing_all_ns == run.meter.placing_ns == 5_000_000  # from one look to the next
-    assert run.meter.chunks == [12e6 / 5]
+    assert run.meter.placing_all_ns == run.meter.placing_ns == 1_000_000  # from one look to the next
+    assert run.meter.chunks == [4e6 / 5]
     assert measured[1].state[0] not in first.state
 
 

@@ -53,6 +53,8 @@ def informer(store: ObjectStore) -> Informer[Pod]:
 
 def test_list_and_get(informer: Informer[Pod]) -> None:
     lister = informer.lister
+    assert not lister.is_empty
+    assert Informer(ObjectStore(), Pod).lister.is_empty
     assert names(lister.list()) == "abacd"
     assert names(lister.list(parse_selector("app"))) == "ac"
     assert lister.get("y/a").namespace == "y"

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from moorage._core.base.selectors import find_intolerable_taint
-from moorage._core.base.watch_events import Notice, WatchEvent
+from moorage._core.base.watch_events import Notice, WatchEvent, of_dependents
 from moorage.cache import SchedulerCache
 from moorage.objects.admission.admission import RefusedError
 from moorage.objects.model.meta import Object, OwnerReference
@@ -195,6 +195,11 @@ class ClusterControllers:
             self.note_deletion(old)
         self.note(new)
 
+    @property
+    def waits_for_pods(self) -> bool:
+        """Whether a rollout or a refused workload waits for changes of pods."""
+        return bool(self.availability.waiting or self.control.refusals)
+
     def _note_lost_workload(self, last: Object) -> None:
         """Delete what a workload owned, and look at its owner."""
         self.note_deletion(last)
@@ -225,6 +230,12 @@ class ClusterControllers:
         """
         self.control.refusals.pop(f"{obj.kind} {obj.key}", None)
         self._deleted.append(obj)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the next round has nothing to do."""
+        noted = self._changed or self._nodes or self._deleted or self.availability.waiting
+        return not (noted or self.budgets.is_waiting)
 
     # ---- rounds --------------------------------------------------------------------------------------------
 
@@ -406,12 +417,12 @@ class PodEvents:
         int
             Their number.
         """
-        controllers, number = self._controllers, 0
+        controllers = self._controllers
         has_budgets, waiting = controllers.budgets.has_budgets, controllers.availability.waiting
-        for notice in notices:
-            number += 1
+        number, selected = of_dependents(notices)
+        for notice in notices if has_budgets or controllers.waits_for_pods else selected:
             if notice.is_deletion:
-                self.on_delete(notice.known)
+                self._deleted(notice.known)
             else:
                 if waiting:
                     controllers.note_waiting_owner(notice.known if notice.is_addition else notice.old)
@@ -419,7 +430,7 @@ class PodEvents:
                     controllers.budgets.note(notice.known)
                 if not (notice.is_addition or isinstance(notice.held, WatchEvent)):
                     self._changed(notice.old, notice.known)
-        if waiting or controllers.control.refusals:
+        if controllers.waits_for_pods:
             controllers.note_pods()
         return number
 
@@ -451,12 +462,16 @@ class PodEvents:
         self.on_run([Notice(old, new)])
 
     def on_delete(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
-        """Look at the owner of a deleted pod, and delete the claims of its ephemeral volumes.
+        """Receive a deleted pod; `on_run` does.
 
         Parameters
         ----------
         obj : Pod or DeletedFinalStateUnknown
         """
+        self.on_run([Notice(obj, None)])
+
+    def _deleted(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
+        """Look at the owner of a deleted pod, and delete the claims of its ephemeral volumes."""
         pod = last_state(obj)
         self._controllers.note_owner(pod)
         self._controllers.budgets.note(pod)

@@ -63,6 +63,11 @@ class DisruptionController:
         """Whether there are budgets."""
         return bool(len(self._budgets))
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a budget may need another status."""
+        return bool(self._changed)
+
     def start(self) -> None:
         """Leave the statuses as they were read."""
         self.changed.clear()

@@ -80,6 +80,20 @@ class CycleState:
         except KeyError:
             raise NOT_FOUND.with_traceback(None) from None
 
+    def find(self, key: str) -> Any:
+        """Return the value of a key, or None where no value was written.
+
+        Parameters
+        ----------
+        key : str
+            The key.
+
+        Returns
+        -------
+        object or None
+        """
+        return self._data.get(key)
+
     def write(self, key: str, value: Any) -> None:
         """Store a value, in place of an earlier one.
 

@@ -250,6 +250,29 @@ def indexed(
     return decorate
 
 
+def of_itself(hint: H) -> H:
+    """Mark a plugin's method that is a queueing hint for updates of pods: Queue is for the updated pod alone.
+
+    Parameters
+    ----------
+    hint : method
+
+    Returns
+    -------
+    method
+        The same function.
+    """
+    return indexed(_no_keys, _no_event_keys)(hint)
+
+
+def _no_keys(plugin: object, pod: Pod) -> frozenset[Key]:
+    return frozenset()
+
+
+def _no_event_keys(plugin: object, old: Pod, new: Pod) -> tuple[Key, ...]:
+    return ()
+
+
 def index_of(hint: Hint) -> HintIndex | None:
     """Return the index of a hint, or None.
 

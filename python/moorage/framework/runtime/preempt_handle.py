@@ -353,4 +353,5 @@ def budgets_of(handle: FrameworkHandle) -> Sequence[PodDisruptionBudget]:
     """
     if handle.informers is None:
         return ()
-    return tuple(handle.informers.lister(PodDisruptionBudget).list())
+    lister = handle.informers.lister(PodDisruptionBudget)
+    return () if lister.is_empty else tuple(lister.list())

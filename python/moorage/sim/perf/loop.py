@@ -7,21 +7,22 @@ all pods, advance the time; creation of objects and binding take no virtual time
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from typing import Any, cast
 
 import numpy as np
 
 from moorage._core.base.watch_events import keys_of
+from moorage._core.decide.pod_batch import PodBatch
 from moorage.errors import InputError, NotBuiltError, located
 from moorage.framework.configuration import ConfigurationError
 from moorage.objects import AnyGroup, Pod
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Failure, Scheduler, ScheduleResult
 from moorage.scheduler.cycle.engine import Engine
+from moorage.scheduler.cycle.results import Eviction
 from moorage.scheduler.groups.group_attempt import GroupResult
 from moorage.scheduler.groups.group_batch import GroupBatch
 from moorage.scheduler.runs import Run as SchedulerRun
@@ -253,6 +254,11 @@ class Run:
         coming = [self.time.next_event(), *others]
         return min((when for when in coming if when is not None), default=None)
 
+    def is_interrupted(self) -> bool:
+        """Whether an event of the workload or the queue is due."""
+        time = self.time
+        return time.has_come(time.next_event()) or time.has_come(self.scheduler.queue.next_event())
+
     def _waiting(self) -> str:
         """Pods without a node and the reasons, as the end of an error message."""
         pods = sum(run.count(FAILED) for run in self.runs)
@@ -262,8 +268,7 @@ class Run:
     def _schedule_batch(self) -> bool:
         """Pop and schedule pods up to the next event; returns whether there were any."""
         limit = min(self.time.attempts_until(self._next_event()), self.meter.batch_limit())
-        attempts, any_popped = self.attempts.next_batch(max(1, limit))
-        self.time.attempted(attempts)
+        any_popped = self.attempts.next_batch(max(1, limit))
         if self.placed is not None:
             for run, number in self.attempts.placed:
                 if run.state[number] >= 0:
@@ -305,10 +310,12 @@ class Attempts(SchedulerRun):
         self.placed: list[tuple[PodRun, int]] = []
         self.failure: Failure | None = None
         self._known: list[tuple[PodRun, int]] = []  # run of each popped pod, and its index in the run
+        self._template_at = -1  # index in the batch, see `_next_template`
+        self._counted = 0  # attempts of the batch by which the time has advanced
         run.scheduler.handle.on_eviction.append(self._evicted)
 
-    def next_batch(self, limit: int) -> tuple[int, bool]:
-        """Pop pods and try to schedule them.
+    def next_batch(self, limit: int) -> bool:
+        """Pop pods and try to schedule them. The time advances with the attempts.
 
         Parameters
         ----------
@@ -317,13 +324,11 @@ class Attempts(SchedulerRun):
 
         Returns
         -------
-        attempts : int
-            Number of attempts.
-        popped : bool
+        bool
             Whether any pod was popped.
         """
         meter, began, measured = self.run.meter, self.run.timer(), 0
-        self.placed, result = [], self.result
+        self.placed, result, self._counted, self._template_at = [], self.result, 0, -1
         for part in (result.placements, result.unschedulable, result.evicted, result.skipped):
             part.clear()
         self.resume(self.run.time.seconds)
@@ -339,36 +344,53 @@ class Attempts(SchedulerRun):
         self.bind()
         if meter.window is not None and infos:
             meter.tried(self.run.timer() - began, measured / len(infos), meter.pods - pods)
-        return attempts, bool(infos or self.placed or self.result.skipped)
+        self.run.time.attempted(attempts - self._counted)
+        return bool(infos or self.placed or self.result.skipped)
+
+    def _follow_up(self, batch: PodBatch, infos: Sequence[QueuedPodInfo], at: int) -> bool:
+        if self._placed or not super()._follow_up(batch, infos, at):  # placed pods are bound first
+            return False
+        self.run.time.attempted(at - self._counted)
+        self._counted = at
+        return not self.run.is_interrupted()
 
     def place(
         self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
     ) -> int:
         at, evicted = pods.start, self.victims
         while at < pods.stop and evicted == self.victims:
-            stop = self._equal_until(infos, at, pods.stop) if pods.stop - at >= MANY else at
+            may_fit = pods.stop - at >= MANY and not self._follows_eviction(infos[at])
+            stop = self._equal_until(infos, at, pods.stop) if may_fit else at
             if stop >= at + MANY:
                 at += self._by_template(infos, at, stop)
             else:
-                stop = self._run_until(infos, max(at + 1, stop), pods.stop)
+                stop = self._next_template(infos, max(at + 1, stop), pods.stop)
                 at += self._timed(super().place, engine, result, infos, range(at, stop))
         return at - pods.start
+
+    def _follows_eviction(self, info: QueuedPodInfo) -> bool:
+        """Whether pods were evicted for the pod of the same priority that was tried last."""
+        return self._has_evicted and (info.pod.spec.priority or 0) == self._preemptor_priority
 
     def _each(
         self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
     ) -> int:
-        at, evicted = pods.start, self.victims
-        while at < pods.stop and evicted == self.victims:
-            at += self._timed(super()._each, engine, result, infos, range(at, at + 1))
-        return at - pods.start
+        return self._timed(super()._each, engine, result, infos, pods)
 
-    def _run_until(self, infos: Sequence[QueuedPodInfo], at: int, end: int) -> int:
-        """The end of the pods of the run before `at` that are few or differ from its template."""
-        pod_run, _ = self._known[at - 1]
-        few = end - at < MANY
-        while at < end and self._known[at][0] is pod_run and (few or not pod_run.is_fresh(infos[at].pod)):
-            at += 1
-        return at
+    def _next_template(self, infos: Sequence[QueuedPodInfo], at: int, end: int) -> int:
+        """The first index from `at` on where many equal pods may begin."""
+        if end - at < MANY:
+            return end
+        if self._template_at < at:
+            self._template_at = next(
+                filter(partial(self._may_be_many, infos), range(at, len(infos))), len(infos)
+            )
+        return min(self._template_at, end)
+
+    def _may_be_many(self, infos: Sequence[QueuedPodInfo], at: int) -> bool:
+        """Whether a pod equals its template, and its run has many pods."""
+        pod_run, _ = self._known[at]
+        return len(pod_run) >= MANY and pod_run.is_fresh(infos[at].pod)
 
     def _equal_until(self, infos: Sequence[QueuedPodInfo], at: int, end: int) -> int:
         """The end of the run of pods from `at` on that equal their template and have consecutive indices."""
@@ -405,11 +427,11 @@ class Attempts(SchedulerRun):
     def _timed(
         self, place: Way, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
     ) -> int:
-        """Try some pods of a batch that are of one run; returns the number of attempts."""
-        pod_run, _ = self._known[pods.start]
+        """Try some pods of a batch; returns the number of attempts."""
         before, began = len(self.placed), self.run.timer()
         attempts = place(engine, result, infos, pods)
-        self.run.meter.scheduled(pod_run, len(self.placed) - before, began, self.run.timer())
+        spent, tried = self.run.timer() - began, self._known[pods.start : pods.start + attempts]
+        self.run.meter.tried_each(tried, self.placed[before:], spent)
         return attempts
 
     def place_unit(
@@ -424,9 +446,8 @@ class Attempts(SchedulerRun):
     def place_units(self, batch: GroupBatch, first: int) -> int:
         began = self.run.timer()
         end = super().place_units(batch, first)
-        spent, known = self.run.timer() - began, self._known[batch.begin(first) : batch.begin(end)]
-        for pod_run, n in Counter(pod_run for pod_run, _ in known).items():
-            self.run.meter.scheduled(pod_run, n, 0, spent * n // len(known))
+        placed = self._known[batch.begin(first) : batch.begin(end)]
+        self.run.meter.tried_each(placed, placed, self.run.timer() - began)
         return end
 
     def _note_placements(self, keys: Sequence[str], nodes: Sequence[str]) -> None:
@@ -444,11 +465,10 @@ class Attempts(SchedulerRun):
         self.preemptors += bool(failure.nominated_node)
         super()._failed(info, failure)
 
-    def _evicted(self, victims: Sequence[Pod], node: str, preemptor: Pod | AnyGroup) -> None:
-        super()._evicted(victims, node, preemptor)
-        self.victims += len(victims)
-        for victim in victims:
-            pod_run, number = self.run.known[victim.key]
+    def _note_evictions(self, keys: Sequence[str], evictions: Sequence[Eviction]) -> None:
+        super()._note_evictions(keys, evictions)
+        self.victims += len(keys)
+        for pod_run, number in map(self.run.known.__getitem__, keys):
             pod_run.state[number] = GONE
 
 

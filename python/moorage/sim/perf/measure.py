@@ -134,6 +134,24 @@ class Meter:
                 self.pods += placed
                 self.placing_ns += ended - popped
 
+    def tried_each(
+        self, tried: Sequence[tuple[PodRun, int]], placed: Sequence[tuple[PodRun, int]], nanoseconds: int
+    ) -> None:
+        """Record the placement of pods of several runs.
+
+        Parameters
+        ----------
+        tried, placed : sequence of (PodRun, int)
+            The run of each pod, and its index in the run.
+        nanoseconds : int
+            From the first pod to the last; every pod has the same weight.
+        """
+        if self.window is not None and tried:
+            self.placing_all_ns += nanoseconds
+            measures = self.measures
+            self.placing_ns += nanoseconds * sum([measures(run) for run, _ in tried]) // len(tried)
+            self.pods += sum([measures(run) for run, _ in placed])
+
     def tried(self, nanoseconds: int, fraction: float, placed: int) -> None:
         """Record the total time of a batch: popping, placing, binding, and processing of informer events.
 

@@ -33,11 +33,15 @@ class VirtualTime:
     @property
     def now(self) -> Fraction:
         """The time in seconds since the start."""
-        return self._now
+        return Fraction(self._ticks, self._per_second)
 
     @now.setter
     def now(self, now: Fraction) -> None:
-        self._now, self.seconds = now, float(now)
+        # A fraction is not added to for each attempt: its normalization costs more than the attempt's event.
+        self._per_second = math.lcm(now.denominator, self.rate.numerator)
+        self._ticks = int(now * self._per_second)
+        self._per_attempt = self._per_second // self.rate.numerator * self.rate.denominator
+        self.seconds = self._ticks / self._per_second
 
     def at(self, when: Fraction, action: Callable[[], None]) -> None:
         """Schedule an action; actions of equal time run in the order of the calls.
@@ -80,7 +84,8 @@ class VirtualTime:
         count : int
             Number of attempts.
         """
-        self.now += count / self.rate
+        self._ticks += count * self._per_attempt
+        self.seconds = self._ticks / self._per_second
 
     def attempts_until(self, when: Fraction | None) -> int:
         """Return the number of attempts that begin before a time.
@@ -101,7 +106,20 @@ class VirtualTime:
         """Return the time of the next event; None if there is none."""
         return self._events[0][0] if self._events else None
 
+    def has_come(self, when: Fraction | float | None) -> bool:
+        """Whether a time has come.
+
+        Parameters
+        ----------
+        when : Fraction or float or None
+            Seconds since the start, exact; None never comes.
+        """
+        if when is None:
+            return False
+        ticks, per_second = when.as_integer_ratio()
+        return ticks * self._per_second <= self._ticks * per_second
+
     def run_due(self) -> None:
         """Run all actions that are due, in order."""
-        while self._events and self._events[0][0] <= self.now:
+        while self.has_come(self.next_event()):
             heapq.heappop(self._events)[2]()

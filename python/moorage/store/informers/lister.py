@@ -37,6 +37,11 @@ class Lister(Generic[T]):
         """The number of changes of the local copy so far."""
         return self._indexer.changes
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the local copy has no objects, in any namespace."""
+        return not len(self._indexer)
+
     def by_namespace(self, namespace: str) -> Lister[T]:
         """Return a lister of one namespace.
 

@@ -10,12 +10,13 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from moorage._core.base.fields cimport (
-    DELETION_TIMESTAMP, METADATA, NAMESPACE, NODE_NAME, SPEC, STATUS, UID, Field,
+    DELETION_TIMESTAMP, METADATA, NAMESPACE, NODE_NAME, SPEC, STATUS, UID, VOLUMES, Field,
 )
 
 cdef Field NAME = Field("name"), SCHEDULING_GATES = Field("scheduling_gates")
 cdef Field CREATION_TIMESTAMP = Field("creation_timestamp"), FINALIZERS = Field("finalizers")
 cdef Field CONDITIONS = Field("conditions"), TYPE = Field("type"), CONDITION_STATUS = Field("status")
+cdef Field OWNER_REFERENCES = Field("owner_references")
 
 replace = msgspec.structs.replace
 
@@ -528,6 +529,48 @@ cdef class ObjectMap:
             del self.held[key]
             found.append(True)
         return found
+
+
+def of_dependents(notices):
+    """Select the notices that may concern an owner of a pod or an object that a pod owns.
+
+    Parameters
+    ----------
+    notices : iterable of Notice
+        Of pods.
+
+    Returns
+    -------
+    number : int
+        The number of all notices.
+    selected : list of Notice
+        Of pods that have owners, now or before a change; of deleted pods with volumes, too; tombstones.
+    """
+    cdef Notice notice
+    cdef bint is_selected
+    cdef Py_ssize_t number = 0
+    cdef list selected = []
+    for notice in notices:
+        number += 1
+        if notice._new is None:
+            is_selected = _may_leave_dependents(notice._old)
+        else:
+            is_selected = _has_owners(notice._new) or notice._old is not None and _has_owners(notice._old)
+        if is_selected:
+            selected.append(notice)
+    return number, selected
+
+
+cdef bint _has_owners(object held) except -1:
+    """Whether an object has owners."""
+    held = (<WatchEvent>held).subject() if type(held) is WatchEvent else held
+    return bool(OWNER_REFERENCES.of(METADATA.of(held)))
+
+
+cdef bint _may_leave_dependents(object held) except -1:
+    """Whether a deleted pod has owners or volumes, or is known by a tombstone, which has no metadata."""
+    held = (<WatchEvent>held).subject() if type(held) is WatchEvent else held
+    return not hasattr(held, "metadata") or _has_owners(held) or bool(VOLUMES.of(SPEC.of(held)))
 
 
 cdef bint _changes(tuple conditions, condition) except -1:

@@ -18,7 +18,7 @@ from moorage.errors import InputError
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memset
 
-from moorage._core.base cimport LOG_ORDER, METADATA, UID, Buffer, Journal
+from moorage._core.base cimport LOG_ORDER, METADATA, STATUS, UID, Buffer, Field, Journal
 from moorage._core.csrc cimport *
 from moorage._core.state cimport Ledger, NodeTable, PodClasses, PodRecord, Shape
 
@@ -26,6 +26,7 @@ cdef enum:
     CHANGED_LIMIT = 1 << 14  # the longest list of changed rows
     FEW = 16                 # the least capacity for the members of a unit
 
+cdef Field START_TIME = Field("start_time")
 cdef int64_t SUMMAND = <int64_t>1 << 50  # thousands of these can be added without overflow
 
 cdef extern from *:
@@ -489,5 +490,6 @@ cdef int64_t _start_of(Ledger ledger, int32_t number) except? -1:
     cdef PodRecord* record = ledger.record(number)
     if record.start == INT64_MIN:
         ledger.pods.touch(number)  # a rollback restores records to the byte
-        record.start = start_time(ledger.model_of(number))
+        pod = ledger.model_of(number)
+        record.start = MR_NOT_STARTED if START_TIME.of(STATUS.of(pod)) is None else start_time(pod)
     return record.start

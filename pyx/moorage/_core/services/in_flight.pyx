@@ -13,6 +13,11 @@ cdef class InFlight:
     """Pods in flight by UID, in the order in which they were popped, and the events since the first pop.
 
     Upstream has one list of pods and events; here each pod has the number of events before its pop.
+
+    Attributes
+    ----------
+    is_held : bool
+        Whether no events are recorded (see `moorage.queue.hold`).
     """
 
     cdef dict pods
@@ -20,6 +25,7 @@ cdef class InFlight:
     cdef Py_ssize_t first
     cdef int64_t dropped    # number of events before `log`: no pod in flight needs them
     cdef dict before        # number of an event: number of pods for which it is the first after the pop
+    cdef public bint is_held
 
     def __cinit__(self):
         self.pods, self.log, self.before = {}, [], {}
@@ -46,6 +52,29 @@ cdef class InFlight:
         QueuedPodInfo or None
         """
         return self.pods.get(uid)
+
+    @property
+    def has_listeners(self):
+        """Whether there are pods for which events are recorded."""
+        return bool(self.pods) and not self.is_held
+
+    def interrupt(self, *uids):
+        """Return all pods if they are held and one of some pods is among them; they are held no longer.
+
+        Parameters
+        ----------
+        *uids : str
+            Of the pods that are about to change.
+
+        Returns
+        -------
+        list of QueuedPodInfo
+            Otherwise empty.
+        """
+        if not self.is_held or self.pods.keys().isdisjoint(uids):
+            return []
+        self.is_held = False
+        return list(self.pods.values())
 
     @property
     def events(self):
@@ -147,7 +176,7 @@ cdef class InFlight:
         self._set(pods)
 
     def observe(self, event, old, new):
-        """Record an event for the pods in flight.
+        """Record an event for the pods in flight, if there are any and they are not held.
 
         Parameters
         ----------
@@ -155,7 +184,8 @@ cdef class InFlight:
         old, new : object or None
             The object of the event before and after it.
         """
-        self.log.append((event, old, new))
+        if self.pods and not self.is_held:
+            self.log.append((event, old, new))
 
     def since_pop(self, str uid not None):
         """Return the events since the pop of a pod that is in flight, by its UID.

@@ -473,6 +473,15 @@ cdef class PriorityLanes:
         return max(self.lanes) if self.lanes else None
 
     @property
+    def next(self):
+        """The next pod; None without pods."""
+        cdef Lane lane
+        if not self.lanes:
+            return None
+        lane = self.lanes[max(self.lanes)]
+        return lane.peek()
+
+    @property
     def stored(self):
         """The number of stored entries, those of removed pods included."""
         cdef Lane lane

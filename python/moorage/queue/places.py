@@ -334,7 +334,8 @@ class Places:
         """
         place = info.place
         assert place is not None
-        if place is not Place.UNSCHEDULABLE and self._is_by_priority and pod.spec is info.pod.spec:
+        keeps_rank = self._is_by_priority and pod.spec is info.pod.spec and not self.units.is_on
+        if place is not Place.UNSCHEDULABLE and keeps_rank:
             info.pod = pod
             return
         if place is Place.UNSCHEDULABLE:  # ordered by entry, not by rank

@@ -342,3 +342,10 @@ TestQueueMachine = QueueMachine.TestCase
 TestQueueMachine.settings = settings(
     deadline=None, max_examples=300, stateful_step_count=50, suppress_health_check=[HealthCheck.too_slow]
 )
+
+
+def test_an_active_pod_joins_a_group() -> None:
+    state = QueueMachine()
+    state.begin(gate=False, start=0, there=2, rejectors=[], groups=True)
+    state.update(change="join", name="p1")
+    state.units_are_those_of_their_pods()

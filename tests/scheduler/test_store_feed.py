@@ -245,10 +245,10 @@ class Race(ObjectStore):
     def bind(self, one: Pod, on: str) -> None:
         self.bind_many([one], [on])
 
-    def bind_many(self, pods: Any, nodes: Any) -> None:
+    def bind_many(self, pods: Any, nodes: Any, keys: Any = None) -> None:
         if any(one.name == "q" for one in pods) and self.list(Pod, field_selector="metadata.name=q")[0]:
             self.delete(Pod, "q", "default")
-        super().bind_many(pods, nodes)
+        super().bind_many(pods, nodes, keys)
 
 
 class OneByOne:

@@ -188,10 +188,23 @@ def test_next_and_poll_take_turns() -> None:
 def test_next_on_an_expired_watch() -> None:
     store = ObjectStore(history=1)
     watch = store.watch(Pod, resource_version="1")
-    store.create_many([pod("a"), pod("b")])
+    store.create(pod("a"))
+    store.create(pod("b"))
     assert watch.wait(0)
     with expired("too old resource version: 1 (2)"):
         watch.next(0)
+
+
+def test_open_watches_can_read_all_of_the_last_write() -> None:
+    store = ObjectStore(history=1)
+    watch = store.watch(Pod)
+    store.create_many([pod("a"), pod("b"), pod("c")])
+    assert [name for _, name, _ in seen(watch)] == ["a", "b", "c"]
+    store.bind_many(list(map(pod, "abc")), ["n", "n", "n"])
+    assert [name for _, name, _ in seen(watch)] == ["a", "b", "c"]
+    store.create(pod("d"))
+    with expired("too old resource version: 5 (7)"):
+        store.watch(Pod, resource_version="5")
 
 
 def test_wait() -> None:

@@ -643,7 +643,7 @@ class Run:
         nodes = list(map(self.result.placements.__getitem__, placed))
         if isinstance(scheduler.client, ObjectStore):
             with suppress(ApiError):  # if another client has bound one of them, no pod is bound
-                scheduler.client.bind_many(pods, nodes)
+                scheduler.client.bind_many(pods, nodes, list(placed))
                 self.queue.done(*[info.uid for info in placed.values()])
                 placed = {}
         for (key, info), node in zip(placed.items(), nodes, strict=False):

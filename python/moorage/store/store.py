@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from fastrlock.rlock import FastRLock
 from msgspec.structs import force_setattr, replace
 
+from moorage._core.base.watch_events import keys_of
 from moorage.objects import Object, Pod
 from moorage.objects.model.meta import Condition, with_condition
 from moorage.objects.workloads.naming import generated_names
@@ -492,10 +493,10 @@ class ObjectStore:
             `node` is empty.
         """
         with self._lock:
-            self._tables.bind([pod], [node], self._now())
+            self._tables.bind([pod], [node], [pod.key], self._now())
             self._changed.notify_all()
 
-    def bind_many(self, pods: Sequence[Pod], nodes: Sequence[str]) -> None:
+    def bind_many(self, pods: Sequence[Pod], nodes: Sequence[str], keys: Sequence[str] | None = None) -> None:
         """Bind each pod to its node; if one binding fails, no pod is bound.
 
         Parameters
@@ -503,6 +504,8 @@ class ObjectStore:
         pods : sequence of Pod
         nodes : sequence of str
             The name of each pod's node.
+        keys : sequence of str, optional
+            ``namespace/name`` of each pod, of a caller that has them.
 
         Raises
         ------
@@ -510,7 +513,7 @@ class ObjectStore:
             As for `bind`.
         """
         with self.all_or_nothing():
-            self._tables.bind(pods, nodes, self._now())
+            self._tables.bind(pods, nodes, keys_of(pods) if keys is None else keys, self._now())
 
     def _now(self) -> str:
         """Return the time of the clock in the format of object fields."""

@@ -60,7 +60,8 @@ class Table(Generic[T]):
     struct : type
         The kind.
     capacity : int
-        The number of events that can be read.
+        The number of events that can be read. Those of the last write can be read by the watches that were
+        open, however many they are.
     saves : list
         The open marks of the store.
 
@@ -80,7 +81,7 @@ class Table(Generic[T]):
         self.objects: ObjectMap[T] = ObjectMap({})
         self.changes = 0
         self.watches: WeakSet[Watch[T]] = WeakSet()
-        self._capacity = capacity
+        self._capacity = self._readable = capacity
         self._saves = saves
         self._events: list[WatchEvent[T]] = []
         self._freed = 0
@@ -108,7 +109,7 @@ class Table(Generic[T]):
         event : WatchEvent
         """
         self.objects.record(event, self._events)
-        self._free()
+        self._free(1)
 
     def create(self, objects: Sequence[T], uid_prefix: str, now: str, version: int) -> int:
         """Add new objects; see `ObjectMap.create`.
@@ -125,17 +126,27 @@ class Table(Generic[T]):
         int
             The number of objects that were added.
         """
+        end = self.end
         added = self.objects.create(objects, self.namespaced, uid_prefix, now, version, self._events)
-        self._free()
+        self._free(self.end - end)
         return added
 
-    def bind(self: Table[Pod], pods: Sequence[Pod], nodes: Sequence[str], make: Binding, version: int) -> int:
+    def bind(
+        self: Table[Pod],
+        pods: Sequence[Pod],
+        nodes: Sequence[str],
+        keys: Sequence[str],
+        make: Binding,
+        version: int,
+    ) -> int:
         """Bind pods, up to the first that cannot be bound; see `ObjectMap.bind`.
 
         Parameters
         ----------
         pods : sequence of Pod
         nodes : sequence of str
+        keys : sequence of str
+            ``namespace/name`` of each pod.
         make : Binding
         version : int
             The resource version of the first binding.
@@ -145,8 +156,9 @@ class Table(Generic[T]):
         int
             The number of pods that were bound.
         """
-        bound = self.objects.bind(pods, nodes, make, version, self._events)
-        self._free()
+        end = self.end
+        bound = self.objects.bind(pods, nodes, keys, make, version, self._events)
+        self._free(self.end - end)
         return bound
 
     def set_condition(
@@ -166,8 +178,9 @@ class Table(Generic[T]):
         -------
         list of bool
         """
+        end = self.end
         found = self.objects.set_condition(objects, condition, make, version, self._events)
-        self._free()
+        self._free(self.end - end)
         return found
 
     def evict(
@@ -192,16 +205,18 @@ class Table(Generic[T]):
         -------
         list of bool
         """
+        end = self.end
         found = self.objects.evict(pods, condition, make, remove, version, self._events)
-        self._free()
+        self._free(self.end - end)
         return found
 
-    def _free(self) -> None:
-        """Free old events, if there are enough of them."""
-        events = self._events
-        if len(events) > 2 * self._capacity and not self._saves:
-            self._freed += len(events) - self._capacity
-            del events[: -self._capacity]
+    def _free(self, written: int) -> None:
+        """Free old events, if there are enough of them, after a write of some events."""
+        self._readable = max(self._capacity, written) if self.watches else self._capacity
+        events, readable = self._events, self._readable
+        if len(events) > 2 * readable and not self._saves:
+            self._freed += len(events) - readable
+            del events[:-readable]
 
     @property
     def end(self) -> int:
@@ -211,7 +226,7 @@ class Table(Generic[T]):
     @property
     def _oldest(self) -> int:
         """Index of the first event that can be read."""
-        return max(0, len(self._events) - self._capacity)
+        return max(0, len(self._events) - self._readable)
 
     def position(self, version: int) -> int:
         """Return the position of the first event after a resource version.
@@ -473,13 +488,15 @@ class Tables:
         self.changes = table.changes = self.changes + added
         return added
 
-    def bind(self, pods: Sequence[Pod], nodes: Sequence[str], now: str) -> None:
+    def bind(self, pods: Sequence[Pod], nodes: Sequence[str], keys: Sequence[str], now: str) -> None:
         """Bind each pod to its node. The objects of the bound pods are made when they are read.
 
         Parameters
         ----------
         pods : sequence of Pod
         nodes : sequence of str
+        keys : sequence of str
+            ``namespace/name`` of each pod.
         now : str
             The transition time of the condition PodScheduled.
 
@@ -489,12 +506,12 @@ class Tables:
             A pod cannot be bound; those before it have been.
         """
         table = self[Pod]
-        bound = table.bind(pods, nodes, Binding(now), self.version + 1)
+        bound = table.bind(pods, nodes, keys, Binding(now), self.version + 1)
         self.version += bound
         self.changes = table.changes = self.changes + bound
         if bound < len(pods):
             pod = pods[bound]
-            raise refusal(pod, table.objects.get(pod.key), nodes[bound])
+            raise refusal(pod, table.objects.get(keys[bound]), nodes[bound])
 
     def changed_since(self, changes: int) -> list[type[Object]]:
         """Return the kinds that were written after `changes` had a value.

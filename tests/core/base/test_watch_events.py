@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.core.make import pod
 
 from moorage._core.base.indexed_objects import IndexedObjects
-from moorage._core.base.watch_events import Notice, ObjectMap, WatchEvent, of_dependents
+from moorage._core.base.watch_events import Notice, ObjectMap, WatchEvent, keys_of, of_dependents
 from moorage.objects import Pod
 from moorage.objects.model.meta import Condition, OwnerReference, with_condition
 from moorage.objects.model.pod import Volume
@@ -113,7 +113,8 @@ def test_pods_are_bound_up_to_one_that_cannot_be(wrong: Pod, node: str) -> None:
     ]
     objects, make = ObjectMap({one.key: one for one in held}), Maker()
     events: list[WatchEvent[Pod]] = []
-    assert objects.bind([held[0], wrong, held[1]], ["n", node, "m"], make, 5, events) == 1
+    keys = keys_of([held[0], wrong, held[1]])
+    assert objects.bind([held[0], wrong, held[1]], ["n", node, "m"], keys, make, 5, events) == 1
     assert (len(events), make.made) == (1, 0)
     assert objects["default/a"] is events[0].object
     assert events[0] == WatchEvent("MODIFIED", make(held[0], "5", "n"), "5", held[0])
@@ -121,12 +122,14 @@ def test_pods_are_bound_up_to_one_that_cannot_be(wrong: Pod, node: str) -> None:
 
 def test_a_pod_is_bound_once() -> None:
     objects = ObjectMap({"default/a": stored("a")})
-    assert objects.bind([stored("a"), stored("a", uid="")], ["n", "m"], Maker(), 1, []) == 1
+    assert (
+        objects.bind([stored("a"), stored("a", uid="")], ["n", "m"], ["default/a"] * 2, Maker(), 1, []) == 1
+    )
 
 
 def test_as_many_nodes_as_pods() -> None:
     with pytest.raises(ValueError, match="shorter"):
-        ObjectMap({"default/a": stored("a")}).bind([stored("a")], [], Maker(), 1, [])
+        ObjectMap({"default/a": stored("a")}).bind([stored("a")], [], ["default/a"], Maker(), 1, [])
 
 
 @pytest.mark.parametrize("wrong", [stored("a"), stored("")])

@@ -283,7 +283,8 @@ def test_an_expired_watch_is_closed() -> None:
     store = Tracking(history=1)
     informer, _ = informed(store)
     informer.run_once()
-    store.create_many([pod("a"), pod("b")])
+    store.create(pod("a"))
+    store.create(pod("b"))
     informer.run_once()
     old, new = store.watches
     assert (old.wait(0), old.poll(), new.wait(0)) == (True, [], False)

@@ -89,6 +89,7 @@ class ObjectMap(Generic[_T]):
         self,
         pods: Sequence[_T],
         nodes: Sequence[str],
+        keys: Sequence[str],
         make: Callable[[_T, str, Any], _T],
         version: int,
         events: list[WatchEvent[_T]],

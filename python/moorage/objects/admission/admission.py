@@ -98,6 +98,16 @@ class Admission:
             raise RefusedError(f'pods "{name}" is forbidden: {error}') from None
         return pod if template.spec is pod.spec else replace(pod, spec=template.spec)
 
+    def concerns(self, pod: Pod) -> bool:
+        """Whether a pod would be changed, refused or charged to a quota.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
+        template = self._template(pod)
+        return bool(template.refusal) or template.spec is not pod.spec or pod.namespace in self._quotas
+
     def _template(self, pod: Pod) -> _Template:
         key = pod.namespace, id(pod.spec)
         found = self._templates.get(key)

@@ -27,9 +27,15 @@ def is_new(pod: Pod) -> bool:
         True for a pod of a manifest without a node.
     """
     meta = pod.metadata
+    return _may_be_new(pod) and meta.uid == stable_uid("Pod", meta.namespace, meta.name)
+
+
+def _may_be_new(pod: Pod) -> bool:
+    """Whether a pod is as a new one, but for its UID."""
+    meta = pod.metadata
     if pod.spec.node_name or meta.resource_version or meta.deletion_timestamp is not None:
         return False
-    return pod.status.phase == "Pending" and meta.uid == stable_uid("Pod", meta.namespace, meta.name)
+    return pod.status.phase == "Pending"
 
 
 class NewPods:
@@ -68,10 +74,11 @@ class NewPods:
         list of Pod
             All but the refused ones, which `refused` gets.
         """
-        admitted = []
+        admitted, admission = [], self._admission
         for pod in pods:
             try:
-                admitted.append(self._admission.admit(pod) if is_new(pod) else pod)
+                concerned = _may_be_new(pod) and admission.concerns(pod) and is_new(pod)
+                admitted.append(admission.admit(pod) if concerned else pod)
             except RefusedError as error:
                 self.refused.append(RefusedPod(pod, str(error)))
         return admitted

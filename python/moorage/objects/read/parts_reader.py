@@ -221,21 +221,25 @@ class PartsReader:
             declared_features=status.declared_features,
         )
 
+    def _text(self, text: str) -> str:
+        """Return a text that objects share."""
+        if len(self._texts) > _MAX_TEXTS:
+            self._texts.clear()
+        return self._texts.setdefault(text, text)
+
     def _condition(self, condition: Condition) -> Condition:
         """Return a condition that shares its texts with others of its type."""
-        texts = self._texts
-        if len(texts) > _MAX_TEXTS:
-            texts.clear()
         return Condition(
-            type=texts.setdefault(condition.type, condition.type),
-            status=texts.setdefault(condition.status, condition.status),
-            reason=texts.setdefault(condition.reason, condition.reason),
-            message=texts.setdefault(condition.message, condition.message),
+            type=self._text(condition.type),
+            status=self._text(condition.status),
+            reason=self._text(condition.reason),
+            message=self._text(condition.message),
             last_transition_time=condition.last_transition_time,
         )
 
     def _pod(self, metadata: Raw, spec: Raw, status: Raw) -> Pod:
         meta, status_text = self._metadata.decode(metadata), bytes(status)
+        created = meta.creation_timestamp
         return Pod(
             metadata=ObjectMeta(
                 name=meta.name,
@@ -243,7 +247,7 @@ class PartsReader:
                 namespace=self._namespaces.setdefault(meta.namespace, meta.namespace),
                 uid=meta.uid,
                 resource_version=meta.resource_version,
-                creation_timestamp=meta.creation_timestamp,
+                creation_timestamp=created and self._text(created),
                 deletion_timestamp=meta.deletion_timestamp,
                 deletion_grace_period_seconds=meta.deletion_grace_period_seconds,
                 labels=self._labels[bytes(meta.labels)],

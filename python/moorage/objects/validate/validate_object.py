@@ -70,14 +70,17 @@ def _check_names(obj: Object) -> None:
 def _check(value: object) -> None:
     """Check a struct, or all structs of a list or map, including the structs in their fields."""
     if isinstance(value, Struct):
-        for read, encoded, absent, rule in _rules(type(value)):
+        for read, encoded, absent, rule, valid in _rules(type(value)):
             item = read(value)
-            if item is absent:
+            if item is absent or valid.get(id(item), _NOTHING) is item:
                 continue
             try:
                 rule(item)
             except InputError as error:
                 raise error.located(path=encoded) from None
+            if len(valid) >= _MAX_VALID:
+                valid.clear()
+            valid[id(item)] = item
         if type(value).check is not Struct.check:
             value.check()
     elif value and isinstance(value, tuple | dict):
@@ -86,6 +89,7 @@ def _check(value: object) -> None:
 
 _check_each = each(_check)
 _valid_specs = SpecMemo()
+_MAX_VALID = 1024
 
 
 def _check_pod_spec(spec: PodSpec) -> None:
@@ -96,10 +100,13 @@ def _check_pod_spec(spec: PodSpec) -> None:
 
 
 @cache
-def _rules(struct: type[Struct]) -> list[tuple[Callable[[object], Any], str, object, Rule]]:
-    """The rules of a struct's fields: reader of the field, JSON name, value of an omitted field, and rule."""
+def _rules(
+    struct: type[Struct],
+) -> list[tuple[Callable[[object], Any], str, object, Rule, dict[int, object]]]:
+    """The rules of a struct's fields: reader of the field, JSON name, value of an omitted field, rule, and
+    values that follow it, by identity: the pods of one template share them."""
     default = struct()
-    found: list[tuple[Callable[[object], Any], str, object, Rule]] = []
+    found: list[tuple[Callable[[object], Any], str, object, Rule, dict[int, object]]] = []
     for field in fields(struct):
         rules: list[Rule] = [rule for rule in getattr(field.type, "__metadata__", ()) if callable(rule)]
         if any(_rules(part) or part.check is not Struct.check for part in _structs(field.type)):
@@ -107,7 +114,7 @@ def _rules(struct: type[Struct]) -> list[tuple[Callable[[object], Any], str, obj
         absent = getattr(default, field.name)
         for rule in rules:
             omitted = absent if _follows(absent, rule) else _NOTHING
-            found.append((attrgetter(field.name), field.encode_name, omitted, rule))
+            found.append((attrgetter(field.name), field.encode_name, omitted, rule, {}))
     return found
 
 

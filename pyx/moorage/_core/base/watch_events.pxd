@@ -1,12 +1,14 @@
 cimport cython
+from libc.stdint cimport int64_t
 
 
 @cython.final
 cdef class WatchEvent:
     cdef readonly str type
     cdef bint is_binding
-    cdef object _object, _previous, _version, _make, _argument
-    cdef str _key
+    cdef object _object, _previous, _make, _argument
+    cdef str _key, _version  # without a version its number counts
+    cdef int64_t _number
 
     cdef object read(self)
     cdef object before(self)

@@ -71,11 +71,11 @@ cdef class WatchEvent:
     def __init__(self, str type not None, object object not None, resource_version, previous=None):
         self.type = type
         self._object = object
-        self._version = resource_version
+        self._version, self._number = resource_version, -1
         self._previous = previous
 
     @staticmethod
-    def deferred(str type not None, previous not None, object version, make not None, argument=None):
+    def deferred(str type not None, previous not None, int64_t version, make not None, argument=None):
         """Return an event whose object is made when it is first read.
 
         Parameters
@@ -162,7 +162,9 @@ cdef class WatchEvent:
     @property
     def resource_version(self):
         """The version that the change made."""
-        return str(self._version) if type(self._version) is int else self._version
+        if self._version is None:
+            return str(self._number)
+        return self._version
 
     @property
     def key(self):
@@ -411,7 +413,7 @@ cdef class ObjectMap:
             done += 1
         return done
 
-    def bind(self, pods, nodes, make, int64_t version, list events not None):
+    def bind(self, pods, nodes, keys, make, int64_t version, list events not None):
         """Bind pods to nodes, up to the first that cannot be bound.
 
         A pod can be bound if it is in the map with the same UID, has no node and no scheduling gates, and is
@@ -422,6 +424,8 @@ cdef class ObjectMap:
         pods : sequence of Pod
         nodes : sequence of str
             The node of each pod; not empty.
+        keys : sequence of str
+            The key of each pod.
         make : callable
             Makes the bound pod from the stored one, the resource version and the node.
         version : int
@@ -437,13 +441,11 @@ cdef class ObjectMap:
         Raises
         ------
         ValueError
-            There are more pods than nodes, or fewer; some pods have been bound.
+            There are more pods than nodes or keys, or fewer; some pods have been bound.
         """
         cdef WatchEvent event
-        cdef str key
         cdef Py_ssize_t done = 0
-        for pod, node in zip(pods, nodes, strict=True):
-            key = _key(pod)
+        for pod, node, key in zip(pods, nodes, keys, strict=True):
             current = self.find(key)
             if not node or current is None or not _can_be_bound(pod, current):
                 break
@@ -589,12 +591,12 @@ cdef object _uid(object held):
     return UID.of(METADATA.of((<WatchEvent>held).subject() if type(held) is WatchEvent else held))
 
 
-cdef WatchEvent _deferred(str type, object previous, object version, object make, object argument):
+cdef WatchEvent _deferred(str type, object previous, int64_t version, object make, object argument):
     """Return an event whose object is made when it is first read."""
     cdef WatchEvent event = WatchEvent.__new__(WatchEvent)
     event.type = type
     event._previous = previous
-    event._version = version
+    event._number = version
     event._make = make
     event._argument = argument
     return event

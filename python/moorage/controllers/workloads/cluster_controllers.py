@@ -229,6 +229,8 @@ class ClusterControllers:
             The last state.
         """
         self.control.refusals.pop(f"{obj.kind} {obj.key}", None)
+        if isinstance(obj, Deployment):
+            self.deployments.rolling.pop(obj.key, None)  # else a run would wait for it forever
         self._deleted.append(obj)
 
     @property

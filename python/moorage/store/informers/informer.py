@@ -321,6 +321,7 @@ class Informer(Generic[T]):
                 if registration.pending:
                     registration.deliver()
                 registration.is_synced = True
+            self._saved = None  # a handler may have saved what was pending
         return len(notices)
 
     def _is_idle(self) -> bool:

@@ -35,7 +35,7 @@ from moorage.devices.claims.claim_writer import ClaimWriteError, ClaimWriter
 from moorage.devices.claims.claims_of_cycle import ClaimOfCycle, DeviceCycleState, NodeAllocation
 from moorage.devices.claims.common_demand import CommonDemand, FoundAllocations
 from moorage.devices.claims.placed_claims import PlacedClaims, take_devices
-from moorage.devices.claims.pod_resource_claims import ClaimError, is_reserved_for, pod_claims
+from moorage.devices.claims.pod_resource_claims import ClaimError, is_reserved_for, may_be_of, pod_claims
 from moorage.devices.device_demands import DeviceNeeds
 from moorage.devices.device_state import DeviceState
 from moorage.devices.extended_resources import find_claim, is_extended, new_claim, with_requests
@@ -214,14 +214,14 @@ class DynamicResources(
         -------
         QueueingHint
         """
+        is_lost = old is not None and old.status.allocation is not None and new.status.allocation is None
+        if not is_lost and not may_be_of(new, pod):
+            return fwk.QUEUE_SKIP
         claims = self._claims(pod)
         if claims is None:
             return fwk.QUEUE_SKIP
-        if old is not None and old.status.allocation is not None and new.status.allocation is None:
-            return fwk.QUEUE
-        if all(claim.metadata.uid != new.metadata.uid for claim in claims):
-            return fwk.QUEUE_SKIP
-        return queue_if(old is None or old.status != new.status)
+        is_own = any(claim.metadata.uid == new.metadata.uid for claim in claims)
+        return queue_if(is_lost or (is_own and (old is None or old.status != new.status)))
 
     def after_pod_change(self, pod: Pod, old: Pod, new: Pod) -> fwk.QueueingHint:
         """Queue if the event is about the pod and all its claims exist.

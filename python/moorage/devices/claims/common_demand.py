@@ -64,7 +64,8 @@ class CommonDemand(Struct, frozen=True):
         -------
         CommonDemand
         """
-        claims, mappings = [one.claim for one in found.claims], ()
+        claims = [one.claim for one in found.claims]
+        mappings: Mappings = ()
         if handle.framework is None or not all(one.needs_allocation for one in found.claims):
             return cls()
         cluster, extended = handle.cache.state, None

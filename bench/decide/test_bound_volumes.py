@@ -57,8 +57,8 @@ def test_run(benchmark: Any, report: Any, by: str) -> None:
     report("run over pods with bound claims and attach limits, per pod", PODS, by == "plugins")
     batch_of = SchedulingContext.batch_of
 
-    def routed(context: SchedulingContext, pods: Any, by_demand: bool = False) -> PodBatch:
-        return batch_of(context, pods, by_demand and by == "demand")
+    def routed(context: SchedulingContext, pods: Any, by_demand: bool = False, first: int = 0) -> PodBatch:
+        return batch_of(context, pods, by_demand and by == "demand", first)
 
     def run(scheduler: Scheduler) -> None:
         with patch.object(SchedulingContext, "batch_of", routed):

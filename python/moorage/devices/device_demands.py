@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,9 +20,12 @@ from moorage.devices.allocation.allocation_rules import AllocationRules
 from moorage.devices.allocation.allocator import Found, claim_results
 from moorage.devices.allocation.claim_requests import ClaimRequests, Request
 from moorage.devices.allocation.device_pools import DevicePool, DeviceSlices
+from moorage.devices.claims.binding_conditions import has_conditions
+from moorage.devices.claims.pod_resource_claims import ClaimError, pod_claims
 from moorage.errors import MoorageError
 from moorage.framework.plugin.nodes_view import NodesView
-from moorage.objects import NodeSelector
+from moorage.framework.profiles.in_core import VolumesOfBatch
+from moorage.objects import NodeSelector, Pod
 from moorage.objects.model.resource_claims import AllocationResult, ResourceClaim, ResourceClaimSpec
 
 if TYPE_CHECKING:
@@ -46,6 +50,21 @@ class TakenDevices(Struct, frozen=True):
     demand: DeviceDemand
     view: DeviceView
     found: Found
+
+
+class DeviceNeeds(Struct, frozen=True):
+    """What the claims of a pod need of a node.
+
+    Attributes
+    ----------
+    demand : DeviceDemand or None
+        Of the claims that have to be allocated.
+    selectors : tuple of NodeSelector
+        Of the claims that are allocated.
+    """
+
+    demand: DeviceDemand | None
+    selectors: tuple[NodeSelector, ...]
 
 
 class _Shape(Struct, frozen=True):
@@ -155,6 +174,58 @@ class DeviceDemands:
             in_use = cache.in_use()
             for device in views.places if changed is None else changed:
                 views.set_state(device, device in in_use.devices, in_use.consumed.get(device))
+
+    def needs_of(self, pod: Pod, batch: VolumesOfBatch, most_steps: int) -> DeviceNeeds | None:
+        """Return what the claims of a pod need of a node, and note them in its batch.
+
+        Parameters
+        ----------
+        pod : Pod
+        batch : VolumesOfBatch
+        most_steps : int
+            The number of steps that the search on one node may take; 0 for any number.
+
+        Returns
+        -------
+        DeviceNeeds or None
+            None where plugins have to schedule the pod, or the batch ends before it.
+        """
+        cache, asking, selectors = self._state.claim_cache, list[AskingClaim](), list[NodeSelector]()
+        try:
+            claims = pod_claims(pod, cache.find)
+        except ClaimError:
+            return None
+        if len(claims) > 1 and len({claim.key for claim in claims}) < len(claims):
+            return None
+        for claim in claims:
+            allocation = claim.status.allocation
+            if claim.key in batch.allocated:
+                batch.ends = True
+                return None
+            if cache.is_pending(claim.metadata.uid):
+                return None
+            if allocation is None:
+                asked = self.asking(claim)
+                if asked is None:
+                    return None
+                asking.append(asked)
+                batch.allocated.add(claim.key)
+            elif has_conditions(claim) and self._state.features.binding_conditions:
+                return None
+            elif allocation.node_selector is not None:
+                if self.mask_of(allocation.node_selector) is None:
+                    return None
+                selectors.append(allocation.node_selector)
+        demand = self.demand_of(asking, most_steps) if asking else None
+        if asking and demand is None:
+            return None
+        batch.claiming[batch.at] = claims, asking
+        return DeviceNeeds(demand, tuple(selectors))
+
+    def nodes_of(self, selectors: Sequence[NodeSelector]) -> Mask | None:
+        """Return the rows whose nodes all of some valid selectors select; see `mask_of`."""
+        masks = [mask for one in selectors if (mask := self.mask_of(one)) is not None]
+        return reduce(np.logical_and, masks) if masks else None
 
     def mask_of(self, selector: NodeSelector) -> Mask | None:
         """Return the rows from whose nodes the devices of an allocated claim can be used.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import reduce
+from collections.abc import Hashable, Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage import framework as fwk
@@ -18,7 +17,7 @@ from moorage._core.base.selectors import NodeSelectorMatcher
 from moorage._core.services.device_demand import DeviceDemand
 from moorage._core.state.pod_class import Shape
 from moorage.devices.allocation.allocation_results import allocation_of
-from moorage.devices.allocation.allocator import NANOSECONDS_PER_STEP, Allocator, claim_results
+from moorage.devices.allocation.allocator import NANOSECONDS_PER_STEP, Allocator
 from moorage.devices.allocation.claim_requests import (
     AllocationError,
     ClaimRequests,
@@ -33,17 +32,13 @@ from moorage.devices.claims.binding_conditions import (
     is_ready,
 )
 from moorage.devices.claims.claim_writer import ClaimWriteError, ClaimWriter
-from moorage.devices.claims.claims_of_cycle import (
-    ClaimOfCycle,
-    CommonDemand,
-    DeviceCycleState,
-    FoundAllocations,
-    NodeAllocation,
-)
-from moorage.devices.claims.pod_resource_claims import ClaimError, is_reserved_for, pod_claims
-from moorage.devices.device_demands import AskingClaim, TakenDevices
+from moorage.devices.claims.claims_of_cycle import ClaimOfCycle, DeviceCycleState, NodeAllocation
+from moorage.devices.claims.common_demand import CommonDemand, FoundAllocations
+from moorage.devices.claims.placed_claims import PlacedClaims, take_devices
+from moorage.devices.claims.pod_resource_claims import ClaimError, is_reserved_for, may_be_of, pod_claims
+from moorage.devices.device_demands import DeviceNeeds
 from moorage.devices.device_state import DeviceState
-from moorage.devices.extended_resources import Mappings, find_claim, is_extended, new_claim, with_requests
+from moorage.devices.extended_resources import find_claim, is_extended, new_claim, with_requests
 from moorage.errors import MoorageError
 from moorage.framework.configuration.durations import parse_duration
 from moorage.framework.plugin import events
@@ -60,69 +55,35 @@ from moorage.framework.profiles.in_core import (
     gates_only_with,
 )
 from moorage.framework.runtime.steps import StatusSteps
-from moorage.objects import NodeSelector, Pod
+from moorage.objects import Pod
 from moorage.objects.model.resource_claims import (
-    AllocationResult,
     DeviceClass,
     DeviceRequest,
     ResourceClaim,
 )
-from moorage.store import ApiError, ObjectClient, ObjectStore
+from moorage.store import ApiError, ObjectClient
 from moorage.store.clock import timestamp
-from moorage.volume.binding.assume_cache import ObjectNotFoundError
 from moorage.volume.binding.claims import VolumeError
 
 STATE = "DynamicResources"
 NO_CLAIMS = "no new claims to deallocate"
 NOT_FOUND = "not found"
 FREES_NOTHING = fwk.Status(fwk.Code.UNSCHEDULABLE, (NO_CLAIMS,), STATE)
-CANNOT_ALLOCATE = fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("cannot allocate all claims",))
-NOT_AVAILABLE = fwk.Status(
-    fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("resourceclaim not available on the node",)
-)
-STALE_CLAIM = fwk.Status(
-    fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("cannot schedule extended resource claim",)
-)
-NO_RESOURCE = fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("cannot fit resource",))
-MAX_ALTERNATIVES = 8
 RULES_PANIC = (
     "device taint rules: kube-scheduler v1.36.2 panics with DRADeviceTaintRules and a DeviceTaintRule"
 )
 _SECOND = 10**9
 
 
-class DeviceNeeds(Struct, frozen=True):
-    """What the claims of a pod need of a node.
-
-    Attributes
-    ----------
-    demand : DeviceDemand or None
-        Of the claims that have to be allocated.
-    selectors : tuple of NodeSelector
-        Of the claims that are allocated.
-    """
-
-    demand: DeviceDemand | None
-    selectors: tuple[NodeSelector, ...]
+def _rejected(text: str) -> fwk.Status:
+    return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
 
 
-class ClaimedPod(Struct, frozen=True):
-    """A pod that the core has placed, and the claims to write.
-
-    Attributes
-    ----------
-    node : str
-    claims : list of ResourceClaim
-    asking : list of AskingClaim
-        Those of them that have to be allocated.
-    taken : TakenDevices or None
-        Their devices; None if there are no such claims.
-    """
-
-    node: str
-    claims: list[ResourceClaim]
-    asking: list[AskingClaim]
-    taken: TakenDevices | None
+CANNOT_ALLOCATE = _rejected("cannot allocate all claims")
+INVALID_POOLS = _rejected("invalid resource pools were encountered")
+NOT_AVAILABLE = _rejected("resourceclaim not available on the node")
+STALE_CLAIM = _rejected("cannot schedule extended resource claim")
+NO_RESOURCE = _rejected("cannot fit resource")
 
 
 class DynamicResources(
@@ -161,52 +122,18 @@ class DynamicResources(
             return None
         if not pod.spec.resource_claims:
             return ()
-        return None if batch is None or self._refuses_rules() else self._needs_of_claims(pod, batch)
+        return (
+            None
+            if batch is None or self._refuses_rules()
+            else self.devices.demands.needs_of(pod, batch, self._most_steps)
+        )
 
     def _refuses_rules(self) -> bool:
         """Whether there are taint rules, with which kube-scheduler v1.36.2 panics."""
         return self.required_handle().feature_gates["DRADeviceTaintRules"] and self.devices.has_taint_rules()
 
-    def _needs_of_claims(self, pod: Pod, batch: VolumesOfBatch) -> DeviceNeeds | None:
-        """What claims need of a node that no other pod of a batch allocates."""
-        devices, asking, selectors = self.devices, list[AskingClaim](), list[NodeSelector]()
-        try:
-            claims = pod_claims(pod, devices.claim_cache.find)
-        except ClaimError:
-            return None
-        if len(claims) > 1 and len({claim.key for claim in claims}) < len(claims):
-            return None
-        for claim in claims:
-            allocation = claim.status.allocation
-            if claim.key in batch.allocated:
-                batch.ends = True
-                return None
-            if devices.claim_cache.is_pending(claim.metadata.uid):
-                return None
-            if allocation is None:
-                asked = devices.demands.asking(claim)
-                if asked is None:
-                    return None
-                asking.append(asked)
-                batch.allocated.add(claim.key)
-            elif has_conditions(claim) and devices.features.binding_conditions:
-                return None
-            elif allocation.node_selector is not None:
-                if devices.demands.mask_of(allocation.node_selector) is None:
-                    return None
-                selectors.append(allocation.node_selector)
-        demand = devices.demands.demand_of(asking, self._most_steps) if asking else None
-        if asking and demand is None:
-            return None
-        batch.claiming[batch.at] = claims, asking
-        return DeviceNeeds(demand, tuple(selectors))
-
     def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
-        selectors = cast(DeviceNeeds, needs).selectors
-        if not selectors:
-            return None, []
-        masks = [cast(Mask, self.devices.demands.mask_of(one)) for one in selectors]
-        return reduce(np.logical_and, masks), []
+        return self.devices.demands.nodes_of(cast(DeviceNeeds, needs).selectors), []
 
     def devices_of(self, needs: Hashable) -> DeviceDemand | None:
         return cast(DeviceNeeds, needs).demand
@@ -238,52 +165,14 @@ class DynamicResources(
         self.devices.demands.follow()
 
     def take_devices(self, claiming: Mapping[int, Any], placed: Mapping[int, str]) -> dict[int, Any]:
-        demands = self.devices.demands
-        taken = demands.take()
-        out = dict[int, Any]()
-        for at, node in placed.items():
-            claims, asking = claiming[at]
-            out[at] = ClaimedPod(node, claims, asking, taken.pop(at, None))
-        demands.give_back(taken.values())
-        return out
+        return take_devices(self.devices.demands, claiming, placed)
 
     def bind_claims(self, pods: Sequence[tuple[Pod, Any]]) -> dict[int, fwk.Status]:
-        demands, refused, handle = self.devices.demands, dict[int, fwk.Status](), self.required_handle()
-        writer = self._writer()
-        for at, (pod, claimed) in enumerate(pods):
-            try:
-                allocations = demands.allocations(claimed.taken, claimed.asking, claimed.node)
-                self._write_claims(pod, claimed.claims, allocations, writer)
-            except (AllocationError, ApiError, ClaimWriteError) as error:
-                demands.give_back(() if claimed.taken is None else (claimed.taken,))
-                text = f'running PreBind plugin "{self.name}": {error}'
-                refused[at] = fwk.Status(fwk.Code.ERROR, (text,), self.name)
-        if isinstance(handle.client, ObjectStore):
-            handle.informers.informer(ResourceClaim).run_once()
-        return refused
-
-    def _write_claims(
-        self,
-        pod: Pod,
-        claims: Sequence[ResourceClaim],
-        allocations: Sequence[AllocationResult],
-        writer: ClaimWriter,
-    ) -> None:
-        """Write the claims of one pod; an error takes back the reservations."""
-        written, client, new = list[ResourceClaim](), self.required_handle().client, iter(allocations)
-        try:
-            for claim in claims:
-                allocation = next(new) if claim.status.allocation is None else None
-                if isinstance(client, ObjectStore):  # other pods of the batch may have written it
-                    claim = client.get(ResourceClaim, claim.name, claim.namespace)
-                if not is_reserved_for(claim, pod):
-                    written.append(writer.reserve(claim, allocation, pod))
-                    if not isinstance(client, ObjectStore):
-                        self._assume(written[-1])
-        except (ApiError, ClaimWriteError):
-            for claim in written:
-                writer.unreserve(claim, pod)
-            raise
+        start = f'running PreBind plugin "{self.name}"'
+        refused = PlacedClaims(self.devices, self.required_handle(), self._writer()).bind(pods)
+        return {
+            at: fwk.Status(fwk.Code.ERROR, (f"{start}: {error}",), self.name) for at, error in refused.items()
+        }
 
     # ---- the queue -----------------------------------------------------------------------------------------
 
@@ -328,14 +217,14 @@ class DynamicResources(
         -------
         QueueingHint
         """
+        is_lost = old is not None and old.status.allocation is not None and new.status.allocation is None
+        if not is_lost and not may_be_of(new, pod):
+            return fwk.QUEUE_SKIP
         claims = self._claims(pod)
         if claims is None:
             return fwk.QUEUE_SKIP
-        if old is not None and old.status.allocation is not None and new.status.allocation is None:
-            return fwk.QUEUE
-        if all(claim.metadata.uid != new.metadata.uid for claim in claims):
-            return fwk.QUEUE_SKIP
-        return queue_if(old is None or old.status != new.status)
+        is_own = any(claim.metadata.uid == new.metadata.uid for claim in claims)
+        return queue_if(is_lost or (is_own and (old is None or old.status != new.status)))
 
     def after_pod_change(self, pod: Pod, old: Pod, new: Pod) -> fwk.QueueingHint:
         """Queue if the event is about the pod and all its claims exist.
@@ -508,78 +397,21 @@ class DynamicResources(
         found = _read(state)
         if found is None or not found.claims:
             return fwk.Answers(np.zeros(len(nodes), dtype=np.uint8), (None,))
-        alike = self._filter_alike(found, pod, nodes)
+        if found.demand is None:
+            handle = self.required_handle()
+            found.demand = CommonDemand.of(self.devices, handle, found, pod, self._most_steps)
+        alike = found.demand.answers(nodes.rows.tolist())
         if alike is not None:
-            return alike
+            found.nodes = FoundAllocations(found.nodes, partial(self._found_on, found.demand))
+            return fwk.Answers(np.array(alike), (None, CANNOT_ALLOCATE, INVALID_POOLS))
         statuses = [self.filter(state, pod, info) for info in nodes]
         return fwk.Answers(np.arange(len(statuses)), statuses)
 
-    def _filter_alike(self, found: DeviceCycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Answers | None:
-        """Filter nodes by the demand of the claims, which nodes with equal views share; None where the
-        search has to run on each node."""
-        if found.demand is None:
-            found.demand = self._common_demand(found, pod)
-        common = found.demand
-        if common is None or common.demand is None:
-            return None
-        statuses: list[fwk.Status | None] = []
-        try:
-            for row in nodes.rows.tolist():
-                devices = common.demand.found_on(row)
-                statuses.append(None if devices is not None else self._no_devices(common.demand, row))
-        except LookupError:
-            found.demand = CommonDemand()
-            return None
-        found.nodes = FoundAllocations(found.nodes, self._found_on(common))
-        return fwk.Answers(np.arange(len(statuses)), statuses)
-
-    def _no_devices(self, demand: DeviceDemand, row: int) -> fwk.Status:
-        view = demand.views.view_at(row)
-        if view is not None and any(pool.is_invalid for pool in view.pools):
-            return _rejected(str(PoolsInvalidError()))
-        return CANNOT_ALLOCATE
-
-    def _common_demand(self, found: DeviceCycleState, pod: Pod) -> CommonDemand:
-        """The demand of the claims, if it is the same on all nodes and nothing but Filter depends on it."""
-        handle, demands = self.required_handle(), self.devices.demands
-        nothing, claims = CommonDemand(), [one.claim for one in found.claims]
-        mappings: Mappings = ()
-        if handle.framework is None or not all(one.needs_allocation for one in found.claims):
-            return nothing
-        cluster = handle.cache.state
-        if found.extended is not None:
-            by_resource, extended = self.devices.by_resource(), found.extended.claim
-            if extended.spec.devices.requests or not found.resources.keys() <= by_resource.keys():
-                return nothing
-            allocatable = cluster.table.allocatable
-            if any(name in allocatable and np.any(allocatable[name]) for name in found.resources):
-                return nothing
-            claims[-1], mappings = with_requests(extended, pod, found.resources, by_resource)
-        if not demands.refresh(cluster, handle.framework.all_nodes()):
-            return nothing
-        asking = [asked for claim in claims if (asked := demands.asking(claim)) is not None]
-        demand = demands.demand_of(asking, self._most_steps) if len(asking) == len(claims) else None
-        if demand is None or demand.wanted.has_choices:
-            return nothing
-        return CommonDemand(demand, asking, claims[-1] if found.extended is not None else None, mappings)
-
-    def _found_on(self, common: CommonDemand) -> Callable[[str], NodeAllocation | None]:
-        """A function from the name of a node to what was found there."""
-        table, class_of, demand = (
-            self.required_handle().cache.state.table,
-            self.devices.class_of(),
-            common.demand,
-        )
-
-        def found_on(name: str) -> NodeAllocation | None:
-            row = table.find_row(name)
-            view = None if demand is None or row is None else demand.views.view_at(row)
-            if demand is None or row is None or view is None or (devices := demand.found_on(row)) is None:
-                return None
-            results = claim_results([one.requests for one in common.asking], view, devices, class_of)
-            return NodeAllocation(results, common.extended, common.mappings)
-
-        return found_on
+    def _found_on(self, common: CommonDemand, name: str) -> NodeAllocation | None:
+        """What Filter has found on a node."""
+        row = self.required_handle().cache.state.table.find_row(name)
+        results = common.results(row, self.devices)
+        return None if results is None else NodeAllocation(results, common.extended, common.mappings)
 
     def _is_available(self, one: ClaimOfCycle, node: Any) -> bool:
         """Whether a node can use an allocated claim."""
@@ -608,8 +440,8 @@ class DynamicResources(
             results = found.allocator.allocate(node_info.node, requests)
         except AllocationError as error:
             return fwk.as_status(error)
-        except PoolsInvalidError as error:
-            return _rejected(str(error))
+        except PoolsInvalidError:
+            return INVALID_POOLS
         except SearchTimeoutError:
             text = f"node {node_info.name}: timed out trying to allocate devices"
             return fwk.as_status(MoorageError(text))
@@ -716,18 +548,7 @@ class DynamicResources(
         on_node = None if found is None else found.nodes.get(node_info.name)
         if found is None or on_node is None:
             return 0
-        total, results = 0, iter(on_node.results)
-        for one in found.claims:
-            allocation = one.claim.status.allocation
-            if allocation is None:
-                names = {result.request.full_name for result in next(results).devices}
-            else:
-                names = {result.request for result in allocation.devices.results}
-            for request in one.claim.spec.devices.requests:
-                for at, alternative in enumerate(request.first_available):
-                    if f"{request.name}/{alternative.name}" in names:
-                        total += MAX_ALTERNATIVES - at
-        return total
+        return found.score_of(on_node)
 
     def score_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> npt.ArrayLike:
         found = _read(state)
@@ -821,20 +642,10 @@ class DynamicResources(
                 writer.tell_pod(pod, written, on_node.mappings)
         finally:
             if written is not None:
-                self._assume(written)
+                cache.assume_written(written)
             if one.allocation is not None:
                 cache.remove_pending(one.uid)
         one.claim = written
-
-    def _assume(self, claim: ResourceClaim) -> None:
-        """Take a written claim into the cache, before the informer reports it."""
-        cache = self.devices.claim_cache
-        try:
-            cache.assume(claim)
-        except ObjectNotFoundError:
-            cache.add(claim)
-        except VolumeError:
-            return  # the informer has reported a newer state
 
     def _await_devices(self, found: DeviceCycleState) -> StatusSteps:
         """Wait until all binding conditions are true."""
@@ -875,10 +686,6 @@ class DynamicResources(
 
     def _allocation_time(self) -> str | None:
         return timestamp(int(self._now())) if self.devices.features.binding_conditions else None
-
-
-def _rejected(text: str) -> fwk.Status:
-    return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
 
 
 def _unschedulable(text: str) -> fwk.Status:

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
 
 from moorage import Cluster, Scheduler
+from moorage.devices.claims.placed_claims import PlacedClaims, PlacedPod
+from moorage.devices.device_demands import DeviceDemands
 from moorage.objects import Node, Object, Pod, decode_object
 from moorage.objects.model.resource_claims import ResourceClaim, ResourceClaimTemplate
-from moorage.plugins.dynamic_resources import DynamicResources
 from moorage.store import BadRequestError
 
 KIND = f'device.attributes["{DRIVER}"].kind'
@@ -81,7 +82,7 @@ def outcome(one: Scheduler) -> tuple[dict[str, str], dict[str, str], list[Any]]:
 
 def in_single_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have plugins schedule all pods with claims."""
-    monkeypatch.setattr(DynamicResources, "_needs_of_claims", lambda self, pod, batch: None)
+    monkeypatch.setattr(DeviceDemands, "needs_of", lambda self, pod, batch, most_steps: None)
 
 
 kinds = st.integers(0, 2)
@@ -156,13 +157,13 @@ def test_decisions_are_those_of_single_cycles(made: tuple[list[Object], list[Pod
 def of_core(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The pods whose claims are written after the core's loop, as they are written."""
     names: list[str] = []
-    write = DynamicResources._write_claims
+    bind = PlacedClaims.bind
 
-    def note(self: DynamicResources, one: Pod, *rest: Any) -> None:
-        names.append(one.name)
-        write(self, one, *rest)
+    def note(self: PlacedClaims, pods: Sequence[tuple[Pod, PlacedPod]]) -> dict[int, str]:
+        names.extend([one.name for one, _ in pods])
+        return bind(self, pods)
 
-    monkeypatch.setattr(DynamicResources, "_write_claims", note)
+    monkeypatch.setattr(PlacedClaims, "bind", note)
     return names
 
 

@@ -34,9 +34,9 @@ NODES = "abcd"
 ROUTE = SchedulingContext.batch_of
 
 
-def by_plugins(context: SchedulingContext, pods: Any, by_demand: bool = False) -> Any:
+def by_plugins(context: SchedulingContext, pods: Any, by_demand: bool = False, first: int = 0) -> Any:
     """A batch without demands."""
-    return ROUTE(context, pods)
+    return ROUTE(context, pods, False, first)
 
 
 def with_capacity(one: Object) -> Object:
@@ -147,8 +147,8 @@ def routed(monkeypatch: pytest.MonkeyPatch) -> list[PodBatch]:
     """The batches that are made from now on."""
     out = list[PodBatch]()
 
-    def noted(context: SchedulingContext, pods: Any, by_demand: bool = False) -> PodBatch:
-        out.append(ROUTE(context, pods, by_demand))
+    def noted(context: SchedulingContext, pods: Any, by_demand: bool = False, first: int = 0) -> PodBatch:
+        out.append(ROUTE(context, pods, by_demand, first))
         return out[-1]
 
     monkeypatch.setattr(SchedulingContext, "batch_of", noted)

@@ -17,7 +17,8 @@ from moorage.objects.model.resource_claims import (
 )
 from moorage.store import Informer
 from moorage.store.informers.indexer import by_namespace
-from moorage.volume.binding.assume_cache import AssumeCache
+from moorage.volume.binding.assume_cache import AssumeCache, ObjectNotFoundError
+from moorage.volume.binding.claims import VolumeError
 
 
 class DevicesInUse:
@@ -172,6 +173,20 @@ class ClaimCache(AssumeCache[ResourceClaim]):
     def assume(self, obj: ResourceClaim) -> None:
         super().assume(obj)
         self._observe(obj.key)
+
+    def assume_written(self, claim: ResourceClaim) -> None:
+        """Take in a claim as it was written, before the informer reports it.
+
+        Parameters
+        ----------
+        claim : ResourceClaim
+        """
+        try:
+            self.assume(claim)
+        except ObjectNotFoundError:
+            self.add(claim)
+        except VolumeError:
+            return  # the informer has reported a newer state
 
     def restore(self, key: str) -> None:
         super().restore(key)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 from moorage._core.base.selectors import NodeSelectorMatcher
-from moorage._core.services.device_demand import DeviceDemand
 from moorage.devices.allocation.allocator import Allocator, ClaimResult
 from moorage.devices.allocation.claim_requests import ClaimRequests
-from moorage.devices.device_demands import AskingClaim
 from moorage.devices.extended_resources import IN_MEMORY, Mappings
 from moorage.objects.model.resource_claims import AllocationResult, ResourceClaim
+
+from .common_demand import CommonDemand
+
+MAX_ALTERNATIVES = 8
 
 
 @dataclass(eq=False, slots=True)
@@ -71,49 +73,6 @@ class NodeAllocation:
 
 
 @dataclass(eq=False, slots=True)
-class CommonDemand:
-    """What all nodes are asked for alike.
-
-    Attributes
-    ----------
-    demand : DeviceDemand or None
-        None where nodes are asked one by one.
-    asking : list of AskingClaim
-        The claims.
-    extended : ResourceClaim or None
-        The claim for extended resources, with its requests.
-    mappings : tuple of ContainerExtendedResourceRequest
-    """
-
-    demand: DeviceDemand | None = None
-    asking: list[AskingClaim] = field(default_factory=list)
-    extended: ResourceClaim | None = None
-    mappings: Mappings = ()
-
-
-class FoundAllocations(dict[str, NodeAllocation]):
-    """What was found for nodes; looked up when it is first asked for, while devices are as in Filter.
-
-    Parameters
-    ----------
-    known : dict of str to NodeAllocation
-    find : callable
-        Returns what was found for the node of a name, or None.
-    """
-
-    def __init__(
-        self, known: dict[str, NodeAllocation], find: Callable[[str], NodeAllocation | None]
-    ) -> None:
-        super().__init__(known)
-        self._find = find
-
-    def get(self, key: str, default: Any = None) -> Any:
-        if key not in self and (found := self._find(key)) is not None:
-            self[key] = found
-        return super().get(key, default)
-
-
-@dataclass(eq=False, slots=True)
 class DeviceCycleState:
     """The plugin's state for a pod in one cycle; clones of the cycle state share it.
 
@@ -155,3 +114,27 @@ class DeviceCycleState:
     def to_allocate(self) -> Iterator[ClaimOfCycle]:
         """Return the claims that have no allocation."""
         return (one for one in self.claims if one.needs_allocation)
+
+    def score_of(self, on_node: NodeAllocation) -> int:
+        """Return the score of a node: the earlier an alternative is in its list, the better.
+
+        Parameters
+        ----------
+        on_node : NodeAllocation
+
+        Returns
+        -------
+        int
+        """
+        total, results = 0, iter(on_node.results)
+        for one in self.claims:
+            allocation = one.claim.status.allocation
+            if allocation is None:
+                names = {result.request.full_name for result in next(results).devices}
+            else:
+                names = {result.request for result in allocation.devices.results}
+            for request in one.claim.spec.devices.requests:
+                for at, alternative in enumerate(request.first_available):
+                    if f"{request.name}/{alternative.name}" in names:
+                        total += MAX_ALTERNATIVES - at
+        return total

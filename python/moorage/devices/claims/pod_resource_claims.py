@@ -92,3 +92,21 @@ def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
     bool
     """
     return any(one.uid == pod.metadata.uid for one in claim.status.reserved_for)
+
+
+def may_be_of(claim: ResourceClaim, pod: Pod) -> bool:
+    """Whether a claim may be one of a pod: it was not made for another, or the pod names it.
+
+    Parameters
+    ----------
+    claim : ResourceClaim
+    pod : Pod
+
+    Returns
+    -------
+    bool
+    """
+    uid = pod.metadata.uid
+    if not any(owner.controller and owner.uid != uid for owner in claim.metadata.owner_references):
+        return True
+    return any(use.resource_claim_name == claim.name for use in pod.spec.resource_claims)

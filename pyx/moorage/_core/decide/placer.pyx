@@ -13,8 +13,8 @@ from moorage._core.decide.class_state cimport ClassSearch, ClassState, ClassStat
 from moorage._core.decide.decider cimport Decider
 from moorage._core.decide.plan cimport Plan
 from moorage._core.decide.pod_batch cimport (
-    ALONE, CLAIMS, DEVICES, NAMED, PINNED, PORTS, PROFILE, SHARES, WAITS, Placements, PodBatch, PodSpan, SharedVolume,
-    Sink,
+    ALONE, CLAIMS, DEVICES, NAMED, PINNED, PORTS, PROFILE, SHARES, WAITS, Placements, PodBatch, PodSpan,
+    SharedVolume, Sink,
 )
 from moorage._core.decide.search cimport Search
 from moorage._core.decide.terms cimport NodeDevices, Terms

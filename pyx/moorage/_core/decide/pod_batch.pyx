@@ -61,7 +61,8 @@ cdef class PodBatch:
     class_with_volumes : callable, optional
         Returns the class of a pod with volumes that is placed without the plugins about volumes, from the
         pod, its class and its index: the class itself, or one of `PodClasses.with_volumes`; -1 for all other
-        pods; END for a pod before which the batch ends, as what is known of its claims changes before. By default there are none. And a list of tuples, one for each volume with an attach limit and
+        pods; END for a pod before which the batch ends, as what is known of its claims changes before. By
+        default there are none. And a list of tuples, one for each volume with an attach limit and
         each row where it may be counted already: the row, or ~index of an earlier pod that has the volume;
         the index in the attachments of the demand; the number of the volume, less than 64. And whether the
         pod's claims take devices of the node.

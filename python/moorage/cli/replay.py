@@ -40,7 +40,7 @@ def _options(pairs: tuple[str, ...]) -> dict[str, Any]:
     metavar="FILE|DIR",
     help="The cluster at the start, for traces without nodes; repeatable.",
 )
-@click.option("--until", help='Seconds, or a condition: "pod x pending > 5m", "pending > 10".')
+@click.option("--until", help='A time (3600, 1h), or a condition: "pod x pending > 5m", "pending > 10".')
 @click.option(
     "--on-failure",
     type=click.Choice(["retry", "drop"]),
@@ -76,7 +76,6 @@ def replay(files: tuple[str, ...], **options: Any) -> int:
     from moorage.sim.replay import verify
     from moorage.sim.timeline import Timeline
 
-    until = options["until"]
     with Stages("reading", "replaying") as following:
         timeline = Timeline.read(*files, format=options["form"], **_options(options["pairs"]))
         if options["cluster"]:
@@ -91,7 +90,7 @@ def replay(files: tuple[str, ...], **options: Any) -> int:
         else:
             history = run(
                 timeline,
-                until=float(until) if until and NUMBER.fullmatch(until) else until,
+                until=options["until"],
                 on_failure=options["on_failure"],
                 checkpoints=0,
                 **scheduler_settings(options),

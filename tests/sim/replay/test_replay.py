@@ -177,6 +177,24 @@ def test_workloads_scale_and_drains_move_their_pods() -> None:
     assert [row[0] for row in live] == ["b"]
 
 
+def test_rollouts_go_on_after_the_last_event() -> None:
+    timeline = timeline_of(node("a"), node("b"))
+    template = PodTemplateSpec(metadata=ObjectMeta(labels={"app": "w"}), spec=pod("w").spec)
+    spec = DeploymentSpec(
+        replicas=3,
+        selector=LabelSelector(match_labels={"app": "w"}),
+        template=template,
+        min_ready_seconds=30,
+    )
+    timeline.create(0, Deployment(metadata=ObjectMeta(name="w", namespace="default"), spec=spec))
+    labels = {"app": "w", "version": "2"}
+    timeline.patch(10, "deploy/w", {"spec": {"template": {"metadata": {"labels": labels}}}})
+    history = mo.replay(timeline)
+    assert [row[1] for row in pods_of(history).values()] == [0, 0, 0, 10, 40, 70]
+    assert sorted(row[3] for row in pods_of(history).values())[:3] == [40, 70, 100]
+    assert history.end == 100
+
+
 def test_other_verbs() -> None:
     timeline = timeline_of(node("a"), node("b"))
     timeline.taint(0, "a", "k=v:NoSchedule")

@@ -84,7 +84,8 @@ def test_a_replay_stops_at_a_time() -> None:
     timeline = timeline_of(node("a"))
     timeline.create(0, pod("x"))
     timeline.create(10, pod("y"))
-    assert rows(mo.replay(timeline, until=9)) == [(0, "default/x", "a", 1)]
+    for until in (9, "9", "9s"):
+        assert rows(mo.replay(timeline, until=until)) == [(0, "default/x", "a", 1)]
 
 
 @pytest.mark.parametrize("text", ["", "pod x", "pending", "pending > x", "cpu > 5%", "pod x pending > soon"])

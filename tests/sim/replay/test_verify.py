@@ -9,17 +9,13 @@ import pytest
 import moorage as mo
 from moorage.sim.timeline import Timeline, Verb
 
-from .test_replay import node, pod, rows, timeline_of
+from .test_replay import node, pod, timeline_of
 from .test_time_travel import busy
 
 
 def recorded(timeline: Timeline) -> Timeline:
     """A timeline with the bindings of its own replay."""
-    history = mo.replay(timeline)
-    for time, key, chosen, _ in rows(history):
-        if chosen is not None:
-            timeline.bind(time, f"pod/{key}", chosen)
-    return timeline
+    return mo.replay(timeline).record()
 
 
 def test_a_record_of_this_scheduler_agrees() -> None:
@@ -28,6 +24,15 @@ def test_a_record_of_this_scheduler_agrees() -> None:
     verification = mo.verify(recorded(timeline))
     assert (verification.agrees, verification.bindings, verification.explanation()) == (True, 60, [])
     assert verification.headline() == "60 of 60 recorded bindings are decided alike"
+
+
+def test_a_record_tells_another_configuration_apart() -> None:
+    timeline = recorded(busy())
+    assert list(mo.replay(timeline).record()) == list(timeline)
+    profiles = [{"plugins": {"score": {"disabled": [{"name": "NodeResourcesFit"}]}}}]
+    config = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    other = mo.verify(timeline, config=config | {"profiles": profiles})
+    assert 0 < len(other.divergences) < other.bindings == 955
 
 
 def test_pods_that_waited_are_tried_when_they_were_bound() -> None:

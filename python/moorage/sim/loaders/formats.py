@@ -56,14 +56,29 @@ def fill(timeline: Timeline, paths: Sequence[str | Path], format: str, options: 
     name = detect(paths) if format == "auto" else format
     if name not in FORMATS:
         raise InputError(f'there is no format "{name}"; known are {", ".join(FORMATS)}')
-    module, _, function = FORMATS[name].partition(":")
-    read = getattr(import_module(module), function)
+    read = reader(name)
     names = read.__kwdefaults__ or {}
     unknown = sorted(set(options) - set(names))
     if unknown:
         known = f"known are {', '.join(names)}" if names else "it has none"
         raise InputError(f'the format {name} has no option "{unknown[0]}"; {known}')
     read(timeline, paths, **options)
+
+
+def reader(name: str) -> Any:
+    """Return the function that reads a format.
+
+    Parameters
+    ----------
+    name : str
+        A name of `FORMATS`.
+
+    Returns
+    -------
+    callable
+    """
+    module, _, function = FORMATS[name].partition(":")
+    return getattr(import_module(module), function)
 
 
 def detect(paths: Sequence[str | Path]) -> str:

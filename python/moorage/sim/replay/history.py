@@ -12,6 +12,7 @@ import numpy.typing as npt
 from moorage._core.base.resources import pod_requests
 from moorage.errors import InputError
 from moorage.objects import parse_milli, parse_value
+from moorage.sim.timeline import Timeline, Verb
 from moorage.tables import Table, Tabular
 
 from .history_files import Part, write_table
@@ -347,6 +348,27 @@ class History(Tabular):
         for name, table in tables.items():
             parts.append((name, len(table), table.part))
         return [write_table(target, name, rows, part, format) for name, rows, part in parts]
+
+    def record(self) -> Timeline:
+        """Return the timeline with the bindings of this history as recorded ones, for `verify`: another
+        version or configuration can be compared with this one.
+
+        Pods of workloads and of the cluster at the start have no creation in the timeline, so their bindings
+        are left out.
+
+        Returns
+        -------
+        Timeline
+        """
+        out, columns, pods = self.timeline.without_bindings(), self.columns, self._pod_names
+        known = pods["name"] < len(self.timeline.subjects)
+        own = (columns["node"] >= 0) & (columns["attempt"] > 0) & known[columns["pod"]]
+        first = len(out.arguments)
+        out.arguments += self.node_names
+        part = {name: columns[name][own].tolist() for name in ("time", "pod", "node")}
+        for time, pod, node in zip(*part.values(), strict=True):
+            out.add(time, Verb.BIND, int(pods["name"][pod]), first + node, int(pods["ordinal"][pod]))
+        return out
 
     # ---- time travel ---------------------------------------------------------------------------------------
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import Any
 
 from moorage.errors import InputError
 from moorage.objects import Namespace, Object, ObjectMeta
 from moorage.scheduler import Scheduler
 from moorage.sim.timeline import Timeline
+from moorage.sim.timeline.time_spans import parse_duration
 
 from .checkpoints import Checkpoints
 from .conditions import Condition, parse_condition
@@ -43,8 +45,8 @@ def replay(
     ----------
     timeline : Timeline
     until : str or float, optional
-        Seconds, or a condition (`parse_condition`) at which the replay stops. By default it ends with the
-        last event, or up to ten minutes later if pods are backing off.
+        A time (``3600``, ``1h``), or a condition (`parse_condition`), at which the replay stops. By default
+        it ends with the last event, or up to ten minutes later while pods are backing off or rolled out.
     on_failure : {"retry", "drop"}
         What happens to a pod that fits nowhere: it waits, or it is deleted at once.
     checkpoints : int, optional
@@ -72,7 +74,7 @@ def replay(
     replayer = start(timeline, spill_rows, options)
     replayer.drops = on_failure == "drop"
     kept = Checkpoints(replayer, checkpoints)
-    end, condition = _until(until, replayer)
+    end, condition = _until(until)
     replayer.condition = condition
     replayer.advance(end, kept.keep)
     replayer.settle()
@@ -105,10 +107,12 @@ def start(timeline: Timeline, spill_rows: int, options: dict[str, Any]) -> Repla
     return replayer
 
 
-def _until(until: str | float | None, replayer: Replayer) -> tuple[float, Condition | None]:
+def _until(until: str | float | None) -> tuple[float, Condition | None]:
     if until is None:
         return math.inf, None
     if isinstance(until, str):
+        with suppress(InputError):
+            return parse_duration(until), None
         return math.inf, parse_condition(until)
     if not until >= 0:
         raise InputError(f"must be a number of seconds from 0 on, not {until}", path="until")

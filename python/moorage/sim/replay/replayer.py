@@ -29,7 +29,7 @@ from .recorder import End, Recorder
 from .virtual_clock import VirtualClock
 
 AFTER_END = 600.0
-"""Seconds after the last event that pods which are backing off are tried again."""
+"""Seconds after the last event for which backing off, waits on Permit and rollouts go on."""
 
 
 class PodTemplate(Struct, frozen=True):
@@ -166,22 +166,19 @@ class Replayer(Run):
         return not (len(self.queue) or bindings.waiting or bindings.running or rolls)
 
     def _next_timer(self) -> float:
-        """Return when the queue, a wait on Permit or a rollout goes on."""
+        """Return when the queue, a wait on Permit or a rollout goes on; after the last event the queue alone
+        does not go on because of pods that fit nowhere."""
         scheduler, now = self.scheduler, self.clock.now
-        times = [math.inf]
-        if self.cursor.time == math.inf:
-            places = self.queue.pending_pods()
-            is_backing_off = places.active or places.backoff or places.error_backoff
-            if not is_backing_off or now > self.timeline.end + AFTER_END:
-                return math.inf
-        queue = self.queue.next_event()
-        if queue is not None:
-            times.append(queue)
         waits = [started.waiting for started in scheduler.bindings.waiting.values()]
-        times += [waiting.deadline() for waiting in waits if waiting is not None]
+        times = [waiting.deadline() for waiting in waits if waiting is not None]
         if scheduler.controllers is not None:
             times.append(scheduler.controllers.next_time())
-        return max(now, min(times))
+        queue, places = self.queue.next_event(), self.queue.pending_pods()
+        is_over = self.cursor.time == math.inf
+        if queue is not None and (not is_over or places.active or places.backoff or places.error_backoff):
+            times.append(queue)
+        when = max(now, min(times, default=math.inf))
+        return math.inf if is_over and when > self.timeline.end + AFTER_END else when
 
     def _try_again(self) -> None:
         """Try the pods whose time has come."""

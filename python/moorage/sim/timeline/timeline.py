@@ -484,6 +484,19 @@ class Timeline(Tabular):
         out._fill(*(column[low:high] for column in columns.values()))
         return out
 
+    def without_bindings(self) -> Timeline:
+        """Return the timeline without recorded bindings.
+
+        Returns
+        -------
+        Timeline
+        """
+        columns = self.columns()
+        kept = columns["verb"] != Verb.BIND
+        out = self._like()
+        out._fill(*(column[kept] for column in columns.values()))
+        return out
+
     def _like(self) -> Timeline:
         """Return an empty timeline that shares the names, arguments and the cluster of this one."""
         out = Timeline(self.cluster)

@@ -1,0 +1,63 @@
+"""The commands and the code of docs/replay.md run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+
+from moorage.cli import main
+from moorage.sim.loaders.formats import FORMATS, reader
+from moorage.sim.timeline import Timeline
+from tests.house.source import ROOT
+
+PAGE = (ROOT / "docs/replay.md").read_text()
+COMMANDS = re.findall(r"^\$ moorage (.*)\n(.*)$", PAGE, re.MULTILINE)
+
+
+@pytest.fixture(autouse=True)
+def in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+@pytest.mark.parametrize(("command", "line"), COMMANDS)
+def test_a_command_prints_what_the_page_says(
+    command: str, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(shlex.split(command)) == 0
+    assert line in capsys.readouterr().out.splitlines()
+
+
+def test_the_page_has_commands() -> None:
+    assert len(COMMANDS) == 4
+
+
+def test_the_code_runs() -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    # A day of pods is more than a test needs.
+    names: dict[str, object] = {}
+    exec(code.replace("86_400", "8_640").replace("43_200", "4_320"), names)
+    history, branch = names["history"], names["branch"]
+    assert history.summary()["placed"] > 2000  # type: ignore[attr-defined]
+    assert "node-00008" not in branch.context.view_order()  # type: ignore[attr-defined]
+
+
+def test_the_scenario_is_read(tmp_path: object) -> None:
+    (text,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    path = ROOT.__class__(str(tmp_path)) / "s.yaml"
+    path.write_text(text.replace("[nodes.yaml]", "[]"))
+    assert {event.verb.name for event in Timeline.read(path)} == {
+        "CREATE",
+        "DELETE",
+        "SCALE",
+        "TAINT",
+        "PATCH",
+    }
+
+
+def test_the_page_has_every_format_and_option() -> None:
+    rows = dict(re.findall(r"^\| ([\w-]+) \|[^|]*\|([^|]*)\|[^|]*\|$", PAGE, re.MULTILINE))
+    readers = {name: reader(name) for name in FORMATS if name != "scenario"}
+    options = {name: ", ".join(read.__kwdefaults__ or {}) for name, read in readers.items()}
+    assert {name: text.strip() for name, text in rows.items() if name in FORMATS} == options

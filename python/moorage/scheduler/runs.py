@@ -302,7 +302,7 @@ class Run:
     def _attempt_pods(self, infos: Sequence[QueuedPodInfo]) -> int:
         """Try pods without a group; return how many were tried."""
         tried, context, pods = 0, self.scheduler.context, [info.pod for info in infos]
-        while tried < len(infos) and not self._evicts:
+        while tried < len(infos):
             batch = context.batch_of(pods, True, tried)
             result = ScheduleResult(context.cache.state, len(batch), batch)
             for _, end, route in batch.cut(SEGMENTS, tried):
@@ -312,6 +312,8 @@ class Run:
                 if tried < end:
                     break
             self._write_claims()
+            if self._evicts:
+                break
         return tried
 
     def _follow_up(self, batch: PodBatch, infos: Sequence[QueuedPodInfo], at: int) -> bool:

@@ -229,15 +229,14 @@ class ClusterControllers:
             The last state.
         """
         self.control.refusals.pop(f"{obj.kind} {obj.key}", None)
-        if isinstance(obj, Deployment):
-            self.deployments.rolling.pop(obj.key, None)  # else a run would wait for it forever
+        self.availability.waiting.pop((obj.kind, obj.key), None)  # else a run would wait for it forever
         self._deleted.append(obj)
 
     @property
     def is_idle(self) -> bool:
         """Whether the next round has nothing to do."""
         noted = self._changed or self._nodes or self._deleted or self.availability.waiting
-        return not (noted or self.budgets.is_waiting)
+        return not (noted or self.budgets.has_changed)
 
     # ---- rounds --------------------------------------------------------------------------------------------
 

@@ -63,11 +63,6 @@ class DisruptionController:
         """Whether there are budgets."""
         return bool(len(self._budgets))
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether a budget may need another status."""
-        return bool(self._changed)
-
     def start(self) -> None:
         """Leave the statuses as they were read."""
         self.changed.clear()
@@ -143,7 +138,7 @@ class DisruptionController:
     @property
     def has_changed(self) -> bool:
         """Whether `work` has something to look at."""
-        return bool(self._changed)
+        return bool(self.changed)
 
     def work(self) -> None:
         """Write the statuses that have changed."""

@@ -127,3 +127,36 @@ def possible_amounts(device: PublishedDevice, requests: Amounts) -> list[Quantit
     if any(map(violates, amounts, [capacity.request_policy for capacity in capacities.values()])):
         return None
     return amounts
+
+
+def has_capacity(device: PublishedDevice, requests: Amounts, consumed: Amounts, taken: Amounts) -> bool:
+    """Whether a device has room for a request.
+
+    Parameters
+    ----------
+    device : PublishedDevice
+    requests : mapping of str to Quantity
+        Requested capacities.
+    consumed, taken : mapping of str to Quantity
+        What allocations consume, and what a search has taken.
+    """
+    capacities = device.device.capacity
+    if not requests.keys() <= capacities.keys():
+        return False
+    if (
+        not requests
+        and not consumed
+        and not taken
+        and not any(one.request_policy for one in capacities.values())
+    ):
+        return True
+    for name, capacity in capacities.items():
+        amount = consumed_amount(requests.get(name), capacity)
+        if violates(amount, capacity.request_policy):
+            return False
+        for more in (consumed, taken):
+            if name in more:
+                amount += more[name]
+        if amount > device.capacity[name]:
+            return False
+    return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from moorage._core.base.quantity import Quantity
@@ -229,6 +229,11 @@ class ClaimCache(AssumeCache[ResourceClaim]):
     def is_pending(self, uid: str) -> bool:
         """Whether an allocation of a claim is in flight."""
         return uid in self._in_flight
+
+    def claims(self) -> Iterator[ResourceClaim]:
+        """Return the latest states of all claims."""
+        for namespace in self.index_values():
+            yield from self.list_value(namespace)
 
     def extended_claims(self, pod: Pod) -> list[ResourceClaim]:
         """Return the latest states of the claims for the extended resources of a pod.

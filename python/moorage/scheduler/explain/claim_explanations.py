@@ -284,7 +284,7 @@ def released_claims(devices: PodClaims) -> list[ResourceClaim]:
     """
     uid = devices.pod.metadata.uid
     claims = {claim.key: claim for _, claim in devices.named()}
-    extended = find_claim(devices.pod, devices.state.claim_cache.claims())
+    extended = find_claim(devices.pod, devices.state.claim_cache.extended_claims(devices.pod))
     if extended is not None:
         meta = extended.metadata
         left = {key: value for key, value in meta.annotations.items() if key != ANNOTATION}

@@ -11,16 +11,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage.errors import InputError, located
-from moorage.objects import Node, Object, Pod, PodGroup
+from moorage.objects import AnyGroup, Node, Object, Pod
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Failure, Scheduler, ScheduleResult
-from moorage.scheduler.kind_handlers import last_state
 from moorage.scheduler.placing.place import APART, LEDGER
 from moorage.scheduler.runs import Run
 from moorage.scheduler.scheduling_context import SEGMENTS, VOLUMES
 from moorage.sim.timeline import Event, Timeline, Verb
 from moorage.store import ApiError, DeletedFinalStateUnknown, NotFoundError, ObjectStore, parse_reference
 from moorage.store.clock import timestamp
+from moorage.store.informers.handler_functions import last_state
 from moorage.store.pod_binding import Binding
 
 from .conditions import Condition
@@ -458,7 +458,7 @@ class Replayer(Run):
                 self._dropped.append(info.pod)
         super()._failed(info, failure)
 
-    def _evicted(self, victims: Sequence[Pod], node: str, preemptor: Pod | PodGroup) -> None:
+    def _evicted(self, victims: Sequence[Pod], node: str, preemptor: Pod | AnyGroup) -> None:
         self._victims.update(victim.key for victim in victims)
         super()._evicted(victims, node, preemptor)
 

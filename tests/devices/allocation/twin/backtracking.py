@@ -16,7 +16,7 @@ from moorage.devices.allocation.claim_requests import (
     Request,
     SearchTimeoutError,
 )
-from moorage.devices.allocation.device_capacity import Amounts, consumed_amount, consumed_amounts, violates
+from moorage.devices.allocation.device_capacity import consumed_amounts, has_capacity
 from moorage.devices.allocation.device_pools import DeviceId, DevicePool, DeviceSlices, PublishedDevice
 from moorage.devices.cel.cel_errors import CompileError
 from moorage.devices.cel.selector import SelectorError
@@ -53,30 +53,6 @@ class _Prepared:
     count: int = 0
     matches: dict[DeviceId, bool] = field(default_factory=dict)
     devices: list[tuple[DevicePool, PublishedDevice]] = field(default_factory=list)
-
-
-def has_capacity(device: PublishedDevice, requests: Amounts, consumed: Amounts, taken: Amounts) -> bool:
-    """Whether a device has room for a request."""
-    capacities = device.device.capacity
-    if not requests.keys() <= capacities.keys():
-        return False
-    if (
-        not requests
-        and not consumed
-        and not taken
-        and not any(one.request_policy for one in capacities.values())
-    ):
-        return True
-    for name, capacity in capacities.items():
-        amount = consumed_amount(requests.get(name), capacity)
-        if violates(amount, capacity.request_policy):
-            return False
-        for more in (consumed, taken):
-            if name in more:
-                amount += more[name]
-        if amount > device.capacity[name]:
-            return False
-    return True
 
 
 class Twin:

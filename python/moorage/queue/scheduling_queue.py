@@ -267,7 +267,9 @@ class SchedulingQueue:
             for pod in pods if nominated else ():
                 if pod.metadata.uid in nominated:
                     self.nominator.delete_nominated_pod_if_exists(pod)
-            self.put_back(*self._in_flight.interrupt(*[pod.metadata.uid for pod in pods]))
+            held = self._in_flight.interrupt(*[pod.metadata.uid for pod in pods])
+            if held:
+                self.put_back(*held)
             for info in entries_of(infos, pods):
                 self._places.leave(info)
 

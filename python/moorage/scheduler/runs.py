@@ -311,7 +311,8 @@ class Run:
                     tried += place(context.deciding(route), result, infos, range(tried, end))
                 if tried < end:
                     break
-            self._write_claims()
+            if self._claimed:
+                self._write_claims()
             if self._evicts:
                 break
         return tried
@@ -339,8 +340,6 @@ class Run:
 
     def _write_claims(self) -> None:
         """Write the resource claims of placed pods. A pod for which that fails is no longer placed."""
-        if not self._claimed:
-            return
         began, claimed, self._claimed = time.perf_counter(), self._claimed, []
         for engine, part in groupby(claimed, itemgetter(0)):
             pods = list(part)
@@ -396,7 +395,8 @@ class Run:
                         report_failure(context, engine, infos[at].pod, failures[at])
                     self._failed(infos[at], failures[at])
         if end < pods.stop and not self._evicts and batch.route(end) & CLAIMS:
-            self._write_claims()
+            if self._claimed:
+                self._write_claims()
             may_hold = not context.nominator
             decision = self._schedule(context.rotation.take(engine.for_volumes), infos[end])
             result.rows[end] = row_of(engine, decision)
@@ -409,7 +409,8 @@ class Run:
         self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
     ) -> int:
         """Place and bind pods one by one, with all plugins of the profile; see `place`."""
-        self._write_claims()
+        if self._claimed:
+            self._write_claims()
         for at in pods:
             result.rows[at] = row_of(engine, self._schedule(engine, infos[at]))
             if self._evicts:
@@ -631,7 +632,8 @@ class Run:
         If a binding is refused, the cache forgets the pod. A pod that has been evicted or deleted since is no
         longer placed.
         """
-        self._write_claims()
+        if self._claimed:
+            self._write_claims()
         if not (self._placed or self._has_bound):
             return
         self._has_bound = False

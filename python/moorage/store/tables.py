@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
@@ -28,6 +29,9 @@ FIRST_VERSION = 1
 """The resource version of a store without a write."""
 
 
+_READABLE = attrgetter("readable")
+
+
 class Save:
     """A mark of a saved state of a store; see `ObjectStore.save`.
 
@@ -35,12 +39,14 @@ class Save:
     ----------
     version : int
         Resource version of the state.
+    readable : dict of (type or str) to int
+        The number of readable events of each kind.
     """
 
-    __slots__ = ("version",)
+    __slots__ = ("readable", "version")
 
-    def __init__(self, version: int) -> None:
-        self.version = version
+    def __init__(self, version: int, readable: dict[type[Object] | str, int]) -> None:
+        self.version, self.readable = version, readable
 
 
 def _version(event: WatchEvent[T]) -> int:
@@ -71,6 +77,8 @@ class Table(Generic[T]):
         By ``namespace/name``.
     changes : int
         The value of `Tables.changes` after the last write or `undo`.
+    readable : int
+        The number of events that can be read now.
     watches : set of Watch
         The open watches, which `undo` rewinds.
     """
@@ -81,7 +89,7 @@ class Table(Generic[T]):
         self.objects: ObjectMap[T] = ObjectMap({})
         self.changes = 0
         self.watches: WeakSet[Watch[T]] = WeakSet()
-        self._capacity = self._readable = capacity
+        self._capacity = self.readable = capacity
         self._saves = saves
         self._events: list[WatchEvent[T]] = []
         self._freed = 0
@@ -126,9 +134,9 @@ class Table(Generic[T]):
         int
             The number of objects that were added.
         """
-        end = self.end
+        before = len(self._events)
         added = self.objects.create(objects, self.namespaced, uid_prefix, now, version, self._events)
-        self._free(self.end - end)
+        self._free(len(self._events) - before)
         return added
 
     def bind(
@@ -156,9 +164,9 @@ class Table(Generic[T]):
         int
             The number of pods that were bound.
         """
-        end = self.end
+        before = len(self._events)
         bound = self.objects.bind(pods, nodes, keys, make, version, self._events)
-        self._free(self.end - end)
+        self._free(len(self._events) - before)
         return bound
 
     def set_condition(
@@ -178,9 +186,9 @@ class Table(Generic[T]):
         -------
         list of bool
         """
-        end = self.end
+        before = len(self._events)
         found = self.objects.set_condition(objects, condition, make, version, self._events)
-        self._free(self.end - end)
+        self._free(len(self._events) - before)
         return found
 
     def evict(
@@ -205,15 +213,17 @@ class Table(Generic[T]):
         -------
         list of bool
         """
-        end = self.end
+        before = len(self._events)
         found = self.objects.evict(pods, condition, make, remove, version, self._events)
-        self._free(self.end - end)
+        self._free(len(self._events) - before)
         return found
 
     def _free(self, written: int) -> None:
         """Free old events, if there are enough of them, after a write of some events."""
-        self._readable = max(self._capacity, written) if self.watches else self._capacity
-        events, readable = self._events, self._readable
+        if not written:
+            return
+        self.readable = max(self._capacity, written) if self.watches else self._capacity
+        events, readable = self._events, self.readable
         if len(events) > 2 * readable and not self._saves:
             self._freed += len(events) - readable
             del events[:-readable]
@@ -226,7 +236,7 @@ class Table(Generic[T]):
     @property
     def _oldest(self) -> int:
         """Index of the first event that can be read."""
-        return max(0, len(self._events) - self._readable)
+        return max(0, len(self._events) - self.readable)
 
     def position(self, version: int) -> int:
         """Return the position of the first event after a resource version.
@@ -325,7 +335,7 @@ class Table(Generic[T]):
         """
         copy = Table(self.struct, self._capacity, saves)
         copy.objects, copy._events = self.objects.copy(), self._events.copy()
-        copy._freed = self._freed
+        copy._freed, copy.readable = self._freed, self.readable
         return copy
 
 
@@ -529,7 +539,8 @@ class Tables:
 
     def save(self) -> Save:
         """Return a mark for `undo` or `release`."""
-        mark = Save(self.version)
+        readable = map(_READABLE, self._tables.values())
+        mark = Save(self.version, dict(zip(self._tables, readable, strict=True)))
         self._saves.append(mark)
         return mark
 
@@ -551,9 +562,10 @@ class Tables:
         """
         self.release(mark)
         self.changes += 1
-        for table in self._tables.values():
+        for kind, table in self._tables.items():
             if table.undo(mark.version):
                 table.changes = self.changes
+                table.readable = mark.readable.get(kind, self._capacity)
         self.version = mark.version
 
     def release(self, mark: Save) -> None:

@@ -195,11 +195,6 @@ class ClusterControllers:
             self.note_deletion(old)
         self.note(new)
 
-    @property
-    def waits_for_pods(self) -> bool:
-        """Whether a rollout or a refused workload waits for changes of pods."""
-        return bool(self.availability.waiting or self.control.refusals)
-
     def _note_lost_workload(self, last: Object) -> None:
         """Delete what a workload owned, and look at its owner."""
         self.note_deletion(last)
@@ -236,7 +231,7 @@ class ClusterControllers:
     def is_idle(self) -> bool:
         """Whether the next round has nothing to do."""
         noted = self._changed or self._nodes or self._deleted or self.availability.waiting
-        return not (noted or self.budgets.has_changed)
+        return not (noted or self.budgets.changed)
 
     # ---- rounds --------------------------------------------------------------------------------------------
 
@@ -250,7 +245,7 @@ class ClusterControllers:
         """
         if self.availability.waiting:
             self._wake()
-        if not (self._changed or self._nodes or self._deleted or self.budgets.has_changed):
+        if not (self._changed or self._nodes or self._deleted or self.budgets.changed):
             return False
         before = self._client.changes
         self.control.begin_round()
@@ -420,8 +415,9 @@ class PodEvents:
         """
         controllers = self._controllers
         has_budgets, waiting = controllers.budgets.has_budgets, controllers.availability.waiting
+        waits_for_pods = waiting or controllers.control.refusals
         number, selected = of_dependents(notices)
-        for notice in notices if has_budgets or controllers.waits_for_pods else selected:
+        for notice in notices if has_budgets or waits_for_pods else selected:
             if notice.is_deletion:
                 self._deleted(notice.known)
             else:
@@ -431,7 +427,7 @@ class PodEvents:
                     controllers.budgets.note(notice.known)
                 if not (notice.is_addition or isinstance(notice.held, WatchEvent)):
                     self._changed(notice.old, notice.known)
-        if controllers.waits_for_pods:
+        if waits_for_pods:
             controllers.note_pods()
         return number
 

@@ -135,11 +135,6 @@ class DisruptionController:
                 (budget.key, None) for budget in self._budgets.by_index("namespace", obj.namespace)
             )
 
-    @property
-    def has_changed(self) -> bool:
-        """Whether `work` has something to look at."""
-        return bool(self.changed)
-
     def work(self) -> None:
         """Write the statuses that have changed."""
         changed, self.changed = self.changed, {}

@@ -174,6 +174,8 @@ cdef class DeviceSearch:
             The search has taken too many steps.
         """
         cdef int32_t at
+        if self.view is None or self.wanted is None:
+            raise TypeError("the search has no devices or no requests")
         self.steps = 0
         self.view.refresh()
         memset(self.n_found, 0, self.wanted.n_claims * sizeof(int32_t))

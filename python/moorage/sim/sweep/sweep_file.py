@@ -17,6 +17,7 @@ from moorage import __version__
 from moorage.errors import InputError, located
 from moorage.objects.read.files import read_file, source_name
 from moorage.objects.read.yaml_reader import read_yaml
+from moorage.sim.strict_documents import decode_document
 
 API_VERSION, KIND = "sweep.moorage.dev/v1", "Sweep"
 
@@ -164,15 +165,7 @@ def decode_sweep(document: Any) -> Sweep:
     InputError
         It is no sweep of a known version, or a field is unknown or has a wrong type.
     """
-    head = document if isinstance(document, dict) else {}
-    for field, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
-        if head.get(field) != expected:
-            raise InputError(f"must be {expected}, not {head.get(field)!r}", path=field)
-    try:
-        return msgspec.convert(document, Sweep)
-    except msgspec.ValidationError as error:
-        message, _, where = str(error).partition(" - at `$.")
-        raise InputError(message, path=where.rstrip("`")) from None
+    return decode_document(document, Sweep, API_VERSION, KIND)
 
 
 def cells_of(sweep: Sweep, folder: Path) -> list[Cell]:

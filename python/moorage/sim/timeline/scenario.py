@@ -17,6 +17,7 @@ from moorage.objects.read.files import read_file, source_name
 from moorage.objects.read.load import load
 from moorage.objects.read.write import dump_yaml, to_value
 from moorage.objects.read.yaml_reader import read_yaml
+from moorage.sim.strict_documents import decode_document, decode_part
 
 from . import arrivals as draw
 from .time_spans import parse_duration
@@ -169,12 +170,7 @@ def add_events(timeline: Timeline, items: Sequence[Mapping[str, Any]]) -> None:
     """
     for at, item in enumerate(items):
         with located(path=f"events[{at}]"):
-            try:
-                event = msgspec.convert(item, EventItem)
-            except msgspec.ValidationError as error:
-                message, _, where = str(error).partition(" - at `$.")
-                raise InputError(message, path=where.rstrip("`")) from None
-            _add_event(timeline, event, {})
+            _add_event(timeline, decode_part(item, EventItem), {})
 
 
 def decode_scenario(document: Any) -> Scenario:
@@ -194,15 +190,7 @@ def decode_scenario(document: Any) -> Scenario:
     InputError
         It is no scenario of a known version, or a field is unknown or has a wrong type.
     """
-    head = document if isinstance(document, dict) else {}
-    for field, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
-        if head.get(field) != expected:
-            raise InputError(f"must be {expected}, not {head.get(field)!r}", path=field)
-    try:
-        return msgspec.convert(document, Scenario)
-    except msgspec.ValidationError as error:
-        message, _, where = str(error).partition(" - at `$.")
-        raise InputError(message, path=where.rstrip("`")) from None
+    return decode_document(document, Scenario, API_VERSION, KIND)
 
 
 def _object(value: Mapping[str, Any], path: str) -> Object:

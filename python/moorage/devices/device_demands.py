@@ -128,7 +128,7 @@ class DeviceDemands:
         """
         state = self._state
         slices = state.slices()
-        version = slices, state.classes_version, cluster.view.static_version
+        version = slices, state.classes_version, cluster, cluster.view.static_version
         if version != self._version:
             self._version = version
             self._rebuild(cluster, nodes, slices)

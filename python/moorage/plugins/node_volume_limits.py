@@ -112,10 +112,10 @@ class NodeVolumeLimits(VolumePlugin):
 
     def _has_limits(self) -> bool:
         """Whether any node may have limits; if not, nobody needs to know which volumes are in use."""
-        return self.required_handle().shared(VolumesInUse.of).attached.has_csi_nodes
+        return self.required_handle().derived(VolumesInUse.of).attached.has_csi_nodes
 
     def _attached(self) -> AttachedVolumes:
-        in_use = self.required_handle().shared(VolumesInUse.of)
+        in_use = self.required_handle().derived(VolumesInUse.of)
         in_use.refresh()
         return in_use.attached
 

@@ -203,7 +203,7 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
         return sources.pvc_cache.changes + sources.pv_cache.changes
 
     def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
-        topology = self.required_handle().shared(VolumeTopology.of)
+        topology = self.required_handle().derived(VolumeTopology.of)
         masks = [topology.mask_of(selector) for selector in cast(tuple[NodeSelector, ...], needs)]
         return reduce(np.logical_and, masks), []
 
@@ -221,7 +221,7 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
             Indices in `OF_BOUND`.
         """
         numbers = np.zeros(len(rows), dtype=np.uint8)
-        topology = self.required_handle().shared(VolumeTopology.of)
+        topology = self.required_handle().derived(VolumeTopology.of)
         for claim in claims.bound:
             try:
                 mask = topology.mask(self.binder.sources.pv_cache.get_pv(claim.spec.volume_name))

@@ -97,7 +97,7 @@ class VolumeRestrictions(VolumePlugin):
         """The number of claims that pods in the cache name."""
         if not keys:
             return 0
-        in_use = self.required_handle().shared(VolumesInUse.of)
+        in_use = self.required_handle().derived(VolumesInUse.of)
         in_use.refresh()
         return sum(key in in_use.claims for key in keys)
 
@@ -130,7 +130,7 @@ class VolumeRestrictions(VolumePlugin):
         return self._of_claims(state)
 
     def filter_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Answers:
-        in_use = self.required_handle().shared(VolumesInUse.of)
+        in_use = self.required_handle().derived(VolumesInUse.of)
         in_use.refresh()
         excluded = []
         for mine in pod.spec.volumes:

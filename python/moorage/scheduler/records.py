@@ -49,10 +49,10 @@ class Shared:
 
     def save(self) -> object:
         """Return the shared data and their state."""
-        shared = self._scheduler.handle.made()
+        shared, derived = self._scheduler.handle.made()
         parts: list[Part] = [cache for data in shared.values() for cache in _assume_caches(data)]
         engines = [(engine, engine.volume_engine) for engine in self._scheduler.engines.values()]
-        return shared.copy(), [(part, part.save()) for part in parts], engines
+        return (shared.copy(), derived.copy()), [(part, part.save()) for part in parts], engines
 
     def undo(self, saved: object) -> None:
         """Restore the state of `save`.
@@ -62,10 +62,10 @@ class Shared:
         saved : object
             The result of `save`.
         """
-        shared, parts, engines = cast(Any, saved)
-        now = self._scheduler.handle.made()
-        now.clear()
-        now.update(shared)
+        made, parts, engines = cast(Any, saved)
+        for now, before in zip(self._scheduler.handle.made(), made, strict=True):
+            now.clear()
+            now.update(before)
         for part, state in parts:
             part.undo(state)
         for engine, volume_engine in engines:
@@ -78,7 +78,7 @@ class Shared:
         ----------
         other : Shared
         """
-        for make, data in other._scheduler.handle.made().items():
+        for make, data in other._scheduler.handle.made()[0].items():
             caches = _assume_caches(data)
             if caches:
                 mine = self._scheduler.handle.shared(cast(Any, make))

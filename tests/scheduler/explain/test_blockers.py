@@ -126,6 +126,19 @@ def test_claims_whose_volumes_are_elsewhere_or_missing() -> None:
     assert of_claims(bound_claim()) == [["claim default/data (bound to missing volume pv)"]]
 
 
+def test_an_explanation_leaves_later_decisions_alone() -> None:
+    """It works on a fork of the nodes; what plugins derive from the fork is not used afterwards."""
+    disk = volume_for("data", "b")
+    (wanted,) = disk["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
+    wanted["matchExpressions"][0]["key"] = "zone"
+    others = map(decode_object, (disk, bound_claim(), LOCAL, with_claim("p")))
+    one = Scheduler(build_cluster([node("n1", labels={"zone": "a"}), *others]))
+    assert not one.explain(one.client.get(Pod, "p", "default")).examination.feasible
+    one.client.update(node("n1", labels={"zone": "b"}))
+    one.sync()
+    assert one.run().placements == {"default/p": "n1"}
+
+
 def test_a_claim_that_one_pod_may_use() -> None:
     alone = "ReadWriteOncePod"
     user = with_claim("user", nodeName="a")

@@ -161,7 +161,7 @@ def test_changes_that_are_not_known_void_the_memory() -> None:
     state = scheduler.cache.state
     rows = np.arange(4, dtype=np.int32)
     placements = [Placement("a", rows[:2]), Placement("b", rows[2:])]
-    memory = scheduler.handle.shared(PlacementMemory)
+    memory = scheduler.handle.derived(PlacementMemory)
     kind = memory.kind(placements, "kind")
     kind.note(0, (0, 3), rows[:1], [])
     assert (kind.known_until(0, 0), kind.known_until(0, 1), kind.known_until(1, 3)) == (1, 0, 1)
@@ -177,7 +177,7 @@ def test_changes_that_are_not_known_void_the_memory() -> None:
 def test_a_result_holds_for_one_start_and_its_scores_for_one_result() -> None:
     scheduler = over_racks("4", "4")
     rows = np.arange(4, dtype=np.int32)
-    memory = scheduler.handle.shared(PlacementMemory)
+    memory = scheduler.handle.derived(PlacementMemory)
     kind = memory.kind([Placement("a", rows[:2]), Placement("b", rows[2:])], "kind")
     kind.note(0, (0, 3), rows[:1], [7, 5])
     assert kind.outdated(0) is None  # the search of the other one would begin at 3
@@ -208,7 +208,7 @@ def test_where_the_rotation_moves() -> None:
 
 def test_a_new_node_is_in_its_placement() -> None:
     scheduler = over_racks("1", "1")
-    memory = scheduler.handle.shared(PlacementMemory)
+    memory = scheduler.handle.derived(PlacementMemory)
     assert place_in_batch(scheduler, bound_groups(1)) == ([[0]], 0)
     scheduler.cache.state.set_node(node("new", labels={RACK: "r0"}, cpu=9))
     scheduler.cache.state.view.refresh()
@@ -221,7 +221,7 @@ def test_few_kinds_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(placement_memory, "MOST_KINDS", 2)
     scheduler = over_racks("4", "4")
     placements = [Placement("a", np.arange(2, dtype=np.int32))]
-    memory = scheduler.handle.shared(PlacementMemory)
+    memory = scheduler.handle.derived(PlacementMemory)
     first = memory.kind(placements, 1)
     assert memory.kind(placements, 2) is not first
     assert memory.kind(placements, 1) is first

@@ -113,7 +113,7 @@ def run_in_steps(cluster: Cluster, steps: list[Any], tie_break: str) -> list[Any
         result = one.run()
         failures = {key: failure.message for key, failure in result.unschedulable.items()}
         out.append([result.placements, failures, sorted(result.evicted), *outcome(one)])
-        in_use = one.handle.shared(VolumesInUse.of)
+        in_use = one.handle.derived(VolumesInUse.of)
         in_use.refresh()
         fresh = VolumesInUse(one.cache.state, one.handle.informers)
         fresh.refresh()

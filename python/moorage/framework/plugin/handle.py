@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from msgspec import Struct
@@ -211,6 +211,7 @@ class FrameworkHandle:
     now: Callable[[], float] = time.time
     _snapshot: Snapshot = field(default_factory=Snapshot)
     _shared: dict[object, Any] = field(default_factory=dict)  # shared by the copies of all profiles
+    _derived: dict[object, Any] = field(default_factory=dict)  # those that are derived from the cache
 
     def shared(self, make: Callable[[FrameworkHandle], S]) -> S:
         """Return an object that all plugins of a scheduler share.
@@ -230,9 +231,41 @@ class FrameworkHandle:
         made: S = self._shared[make]
         return made
 
-    def made(self) -> dict[object, Any]:
-        """Return the shared objects by the callables that made them."""
-        return self._shared
+    def derived(self, make: Callable[[FrameworkHandle], S]) -> S:
+        """Return an object that all plugins of a scheduler share, and that is derived from the cache.
+
+        Parameters
+        ----------
+        make : callable
+            Makes the object from a handle, at the first call with this callable.
+
+        Returns
+        -------
+        object
+            The shared object. A handle over a fork of the cache has one of its own.
+        """
+        if make not in self._derived:
+            self._derived[make] = make(self)
+        made: S = self._derived[make]
+        return made
+
+    def made(self) -> tuple[dict[object, Any], dict[object, Any]]:
+        """Return the objects of `shared` and of `derived` by the callables that made them."""
+        return self._shared, self._derived
+
+    def over(self, cache: SchedulerCache) -> FrameworkHandle:
+        """Return a handle over a fork of the cache, without a framework.
+
+        Parameters
+        ----------
+        cache : SchedulerCache
+
+        Returns
+        -------
+        FrameworkHandle
+            It shares what is not derived from the cache.
+        """
+        return replace(self, cache=cache, framework=None, _snapshot=Snapshot(), _derived={})
 
     def snapshot(self) -> Snapshot:
         """Return the nodes and pods at the start of this cycle."""

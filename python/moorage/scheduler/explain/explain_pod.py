@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import structs
 
-from moorage.cache import SchedulerCache, Snapshot
+from moorage.cache import SchedulerCache
 from moorage.framework import CycleState, FilterPlugin, PreFilterRun, Status, StatusError
 from moorage.framework.plugin.group_index import PodGroups
 from moorage.framework.profiles.in_core import NativePlugin
@@ -78,7 +78,7 @@ def _fork_engine(engine: Engine) -> Engine:
         engine.handle.shared(PodGroups)  # made first, so that the fork shares it
     with engine.cache.lock:
         cache.state = engine.cache.state.fork()
-    handle = replace(engine.handle, cache=cache, framework=None, _snapshot=Snapshot())
+    handle = engine.handle.over(cache)
     return Engine(engine.profile, handle, engine.decider.tie_break, engine.decider.percentage, 0)
 
 

@@ -425,7 +425,7 @@ def decide_tree(
         return decide(members, commit, parent)
     assert members.group is not None
     if parent is None:
-        parent = members.engine.handle.shared(PlacementMemory).all_nodes()
+        parent = members.engine.handle.derived(PlacementMemory).all_nodes()
     placements = make_placements(members.engine.profile, members.group, members.scheduled, parent)
     nothing = CompositeAttempt(members)
     return decide_among(members, placements, commit, partial(_try_groups, members), nothing)

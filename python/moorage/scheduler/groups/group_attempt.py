@@ -503,7 +503,7 @@ def decide(members: Members, commit: bool = True, parent: Placement | None = Non
     ):
         return try_members(members, parent, commit)
     if parent is None:
-        parent = members.engine.handle.shared(PlacementMemory).all_nodes()
+        parent = members.engine.handle.derived(PlacementMemory).all_nodes()
     placements = make_placements(profile, group, members.scheduled, parent)
     return decide_among(members, placements, commit, partial(try_members, members), Attempt(members))
 

@@ -82,7 +82,7 @@ class GroupPlacement:
         engine = self._engine
         if not self._suits or not engine.placer.reads_rows_alone(self._batch, pods.start, pods.stop):
             return False
-        memory = engine.handle.shared(PlacementMemory)
+        memory = engine.handle.derived(PlacementMemory)
         self._placements = make_placements(engine.profile, group, (), memory.all_nodes())
         if len(self._placements) < 2:
             return False

@@ -99,7 +99,7 @@ class VolumeClasses:
                 unrestricted[uid] = pod.spec
             return pod_class, [], False
         if self._in_use is None and pod.spec.volumes:
-            self._in_use = engine.handle.shared(VolumesInUse.of)
+            self._in_use = engine.handle.derived(VolumesInUse.of)
             self._in_use.refresh()
             self._released = self._in_use.released
         demands = engine.search.states.volume_demands
@@ -172,4 +172,4 @@ class VolumeClasses:
         self._batch.allocated.update(claim_keys(pod))
         exclusive.update(filter(None, map(pod.claim_key, pod.spec.volumes)))
         with suppress(VolumeError):  # no node suits such a pod
-            exclusive.update(engine.handle.shared(VolumesInUse.of).attached.volumes_of_new_pod(pod))
+            exclusive.update(engine.handle.derived(VolumesInUse.of).attached.volumes_of_new_pod(pod))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from threading import RLock
 from typing import Generic, TypeVar, cast
 
@@ -114,7 +115,7 @@ class AssumeCache(Generic[T]):
         """
         self.remove(obj.key)
 
-    def add(self, obj: T) -> None:
+    def add(self, obj: T) -> bool:
         """Store an object of the informer and end its assumed state.
 
         The object is ignored if the stored state, assumed or not, has the same or a higher resource version,
@@ -124,6 +125,11 @@ class AssumeCache(Generic[T]):
         ----------
         obj : Object
             State reported by the informer.
+
+        Returns
+        -------
+        bool
+            Whether it was stored.
         """
         try:
             key = self._key(obj)
@@ -133,8 +139,10 @@ class AssumeCache(Generic[T]):
                     tuple(self._index_func(obj))  # an error is raised before anything is stored
                     self._objects.put(key, obj)
                     self._assumed.pop(key, None)
+                    return True
         except VolumeError as error:
             logger.error("add failed: %s", error)
+        return False
 
     def remove(self, key: str) -> T | None:
         """Remove an object and its assumed state.
@@ -464,6 +472,7 @@ class PVCAssumeCache(AssumeCache[PersistentVolumeClaim]):
         return _of_type(PersistentVolumeClaim, self.description, self.get_api_obj(key))
 
 
+@lru_cache(maxsize=1 << 13)
 def parse_int64(text: str) -> int:
     """Parse a decimal 64-bit integer as Go's ParseInt.
 

@@ -115,6 +115,7 @@ def _node_selector(devices: Sequence[DeviceResult], node_name: str, claim_name: 
     """The nodes from which all devices can be used; None for all nodes."""
     fields: list[NodeSelectorRequirement] = []
     expressions: list[NodeSelectorRequirement] = []
+    last: NodeSelector | None = None
     for found in devices:
         device, spec = found.device.device, found.device.slice.spec
         name, selector = spec.node_name, spec.node_selector
@@ -122,7 +123,9 @@ def _node_selector(devices: Sequence[DeviceResult], node_name: str, claim_name: 
             name, selector = device.node_name, device.node_selector
         if name is not None or device.binds_to_node:
             return _only(node_name)
-        terms = () if selector is None else selector.node_selector_terms
+        if selector is None or selector is last:  # most devices of a claim are of one slice
+            continue
+        last, terms = selector, selector.node_selector_terms
         if len(terms) > 1:
             text = f"unsupported ResourceSlice.NodeSelector with {len(terms)} terms"
             raise AllocationError(f"create NodeSelector for claim {claim_name}: {text}")

@@ -99,7 +99,7 @@ class PlacedClaims:
                 demands.give_back(() if placed.taken is None else (placed.taken,))
                 refused[at] = str(error)
         if isinstance(self._handle.client, ObjectStore):
-            self._handle.informers.informer(ResourceClaim).run_once()
+            self._handle.informers.run_kind(ResourceClaim)
         return refused
 
     def _write_together(self, pods: Sequence[tuple[Pod, PlacedPod]]) -> Sequence[int]:

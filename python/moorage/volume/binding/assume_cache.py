@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from threading import RLock
 from typing import Generic, TypeVar, cast
 
@@ -22,6 +21,7 @@ T = TypeVar("T", bound=Object)
 IndexFunc = Callable[[T], Iterable[str]]
 
 _DIGITS = re.compile(r"[+-]?[0-9]+")
+_SAFE_DIGITS = 19  # any number with fewer digits fits in 64 bits
 
 logger = logging.getLogger("moorage.volume")
 
@@ -220,7 +220,7 @@ class AssumeCache(Generic[T]):
             None for an unknown key.
         """
         with self._lock:
-            return self._assumed.get(key, self._objects.get(key))
+            return self._assumed.get(key) or self._objects.get(key)
 
     def get(self, key: str) -> T:
         """Return the assumed state of an object, or the informer's state if there is none.
@@ -472,7 +472,6 @@ class PVCAssumeCache(AssumeCache[PersistentVolumeClaim]):
         return _of_type(PersistentVolumeClaim, self.description, self.get_api_obj(key))
 
 
-@lru_cache(maxsize=1 << 13)
 def parse_int64(text: str) -> int:
     """Parse a decimal 64-bit integer as Go's ParseInt.
 
@@ -492,6 +491,8 @@ def parse_int64(text: str) -> int:
     ValueError
         The text is no such integer; the message is Go's.
     """
+    if len(text) < _SAFE_DIGITS and text.isascii() and text.isdigit():
+        return int(text)
     if not _DIGITS.fullmatch(text):
         raise ValueError(f'strconv.ParseInt: parsing "{text}": invalid syntax')
     value = int(text)

@@ -30,6 +30,7 @@ def test_a_store() -> None:
         "list": lambda: one.list(Pod),
         "watch": lambda: one.watch(Pod),
         "update": lambda: one.update(p),
+        "update_many": lambda: one.update_many([p]),
         "patch": lambda: one.patch(Pod, "p", "default", {"metadata": {"labels": {"a": "b"}}}),
         "patch_pod_status": lambda: one.patch_pod_status(one.get(Pod, "p", "default"), "n", ()),
         "bind": lambda: one.bind(one.get(Pod, "p", "default"), "n"),

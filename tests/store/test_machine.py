@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -187,6 +188,27 @@ class StoreMachine(RuleBasedStateMachine):
             assert not stale
             assert self.allowed(held, obj.metadata.finalizers)
             self.settle(held, obj, stored)
+
+    @rule(keys=st.lists(NAMES, max_size=3), labels=LABELS, stale=st.booleans())
+    def update_many(self, keys: list[str], labels: dict[str, str], stale: bool) -> None:
+        one, before = self.store.clone(), self.store.list(Pod)
+        held: list[Any] = [self.twin.get((Pod, key)) or pod(key, labels) for key in keys]
+        new = [with_meta(obj, labels=labels) for obj in held]
+        if stale and new:
+            new[-1] = with_meta(new[-1], resource_version="1")
+        try:
+            for obj in new:
+                one.update(obj)
+        except (NotFoundError, ConflictError):
+            with pytest.raises((NotFoundError, ConflictError)):
+                self.store.update_many(new)
+            assert self.store.list(Pod) == before
+            return
+        self.store.update_many(new)
+        objects, version = self.store.list(Pod)
+        assert (objects, version) == one.list(Pod)
+        self.twin |= {(Pod, obj.key): obj for obj in objects}
+        self.version = int(version)
 
     @rule(
         key=NAMES,

@@ -277,6 +277,22 @@ def test_create_many_is_all_or_nothing() -> None:
     assert [event.object.name for event in watch.poll()] == ["a", "b"]
 
 
+def test_update_many_is_all_or_nothing() -> None:
+    store = ObjectStore()
+    store.create_many(pod(name) for name in "ab")
+    before, watch = store.list(Pod), store.watch(Pod, resource_version=store.list(Pod)[1])
+    changed = [replace(obj, metadata=replace(obj.metadata, labels={"a": "b"})) for obj in before[0]]
+    with refused(NotFoundError, 'pods "c" not found'):
+        store.update_many([*changed, pod("c")])
+    assert (store.list(Pod), watch.poll()) == (before, [])
+    store.update_many(changed)
+    assert [(event.type, event.previous, event.object.metadata.labels) for event in watch.poll()] == [
+        ("MODIFIED", obj, {"a": "b"}) for obj in before[0]
+    ]
+    store.update_many(store.list(Pod)[0])
+    assert watch.poll() == []
+
+
 def test_history_must_hold_something() -> None:
     with pytest.raises(ValueError, match=r"^history must be at least 1$"):
         ObjectStore(history=0)

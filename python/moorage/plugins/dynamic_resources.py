@@ -61,7 +61,7 @@ from moorage.objects.model.resource_claims import (
     DeviceRequest,
     ResourceClaim,
 )
-from moorage.store import ApiError, ObjectClient
+from moorage.store import ApiError, NotFoundError, ObjectClient
 from moorage.store.clock import timestamp
 from moorage.volume.binding.claims import VolumeError
 
@@ -186,8 +186,10 @@ class DynamicResources(
 
     def _reported(self, key: str) -> ResourceClaim | None:
         """The reported state of a claim: events reach the queue before they reach the cache."""
-        indexer = self.required_handle().informers.informer(ResourceClaim).indexer
-        claim: ResourceClaim | None = indexer.get(key)
+        try:
+            claim: ResourceClaim = self.required_handle().informers.lister(ResourceClaim).get(key)
+        except NotFoundError:
+            return None
         return claim
 
     def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:

@@ -292,6 +292,24 @@ class ObjectStore:
             self._changed.notify_all()
         return stored
 
+    def update_many(self, objects: Iterable[T]) -> None:
+        """Replace objects, one after the other, as `update` does; if one fails, none is replaced.
+
+        Parameters
+        ----------
+        objects : iterable of Object
+
+        Raises
+        ------
+        NotFoundError, ConflictError, InvalidObjectError
+            As for `update`.
+        """
+        with self.all_or_nothing():
+            for _, group in groupby(objects, type):
+                new = list(group)
+                for obj in new[self._tables.update(new) :]:  # from the first that is not merely replaced
+                    self._update(obj)
+
     def patch(
         self,
         kind: type[T] | str,

@@ -139,6 +139,25 @@ class Table(Generic[T]):
         self._free(len(self._events) - before)
         return added
 
+    def update(self, objects: Sequence[T], version: int) -> int:
+        """Replace objects; see `ObjectMap.update`.
+
+        Parameters
+        ----------
+        objects : sequence of Object
+        version : int
+            The resource version of the first new state.
+
+        Returns
+        -------
+        int
+            The number of objects that were replaced.
+        """
+        before = len(self._events)
+        replaced = self.objects.update(objects, version, self._events)
+        self._free(len(self._events) - before)
+        return replaced
+
     def bind(
         self: Table[Pod],
         pods: Sequence[Pod],
@@ -497,6 +516,25 @@ class Tables:
         self.version += added
         self.changes = table.changes = self.changes + added
         return added
+
+    def update(self, objects: Sequence[Object]) -> int:
+        """Replace objects of one kind, up to one that needs a closer look; see `ObjectMap.update`.
+
+        Parameters
+        ----------
+        objects : sequence of Object
+            Not empty.
+
+        Returns
+        -------
+        int
+            The number of objects that were replaced.
+        """
+        table = self[type(objects[0])]
+        replaced = table.update(objects, self.version + 1)
+        self.version += replaced
+        self.changes = table.changes = self.changes + replaced
+        return replaced
 
     def bind(self, pods: Sequence[Pod], nodes: Sequence[str], keys: Sequence[str], now: str) -> None:
         """Bind each pod to its node. The objects of the bound pods are made when they are read.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -195,6 +195,24 @@ def test_pods_that_share_a_claim_follow_its_allocation(monkeypatch: pytest.Monke
     assert [one.name for one in claims[0][2].reserved_for] == names
 
 
+def test_counters_of_a_pool_that_some_nodes_cannot_use_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such nodes never ask what is available of them."""
+    names = of_core(monkeypatch)
+    where = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n0"]}]}]
+    half = [{"counterSet": "c", "counters": {"x": {"value": "1"}}}]
+    parts = resource_slice(
+        "n0",
+        [device(f"d{at}", consumesCounters=half) for at in range(3)],
+        nodeName=None,
+        nodeSelector={"nodeSelectorTerms": where},
+        sharedCounters=[{"name": "c", "counters": {"x": {"value": "2"}}}],
+    )
+    placements, messages, _ = outcome(make([device_class(), parts, OWN], own(3)))
+    assert names == ["p0", "p1"]
+    assert placements == {"default/p0": "n0", "default/p1": "n0"}
+    assert list(messages) == ["default/p2"]
+
+
 def test_alternatives_that_differ_between_nodes_are_left_to_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     """The nodes have scores then, which the core does not know."""
     names = of_core(monkeypatch)
@@ -222,7 +240,11 @@ def test_a_claim_that_cannot_be_written_returns_its_devices(monkeypatch: pytest.
             raise BadRequestError("no")
         return update(obj)
 
+    def refuse_many(objects: Iterable[Object]) -> None:
+        raise BadRequestError("no")
+
     monkeypatch.setattr(one.client, "update", refuse_once)
+    monkeypatch.setattr(one.client, "update_many", refuse_many)
     placements, messages, _ = outcome(one)
     assert refusals
     assert placements == {"default/p1": "n0"}

@@ -333,3 +333,24 @@ def test_the_factory_runs_them_in_their_order() -> None:
     assert told.take() == [("update", "3", "3"), ("update", "2", "2")]
     with pytest.raises(NotFoundError):
         factory.lister(Pod).get("nobody")
+
+
+def test_one_kind_runs_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = ObjectStore()
+    factory, told, ran = InformerFactory(store), Recorder(), list[str]()
+    factory.informer(Node)
+    informer = factory.informer(Pod)
+    informer.add_event_handler(told)
+    factory.run_once()
+    run_once = Informer.run_once
+
+    def noted(self: Informer[Any]) -> int:
+        ran.append("Pod" if self is informer else "Node")
+        return run_once(self)
+
+    monkeypatch.setattr(Informer, "run_once", noted)
+    store.create(pod("a"))
+    assert factory.run_kind(Pod) == 1
+    assert told.take() == [("add", "a", False)]
+    assert factory.run_once() == 0
+    assert ran == ["Pod", "Pod"]  # the other kinds have not changed

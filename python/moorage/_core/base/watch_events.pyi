@@ -85,6 +85,7 @@ class ObjectMap(Generic[_T]):
         version: int,
         events: list[WatchEvent[_T]],
     ) -> int: ...
+    def update(self, objects: Sequence[_T], version: int, events: list[WatchEvent[_T]]) -> int: ...
     def bind(
         self,
         pods: Sequence[_T],

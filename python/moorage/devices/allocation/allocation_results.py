@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from uuid import NAMESPACE_OID, uuid5
 
 from moorage.devices.features import Features
@@ -88,6 +89,8 @@ def _result(uid: str, at: int, found: DeviceResult, features: Features) -> Devic
 
 def _configurations(found: ClaimResult) -> Iterable[DeviceAllocationConfiguration]:
     """Configurations of each class once, for all its requests, then those of the claim."""
+    if not found.claim.claim.spec.devices.config and not any(one.spec.config for one in found.classes):
+        return
     by_class: dict[str, list[str]] = {}
     classes = {one.name: one for one in found.classes}
     for request, device_class in zip(found.chosen, found.classes, strict=True):
@@ -112,15 +115,17 @@ def _node_selector(devices: Sequence[DeviceResult], node_name: str, claim_name: 
     """The nodes from which all devices can be used; None for all nodes."""
     fields: list[NodeSelectorRequirement] = []
     expressions: list[NodeSelectorRequirement] = []
+    last: NodeSelector | None = None
     for found in devices:
         device, spec = found.device.device, found.device.slice.spec
         name, selector = spec.node_name, spec.node_selector
         if spec.per_device_node_selection:
             name, selector = device.node_name, device.node_selector
         if name is not None or device.binds_to_node:
-            requirement = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node_name,))
-            return NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(requirement,)),))
-        terms = () if selector is None else selector.node_selector_terms
+            return _only(node_name)
+        if selector is None or selector is last:  # most devices of a claim are of one slice
+            continue
+        last, terms = selector, selector.node_selector_terms
         if len(terms) > 1:
             text = f"unsupported ResourceSlice.NodeSelector with {len(terms)} terms"
             raise AllocationError(f"create NodeSelector for claim {claim_name}: {text}")
@@ -131,6 +136,13 @@ def _node_selector(devices: Sequence[DeviceResult], node_name: str, claim_name: 
         return None
     term = NodeSelectorTerm(match_fields=tuple(fields), match_expressions=tuple(expressions))
     return NodeSelector(node_selector_terms=(term,))
+
+
+@lru_cache(maxsize=1 << 13)
+def _only(node_name: str) -> NodeSelector:
+    """The node of a name."""
+    requirement = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node_name,))
+    return NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(requirement,)),))
 
 
 def _extend(known: list[NodeSelectorRequirement], more: Sequence[NodeSelectorRequirement]) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import takewhile
 from typing import Any, cast
 
 from moorage._core.base.quantity import Quantity
+from moorage._core.base.watch_events import Notice
 from moorage.devices.allocation.allocator import AllocatedDevices
 from moorage.devices.allocation.device_pools import DeviceId
 from moorage.devices.extended_resources import ANNOTATION
@@ -143,9 +145,8 @@ class ClaimCache(AssumeCache[ResourceClaim]):
     def _note(self, allocation: AllocationResult) -> None:
         self.note_changes([(one.driver, one.pool, one.device) for one in allocation.devices.results])
 
-    def _observe(self, key: str) -> None:
-        """Count or give up the devices of a claim after a change."""
-        claim = self.find(key)
+    def _observe(self, key: str, claim: ResourceClaim | None) -> None:
+        """Count or give up the devices of a claim after a change to a state; None: it is gone."""
         allocation = None if claim is None else claim.status.allocation
         if claim is not None and claim.metadata.annotations.get(ANNOTATION) == "true":
             for owner in claim.metadata.owner_references:
@@ -161,18 +162,38 @@ class ClaimCache(AssumeCache[ResourceClaim]):
             self._in_use.remove(held)
             self._note(held)
 
-    def add(self, obj: ResourceClaim) -> None:
-        super().add(obj)
-        self._observe(obj.key)
+    def on_run(self, notices: Iterable[Notice[ResourceClaim]]) -> int:
+        """Take in the leading claims that are new or changed (see `RunHandler`).
+
+        Parameters
+        ----------
+        notices : iterable of Notice
+
+        Returns
+        -------
+        int
+            Their number.
+        """
+        received = 0
+        for notice in takewhile(lambda one: not one.is_deletion, notices):
+            self.add(cast(ResourceClaim, notice.new))
+            received += 1
+        return received
+
+    def add(self, obj: ResourceClaim) -> bool:
+        is_stored = super().add(obj)
+        if is_stored:
+            self._observe(obj.key, obj)
+        return is_stored
 
     def remove(self, key: str) -> ResourceClaim | None:
         removed = super().remove(key)
-        self._observe(key)
+        self._observe(key, None)
         return removed
 
     def assume(self, obj: ResourceClaim) -> None:
         super().assume(obj)
-        self._observe(obj.key)
+        self._observe(obj.key, obj)
 
     def assume_written(self, claim: ResourceClaim) -> None:
         """Take in a claim as it was written, before the informer reports it.
@@ -190,7 +211,7 @@ class ClaimCache(AssumeCache[ResourceClaim]):
 
     def restore(self, key: str) -> None:
         super().restore(key)
-        self._observe(key)
+        self._observe(key, self.find(key))
 
     # ---- allocations in flight -----------------------------------------------------------------------------
 

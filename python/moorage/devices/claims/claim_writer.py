@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 from msgspec.structs import replace
@@ -49,6 +50,11 @@ class ClaimWriter:
         self._client = client
         self._timestamp = timestamp
 
+    @cached_property
+    def _time(self) -> str | None:
+        """The time of the first allocation, for all that one writer writes."""
+        return self._timestamp()
+
     def reserve(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> ResourceClaim:
         """Reserve a claim for a pod, with its allocation if it has none yet.
 
@@ -84,41 +90,58 @@ class ClaimWriter:
             raise ClaimWriteError(f"get updated claim {claim.key} after conflict: {error}") from None
 
     def _reserve(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> ResourceClaim:
-        key = claim.key
-        if claim.metadata.deletion_timestamp is not None:
-            raise ClaimWriteError(f"claim {key} got deleted in the meantime")
-        status = claim.status
+        reserved = self.reserved(claim, allocation, pod)
+        is_protected = reserved.metadata is claim.metadata
+        what = _what(allocation) if is_protected else "add finalizer to"
+        try:
+            if isinstance(self._client, ObjectStore):
+                return self._client.update(reserved)
+            if not is_protected:
+                claim = self._client.update(replace(claim, metadata=reserved.metadata))
+                what = _what(allocation)
+            return self.update_status(claim, reserved.status)
+        except ConflictError:
+            raise
+        except ApiError as error:
+            raise ClaimWriteError(f"{what} claim {claim.key}: {error}") from None
+
+    def reserved(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> ResourceClaim:
+        """Return a claim as it is written for a pod, with its allocation if it has none yet.
+
+        With an allocation it gets the finalizer, which is another write before this one except in an
+        ObjectStore.
+
+        Parameters
+        ----------
+        claim : ResourceClaim
+        allocation : AllocationResult or None
+        pod : Pod
+
+        Returns
+        -------
+        ResourceClaim
+
+        Raises
+        ------
+        ClaimWriteError
+            The claim is being deleted, or has an allocation or none against expectation.
+        """
+        meta, status = claim.metadata, claim.status
+        if meta.deletion_timestamp is not None:
+            raise ClaimWriteError(f"claim {claim.key} got deleted in the meantime")
         if allocation is not None:
             if status.allocation is not None:
-                raise ClaimWriteError(f"claim {key} got allocated elsewhere in the meantime")
-            claim = self._with_finalizer(claim)
-            status = replace(claim.status, allocation=allocation)
-        written = status.allocation
+                raise ClaimWriteError(f"claim {claim.key} got allocated elsewhere in the meantime")
+            if FINALIZER not in meta.finalizers:
+                meta = replace(meta, finalizers=(*meta.finalizers, FINALIZER))
+        written = allocation or status.allocation
         if written is None:
-            raise ClaimWriteError(f"claim {key} got deallocated elsewhere in the meantime")
-        if written.allocation_timestamp is None and (time := self._timestamp()) is not None:
-            written = replace(written, allocation_timestamp=time)
+            raise ClaimWriteError(f"claim {claim.key} got deallocated elsewhere in the meantime")
+        if written.allocation_timestamp is None and self._time is not None:
+            written = replace(written, allocation_timestamp=self._time)
         user = ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.metadata.uid)
         status = replace(status, allocation=written, reserved_for=(*status.reserved_for, user))
-        try:
-            return self.update_status(claim, status)
-        except ConflictError:
-            raise
-        except ApiError as error:
-            raise ClaimWriteError(f"{_what(allocation)} claim {key}: {error}") from None
-
-    def _with_finalizer(self, claim: ResourceClaim) -> ResourceClaim:
-        if FINALIZER in claim.metadata.finalizers:
-            return claim
-        finalizers = (*claim.metadata.finalizers, FINALIZER)
-        try:
-            return self._client.update(
-                replace(claim, metadata=replace(claim.metadata, finalizers=finalizers))
-            )
-        except ConflictError:
-            raise
-        except ApiError as error:
-            raise ClaimWriteError(f"add finalizer to claim {claim.key}: {error}") from None
+        return replace(claim, metadata=meta, status=status)
 
     def update_status(self, claim: ResourceClaim, status: ResourceClaimStatus) -> ResourceClaim:
         """Replace the status of a claim.

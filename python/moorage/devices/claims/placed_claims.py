@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -79,7 +79,7 @@ class PlacedClaims:
         self._writer = writer
 
     def bind(self, pods: Sequence[tuple[Pod, PlacedPod]]) -> dict[int, str]:
-        """Write the claims of pods, one pod after the other.
+        """Write the claims of pods: into an ObjectStore as one write, to others one after the other.
 
         Parameters
         ----------
@@ -91,25 +91,57 @@ class PlacedClaims:
             By index, why claims could not be written. Reservations and devices are given back.
         """
         demands, refused = self._devices.demands, dict[int, str]()
-        for at, (pod, placed) in enumerate(pods):
+        for at in self._write_together(pods):
+            pod, placed = pods[at]
             try:
-                allocations = demands.allocations(placed.taken, placed.asking, placed.node)
-                self._write(pod, placed.claims, allocations)
+                self._write(pod, placed)
             except (AllocationError, ApiError, ClaimWriteError) as error:
                 demands.give_back(() if placed.taken is None else (placed.taken,))
                 refused[at] = str(error)
         if isinstance(self._handle.client, ObjectStore):
-            self._handle.informers.informer(ResourceClaim).run_once()
+            self._handle.informers.run_kind(ResourceClaim)
         return refused
 
-    def _write(
-        self, pod: Pod, claims: Sequence[ResourceClaim], allocations: Sequence[AllocationResult]
-    ) -> None:
-        """Write the claims of one pod; an error takes back the reservations."""
-        written, client, new = list[ResourceClaim](), self._handle.client, iter(allocations)
+    def _write_together(self, pods: Sequence[tuple[Pod, PlacedPod]]) -> Sequence[int]:
+        """Write the claims of pods as one write, if the client is an ObjectStore; return the indexes of pods
+        whose claims are left: each by itself tells why."""
+        client, left, claims = self._handle.client, list[int](), dict[str, ResourceClaim]()
+        if not isinstance(client, ObjectStore):
+            return range(len(pods))
+        for at, (pod, placed) in enumerate(pods):
+            try:
+                claims.update(self._reserved(client, pod, placed, claims))
+            except (AllocationError, ApiError, ClaimWriteError):
+                left.append(at)
         try:
-            for claim in claims:
-                allocation = next(new) if claim.status.allocation is None else None
+            client.update_many(claims.values())
+        except ApiError:
+            return range(len(pods))
+        return left
+
+    def _reserved(
+        self, store: ObjectStore, pod: Pod, placed: PlacedPod, earlier: Mapping[str, ResourceClaim]
+    ) -> dict[str, ResourceClaim]:
+        """Return the claims of a pod, by key, as they are to be written after those of earlier pods."""
+        out = dict[str, ResourceClaim]()
+        for claim, allocation in self._allocated(placed):
+            key = claim.key
+            claim = earlier.get(key) or store.get(ResourceClaim, claim.name, claim.namespace)
+            if not is_reserved_for(claim, pod):
+                out[key] = self._writer.reserved(claim, allocation, pod)
+        return out
+
+    def _allocated(self, placed: PlacedPod) -> Iterator[tuple[ResourceClaim, AllocationResult | None]]:
+        """Return the claims of a pod, each with its new allocation."""
+        new = iter(self._devices.demands.allocations(placed.taken, placed.asking, placed.node))
+        for claim in placed.claims:
+            yield claim, next(new) if claim.status.allocation is None else None
+
+    def _write(self, pod: Pod, placed: PlacedPod) -> None:
+        """Write the claims of one pod; an error takes back the reservations."""
+        written, client = list[ResourceClaim](), self._handle.client
+        try:
+            for claim, allocation in self._allocated(placed):
                 if isinstance(client, ObjectStore):  # other pods of the batch may have written it
                     claim = client.get(ResourceClaim, claim.name, claim.namespace)
                 if not is_reserved_for(claim, pod):

@@ -225,23 +225,22 @@ class Profile:
         tuple of hashable, or None
             The needs of each plugin; None where those of one are not known.
         """
-        plugins, out = self.volume_plugins, list[Hashable]()
+        plugins = self.volume_plugins
         claims = plugins[0].bound_claims_of(pod) if plugins and pod.spec.volumes else []
         if claims is None:
             return None
-        for plugin, is_of_volumes in zip(plugins, self._are_of_volumes, strict=True):
-            needs = (
-                () if is_of_volumes and not pod.spec.volumes else plugin.needs_of(pod, claims, nodes, batch)
-            )
+        out: list[Hashable] = [()] * len(plugins)
+        for at, plugin in enumerate(plugins) if pod.spec.volumes else self._about_claims:
+            needs = plugin.needs_of(pod, claims, nodes, batch)
             if needs is None:
                 return None
-            out.append(needs)
+            out[at] = needs
         return tuple(out)
 
     @lazy_attribute
-    def _are_of_volumes(self) -> list[bool]:
-        """Of each plugin about volumes, whether it needs nothing for pods without volumes."""
-        return [not isinstance(plugin, ClaimsPlugin) for plugin in self.volume_plugins]
+    def _about_claims(self) -> list[tuple[int, VolumePlugin]]:
+        """The plugins that may need something for pods without volumes, with their places."""
+        return [(at, one) for at, one in enumerate(self.volume_plugins) if isinstance(one, ClaimsPlugin)]
 
     def volume_demand(self, needs: Sequence[Hashable]) -> VolumeDemand:
         """Return needs for the kernels.

@@ -131,6 +131,20 @@ class InformerFactory:
             self._changes = changes
         return notices
 
+    def run_kind(self, kind: type[Object]) -> int:
+        """Run the informer of one kind, which exists (see `Informer.run_once`).
+
+        Parameters
+        ----------
+        kind : type
+
+        Returns
+        -------
+        int
+            The number of notices.
+        """
+        return self._informers[kind].run_once()
+
     def copy_from(self, other: InformerFactory) -> None:
         """Take the copies of the informers of another store; see `Informer.copy_from`.
 

@@ -21,6 +21,7 @@ T = TypeVar("T", bound=Object)
 IndexFunc = Callable[[T], Iterable[str]]
 
 _DIGITS = re.compile(r"[+-]?[0-9]+")
+_SAFE_DIGITS = 19  # any number with fewer digits fits in 64 bits
 
 logger = logging.getLogger("moorage.volume")
 
@@ -114,7 +115,7 @@ class AssumeCache(Generic[T]):
         """
         self.remove(obj.key)
 
-    def add(self, obj: T) -> None:
+    def add(self, obj: T) -> bool:
         """Store an object of the informer and end its assumed state.
 
         The object is ignored if the stored state, assumed or not, has the same or a higher resource version,
@@ -124,6 +125,11 @@ class AssumeCache(Generic[T]):
         ----------
         obj : Object
             State reported by the informer.
+
+        Returns
+        -------
+        bool
+            Whether it was stored.
         """
         try:
             key = self._key(obj)
@@ -133,8 +139,10 @@ class AssumeCache(Generic[T]):
                     tuple(self._index_func(obj))  # an error is raised before anything is stored
                     self._objects.put(key, obj)
                     self._assumed.pop(key, None)
+                    return True
         except VolumeError as error:
             logger.error("add failed: %s", error)
+        return False
 
     def remove(self, key: str) -> T | None:
         """Remove an object and its assumed state.
@@ -212,7 +220,7 @@ class AssumeCache(Generic[T]):
             None for an unknown key.
         """
         with self._lock:
-            return self._assumed.get(key, self._objects.get(key))
+            return self._assumed.get(key) or self._objects.get(key)
 
     def get(self, key: str) -> T:
         """Return the assumed state of an object, or the informer's state if there is none.
@@ -483,6 +491,8 @@ def parse_int64(text: str) -> int:
     ValueError
         The text is no such integer; the message is Go's.
     """
+    if len(text) < _SAFE_DIGITS and text.isascii() and text.isdigit():
+        return int(text)
     if not _DIGITS.fullmatch(text):
         raise ValueError(f'strconv.ParseInt: parsing "{text}": invalid syntax')
     value = int(text)

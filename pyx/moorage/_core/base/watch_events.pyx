@@ -15,6 +15,7 @@ from moorage._core.base.fields cimport (
 
 cdef Field NAME = Field("name"), SCHEDULING_GATES = Field("scheduling_gates")
 cdef Field CREATION_TIMESTAMP = Field("creation_timestamp"), FINALIZERS = Field("finalizers")
+cdef Field GRACE_PERIOD = Field("deletion_grace_period_seconds"), RESOURCE_VERSION = Field("resource_version")
 cdef Field CONDITIONS = Field("conditions"), TYPE = Field("type"), CONDITION_STATUS = Field("status")
 cdef Field OWNER_REFERENCES = Field("owner_references")
 
@@ -408,6 +409,55 @@ cdef class ObjectMap:
             event = WatchEvent.__new__(WatchEvent)
             event.type, event._object, event._version = "ADDED", obj, resource_version
             event._key = key
+            events.append(event)
+            self.held[key] = obj
+            done += 1
+        return done
+
+    def update(self, objects, int64_t version, list events not None):
+        """Replace objects, up to the first that needs a closer look.
+
+        That is one that is not in the map with the same UID and resource version, is being deleted, or does
+        not change.
+
+        Parameters
+        ----------
+        objects : sequence of Object
+            Of one kind.
+        version : int
+            The resource version of the first new state; it grows by 1 with each.
+        events : list of WatchEvent
+            Takes an event for each object.
+
+        Returns
+        -------
+        int
+            The number of objects that were replaced.
+        """
+        cdef WatchEvent event
+        cdef str key, resource_version
+        cdef Py_ssize_t done = 0
+        for obj in objects:
+            key = _key(obj)
+            current = self.find(key)
+            if current is None:
+                break
+            meta, old = METADATA.of(obj), METADATA.of(current)
+            if UID.of(meta) != UID.of(old) or RESOURCE_VERSION.of(meta) != RESOURCE_VERSION.of(old) \
+                    or DELETION_TIMESTAMP.of(meta) is not None or DELETION_TIMESTAMP.of(old) is not None \
+                    or obj == current:
+                break
+            resource_version = str(version + done)
+            meta = replace(
+                meta,
+                creation_timestamp=CREATION_TIMESTAMP.of(old),
+                deletion_grace_period_seconds=GRACE_PERIOD.of(old),
+                resource_version=resource_version,
+            )
+            obj = replace(obj, metadata=meta)
+            event = WatchEvent.__new__(WatchEvent)
+            event.type, event._object, event._version = "MODIFIED", obj, resource_version
+            event._key, event._previous = key, current
             events.append(event)
             self.held[key] = obj
             done += 1

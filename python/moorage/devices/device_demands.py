@@ -406,11 +406,11 @@ class _Pools:
 
     def are_order_free(self, pools: Iterable[DevicePool], has_conditions: bool) -> bool:
         for pool in pools:
-            devices = (*pool.devices, *pool.elsewhere)
             if has_conditions and any(one.device.binding_conditions for one in pool.devices):
                 return False
-            if pool.counters or any(one.counters for one in devices):
-                owner = pool.driver, frozenset(map(id, devices)), frozenset(pool.counters)
+            consuming = frozenset([one for one in (*pool.devices, *pool.elsewhere) if one.counters])
+            if pool.counters or consuming:
+                owner = pool.driver, consuming, frozenset(pool.counters)
                 if self._by_name.setdefault(pool.name, owner) != owner:
                     return False
         return True

@@ -61,7 +61,13 @@ def device(name: str, attributes: Mapping[str, Any] | None = None, **more: Any) 
 
 
 def resource_slice(
-    node: str, devices: Sequence[Json], pool: str = "", name: str = "", count: int = 1, **spec: Any
+    node: str,
+    devices: Sequence[Json],
+    pool: str = "",
+    name: str = "",
+    count: int = 1,
+    generation: int = 1,
+    **spec: Any,
 ) -> ResourceSlice:
     """One of `count` slices of a pool of a node."""
     pool = pool or f"pool-{node}"
@@ -73,7 +79,7 @@ def resource_slice(
             "spec": {
                 "driver": DRIVER,
                 "nodeName": node,
-                "pool": {"name": pool, "generation": 1, "resourceSliceCount": count},
+                "pool": {"name": pool, "generation": generation, "resourceSliceCount": count},
                 "devices": list(devices),
                 **spec,
             },

@@ -409,8 +409,8 @@ class _Pools:
             if has_conditions and any(one.device.binding_conditions for one in pool.devices):
                 return False
             if any(one.counters for one in pool.devices):  # else the node never asks what is available
-                devices = map(id, (*pool.devices, *pool.elsewhere))
-                owner = pool.driver, frozenset(devices), frozenset(pool.counters)
+                consuming = frozenset([one for one in (*pool.devices, *pool.elsewhere) if one.counters])
+                owner = pool.driver, consuming, frozenset(pool.counters)
                 if self._by_name.setdefault(pool.name, owner) != owner:
                     return False
         return True

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.devices.allocation.twin.backtracking import Twin
+from tests.devices.allocation.twin.pools_of_nodes import PoolsOfNodes
 from tests.devices.make import DRIVER, claim, device, device_class, named_node, resource_slice
 
 from moorage._core.base.quantity import Quantity
@@ -25,6 +26,11 @@ NODES = [named_node(name) for name in ("n", "m")]
 KINDS = f'device.attributes["{DRIVER}"].kind'
 SELECTORS = (f"{KINDS} > 0", f"{KINDS} < 2", f'device.attributes["{DRIVER}"].other == 1', "device.none")
 CLASSES = {"gpu": device_class(), "some": device_class("some", SELECTORS[0])}
+ON_M = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["m"]}]}]}
+PLACES: tuple[Json, ...] = (
+    *({"nodeName": "n"}, {"nodeName": "m"}, {"nodeName": None, "allNodes": True}),
+    *({"nodeName": None, "nodeSelector": ON_M}, {"nodeName": None, "perDeviceNodeSelection": True}),
+)
 few = st.integers(0, 2)
 
 
@@ -88,9 +94,10 @@ def slices(draw: st.DrawFn) -> list[ResourceSlice]:
             devices.append(device(f"d{number}-{at}", attributes, **more))
         if rare(draw):
             devices.append(devices[0])
-        places: list[Json] = [{"nodeName": "n"}, {"nodeName": "m"}, {"allNodes": True, "nodeName": None}]
         pool, count = f"p{number % draw(st.integers(2, 4))}", 2 if rare(draw) else 1
-        where = draw(st.sampled_from(places))
+        where = draw(st.sampled_from(PLACES))
+        if where.get("perDeviceNodeSelection"):
+            devices = [one | draw(st.sampled_from(PLACES[:4])) for one in devices]
         out.append(resource_slice("n", devices, pool, f"slice-{number}", count, **spec, **where))
     return out
 
@@ -195,5 +202,69 @@ def test_the_core_finds_what_the_twin_finds(
     shares = data.draw(st.dictionaries(st.sampled_from(ids), few, max_size=2)) if ids else {}
     allocated = AllocatedDevices(used, {one: {"memory": Quantity(amount)} for one, amount in shares.items()})
     rest = features, allocated, CLASSES.get, SelectorCache(), most_steps
-    core, twin = (kind(DeviceSlices(published, features), *rest) for kind in (Allocator, Twin))
+    core = Allocator(DeviceSlices(published, features), *rest)
+    twin = Twin(PoolsOfNodes(published, features), *rest)
     assert answers(core, wanted) == answers(twin, wanted)
+
+
+@st.composite
+def pools(draw: st.DrawFn) -> list[ResourceSlice]:
+    """Slices with and without counters of pools that nodes share, of two generations."""
+    out = []
+    for number in range(draw(st.integers(1, 6))):
+        where: Json = dict(draw(st.sampled_from(PLACES)))
+        devices = [device(f"d{draw(few)}") for _ in range(draw(few))]
+        if draw(st.booleans()):
+            where["sharedCounters"] = [
+                {"name": draw(st.sampled_from("sst")), "counters": {"a": {"value": "3"}}}
+            ]
+        for one in devices if draw(st.booleans()) else ():
+            one["consumesCounters"] = draw(consumption)
+        if where.get("perDeviceNodeSelection"):
+            devices = [one | draw(st.sampled_from(PLACES[:4])) for one in devices]
+        name, count = draw(st.sampled_from("pppq")), draw(st.integers(1, 3))
+        generation = draw(st.sampled_from((1, 1, 1, 2)))
+        out.append(resource_slice("n", devices, name, f"slice-{number}", count, generation, **where))
+    return out
+
+
+def seen(slices: DeviceSlices | PoolsOfNodes, name: str) -> list[Any]:
+    """What decides of the pools of a node: those with devices, the first that cannot be used, and whether one
+    is invalid."""
+    found, out, is_first = slices.pools_of(named_node(name)), list[Any](), True
+    for pool in found:
+        if pool.is_incomplete or pool.is_invalid:
+            out += [(pool.driver, pool.name, pool.is_invalid)] if is_first else []
+            is_first = False
+        elif pool.devices:
+            others = {one.id for one in pool.elsewhere if one.counters}
+            out.append((pool.driver, pool.name, [one.id for one in pool.devices], others, pool.counters))
+    return [*out, any(pool.is_invalid for pool in found)]
+
+
+@settings(max_examples=300)
+@given(pools(), st.booleans())
+def test_nodes_see_the_pools_that_upstream_gathers(
+    published: list[ResourceSlice], is_partitionable: bool
+) -> None:
+    features = Features(partitionable=is_partitionable)
+    core, twin = DeviceSlices(published, features), PoolsOfNodes(published, features)
+    for name in ("n", "m", "other"):
+        assert seen(core, name) == seen(twin, name)
+
+
+def test_a_node_sees_no_pools_whose_devices_others_have() -> None:
+    counters = [{"name": "s", "counters": {"a": {"value": "3"}}}]
+    devices = [device("d", consumesCounters=[{"counterSet": "s", "counters": {"a": {"value": "1"}}}])]
+    published = [
+        each
+        for at in range(20)
+        for each in (
+            resource_slice(f"n{at}", [], name=f"{at}-c", count=3 if at > 15 else 2, sharedCounters=counters),
+            resource_slice(f"n{at}", devices, name=f"{at}-d", count=3 if at > 15 else 2),
+        )
+    ]
+    slices = DeviceSlices(published, Features())
+    names = [[pool.name for pool in slices.pools_of(named_node(f"n{at}"))] for at in range(20)]
+    assert names[0] == ["pool-n0", "pool-n16"]
+    assert names[17] == ["pool-n16", "pool-n17"]

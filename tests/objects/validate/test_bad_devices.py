@@ -26,10 +26,15 @@ def device(**fields: Any) -> tuple[str, dict[str, Any]]:
     return of_slice(devices=[{"name": "a", **fields}])
 
 
+def policy(**fields: Any) -> tuple[str, dict[str, Any]]:
+    return device(capacity={"m": {"value": "8", "requestPolicy": fields}})
+
+
 def exactly(**fields: Any) -> tuple[str, dict[str, Any]]:
     return claim({"name": "r", "exactly": EXACT | fields})
 
 
+TERM = {"matchExpressions": [{"key": "k", "operator": "Exists"}]}
 ONE_OF_NODES = "exactly one of nodeName, nodeSelector, allNodes and perDeviceNodeSelection is required"
 BAD = {
     "no request": (claim({"name": "r"}), "spec.devices.requests[0]: exactly one of exactly and firstAvail"),
@@ -67,7 +72,11 @@ BAD = {
         ("ResourceClaim", {"devices": {"requests": [REQUEST] * 33}}),
         "spec.devices.requests: must have at most 32 items, not 33",
     ),
-    "constraint": (claim(constraints=[{}]), "spec.devices.constraints[0]: matchAttribute or distinctAttrib"),
+    "constraint": (claim(constraints=[{}]), "constraints[0]: exactly one of matchAttribute and"),
+    "two constraints in one": (
+        claim(constraints=[{"matchAttribute": "a/b", "distinctAttribute": "a/b"}]),
+        "spec.devices.constraints[0]: exactly one of matchAttribute and distinctAttribute is required",
+    ),
     "unknown request": (
         claim(constraints=[{"matchAttribute": "a/b", "requests": ["q"]}]),
         'spec.devices.constraints[0].requests: no request "q"',
@@ -86,13 +95,13 @@ BAD = {
     ),
     "too many devices": (
         of_slice(devices=[{"name": f"d{at}"} for at in range(129)]),
-        "spec: must have at most 128 items, not 129",
+        "spec.devices: must have at most 128 items, not 129",
     ),
     "too many devices with taints": (
         of_slice(
             devices=[{"name": f"d{at}", "taints": [{"key": "k", "effect": "NoSchedule"}]} for at in range(65)]
         ),
-        "spec: must have at most 64 items, not 65",
+        "spec.devices: must have at most 64 items, not 65",
     ),
     "a million attributes": (
         device(attributes={f"a{at}": {"int": 1} for at in range(10**6)}),
@@ -116,6 +125,38 @@ BAD = {
     "counter": (
         of_slice(sharedCounters=[{"name": "c", "counters": {"m": {"value": "-1"}}}]),
         "spec.sharedCounters[0].counters[m].value: must not be negative, not -1",
+    ),
+    "a counter set twice": (
+        device(consumesCounters=[{"counterSet": "c", "counters": {"m": {"value": "1"}}}] * 2),
+        'spec.devices[0].consumesCounters[1].counterSet: duplicate name "c"',
+    ),
+    "no counters": (of_slice(sharedCounters=[{"name": "c"}]), "spec.sharedCounters[0].counters: required"),
+    "a million counters": (
+        device(consumesCounters=[{"counterSet": "c", "counters": {f"m{at}": {} for at in range(10**6)}}]),
+        "consumesCounters[0].counters: must have at most 32 items, not 1000000",
+    ),
+    "a device with a node": (
+        device(nodeName="n"),
+        "spec.devices[0]: nodeName, nodeSelector and allNodes can",
+    ),
+    "a device without nodes": (
+        ("ResourceSlice", SLICE | {"perDeviceNodeSelection": True, "devices": [{"name": "a"}]}),
+        "spec.devices[0]: exactly one of nodeName, nodeSelector and allNodes is required with perDeviceNode",
+    ),
+    "two terms": (
+        ("ResourceSlice", SLICE | {"nodeSelector": {"nodeSelectorTerms": [TERM, TERM]}}),
+        "spec.nodeSelector.nodeSelectorTerms: must have exactly one node selector term",
+    ),
+    "two policies": (
+        policy(default="1", validValues=["1"], validRange={"min": "1"}),
+        "capacity[m].requestPolicy: exactly one of validValues and validRange is allowed",
+    ),
+    "no default": (policy(validRange={"min": "1"}), "requestPolicy.default: required with validValues or"),
+    "no minimum": (policy(default="1", validRange={"max": "1"}), "requestPolicy.validRange.min: required"),
+    "no step": (policy(default="1", validRange={"min": "1", "step": "0"}), "validRange.step: must not be 0"),
+    "many values": (
+        policy(default="1", validValues=[str(at) for at in range(11)]),
+        "requestPolicy.validValues: must have at most 10 items, not 11",
     ),
 }
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -138,16 +139,23 @@ class PublishedSlice:
             for device in spec.devices
         ]
 
-    def is_for(self, node: Node) -> bool:
-        """Whether the slice offers something to a node; counters belong to all nodes."""
-        return bool(self.slice.spec.shared_counters) or self.has_devices_for(node)
+    @property
+    def pool(self) -> tuple[str, str]:
+        """Driver and name of the pool."""
+        return self.slice.spec.driver, self.slice.spec.pool.name
 
-    def has_devices_for(self, node: Node) -> bool:
-        """Whether a node may use devices of the slice."""
+    @property
+    def generation(self) -> int:
+        """The generation of the pool that the slice is of."""
+        return self.slice.spec.pool.generation
+
+    @property
+    def places(self) -> Sequence[ResourceSliceSpec | Device]:
+        """What says from which nodes devices of the slice can be used."""
         spec = self.slice.spec
         if spec.node_name or spec.all_nodes or spec.node_selector is not None:
-            return _is_for(node, spec.node_name or "", bool(spec.all_nodes), spec.node_selector)
-        return bool(spec.per_device_node_selection) and any(device.is_for(node) for device in self.devices)
+            return (spec,)
+        return spec.devices if spec.per_device_node_selection else ()
 
 
 @dataclass(eq=False)
@@ -160,7 +168,7 @@ class DevicePool:
     devices : list of PublishedDevice
         Those of slices for the node, in order; empty if the pool is incomplete or invalid.
     elsewhere : list of PublishedDevice
-        Those of other slices, which may take counters of the pool.
+        Those of other slices with devices that take counters of the pool.
     counters : Counters
         The shared counters of the pool.
     is_incomplete : bool
@@ -188,6 +196,14 @@ class DevicePool:
         return any(one.device.binding_conditions is not None for one in self.devices)
 
 
+@dataclass(eq=False)
+class _SlicesOfPool:
+    """All slices of a pool: their number by generation, and those whose devices take of shared counters."""
+
+    generations: Counter[int] = field(default_factory=Counter)
+    consuming: list[PublishedSlice] = field(default_factory=list)
+
+
 class DeviceSlices:
     """The slices of a cluster, and the pools of each node.
 
@@ -199,26 +215,52 @@ class DeviceSlices:
 
     def __init__(self, slices: Iterable[ResourceSlice], features: Features) -> None:
         self._features = features
-        self._of_node: dict[str, list[PublishedSlice]] = {}
-        self._shared: list[PublishedSlice] = []
-        self._of_pool: dict[tuple[str, str], list[PublishedSlice]] = {}
+        self._published: list[PublishedSlice] = []
+        self._of_pool: dict[tuple[str, str], _SlicesOfPool] = {}
+        self._counting: dict[tuple[str, str], list[PublishedSlice]] = {}
+        self._named: dict[str, list[int]] = {}
+        self._selected: dict[NodeSelector, list[int]] = {}
+        self._everywhere: list[int] = []
         self._pools: dict[str, tuple[Node, list[DevicePool]]] = {}
         self._alike: dict[Hashable, list[DevicePool]] = {}
-        self._built: dict[Hashable, DevicePool] = {}
+        self._built: dict[Hashable, DevicePool | None] = {}
         self._views: dict[Hashable, DeviceView] = {}
-        for one in sorted(slices, key=lambda one: one.name):
-            spec, published = one.spec, PublishedSlice(one)
-            self._of_pool.setdefault((spec.driver, spec.pool.name), []).append(published)
-            if spec.node_name and not spec.shared_counters:
-                self._of_node.setdefault(spec.node_name, []).append(published)
-            else:
-                self._shared.append(published)
-        places: list[ResourceSliceSpec | Device] = []
-        for published in self._shared:
-            places += (published.slice.spec, *published.slice.spec.devices)
-        self._names = {place.node_name for place in places if place.node_name}
-        selectors = (place.node_selector for place in places)
-        self._selectors = list(dict.fromkeys([one for one in selectors if one is not None]))
+        for one in sorted(map(PublishedSlice, slices), key=_order):
+            of_pool, spec = self._of_pool.setdefault(one.pool, _SlicesOfPool()), one.slice.spec
+            of_pool.generations[one.generation] += 1
+            if any(device.consumes_counters for device in spec.devices):
+                of_pool.consuming.append(one)
+            if features.partitionable and spec.shared_counters:
+                self._counting.setdefault(one.pool, []).append(one)
+            self._note_places(one)
+
+    def _note_places(self, one: PublishedSlice) -> None:
+        at = len(self._published)
+        self._published.append(one)
+        for place in one.places:
+            if place.node_name:
+                self._named.setdefault(place.node_name, []).append(at)
+            elif place.all_nodes:
+                self._everywhere.append(at)
+            elif place.node_selector is not None:
+                self._selected.setdefault(place.node_selector, []).append(at)
+
+    def offered(self, node: Node) -> list[PublishedSlice]:
+        """Return the slices with devices that can be used from a node, those with its name alone first.
+
+        Parameters
+        ----------
+        node : Node
+
+        Returns
+        -------
+        list of PublishedSlice
+        """
+        found = {*self._everywhere, *self._named.get(node.name, ())}
+        for selector, places in self._selected.items():
+            if selects(selector, node):
+                found.update(places)
+        return [self._published[at] for at in sorted(found)]
 
     def pools_of(self, node: Node) -> list[DevicePool]:
         """Return the pools of a node, in the order in which their devices are tried.
@@ -230,14 +272,15 @@ class DeviceSlices:
         Returns
         -------
         list of DevicePool
+            Those with devices for the node. Of the others, which have nothing but shared counters, the first
+            that is incomplete or invalid, and the first that is invalid: no answer depends on more of them.
         """
         known = self._pools.get(node.name)
         if known is None or known[0] is not node:
-            own, is_named = tuple(map(id, self.slices_of(node.name))), node.name in self._names
-            answers = tuple([selects(selector, node) for selector in self._selectors])
-            alike = own, node.name if is_named else "", answers
+            offered = self.offered(node)
+            alike = tuple(map(id, offered))
             if alike not in self._alike:
-                self._alike[alike] = self._gather(node)
+                self._alike[alike] = self._gather(offered)
             known = self._pools[node.name] = node, self._alike[alike]
         return known[1]
 
@@ -274,57 +317,50 @@ class DeviceSlices:
 
     def devices(self) -> Iterable[PublishedDevice]:
         """Return all devices."""
-        return (device for slices in self._of_pool.values() for one in slices for device in one.devices)
+        return (device for one in self._published for device in one.devices)
 
-    def slices_of(self, node_name: str) -> Sequence[PublishedSlice]:
-        """Return the slices of one node, without those that several nodes share."""
-        return self._of_node.get(node_name, ())
+    def _gather(self, offered: Iterable[PublishedSlice]) -> list[DevicePool]:
+        """The pools of nodes that can use devices of the same slices."""
+        by_pool: dict[tuple[str, str], list[PublishedSlice]] = {}
+        for one in offered:
+            if self._features.partitionable or not _needs_partitions(one.slice.spec):
+                by_pool.setdefault(one.pool, []).append(one)
+        pools = {self._pool(key, usable) for key, usable in by_pool.items()}
+        for unusable in self._unusable:
+            pools.add(next((pool for key, pool in unusable if key not in by_pool), None))
+        found = [pool for pool in pools if pool is not None]
+        return sorted(found, key=lambda pool: (pool.is_last, pool.driver, pool.name))
 
-    @property
-    def shared(self) -> Sequence[PublishedSlice]:
-        """The slices that several nodes share."""
-        return self._shared
+    @cached_property
+    def _unusable(self) -> tuple[list[tuple[tuple[str, str], DevicePool]], ...]:
+        """Pools that are incomplete or invalid for nodes that can use none of their devices, in order; and
+        those of them that are invalid."""
+        bare = [(key, self._pool(key, [])) for key in sorted(self._counting)]
+        found = [(key, pool) for key, pool in bare if pool and (pool.is_incomplete or pool.is_invalid)]
+        return found, [(key, pool) for key, pool in found if pool.is_invalid]
 
-    def _gather(self, node: Node) -> list[DevicePool]:
-        found: dict[tuple[str, str], list[PublishedSlice]] = {}
-        for one in (*self.slices_of(node.name), *self._shared):
-            spec = one.slice.spec
-            if not self._features.partitionable and (
-                spec.per_device_node_selection is not None or spec.shared_counters
-            ):
-                continue
-            if one.is_for(node):
-                _add_slice(found, one)
-        pools = [pool for key, slices in found.items() if (pool := self._pool(node, key, slices)) is not None]
-        return sorted(pools, key=lambda pool: (pool.is_last, pool.driver, pool.name))
+    def _pool(self, key: tuple[str, str], usable: list[PublishedSlice]) -> DevicePool | None:
+        """The pool of a node, by the slices with devices for it; None if a newer generation is on its way."""
+        built = key, tuple(map(id, usable))
+        if built not in self._built:
+            self._built[built] = self._build(key, usable)
+        return self._built[built]
 
-    def _pool(self, node: Node, key: tuple[str, str], slices: list[PublishedSlice]) -> DevicePool | None:
-        """The pool of its slices for a node; None if a newer generation is on its way."""
-        pool = slices[0].slice.spec.pool
-        if len(slices) == pool.resource_slice_count:
-            return self._build(node, key, slices, [])
-        generations = [one.slice.spec.pool.generation for one in self._of_pool[key]]
-        if max(generations) > pool.generation:
+    def _build(self, key: tuple[str, str], usable: list[PublishedSlice]) -> DevicePool | None:
+        relevant = sorted({*usable, *self._counting.get(key, ())}, key=_order)
+        generation = max(one.generation for one in relevant)
+        slices = [one for one in relevant if one.generation == generation]
+        usable = [one for one in usable if one.generation == generation]
+        count, of_pool = slices[0].slice.spec.pool.resource_slice_count, self._of_pool[key]
+        if len(slices) == count:
+            return self._join(key, usable, slices, [])
+        if max(of_pool.generations) > generation:
             return None
-        if generations.count(pool.generation) != pool.resource_slice_count:
-            return self._built.setdefault(key, DevicePool(*key, is_incomplete=True))
-        names = {one.slice.name for one in slices}
-        others = [
-            one
-            for one in self._of_pool[key]
-            if one.slice.spec.pool.generation == pool.generation and one.slice.name not in names
-        ]
-        return self._build(node, key, slices, others)
-
-    def _build(
-        self, node: Node, pool: tuple[str, str], slices: list[PublishedSlice], others: list[PublishedSlice]
-    ) -> DevicePool:
-        counting = [one for one in slices if self._features.partitionable and one.slice.spec.shared_counters]
-        usable = [one for one in slices if one not in counting or one.has_devices_for(node)]
-        key = tuple(map(id, usable)), tuple(map(id, slices)), tuple(map(id, others))
-        if key not in self._built:
-            self._built[key] = self._join(pool, usable, slices, others)
-        return self._built[key]
+        if of_pool.generations[generation] != count:
+            return DevicePool(*key, is_incomplete=True)
+        here = set(slices)
+        others = [one for one in of_pool.consuming if one.generation == generation and one not in here]
+        return self._join(key, usable, slices, others)
 
     def _join(
         self,
@@ -362,12 +398,11 @@ def _counters_exist(device: PublishedDevice, sets: set[str], counters: Counters)
     return all(one.counter_set in sets for one in consumed) and device.counters.keys() <= counters.keys()
 
 
-def _add_slice(found: dict[tuple[str, str], list[PublishedSlice]], one: PublishedSlice) -> None:
-    """Add a slice to its pool, unless it is outdated; a newer one replaces all older ones."""
+def _needs_partitions(spec: ResourceSliceSpec) -> bool:
+    return spec.per_device_node_selection is not None or bool(spec.shared_counters)
+
+
+def _order(one: PublishedSlice) -> tuple[bool, str]:
+    """Slices of one node come before those that nodes share."""
     spec = one.slice.spec
-    slices = found.setdefault((spec.driver, spec.pool.name), [])
-    generation = slices[0].slice.spec.pool.generation if slices else spec.pool.generation
-    if spec.pool.generation > generation:
-        slices.clear()
-    if spec.pool.generation >= generation:
-        slices.append(one)
+    return not spec.node_name or bool(spec.shared_counters), one.slice.name

@@ -127,8 +127,8 @@ class DeviceConstraint(Struct, frozen=True):
     distinct_attribute: str | None = None
 
     def check(self) -> None:
-        if not self.match_attribute and not self.distinct_attribute:
-            raise InputError("matchAttribute or distinctAttribute is required")
+        if bool(self.match_attribute) == bool(self.distinct_attribute):
+            raise InputError("exactly one of matchAttribute and distinctAttribute is required")
 
 
 class DeviceClaimConfiguration(Struct, frozen=True):

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from msgspec import field
 
+from moorage._core.base.quantity import Quantity
 from moorage.errors import InputError, shorten
 
 from .field_rules import at_most, between, each, one_of, quantity, required, timestamp
@@ -19,6 +20,7 @@ MAX_DEVICES_WITH_TAINTS_OR_COUNTERS = 64
 _MAX_TEXT = 64
 _MAX_PROPERTIES = 32
 _MAX_CONDITIONS = at_most(4)
+_MAX_COUNTERS = at_most(32)
 _NUMBER = r"(?:0|[1-9][0-9]*)"
 _PRE_RELEASE = rf"(?:{_NUMBER}|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*)"
 SEMVER = re.compile(
@@ -67,13 +69,25 @@ class CapacityRequestPolicyRange(Struct, frozen=True):
     max: Annotated[QuantityLike | None, quantity] = None
     step: Annotated[QuantityLike | None, quantity] = None
 
+    def check(self) -> None:
+        if self.min is None:
+            raise InputError("required", path="min")
+        if self.step is not None and not Quantity(self.step).sign():
+            raise InputError("must not be 0", path="step")
+
 
 class CapacityRequestPolicy(Struct, frozen=True):
     """How much of a capacity one share of a device may take."""
 
     default: Annotated[QuantityLike | None, quantity] = None
-    valid_values: Annotated[tuple[QuantityLike, ...], each(quantity)] = ()
+    valid_values: Annotated[tuple[QuantityLike, ...], at_most(10), each(quantity)] = ()
     valid_range: CapacityRequestPolicyRange | None = None
+
+    def check(self) -> None:
+        if self.valid_values and self.valid_range is not None:
+            raise InputError("exactly one of validValues and validRange is allowed")
+        if self.default is None and (self.valid_values or self.valid_range is not None):
+            raise InputError("required with validValues or validRange", path="default")
 
 
 class DeviceCapacity(Struct, frozen=True):
@@ -93,14 +107,14 @@ class CounterSet(Struct, frozen=True):
     """Counters that devices of a pool share."""
 
     name: Annotated[str, required] = ""
-    counters: dict[str, Counter] = {}
+    counters: Annotated[dict[str, Counter], required, _MAX_COUNTERS] = {}
 
 
 class DeviceCounterConsumption(Struct, frozen=True):
     """What a device takes of the counters of a set."""
 
     counter_set: Annotated[str, required] = ""
-    counters: dict[str, Counter] = {}
+    counters: Annotated[dict[str, Counter], required, _MAX_COUNTERS] = {}
 
 
 class DeviceTaint(Struct, frozen=True):
@@ -138,6 +152,8 @@ class Device(Struct, frozen=True):
         count = len(self.attributes) + len(self.capacity)
         if count > _MAX_PROPERTIES:
             raise InputError(f"must have at most {_MAX_PROPERTIES} attributes and capacities, not {count}")
+        sets = [one.counter_set for one in self.consumes_counters]
+        _refuse_duplicates("consumesCounters", sets, "counterSet")
 
 
 class ResourcePool(Struct, frozen=True):
@@ -166,17 +182,34 @@ class ResourceSliceSpec(Struct, frozen=True):
             raise InputError(
                 "exactly one of nodeName, nodeSelector, allNodes and perDeviceNodeSelection is required"
             )
+        if self.node_selector is not None and len(self.node_selector.node_selector_terms) != 1:
+            raise InputError(
+                "must have exactly one node selector term", path="nodeSelector.nodeSelectorTerms"
+            )
         few = any(device.taints or device.consumes_counters for device in self.devices)
-        at_most(MAX_DEVICES_WITH_TAINTS_OR_COUNTERS if few else MAX_DEVICES)(self.devices)
+        most = MAX_DEVICES_WITH_TAINTS_OR_COUNTERS if few else MAX_DEVICES
+        if len(self.devices) > most:
+            raise InputError(f"must have at most {most} items, not {len(self.devices)}", path="devices")
+        self._check_places()
         _refuse_duplicates("devices", [device.name for device in self.devices])
         _refuse_duplicates("sharedCounters", [one.name for one in self.shared_counters])
 
+    def _check_places(self) -> None:
+        for at, device in enumerate(self.devices):
+            places = sum(map(bool, (device.node_name, device.node_selector, device.all_nodes)))
+            if self.per_device_node_selection and places != 1:
+                text = "exactly one of nodeName, nodeSelector and allNodes is required"
+                raise InputError(f"{text} with perDeviceNodeSelection", path=f"devices[{at}]")
+            if not self.per_device_node_selection and places:
+                text = "nodeName, nodeSelector and allNodes can only be set"
+                raise InputError(f"{text} with perDeviceNodeSelection", path=f"devices[{at}]")
 
-def _refuse_duplicates(path: str, names: list[str]) -> None:
+
+def _refuse_duplicates(path: str, names: list[str], field_name: str = "name") -> None:
     seen: set[str] = set()
     for at, name in enumerate(names):
         if name in seen:
-            raise InputError(f'duplicate name "{shorten(name)}"', path=f"{path}[{at}].name")
+            raise InputError(f'duplicate name "{shorten(name)}"', path=f"{path}[{at}].{field_name}")
         seen.add(name)
 
 

@@ -17,7 +17,7 @@ from moorage.devices.allocation.claim_requests import (
     SearchTimeoutError,
 )
 from moorage.devices.allocation.device_capacity import consumed_amounts, has_capacity
-from moorage.devices.allocation.device_pools import DeviceId, DevicePool, DeviceSlices, PublishedDevice
+from moorage.devices.allocation.device_pools import DeviceId, DevicePool, PublishedDevice
 from moorage.devices.cel.cel_errors import CompileError
 from moorage.devices.cel.selector import SelectorError
 from moorage.devices.features import Features
@@ -27,6 +27,7 @@ from moorage.objects.model.resource_claims import EXACT_COUNT, DeviceClass, Devi
 from moorage.objects.model.resource_slices import DeviceTaint
 
 from .attribute_constraints import AttributeConstraint, DistinctAttribute, MatchAttribute
+from .pools_of_nodes import PoolsOfNodes
 
 _PREVENTING = ("NoSchedule", "NoExecute")
 _TOO_LARGE = 2**63 - 1
@@ -60,7 +61,7 @@ class Twin:
 
     Parameters
     ----------
-    slices : DeviceSlices
+    slices : PoolsOfNodes
     features : Features
     allocated : AllocatedDevices
     class_of : callable
@@ -72,7 +73,7 @@ class Twin:
 
     def __init__(
         self,
-        slices: DeviceSlices,
+        slices: PoolsOfNodes,
         features: Features,
         allocated: AllocatedDevices,
         class_of: ClassOf,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from bench.cluster import NODES
-from bench.twins.cache_twin import CacheTwin, TwinInfo
+from bench.twins.cache_twin import CacheTwin, TreeTwin, TwinInfo
 from msgspec.structs import replace
 
 from moorage import Scheduler, synthetic
@@ -299,19 +299,22 @@ def test_aggregation_twin(benchmark: Any, report: Any, twin: CacheTwin) -> None:
     benchmark(twin.total)
 
 
-def test_tree_list(benchmark: Any, report: Any, cache: SchedulerCache) -> None:
-    report("node tree, list of 5,000")
-    assert len(benchmark(cache.node_tree().list)) == NODES
+@pytest.mark.parametrize("is_twin", [False, True])
+def test_tree_list(benchmark: Any, report: Any, cache: SchedulerCache, is_twin: bool) -> None:
+    report("node tree, list of 5,000", twin=is_twin)
+    names = cache.node_tree().list()
+    assert benchmark(TreeTwin(nodes).list if is_twin else cache.node_tree().list) == names
 
 
-def test_tree_next(benchmark: Any, report: Any, cache: SchedulerCache) -> None:
-    tree = cache.node_tree()
+@pytest.mark.parametrize("is_twin", [False, True])
+def test_tree_next(benchmark: Any, report: Any, cache: SchedulerCache, is_twin: bool) -> None:
+    tree = TreeTwin(nodes) if is_twin else cache.node_tree()
 
     def run() -> None:
         for _ in range(NODES):
             tree.next()
 
-    report("node tree, next", NODES)
+    report("node tree, next", NODES, twin=is_twin)
     benchmark(run)
 
 

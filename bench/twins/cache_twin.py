@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import threading
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from moorage._core.state.zone_tree import zone_key
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 
@@ -98,3 +101,41 @@ class CacheTwin:
         """What all pods request."""
         infos = self.infos.values()
         return sum([info.cpu for info in infos]), sum([info.memory for info in infos])
+
+
+class TreeTwin:
+    """A node tree of dictionaries and lists, behind a lock."""
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self.lock = threading.RLock()
+        self.arrays: dict[str, list[str]] = {}
+        for node in nodes:
+            self.arrays.setdefault(zone_key(node.metadata.labels), []).append(node.metadata.name)
+        self.zones = list(self.arrays)
+        self.reset()
+
+    def reset(self) -> None:
+        self.last_index = dict.fromkeys(self.arrays, 0)
+        self.zone_index = 0
+
+    def next(self) -> str:
+        with self.lock:
+            exhausted = 0
+            while self.zones:
+                if self.zone_index >= len(self.zones):
+                    self.zone_index = 0
+                zone = self.zones[self.zone_index]
+                self.zone_index += 1
+                at, names = self.last_index[zone], self.arrays[zone]
+                if at < len(names):
+                    self.last_index[zone] = at + 1
+                    return names[at]
+                exhausted += 1
+                if exhausted >= len(self.zones):
+                    self.reset()
+            return ""
+
+    def list(self) -> list[str]:
+        with self.lock:
+            depth = max(map(len, self.arrays.values()), default=0)
+            return [names[at] for at in range(depth) for names in self.arrays.values() if at < len(names)]

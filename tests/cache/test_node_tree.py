@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -316,15 +316,18 @@ def test_several_threads_add_to_one_tree(caplog: pytest.LogCaptureFixture) -> No
     assert len(caplog.messages) == 400
 
 
-def test_the_tree_of_a_cache_is_under_the_cache_s_lock() -> None:
+@pytest.mark.parametrize(("read", "answer"), [(NodeTree.next, "a"), (NodeTree.list, ["a"])])
+def test_the_tree_of_a_cache_is_under_the_cache_s_lock(
+    read: Callable[[NodeTree], str | list[str]], answer: str | list[str]
+) -> None:
     cache = SchedulerCache()
     cache.add_node(node("a"))
     asks = threading.Event()
-    order = []
+    order: list[str | list[str]] = []
 
     def ask() -> None:
         asks.set()
-        order.append(cache.node_tree().next())
+        order.append(read(cache.node_tree()))
 
     cache.lock.acquire()
     with running(ask):
@@ -332,4 +335,19 @@ def test_the_tree_of_a_cache_is_under_the_cache_s_lock() -> None:
         for _ in range(1000):  # time for a thread that would not wait
             order.append("")
         cache.lock.release()
-    assert order[-1] == "a"
+    assert order[-1] == answer
+
+
+def test_an_open_transaction_of_a_cache_takes_the_iteration_back() -> None:
+    cache = SchedulerCache()
+    for name, zone in (("a", "z1"), ("b", "z2"), ("c", "z1")):
+        cache.add_node(node(name, zone=zone))
+    one = cache.node_tree()
+    one.next()
+    with cache.transaction():
+        cache.remove_node(node("b"))
+        cache.add_node(node("d", zone="z3"))
+        assert (turns(one, 5), one.zones) == ("dcadc", [":\x00:z1", ":\x00:z3"])
+        one.reset_exhausted()
+    assert (one.list(), one.zones) == (["a", "b", "c"], [":\x00:z1", ":\x00:z2"])
+    assert turns(one, 3) == "bca"

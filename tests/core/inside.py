@@ -155,7 +155,7 @@ def memory(state: ClusterState, buffers: int) -> dict[int, bytes]:
 def dump(state: ClusterState, before: dict[str, Any] | None = None) -> dict[str, Any]:
     """Everything that a rollback must restore; of the memory, what there was `before`."""
     buffers = before["buffers"] if before else len(inside(state.journal)["buffers"])
-    table, ledger, tree = inside(state.table), inside(state.ledger), inside(state.tree)
+    table, ledger, tree = inside(state.table), inside(state.ledger), state.tree
     return {
         "buffers": buffers,
         "memory": memory(state, buffers),
@@ -163,9 +163,9 @@ def dump(state: ClusterState, before: dict[str, Any] | None = None) -> dict[str,
         "nodes": list(state.table.objects),
         "free rows": list(table["free_rows"]),
         "zones of nodes": dict(inside(state)["zones"]),
-        "zones": list(tree["zones"]),
-        "tree": {zone: list(nodes) for zone, nodes in tree["tree"].items()},
-        "tree nodes": state.tree.num_nodes,
+        "zones": tree.zones,
+        "tree": {zone: tree.nodes_in(zone) for zone in tree.zones},
+        "tree nodes": tree.num_nodes,
         "pods": numbers(state),
         "pod objects": [held for held in ledger["objects"] if held is not None],
         "replicas": dict(inside(ledger["templates"])["by_prefix"]),

@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager
 
 from moorage._core.base.buffers import Journal
 from moorage._core.base.symbols import Symbols
+from moorage._core.state.zone_tree import NodeNames, zone_key, zone_key_v113
 from moorage._core.state.zone_tree import NodeTree as CoreNodeTree
-from moorage._core.state.zone_tree import zone_key, zone_key_v113
 from moorage.errors import CacheError
 from moorage.objects.model.node import Node
 
@@ -21,7 +21,7 @@ KNOWN = "node %s already exist in the NodeTree"
 ZONE_KEYS: dict[str, Callable[[dict[str, str]], str]] = {"1.36": zone_key, "1.13": zone_key_v113}
 
 
-class NodeTree:
+class NodeTree(NodeNames):
     """Nodes by zone: zones in the order of their first node, nodes in the order of addition. Thread-safe.
 
     The tree that `SchedulerCache.node_tree` returns is a view of the tree of the cache. It can be listed and
@@ -37,11 +37,9 @@ class NodeTree:
     """
 
     def __init__(self, nodes: Iterable[Node] = (), zone_keys: str = "1.36") -> None:
-        self._core = CoreNodeTree(Journal())
-        self._symbols = Symbols()
+        super().__init__(CoreNodeTree(Journal()), Symbols(), threading.RLock())
         self._zone_key = ZONE_KEYS[zone_keys]
         self._read_only = False
-        self._lock: AbstractContextManager[object] = threading.RLock()
         for node in nodes:
             self.add_node(node)
 
@@ -62,7 +60,8 @@ class NodeTree:
         NodeTree
         """
         out = cls()
-        out._core, out._symbols, out._lock, out._read_only = core, symbols, lock, True
+        NodeNames.__init__(out, core, symbols, lock)
+        out._read_only = True
         return out
 
     @property
@@ -141,18 +140,6 @@ class NodeTree:
                 raise CacheError(f"node {node.name} in group {zone} was not found")
             self._core.remove(zone, symbol)
         logger.debug("Removed node %s in group %s from NodeTree", node.name, zone)
-
-    def list(self) -> list[str]:
-        """Return all node names, one of each zone in turn (kube-scheduler v1.36, node_tree.go)."""
-        with self._lock:
-            names = self._symbols.names
-            return [names[symbol] or "" for symbol in self._core.list()]
-
-    def next(self) -> str:
-        """Return the next node of the stateful iteration of v1.13 (NodeTree.Next); "" in an empty tree."""
-        with self._lock:
-            symbol = self._core.next()
-        return self._symbols.names[symbol] or ""
 
     def reset_exhausted(self) -> None:
         """Restart the stateful iteration at the first node of the first zone."""

@@ -20,7 +20,7 @@ import numpy as np
 from msgspec import Struct
 
 from moorage import framework as fwk
-from moorage._core.base.watch_events import Notice
+from moorage._core.base.watch_events import Notice, keys_of
 from moorage._core.decide.bulk_operations import confirm_bindings
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.pod_batch import Placements, PodBatch, Route, Routes
@@ -276,10 +276,7 @@ class Binder:
         pods = [placement.pod for placement in placements]
         batch = PodBatch(self.cache.state, pods, self._routes)
         chosen = Placements(self.cache.state, len(pods), batch)
-        nodes, stored = (
-            [placement.node for placement in placements],
-            self._pods.get_many([pod.key for pod in pods]),
-        )
+        nodes, stored = [placement.node for placement in placements], self._pods.get_many(keys_of(pods))
         self.cache.pods.choose_rows(pods, nodes, stored, chosen.rows)
         for first, end, route in batch.cut(APART):
             if route:
@@ -302,6 +299,8 @@ class Binder:
         end = self.cache.admit(engine.placer, chosen, verdicts, first, end)
         deadline = self.clock() + VICTIMS_TIMEOUT
         decided = list[Admitted | Outcome]()
+        if not verdicts[first:end].any():
+            return [Admitted(placement, engine, None, deadline) for placement in placements[first:end]]
         for placement, verdict in zip(placements[first:end], verdicts[first:end].tolist(), strict=True):
             if verdict:
                 shape = engine.framework.shape_of(target_of(engine.cache, placement.pod))

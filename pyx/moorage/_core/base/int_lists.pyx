@@ -3,7 +3,7 @@
 A list occupies a block of 2**i items. Freed blocks of each size form a linked list and are used again.
 """
 
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memmove
 
 
 cdef enum:
@@ -74,6 +74,15 @@ cdef class IntLists:
         self.count.touch(row)
         self.items(row)[n] = value
         (<int32_t*>self.count.data)[row] = n + 1
+
+    cdef int remove(self, Py_ssize_t row, Py_ssize_t at) except -1:
+        """Remove item `at` of the list of a row; the order of the others remains."""
+        cdef Py_ssize_t after = self.size(row) - at - 1
+        cdef int32_t* gone = self.items(row) + at
+        self.arena.touch_range((<int32_t*>self.first.data)[row] + at, after + 1)
+        self.count.touch(row)
+        memmove(gone, gone + 1, after * sizeof(int32_t))
+        (<int32_t*>self.count.data)[row] -= 1
 
     cdef int resize(self, Py_ssize_t row, int32_t items) except -1:
         """Set the length of the list of a row; the caller must write all items."""

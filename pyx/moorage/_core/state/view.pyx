@@ -463,7 +463,7 @@ cdef int _reorder(View view) except -1:
 cdef int _reuse_list(View view) except -1:
     """Keep the order of the list if its names are those of the tree; return whether they are."""
     cdef int32_t at, row
-    if view.size != view.tree.num_nodes:
+    if view.size != view.tree.size():
         return 0
     for at in range(view.size):
         row = view.table.find((<int32_t*>view.names.data)[at])
@@ -477,16 +477,15 @@ cdef int _reuse_list(View view) except -1:
 
 cdef int _rebuild(View view) except -1:
     """Set the list to the nodes of the tree."""
-    cdef int32_t at, name
-    names = view.tree.list()
+    cdef int32_t at
     view.order.touch_range(0, view.size)
     view.names.touch_range(0, view.size)
-    view.order.reserve(len(names))
-    view.names.reserve(len(names))
-    view.size = <int32_t>len(names)
-    for at, name in enumerate(names):
-        (<int32_t*>view.names.data)[at] = name
-        (<int32_t*>view.order.data)[at] = view.table.find(name)
+    view.order.reserve(view.tree.size())
+    view.names.reserve(view.tree.size())
+    view.size = view.tree.size()
+    view.tree.write(<int32_t*>view.names.data)
+    for at in range(view.size):
+        (<int32_t*>view.order.data)[at] = view.table.find((<int32_t*>view.names.data)[at])
 
 
 cdef int _set_positions(View view) except -1:

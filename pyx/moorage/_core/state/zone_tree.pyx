@@ -3,7 +3,7 @@
 The rules are those of kube-scheduler v1.36, node_tree.go. A node is represented by the symbol of its name.
 """
 
-from functools import partial
+from libc.string cimport memcpy, memmove, memset
 
 
 ZONE_LABELS = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
@@ -49,7 +49,7 @@ def zone_key(dict labels not None):
 cdef class NodeTree:
     """Zones in the order of their first node, each with its nodes in the order of addition.
 
-    A rollback restores these orders exactly.
+    A zone keeps its number when its last node has been removed. A rollback restores the orders exactly.
 
     Parameters
     ----------
@@ -59,26 +59,41 @@ cdef class NodeTree:
     Attributes
     ----------
     zones : list of str
-        The zone keys.
+        The keys of the zones that have nodes.
     num_nodes : int
         Number of nodes.
     """
 
     def __cinit__(self, Journal journal not None):
         self.journal = journal
-        self.tree = {}
-        self.zones = []
-        self.last_index = {}
+        self.numbers = {}
+        self.keys = []
+        self.nodes = IntLists(journal)
+        self.order = Buffer(journal, sizeof(int32_t))
+        self.reached = Buffer(journal, sizeof(int32_t))
+        self.totals = Buffer(journal, sizeof(TreeTotals), 1)
 
     cdef NodeTree clone(self, Journal journal):
         """Return an independent copy."""
         cdef NodeTree out = NodeTree(journal)
-        out.tree = {zone: nodes.copy() for zone, nodes in self.tree.items()}
-        out.zones = self.zones.copy()
-        out.num_nodes = self.num_nodes
-        out.last_index = self.last_index.copy()
-        out.zone_index = self.zone_index
+        out.numbers = self.numbers.copy()
+        out.keys = self.keys.copy()
+        out.nodes = self.nodes.clone(journal)
+        out.order.copy_from(self.order)
+        out.reached.copy_from(self.reached)
+        out.totals.copy_from(self.totals)
         return out
+
+    @property
+    def num_nodes(self):
+        """Return the number of nodes."""
+        return self.size()
+
+    @property
+    def zones(self):
+        """Return the keys of the zones that have nodes, in the order of their first node."""
+        cdef int32_t at
+        return [self.keys[(<int32_t*>self.order.data)[at]] for at in range(_totals(self).zones)]
 
     cpdef int add(self, str zone, int32_t node) except -1:
         """Append a node that is not in the tree to its zone.
@@ -90,22 +105,16 @@ cdef class NodeTree:
         node : int
             The symbol of its name.
         """
-        nodes = self.tree.get(zone)
-        if nodes is None:
-            nodes = self.tree[zone] = []
-            self.zones.append(zone)
-        nodes.append(node)
-        self.num_nodes += 1
-        if self.journal.depth:
-            self.journal.on_undo(partial(self._undo_add, zone))
-
-    def _undo_add(self, str zone):
-        """Undo the last addition, to this zone."""
-        self.tree[zone].pop()
-        self.num_nodes -= 1
-        if not self.tree[zone]:
-            del self.tree[zone]
-            self.zones.pop()
+        cdef int32_t number = _number(self, zone)
+        cdef TreeTotals* totals = _totals(self)
+        self.order.reserve(totals.zones + 1)
+        self.nodes.append(number, node)
+        self.totals.touch(0)
+        if self.nodes.size(number) == 1:
+            self.order.touch(totals.zones)
+            (<int32_t*>self.order.data)[totals.zones] = number
+            totals.zones += 1
+        totals.nodes += 1
 
     cpdef int remove(self, str zone, int32_t node) except -1:
         """Remove a node, and its zone if that becomes empty; the order of the other nodes remains.
@@ -124,27 +133,20 @@ cdef class NodeTree:
         ValueError
             If the zone has no such node.
         """
-        nodes = self.tree[zone]
-        place = nodes.index(node)
-        zone_place = self.zones.index(zone)
-        del nodes[place]
-        self.num_nodes -= 1
-        reached = self.last_index.get(zone, 0)
-        if not nodes:
-            del self.tree[zone]
-            del self.zones[zone_place]
-            self.last_index.pop(zone, None)
-        if self.journal.depth:
-            self.journal.on_undo(partial(self._undo_remove, zone, zone_place, place, node, reached))
-
-    def _undo_remove(self, str zone, zone_place, place, node, reached):
-        """Undo a removal: insert the node and, if it was removed too, the zone at their old places."""
-        if zone not in self.tree:
-            self.tree[zone] = []
-            self.last_index[zone] = reached
-            self.zones.insert(zone_place, zone)
-        self.tree[zone].insert(place, node)
-        self.num_nodes += 1
+        cdef int32_t number = self.numbers.get(zone, -1), at = 0, size
+        cdef TreeTotals* totals = _totals(self)
+        size = 0 if number < 0 else self.nodes.size(number)
+        if size == 0:
+            raise KeyError(zone)
+        while at < size and self.nodes.items(number)[at] != node:
+            at += 1
+        if at == size:
+            raise ValueError(f"zone {zone} has no node {node}")
+        self.nodes.remove(number, at)
+        self.totals.touch(0)
+        totals.nodes -= 1
+        if size == 1:
+            _remove_zone(self, number)
 
     def nodes_in(self, str zone not None):
         """Return the symbols of the nodes of a zone, in order.
@@ -158,7 +160,9 @@ cdef class NodeTree:
         list of int
             Empty for an unknown zone.
         """
-        return [*self.tree.get(zone, ())]
+        cdef int32_t number = self.numbers.get(zone, -1), at
+        cdef int32_t size = 0 if number < 0 else self.nodes.size(number)
+        return [self.nodes.items(number)[at] for at in range(size)]
 
     cpdef int32_t next(self) except -1:
         """Return the next node of the stateful iteration of v1.13 (NodeTree.Next).
@@ -172,31 +176,47 @@ cdef class NodeTree:
         int
             The symbol of the node; 0 in an empty tree.
         """
-        cdef Py_ssize_t exhausted = 0, at
-        _save_iteration(self)
-        while self.zones:
-            if self.zone_index >= len(self.zones):
-                self.zone_index = 0
-            zone = self.zones[self.zone_index]
-            self.zone_index += 1
-            at = self.last_index.get(zone, 0)
-            if at < len(self.tree[zone]):
-                self.last_index[zone] = at + 1
-                return self.tree[zone][at]
+        cdef TreeTotals* totals = _totals(self)
+        cdef int32_t* reached = <int32_t*>self.reached.data
+        cdef int32_t exhausted = 0, number
+        self.totals.touch(0)
+        while totals.zones:
+            if totals.turn >= totals.zones:
+                totals.turn = 0
+            number = (<int32_t*>self.order.data)[totals.turn]
+            totals.turn += 1
+            if reached[number] < self.nodes.size(number):
+                self.reached.touch(number)
+                reached[number] += 1
+                return self.nodes.items(number)[reached[number] - 1]
             exhausted += 1
-            if exhausted >= len(self.zones):
-                _start_again(self)
+            if exhausted >= totals.zones:
+                self.reset_exhausted()
         return 0
 
-    def reset_exhausted(self):
+    cpdef int reset_exhausted(self) except -1:
         """Restart the stateful iteration at the first node of the first zone."""
-        _save_iteration(self)
-        _start_again(self)
+        self.totals.touch(0)
+        self.reached.touch_range(0, len(self.keys))
+        memset(self.reached.data, 0, len(self.keys) * sizeof(int32_t))
+        _totals(self).turn = 0
 
-    def _restore_iteration(self, last_index, zone_index):
-        """Undo a step of the stateful iteration."""
-        self.last_index = last_index
-        self.zone_index = zone_index
+    cdef int write(self, int32_t* out) except -1:
+        """Write the symbols of all nodes, one of each zone in turn (round robin; nodeTree.list)."""
+        cdef int32_t left = _totals(self).zones, kept, at, index = 0, written = 0
+        cdef Buffer turns = Buffer(Journal(), sizeof(int32_t), left)
+        cdef int32_t* zone = <int32_t*>turns.data
+        memcpy(zone, self.order.data, left * sizeof(int32_t))
+        while left:
+            kept = 0
+            for at in range(left):
+                out[written] = self.nodes.items(zone[at])[index]
+                written += 1
+                if index + 1 < self.nodes.size(zone[at]):
+                    zone[kept] = zone[at]
+                    kept += 1
+            left = kept
+            index += 1
 
     cpdef list list(self):
         """Return all nodes, one of each zone in turn (round robin; nodeTree.list).
@@ -206,25 +226,72 @@ cdef class NodeTree:
         list of int
             The symbols of the nodes.
         """
-        zones = [self.tree[zone] for zone in self.zones]
-        out = []
-        cdef Py_ssize_t index = 0, shortest
-        while zones:
-            shortest = min(map(len, zones))
-            while index < shortest:
-                out += [nodes[index] for nodes in zones]
-                index += 1
-            zones = [nodes for nodes in zones if len(nodes) > index]
-        return out
+        cdef int32_t at
+        cdef Buffer nodes = Buffer(Journal(), sizeof(int32_t), self.size())
+        self.write(<int32_t*>nodes.data)
+        return [(<int32_t*>nodes.data)[at] for at in range(self.size())]
 
 
-cdef void _start_again(NodeTree tree) noexcept:
-    """Reset the state of the iteration."""
-    tree.last_index = {}
-    tree.zone_index = 0
+cdef int32_t _number(NodeTree tree, str zone) except -1:
+    """Return the number of a zone, giving one to a new zone."""
+    cdef int32_t number = tree.numbers.get(zone, -1)
+    if number < 0:
+        number = <int32_t>len(tree.keys)
+        tree.nodes.reserve(number + 1)
+        tree.reached.reserve(number + 1)
+        tree.keys.append(zone)
+        tree.numbers[zone] = number
+    return number
 
 
-cdef int _save_iteration(NodeTree tree) except -1:
-    """Record the state of the iteration, before it changes."""
-    if tree.journal.depth:
-        tree.journal.on_undo(partial(tree._restore_iteration, tree.last_index.copy(), tree.zone_index))
+cdef int _remove_zone(NodeTree tree, int32_t number) except -1:
+    """Remove a zone without nodes from the order, and forget how far it has been iterated."""
+    cdef TreeTotals* totals = _totals(tree)
+    cdef int32_t* order = <int32_t*>tree.order.data
+    cdef int32_t at = 0
+    while order[at] != number:
+        at += 1
+    tree.order.touch_range(at, totals.zones - at)
+    memmove(order + at, order + at + 1, (totals.zones - at - 1) * sizeof(int32_t))
+    totals.zones -= 1
+    tree.reached.touch(number)
+    (<int32_t*>tree.reached.data)[number] = 0
+
+
+cdef inline TreeTotals* _totals(NodeTree tree) noexcept:
+    """Return the totals of a tree."""
+    return <TreeTotals*>tree.totals.data
+
+
+cdef class NodeNames:
+    """The names of the nodes of a tree, as a list and in the stateful iteration of v1.13. Thread-safe.
+
+    Parameters
+    ----------
+    tree : NodeTree
+    symbols : Symbols
+        The symbols of the node names.
+    lock : context manager
+        The lock of the tree.
+    """
+
+    def __init__(self, NodeTree tree not None, Symbols symbols not None, lock):
+        self._core, self._symbols, self._lock = tree, symbols, lock
+
+    def list(self):
+        """Return all node names, one of each zone in turn (kube-scheduler v1.36, node_tree.go)."""
+        cdef Buffer nodes
+        cdef int32_t at
+        cdef list names
+        with self._lock:
+            names = self._symbols.names
+            nodes = Buffer(Journal(), sizeof(int32_t), self._core.size())
+            self._core.write(<int32_t*>nodes.data)
+            return [names[(<int32_t*>nodes.data)[at]] for at in range(self._core.size())]
+
+    def next(self):
+        """Return the next node of the stateful iteration of v1.13 (NodeTree.Next); "" in an empty tree."""
+        cdef int32_t node
+        with self._lock:
+            node = self._core.next()
+            return self._symbols.names[node] if node else ""

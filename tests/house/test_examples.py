@@ -113,9 +113,26 @@ def test_the_python_of_the_front_page() -> None:
     assert (found["scheduler"].table.requested["cpu"] == found["requested"]).all()
 
 
-def test_the_page_about_planning() -> None:
-    text = (ROOT / "docs/planning.md").read_text()
+def page_run(page: str) -> dict[str, Any]:
+    """The names that the Python of a page leaves, run from its beginning to its end."""
     found: dict[str, Any] = {}
-    for block in re.findall(r"^```python\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE):
+    for block in re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE):
         exec(block, found)
+    return found
+
+
+def test_the_page_about_planning() -> None:
+    found = page_run("docs/planning.md")
     assert found["found"].count > 0
+    assert found["plan"].status in ("found", "impossible", "not found")
+    assert found["limit"].placed <= found["limit"].bound
+
+
+def test_the_page_about_changes() -> None:
+    found = page_run("docs/changes.md")
+    scheduler, changed = found["scheduler"], found["changed"]
+    assert "default/small-pod" in found["result"].placements
+    assert (len(changed.nodes_added), changed.nodes_changed) == (3, ("worker-1",))
+    assert len(scheduler.cache.node_info("node-1").pods) < len(found["branch"].cache.node_info("node-1").pods)
+    assert found["node"].metadata.labels["pool"] == "x"
+    assert scheduler.client.get(type(found["node"]), "node-1").spec.unschedulable

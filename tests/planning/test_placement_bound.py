@@ -19,6 +19,7 @@ from moorage.objects.model.pod import (
     PodAffinity,
     PodAffinityTerm,
     PodSchedulingGate,
+    TopologySpreadConstraint,
 )
 from moorage.scheduler import Scheduler
 from tests.core.make import ZONE, node, pinned, pod, port
@@ -88,8 +89,20 @@ def test_prices_name_what_binds() -> None:
     found = one.bound([pod(f"p{at}", requests={"cpu": 2}) for at in range(5)])
     assert (found.bound, found.placed) == (4.0, 4.0)
     few = scheduler([node("a", cpu="3")]).bound([pod(f"p{at}", requests={"cpu": 1}) for at in range(5)])
-    assert [(each.resource, each.nodes) for each in few.prices] in ([("cpu", ("a",))], [])
+    assert [(each.resource, each.nodes) for each in few.prices] == [("cpu", ("a",))]
     assert few.bound == 3.0
+
+
+def test_a_resource_binds_where_no_whole_pod_is_left() -> None:
+    nodes = [node(name, cpu="5", pods="99") for name in ("a", "b")]
+    found = scheduler(nodes).bound([pod(f"p{at}", requests={"cpu": 3}) for at in range(4)])
+    assert (found.bound, found.placed) == (2.0, 2.0)  # two thirds of a pod are left on each
+    (price,) = found.prices
+    assert (price.resource, price.nodes, price.price) == ("cpu", ("a", "b"), pytest.approx(1 / 3000))
+    enough = scheduler(nodes).bound([pod(f"p{at}", requests={"cpu": 3}) for at in range(2)])
+    assert (enough.bound, enough.prices) == (2.0, ())
+    port_of = [pod(f"p{at}", requests={"cpu": 3}, ports=[port(80)]) for at in range(4)]
+    assert scheduler([node("a", cpu="64")]).bound(port_of).prices == ()  # no resource binds
 
 
 def test_a_price_is_of_one_unit() -> None:
@@ -112,6 +125,16 @@ def test_what_is_relaxed_is_said() -> None:
     found = scheduler([node("a", "z")]).bound([alone])
     assert found.relaxed[2:] == ("InterPodAffinity: its rejections are not counted",)
     assert (found.bound, found.placed, found.gap) == (1.0, 0.0, 1.0)
+    spread = TopologySpreadConstraint(
+        max_skew=1,
+        topology_key=ZONE,
+        when_unsatisfiable="DoNotSchedule",
+        label_selector=LabelSelector(match_labels={"a": "b"}),
+    )
+    limited = [pod(f"p{at}", labels={"a": "b"}, topology_spread_constraints=(spread,)) for at in range(3)]
+    found = scheduler([node("a", "z"), node("b", "y", pods="0")]).bound(limited)
+    assert found.relaxed[2:] == ("PodTopologySpread: its rejections are not counted",)  # none rejects yet
+    assert (found.bound, found.placed) == (3.0, 1.0)
 
 
 def test_pinned_pods_count_on_their_node_alone() -> None:

@@ -10,7 +10,8 @@ import nanoarrow
 import pytest
 
 import moorage as mo
-from moorage.objects import Cluster, Pod
+from moorage.objects import Cluster, Pod, decode_object
+from moorage.objects.model.pod import Toleration
 from moorage.scheduler import Scheduler
 from moorage.tables import Tabular
 from tests.core.make import node, pod
@@ -43,6 +44,21 @@ def results() -> dict[str, Tabular]:
         "plan": crowded().defragment(nodes=2, force=True),
         "nodes": one.nodes_needed((templates[0], 9), like="n1"),
         "bound": Scheduler(mo.synthetic(nodes=5, pods=900)).bound(),
+    } | of_changes()
+
+
+def of_changes() -> dict[str, Tabular]:
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c"}]}}
+    spec = {"replicas": 90, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    deployment = {"kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}
+    one = Scheduler(Cluster(nodes=[node(f"n{at}", pods="1") for at in range(60)]))
+    one.apply(decode_object(deployment))
+    one.run()
+    return {
+        "change": one.drain([f"n{at}" for at in range(50)]),
+        "rollout": one.rollouts()[0],
+        "feasibility": one.can_schedule_pod(pod("w", tolerations=(Toleration(operator="Exists"),))),
+        "examination": one.examine(pod("w", requests={"cpu": 100})),
     }
 
 
@@ -132,3 +148,26 @@ def test_a_difference() -> None:
     assert found.headline() == "pods_removed: 1, placements: 2, requested: 1"
     assert found.table().to_dict()["before"][:2] == [None, None]
     assert found.to_dict()["pods_removed"] == ("default/c",)
+
+
+def test_a_change_and_a_rollout() -> None:
+    change, rollout = RESULTS["change"], RESULTS["rollout"]
+    assert repr(change).splitlines()[:2] == ["changed: 50, deleted: 50", "FIELD    NAME     REASON"]
+    assert change.to_dict().keys() == {"changed", "deleted"}
+    assert repr(mo.Change()) == "no change"
+    kept = mo.Change(kept={"Pod default/p": "no controller would make it again"})
+    assert kept.table().to_dict()["reason"] == ["no controller would make it again"]
+    waiting = rollout.to_dict()["without_node"]
+    assert repr(rollout).splitlines()[0] == (
+        f"Deployment default/d: of 90 pods 90 updated, 10 available, {len(waiting)} without a node"
+    )
+
+
+def test_where_a_pod_fits() -> None:
+    assert repr(RESULTS["feasibility"]).splitlines()[0] == "fits 50 nodes"
+    assert repr(make().can_schedule_pod(pod("w", requests={"cpu": 9}))).startswith(
+        "0/2 nodes are available: "
+    )
+    found = RESULTS["examination"]
+    assert repr(found).startswith("fits 0 of 60 nodes; 0/60 nodes are available: ")
+    assert make().examine(pod("w")).table().to_dict()["reasons"] == [None, None]

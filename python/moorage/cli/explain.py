@@ -73,7 +73,7 @@ def explain(
     """Explain where TARGET would go, or why it fits nowhere: what every filter says of every node, which
     pods, taints and claims are in the way, the scores, and the smallest changes that would place it.
 
-    TARGET is a pod (a name, NAMESPACE/NAME or pod/NAME) or a workload (deployment/web, sts/db). Of a
+    TARGET is a pod (a name, NAMESPACE/NAME or pod/NAME) or a workload (deployment/web, sts/shop/db). Of a
     workload, the pods that get no node are explained, once per class of equal pods.
 
     A pending pod is explained as simulate finds the cluster when it decides about it: volumes are bound, and
@@ -83,7 +83,6 @@ def explain(
     Exit codes: 0 every explained pod gets a node; 1 one gets none; 2 bad input.
     """
     from moorage.cli.output.explain_output import write_explanations
-    from moorage.cli.runs.targets import workload_named
     from moorage.scheduler.explain.situations import SITUATIONS
 
     if (target is None) != all_pending:
@@ -93,13 +92,12 @@ def explain(
     for name in names:
         if name not in known:
             raise InputError("there is no such node", source="--node", obj=name)
-    targets, unmade = _targets(preparation, target, options["namespace"])
+    targets, unmade, is_list = _targets(preparation, target, options["namespace"])
     keys = [one.key for one in targets]
     explanations = SITUATIONS[situation or "in-turn"](preparation.make, keys)
     print_warnings(preparation.cluster.warnings)
     print_warnings(f"{one.workload.text}: {len(one.outcomes)} {one.status}: {one.reason}" for one in unmade)
     explained = [(one, explanations[one.key]) for one in targets]
-    is_list = all_pending or workload_named(target or "") is not None
     if explained or not unmade or output != "table":
         write_explanations(output, explained, limit, names, is_list)
     return 0 if all(one.has_place for one in explanations.values()) and not unmade else 1
@@ -114,23 +112,25 @@ def _prepare(options: dict[str, Any]) -> Preparation:
 
 def _targets(
     preparation: Preparation, target: str | None, namespace: str | None
-) -> tuple[list[Target], list[Group]]:
-    """Find what is to be explained, and the pods that nobody makes."""
+) -> tuple[list[Target], list[Group], bool]:
+    """Find what is to be explained, the pods that nobody makes, and whether several may be explained."""
     from moorage.cli.runs import targets
 
-    workload = targets.workload_named(target or "")
+    workload = targets.workload_named(target or "", namespace)
     if target is not None and workload is None:
-        return [targets.target_pod(preparation, target, namespace)], []
+        return [targets.target_pod(preparation, target, namespace)], [], False
+    if workload is not None:
+        namespace = workload[2]
     simulation = preparation.run()
     unmade = [
         one
         for one in targets.groups_not_made(simulation)
         if namespace in (None, one.workload.namespace)
-        and workload in (None, (one.workload.kind, one.workload.name))
+        and (workload is None or workload[:2] == (one.workload.kind, one.workload.name))
     ]
     if workload is not None:
-        is_made = targets.has_pods(simulation, *workload, namespace)
-        found = targets.targets_of_workload(simulation, *workload, namespace) if is_made or not unmade else []
-        return found, unmade
+        is_made = targets.has_pods(simulation, *workload)
+        found = targets.targets_of_workload(simulation, *workload) if is_made or not unmade else []
+        return found, unmade, True
     shown = [one for one in simulation.outcomes if namespace in (None, one.pod.namespace)]
-    return targets.targets_without_node(simulation, shown), unmade
+    return targets.targets_without_node(simulation, shown), unmade, True

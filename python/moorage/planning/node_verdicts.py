@@ -35,11 +35,14 @@ class NodeVerdicts:
         0 where the pod fits; otherwise a key of `statuses`.
     statuses : dict of int to Status
         The status of the first filter that rejects the pod, or of PreFilter, by kind.
+    filters : frozenset of str
+        The filters that PreFilter does not skip for the pod; none where PreFilter rejects it.
     """
 
     rows: npt.NDArray[np.int32]
     kinds: npt.NDArray[np.uint64]
     statuses: dict[int, Status]
+    filters: frozenset[str]
 
 
 def node_verdicts(scheduler: Scheduler, pod: Pod) -> NodeVerdicts:
@@ -64,7 +67,8 @@ def node_verdicts(scheduler: Scheduler, pod: Pod) -> NodeVerdicts:
     ran = engine.framework.run_pre_filter_plugins(state, pod)
     if ran.error or ran.rejection is not None:
         status = ran.rejection or Status(Code.ERROR, (ran.error,))
-        return NodeVerdicts(rows, np.full(len(rows), LEFT_OUT, dtype=np.uint64), {LEFT_OUT: status})
+        kinds = np.full(len(rows), LEFT_OUT, dtype=np.uint64)
+        return NodeVerdicts(rows, kinds, {LEFT_OUT: status}, frozenset())
     engine.begin_search(state, pod, ran)
     searched, verdicts = engine.search.verdicts(*state.target)
     numbered = engine.number_statuses(searched, verdicts)
@@ -74,4 +78,5 @@ def node_verdicts(scheduler: Scheduler, pod: Pod) -> NodeVerdicts:
         statuses[verdict] = explain_verdict(engine.profile, state.shape, verdict, numbered)
     others = np.setdiff1d(rows, searched)
     kinds = np.concatenate([verdicts, np.full(len(others), LEFT_OUT, dtype=np.uint64)])
-    return NodeVerdicts(np.concatenate([searched, others]), kinds, statuses)
+    filters = frozenset(engine.profile.filter_names).difference(ran.skipped)
+    return NodeVerdicts(np.concatenate([searched, others]), kinds, statuses, filters)

@@ -13,7 +13,7 @@ from moorage.errors import InputError
 from moorage.objects.model.pod import Pod
 from moorage.tables import Table, Tabular
 
-from .linear_program import solve
+from .linear_program import Floats, solve
 from .pending import pending_pods, without_evictions
 from .relaxation import Constraints, Relaxation, constrain, relax
 from .stored_pods import store_with_claims
@@ -33,7 +33,8 @@ class Price(Struct, frozen=True):
         The nodes of the pool: those that take the same kinds of pods.
     resource : str
     price : float
-        Added weight per unit (millicore, byte, or one), as long as nothing else binds.
+        Added weight per unit (millicore, byte, or one), as long as nothing else binds. Where a node has no
+        room for one more whole pod, the weight of the pod over what it requests.
     """
 
     nodes: tuple[str, ...]
@@ -143,22 +144,39 @@ def bound(scheduler: Scheduler, pods: Sequence[Pod] | None, weights: Sequence[fl
     top = max(best, placed)
     if all(value == int(value) for value in values):
         top = float(np.floor(top + TOLERANCE))
-    prices = _prices(scheduler, relaxation, constraints, found.prices[len(relaxation.kinds) :])
+    prices = _prices(scheduler, relaxation, _prices_by_limit(relaxation, constraints, costs, found.prices))
     return Bound(len(pods), top, placed, prices, relaxation.relaxed, skipped)
 
 
-def _prices(
-    scheduler: Scheduler, relaxation: Relaxation, constraints: Constraints, prices: np.ndarray[Any, Any]
-) -> tuple[Price, ...]:
-    """Return the positive prices, the one for all free units first that is the highest."""
-    found: list[tuple[float, Price]] = []
-    table = scheduler.table
-    for (pool, resource), price, scale in zip(constraints.limits, prices, constraints.scale, strict=True):
+def _prices_by_limit(
+    relaxation: Relaxation, constraints: Constraints, costs: Floats, duals: Floats
+) -> dict[tuple[int, str], float]:
+    """Return the price of one unit by pool and resource: the dual price of its row, or what the number of
+    whole pods that it limits costs, if that is more."""
+    found: dict[tuple[int, str], float] = {}
+    of_limits = duals[len(relaxation.kinds) :]
+    for limit, price, scale in zip(constraints.limits, of_limits, constraints.scale, strict=True):
         if price > TOLERANCE:
-            members = np.flatnonzero(relaxation.pool == pool)
-            names = tuple([table.row_name(row) for row in relaxation.rows[members]])
-            of_one = float(price / scale)
-            worth = of_one * float(relaxation.free[resource][members].sum())
-            found.append((worth, Price(names, resource, of_one)))
+            found[limit] = float(price / scale)
+    rows, reduced = constraints.rows, costs.copy()
+    np.subtract.at(reduced, rows.column, rows.value * duals[rows.row])
+    for at in np.flatnonzero(reduced > TOLERANCE):
+        resource, kind = constraints.scarce[at], relaxation.kinds[constraints.kind[at]]
+        if resource:
+            limit = int(constraints.pool[at]), resource
+            found[limit] = max(found.get(limit, 0.0), float(reduced[at]) / kind.needs[resource])
+    return found
+
+
+def _prices(
+    scheduler: Scheduler, relaxation: Relaxation, by_limit: dict[tuple[int, str], float]
+) -> tuple[Price, ...]:
+    """Return the prices, the one for all free units first that is the highest."""
+    found: list[tuple[float, Price]] = []
+    for (pool, resource), price in by_limit.items():
+        members = np.flatnonzero(relaxation.pool == pool)
+        names = tuple([scheduler.table.row_name(row) for row in relaxation.rows[members]])
+        worth = price * float(relaxation.free[resource][members].sum())
+        found.append((worth, Price(names, resource, price)))
     found.sort(key=lambda each: (-each[0], each[1].resource, each[1].nodes))
     return tuple([price for _, price in found])

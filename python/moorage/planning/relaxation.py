@@ -175,9 +175,10 @@ def checked_needs(scheduler: Scheduler, pod: Pod) -> dict[str, int]:
 
 def _room(scheduler: Scheduler, pod: Pod, rows: npt.NDArray[np.int32], relaxed: set[str]) -> Counts:
     """Return a bound for the pods of a kind on each node without regard to resources; note the filters whose
-    rejections may end."""
+    rejections may begin or end while pods are placed."""
     classes, engine = scheduler.cache.state.classes, scheduler.context.engine_of(pod)
     verdicts = node_verdicts(scheduler, pod)
+    relaxed.update(verdicts.filters - LASTING)
     has_ports = "NodePorts" in engine.profile.filter_names and classes.shape_of(classes.intern(pod)).ports
     out = np.full(len(rows), 1 if has_ports else MOST, dtype=np.int64)
     for kind in np.unique(verdicts.kinds[verdicts.kinds != FITS]).tolist():
@@ -207,11 +208,14 @@ class Constraints:
         Pool and resource.
     scale : (limits,) float64 array
         What the amounts of a limit are divided by.
+    scarce : list of str
+        Of each variable: the resource that limits it by itself, because whole pods go to nodes; "" for none.
     """
 
     kind: npt.NDArray[np.intp]
     pool: npt.NDArray[np.intp]
     upper: Floats
+    scarce: list[str]
     rows: Rows
     limits: list[tuple[int, str]]
     scale: Floats
@@ -252,4 +256,14 @@ def constrain(relaxation: Relaxation) -> Constraints:
     )
     upper = np.array([min(kinds[k].count, rooms[k][pool]) for k, pool in pairs], dtype=np.float64)
     k_of, g_of = (np.array([pair[at] for pair in pairs], dtype=np.intp) for at in range(2))
-    return Constraints(k_of, g_of, upper, rows, limits, np.array(scale))
+    scarce = [_scarce(relaxation, kinds[k], pool, int(rooms[k][pool])) for k, pool in pairs]
+    return Constraints(k_of, g_of, upper, scarce, rows, limits, np.array(scale))
+
+
+def _scarce(relaxation: Relaxation, kind: PodKind, pool: int, room: int) -> str:
+    """Return the resource of which the nodes of a pool have room for the fewest pods of a kind; "" where the
+    pods are fewer, or something else leaves less room."""
+    members = (relaxation.pool == pool) & (kind.room > 0)
+    wholes = {name: int((relaxation.free[name][members] // need).sum()) for name, need in kind.needs.items()}
+    name = min(wholes, key=wholes.__getitem__, default="")
+    return name if name and room == wholes[name] < kind.count else ""

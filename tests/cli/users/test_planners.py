@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import tarfile
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +195,14 @@ def test_13_workloads_and_all_pending_pods_are_explained(run: Any) -> None:
     assert code == 1
     assert "deployment/web in namespace shop: 7 pods without a node; one of them is" in said
     assert "example.com/wait" in run("explain", "shop/gated", *put("gated.yaml"))[1]
+    named = [
+        run("explain", *target, *put("web.yaml"))
+        for target in (("deploy/web", "-n", "shop"), ("deploy/shop/web",))
+    ]
+    assert named[0] == named[1]
+    assert named[0][0] == 1
+    code, _, said = run("explain", "deploy/shop/web", "-n", "data", *put("web.yaml"))
+    assert (code, said) == (2, "error: TARGET: deploy/shop/web: not in namespace data\n")
 
 
 def test_pods_that_nobody_makes_are_told(run: Any, tmp_path: Path) -> None:
@@ -286,6 +296,49 @@ def test_18_branches_are_whole_schedulers() -> None:
         sched.run()
     assert len(sched.run().placements) == 5
     assert len(sched.diff(branch).nodes_added) == 3
+
+
+SWEEP = """
+apiVersion: sweep.moorage.dev/v1
+kind: Sweep
+spec:
+  seeds: [1, 2]
+  measures: [gpu_allocation]
+  replay: {onFailure: drop}
+  timelines:
+    openb: {files: [nodes.csv, pods.csv], format: openb, options: {seed: $seed, demand: 1.3}}
+  configurations:
+    default: {}
+    FGD:
+      apiVersion: kubescheduler.config.k8s.io/v1
+      kind: KubeSchedulerConfiguration
+      percentageOfNodesToScore: 100
+      profiles:
+      - plugins:
+          multiPoint:
+            disabled: [{name: "*"}]
+            enabled: [{name: PrioritySort}, {name: NodeResourcesFit}, {name: GpuShare}, {name: DefaultBinder}]
+          score: {disabled: [{name: "*"}], enabled: [{name: FGD, weight: 1000}]}
+        pluginConfig:
+        - {name: GpuShare, args: {gpuSelection: gradient, typicalPods: $typicalPods}}
+"""
+
+
+def test_19_a_trace_is_replayed_measured_and_swept(run: Any, tmp_path: Path) -> None:
+    openb = ROOT / "tests/data/openb"
+    trace = [str(openb / name) for name in ("nodes.csv", "pods.csv")]
+    usage = ("--show", "usage", "--resource", "alibabacloud.com/gpu-milli", "-o", "csv")
+    code, said, _ = run("replay", *trace, *usage)
+    used = [int(row["requested"]) for row in csv.DictReader(said.splitlines())]
+    assert code == 0
+    assert {one < other for one, other in pairwise(used)} == {True, False}  # pods come and go
+    (tmp_path / "sweep.yaml").write_text(SWEEP)
+    sweep = ("sweep", str(tmp_path / "sweep.yaml"), "--data", str(openb), "--executor", "serial", "-o", "csv")
+    code, said, _ = run(*sweep)
+    found = {(row.pop("configuration"), row["seed"]): row for row in csv.DictReader(said.splitlines())}
+    assert code == 0
+    assert found.keys() == {(name, seed) for name in ("default", "FGD") for seed in ("1", "2")}
+    assert all(any("gpu_allocation" in name for name in row) for row in found.values())
 
 
 def test_20_results_are_short_and_convert() -> None:

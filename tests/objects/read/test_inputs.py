@@ -82,7 +82,29 @@ def test_directories_in_directories(tmp_path: Path) -> None:
 
 def test_without_recursion_they_are_not_read(tmp_path: Path) -> None:
     write(tmp_path)
-    assert refusal(tmp_path / "dump") == "dump: there are no objects in its files"
+    hint = "; those of inner directories are read with -R"
+    assert refusal(tmp_path / "dump") == f"dump: there are no objects in its files{hint}"
+    (tmp_path / "outer" / ".git").mkdir(parents=True)
+    assert refusal(tmp_path / "outer") == "outer: no .json, .yaml or .yml file in this directory"
+    (tmp_path / "outer" / "inner").mkdir()
+    assert refusal(tmp_path / "outer") == f"outer: no .json, .yaml or .yml file in this directory{hint}"
+
+
+def test_documents_of_moorage_are_passed_over(tmp_path: Path) -> None:
+    own = "apiVersion: sweep.moorage.dev/v1\nkind: Sweep\nspec: {}\n---\n"
+    (tmp_path / "a.yaml").write_text(f"{own}{own.replace('Sweep', 'Scenario')}{json.dumps(NODE)}")
+    (tmp_path / "b.yaml").write_text(own)
+    cluster = load(tmp_path)
+    assert (names(cluster), cluster.warnings, cluster.skipped) == (["n1"], [], {})
+    assert refusal(tmp_path / "b.yaml") == "b.yaml: a Sweep of moorage, not a dump of objects"
+    (tmp_path / "b.yaml").write_text(own.replace(".moorage.dev", ".example.com"))
+    assert load(tmp_path).skipped == {"Sweep": 1}
+
+
+def test_a_table_of_a_trace_is_told(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text("sn,cpu_milli\nn1,4000\n")
+    message = "a CSV file, not a dump of objects (moorage replay reads traces)"
+    assert refusal(tmp_path / "nodes.csv") == f"nodes.csv: {message}"
 
 
 def test_hidden_directories_and_links_to_directories_are_not_read(tmp_path: Path) -> None:
@@ -241,7 +263,11 @@ def test_a_snapshot_of_kai_is_an_archive_of_any_name(tmp_path: Path) -> None:
 
 def test_bad_snapshots(tmp_path: Path) -> None:
     for snapshot, error in (
-        (KAI | {"rawObjects": {"pods": 7}}, "f.json: document 1: expected list, got integer"),
+        (KAI | {"rawObjects": {"pods": 7}}, "f.json: document 1: pods: expected list, got integer"),
+        (
+            AUTOSCALER | {"Error": "no lister"},
+            "f.json: document 1: Error: cluster-autoscaler could not take this snapshot: no lister",
+        ),
         (SIMULATOR | {"pods": [{"spec": 7}]}, "f.json: Pod (items[3]): spec: expected map, got integer"),
     ):
         (tmp_path / "f.json").write_text(json.dumps(snapshot))

@@ -63,24 +63,34 @@ class Target(NamedTuple):
     pods: tuple[str, ...]
 
 
-def workload_named(text: str) -> tuple[str, str] | None:
-    """Return the kind and name of a workload, if a target names one.
+def workload_named(text: str, namespace: str | None) -> tuple[str, str, str | None] | None:
+    """Return the kind, name and namespace of a workload, if a target names one.
 
     Parameters
     ----------
     text : str
-        ``deploy/web``, ``deployment.apps/web``.
+        ``deploy/web``, ``deployment.apps/web``, ``deploy/NAMESPACE/web``.
+    namespace : str or None
+        Namespace of the option; None without it.
 
     Returns
     -------
-    (str, str) or None
+    (str, str, str or None) or None
         None for a pod.
+
+    Raises
+    ------
+    InputError
+        The target names another namespace than the option.
     """
-    resource, _, name = text.partition("/")
-    if not name or "/" in name:
-        return None
+    resource, _, rest = text.partition("/")
+    place, _, name = rest.rpartition("/")
     kind = _kind(resource)
-    return (kind, name) if kind in CONTROLLERS else None
+    if not name or "/" in place or kind not in CONTROLLERS:
+        return None
+    if place and namespace not in (None, place):
+        raise InputError(f"not in namespace {namespace}", source=SOURCE, obj=text)
+    return kind, name, place or namespace
 
 
 def targets_of_workload(simulation: Simulation, kind: str, name: str, namespace: str | None) -> list[Target]:

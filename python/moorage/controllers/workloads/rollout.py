@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from moorage.objects.model.meta import Object
 from moorage.objects.model.pod import Pod
+from moorage.tables import Table, Tabular
 
 
-class Rollout(Struct, frozen=True):
+class Rollout(Struct, Tabular, frozen=True):
     """The rollout of a Deployment, StatefulSet or DaemonSet that is not complete.
 
     Attributes
@@ -30,6 +32,34 @@ class Rollout(Struct, frozen=True):
     updated: int
     available: int
     without_node: tuple[str, ...]
+
+    __repr__ = Tabular.__repr__
+
+    def headline(self) -> str:
+        """Return workload and numbers in one line."""
+        counts = (
+            f"{self.updated} updated, {self.available} available, {len(self.without_node)} without a node"
+        )
+        return f"{self.workload}: of {self.replicas} pods {counts}"
+
+    def table(self, limit: int | None = None) -> Table:
+        """Return one row for each pod without a node.
+
+        Parameters
+        ----------
+        limit : int, optional
+            Number of rows, from the first on; by default all.
+
+        Returns
+        -------
+        Table
+            Column pod.
+        """
+        return Table({"pod": list(self.without_node[:limit])})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a JSON value."""
+        return structs.asdict(self)
 
 
 def rollout_of(obj: Object, replicas: int, updated: Iterable[Pod], available: int) -> Rollout:

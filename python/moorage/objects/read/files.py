@@ -58,8 +58,27 @@ def list_files(path: str | Path, recursive: bool = False) -> list[str]:
         paths = (Path(folder, name) for name in sorted(names) if has_suffix(name, SUFFIXES))
         files += [str(file) for file in paths if file.is_file()]
     if not files:
-        raise InputError("no .json, .yaml or .yml file in this directory", source=str(path))
+        hint = "" if recursive else inner_directories(path)
+        raise InputError(f"no .json, .yaml or .yml file in this directory{hint}", source=str(path))
     return files
+
+
+def inner_directories(path: str | Path) -> str:
+    """Return what an error adds about the directories in a directory, which have not been read.
+
+    Parameters
+    ----------
+    path : str or Path
+        Of a directory; any other has none.
+
+    Returns
+    -------
+    str
+        "" if there are none.
+    """
+    if is_directory(path) and any(one.is_dir() and one.name[0] != "." for one in Path(path).iterdir()):
+        return "; those of inner directories are read with -R"
+    return ""
 
 
 def is_directory(path: str | Path) -> bool:

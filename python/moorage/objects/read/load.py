@@ -24,7 +24,16 @@ from moorage.objects.workloads.other_kinds import is_simulated
 from .archives import member_source, read_archive
 from .cluster_builder import Check, build_cluster
 from .decode import Head, decode, decode_kind, is_json, is_known
-from .files import YAML_SUFFIXES, has_suffix, is_directory, list_files, open_regular, read_file, source_name
+from .files import (
+    YAML_SUFFIXES,
+    has_suffix,
+    inner_directories,
+    is_directory,
+    list_files,
+    open_regular,
+    read_file,
+    source_name,
+)
 from .object_defaults import default_namespace
 from .origins import Origin, Origins, label
 from .parts_reader import Parts, PartsReader
@@ -38,6 +47,8 @@ _PIECE = 1 << 20
 """Number of bytes that are read at once, whose lines are decoded at once."""
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 _BOM = b"\xef\xbb\xbf"
+OWN_GROUP = ".moorage.dev"
+"""Last part of the API groups of other documents: sweeps, scenarios, results."""
 
 
 def load(
@@ -222,6 +233,7 @@ class _Reader:
         self.skipped: Counter[str] = Counter()
         self.unsimulated: list[UnsimulatedWorkload] = []
         self.left_out: list[str] = []
+        self._own_kind = ""  # of the last document of the present path that is one of moorage's own
         self.fields = fields
         self._source = ""
         self._parts = PartsReader(
@@ -230,7 +242,7 @@ class _Reader:
 
     def read_path(self, path: str | Path, recursive: bool) -> None:
         """Read a file, a directory or an archive."""
-        before = self._read_so_far()
+        before, self._own_kind = self._read_so_far(), ""
         may_leave_out = is_directory(path)
         for file in list_files(path, recursive):
             source = source_name(file)
@@ -243,8 +255,13 @@ class _Reader:
             with closing(members):
                 for member in members:
                     self._read_file(BytesIO(member.data), member_source(source, member.name), True)
-        if may_leave_out and before == self._read_so_far():
-            raise InputError("there are no objects in its files", source=source_name(str(path)))
+        if before == self._read_so_far():
+            source = source_name(str(path))
+            if may_leave_out:
+                inner = "" if recursive else inner_directories(path)
+                raise InputError(f"there are no objects in its files{inner}", source=source)
+            if self._own_kind:
+                raise InputError(f"a {self._own_kind} of moorage, not a dump of objects", source=source)
 
     def _read_so_far(self) -> tuple[int, int]:
         return len(self.objects), self.skipped.total()
@@ -380,6 +397,9 @@ class _Reader:
         kind = head.kind or kind
         if head.api_version.startswith("audit.k8s.io/"):
             raise NoManifestError("an audit log, not a dump of objects")
+        if head.api_version.partition("/")[0].endswith(OWN_GROUP):
+            self._own_kind = kind
+            return []
         if not kind:
             return self._read_snapshot(document, origin)
         if kind == "List" or (kind.endswith("List") and head.items is not None):
@@ -417,6 +437,10 @@ class _Reader:
             except InputError:
                 if not has_suffix(source, YAML_SUFFIXES):  # in YAML a flow map may look like JSON
                     raise
+        if has_suffix(source, (".csv",)):
+            raise NoManifestError(
+                "a CSV file, not a dump of objects (moorage replay reads traces)", source=source
+            )
         try:
             text = data.decode()
         except UnicodeDecodeError:

@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from moorage.errors import InputError
+
 from .decode import Document, decode, is_json
 
 _SIMULATOR = {
@@ -67,6 +69,8 @@ def read_snapshot(document: Document) -> tuple[list[Listed], dict[str, int]] | N
         left = {f"{name} (KAI)": len(_list(lists, name)) for name in _KAI_OTHERS}
         return [(kind, _list(lists, name)) for name, kind in _KAI.items()], _counted(left)
     if "NodeList" in parts:
+        if error := _text(parts, "Error"):
+            raise InputError(f"cluster-autoscaler could not take this snapshot: {error}", path="Error")
         return list(_autoscaler(parts)), _counted({"TemplateNodes": len(_optional(parts, "TemplateNodes"))})
     if {"nodes", "pods", "pvcs"} <= parts.keys():
         config = {"schedulerConfig": len(_optional(parts, "schedulerConfig")) and 1}
@@ -84,6 +88,11 @@ def _autoscaler(parts: dict[str, Any]) -> Iterator[Listed]:
     yield "Pod", pods + _list(parts, "UnscheduledPodsCanBeScheduled")
 
 
+def _text(parts: dict[str, Any], name: str) -> str:
+    value = parts.get(name)
+    return str(decode(value, Any) if is_json(value) else value or "")
+
+
 def _parts(value: Any) -> dict[str, Any]:
     return decode(value, dict[str, msgspec.Raw] if is_json(value) else dict[str, Any])
 
@@ -92,7 +101,10 @@ def _list(parts: dict[str, Any], name: str) -> list[Any]:
     value = parts.get(name)
     if value is None or (is_json(value) and bytes(value) == b"null"):
         return []
-    return decode(value, list[msgspec.Raw] if is_json(value) else list[Any])
+    try:
+        return decode(value, list[msgspec.Raw] if is_json(value) else list[Any])
+    except InputError as error:
+        raise error.located(path=name) from None
 
 
 def _optional(parts: dict[str, Any], name: str) -> dict[str, Any]:

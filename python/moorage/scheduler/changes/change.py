@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Any
+
+from msgspec import Struct, structs
 
 from moorage.objects import Object
+from moorage.tables import Table, Tabular
 
 
-class Change(Struct, frozen=True):
+class Change(Struct, Tabular, frozen=True):
     """The objects that a change has written, each as ``Kind namespace/name``, in the order of the writes.
 
     What controllers do afterwards is not listed: `Scheduler.diff` with a fork from before shows everything.
@@ -23,6 +26,37 @@ class Change(Struct, frozen=True):
     changed: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
     kept: dict[str, str] = {}
+
+    __repr__ = Tabular.__repr__
+
+    def headline(self) -> str:
+        """Return the number of objects by what has become of them, in one line."""
+        counts = {field: len(getattr(self, field)) for field in self.__struct_fields__}
+        return ", ".join(f"{field}: {n}" for field, n in counts.items() if n) or "no change"
+
+    def table(self, limit: int | None = None) -> Table:
+        """Return one row for each object.
+
+        Parameters
+        ----------
+        limit : int, optional
+            Number of rows, from the first on; by default all.
+
+        Returns
+        -------
+        Table
+            Columns field (of this object), name, and reason (of what is kept).
+        """
+        rows: list[tuple[str, str, str | None]] = []
+        for field in ("created", "changed", "deleted"):
+            rows += [(field, name, None) for name in getattr(self, field)[:limit]]
+        rows += [("kept", name, why) for name, why in self.kept.items()]
+        names = ("field", "name", "reason")
+        return Table({name: [row[at] for row in rows[:limit]] for at, name in enumerate(names)})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a JSON value, without empty ones."""
+        return {field: value for field, value in structs.asdict(self).items() if value}
 
     @property
     def unfinished(self) -> dict[str, str]:

@@ -46,8 +46,8 @@ class PreFilterOutcome:
     plugins: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Examination:
+@dataclass(frozen=True, slots=True, repr=False)
+class Examination(Tabular):
     """The verdict of every node and the scores of all feasible nodes, however many there are. Nothing is
     placed.
 
@@ -89,9 +89,40 @@ class Examination:
     fit_error: str = ""
     error: str = ""
 
+    def headline(self) -> str:
+        """Return on how many nodes the pod fits, and why on no more, in one line."""
+        why = self.error or self.fit_error
+        return f"fits {len(self.feasible)} of {len(self.order)} nodes" + (f"; {why}" if why else "")
 
-@dataclass(frozen=True, slots=True)
-class Feasibility:
+    def table(self, limit: int | None = None) -> Table:
+        """Return one row for each node in list order.
+
+        Parameters
+        ----------
+        limit : int, optional
+            Number of rows, from the first on; by default all.
+
+        Returns
+        -------
+        Table
+            Columns node, total (0 where it is not feasible or there are no scores), reasons (missing where no
+            filter rejects the pod).
+        """
+        totals = dict(zip(self.feasible, self.total.tolist(), strict=False))
+        nodes = self.order[:limit]
+        reasons = [
+            ", ".join(self.rejected[node].reasons) if node in self.rejected else None for node in nodes
+        ]
+        total = np.array([totals.get(node, 0) for node in nodes], dtype=np.int64)
+        return Table({"node": nodes, "total": total, "reasons": reasons})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the table with fit error and error as a JSON value."""
+        return self.table().to_dict() | {"fitError": self.fit_error, "error": self.error}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Feasibility(Tabular):
     """The nodes on which a pod fits; true where there is one and the cycle has no error.
 
     Attributes
@@ -107,6 +138,29 @@ class Feasibility:
 
     def __bool__(self) -> bool:
         return bool(self.nodes) and not self.message
+
+    def headline(self) -> str:
+        """Return the number of feasible nodes, or why there are none, in one line."""
+        return self.message or f"fits {len(self.nodes)} nodes"
+
+    def table(self, limit: int | None = None) -> Table:
+        """Return one row for each feasible node.
+
+        Parameters
+        ----------
+        limit : int, optional
+            Number of rows, from the first on; by default all.
+
+        Returns
+        -------
+        Table
+            Column node.
+        """
+        return Table({"node": list(self.nodes[:limit])})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a JSON value."""
+        return {"nodes": list(self.nodes), "message": self.message}
 
 
 class Decision(Struct, frozen=True):

@@ -51,7 +51,7 @@ def _intervals(means: Sequence[Mapping[str, Any]]) -> Drawn | None:
     note = "Dot: mean over seeds. Thick line: 95 % confidence interval. Thin line: least to greatest."
     values: dict[str, set[float]] = {}
     for one in means:
-        values.setdefault(one["measure"], set()).add(one["mean"])
+        values.setdefault(one["measure"], set()).update((one["least"], one["greatest"]))
     measures = sorted(values, key=lambda name: len(values[name]) < 2)  # those that differ first
     texts = {"measures": measures, "choices": [one for one in choices if len(one[1]) > 1], "note": note}
     names = ("measure", *KEYS, "mean", "margin", "least", "greatest")

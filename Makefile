@@ -9,7 +9,7 @@ SOURCES := $(wildcard pyx/moorage/*.pxd pyx/moorage/_core pyx/moorage/_core/* py
 
 COMPILED = python/moorage/_core/*.so python/moorage/_core/*/*.so tests/core/*.so
 
-.PHONY: demo test lint bench bench-front bench-compare bench-scale bench-schedulers sanitize debug-test leaks machine test-ray dist dist-test build tools clean check FORCE
+.PHONY: demo test lint bench bench-front bench-compare bench-scale bench-schedulers sanitize debug-test leaks machine test-ray test-report dist dist-test build tools clean check FORCE
 
 demo: build
 	$(PY) -m moorage simulate -f examples
@@ -86,6 +86,13 @@ test-ray: tools
 	$(PIP) 'ray>=2.40'
 	$(PY) -m pytest -q -p no:benchmark -p no:xdist -m ray tests/sim/sweep
 
+# Pages of reports in a real browser, without its window; selenium and axe are installed for it.
+test-report: tools
+	@command -v chromium > /dev/null && command -v chromedriver > /dev/null || \
+		{ echo "test-report needs Chromium: apt-get install chromium chromium-driver" >&2; exit 1; }
+	$(PIP) 'selenium>=4.20' 'axe-core-python>=0.1'
+	$(PY) -m pytest -q -p no:benchmark -p no:xdist -m report tests/report
+
 dist: tools
 	rm -rf dist
 	$(PY) -m build --no-isolation > /dev/null
@@ -114,7 +121,7 @@ PIP = $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.tx
 	touch $@
 
 .venv/packages: .venv/ready
-	$(PY) .ci/requirements.py cli devices metrics lp test bench lint > .venv/requirements.txt
+	$(PY) .ci/requirements.py cli report devices metrics lp test bench lint > .venv/requirements.txt
 	$(PIP) build -r .venv/requirements.txt
 	touch $@
 

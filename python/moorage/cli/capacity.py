@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["table", "json", "yaml", "csv", "markdown"]),
+    type=click.Choice(["table", "json", "yaml", "csv", "markdown", "html"]),
     default="table",
     show_default=True,
     help="csv has a row per template and node.",
@@ -72,7 +72,7 @@ def capacity(
     from moorage.cli.output.cluster_capacity import write_compatible
     from moorage.scheduler import Scheduler
 
-    if compatible and output in ("csv", "markdown"):
+    if compatible and output in ("csv", "markdown", "html"):
         raise click.UsageError(f"cluster-capacity has no -o {output}")
     settings = scheduler_settings(options)
     read = [_template(text, options["validate"]) for text in templates]
@@ -94,7 +94,7 @@ def capacity(
     if compatible:
         write_compatible(output, found, chosen, max_limit, verbose)
     else:
-        write_capacity(output, found, verbose)
+        write_capacity(output, found, verbose, scheduler)
 
 
 def _template(text: str, validate: ValidationMode) -> tuple[Pod, int, list[Object]]:

@@ -17,7 +17,7 @@ from moorage.cli.messages import Stages, print_warnings
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["table", "json", "yaml", "csv", "markdown"]),
+    type=click.Choice(["table", "json", "yaml", "csv", "markdown", "html"]),
     default="table",
     show_default=True,
     help="csv has the pods that differ.",

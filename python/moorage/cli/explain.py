@@ -35,7 +35,7 @@ def _count(context: click.Context, option: click.Parameter, value: str) -> int |
 )
 @input_options
 @click.option(
-    "-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True
+    "-o", "--output", type=click.Choice(["table", "json", "yaml", "html"]), default="table", show_default=True
 )
 @click.option(
     "--nodes",

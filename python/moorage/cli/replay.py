@@ -26,6 +26,21 @@ def _options(pairs: tuple[str, ...]) -> dict[str, Any]:
     return out
 
 
+def _check(options: dict[str, Any]) -> None:
+    """Refuse what a form of output has no place for."""
+    form = options["output"]
+    if form not in ("html", "png", "svg"):
+        return
+    if form != "html" and options["verify"]:
+        raise click.UsageError(f"--verify has no -o {form}")
+    if options["show"] != "summary":
+        raise click.UsageError(f"-o {form} shows the whole history, so it does not take --show")
+    if options["resource"] != "cpu":
+        raise click.UsageError(f"-o {form} shows all resources, so it does not take --resource")
+    if options["by"] == "node":
+        raise click.UsageError(f"-o {form} takes a label of nodes as --by")
+
+
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE…")
 @click.option("--format", "form", default="auto", show_default=True, help="Of the files: see docs/replay.md.")
@@ -56,13 +71,18 @@ def _options(pairs: tuple[str, ...]) -> dict[str, Any]:
     show_default=True,
 )
 @click.option("--resource", default="cpu", show_default=True, help="Of --show usage.")
-@click.option("--by", default="", metavar="node|LABEL", help="Groups of nodes of --show usage.")
+@click.option(
+    "--by",
+    default="",
+    metavar="node|LABEL",
+    help="Groups of nodes of --show usage; the pools of -o html, png and svg.",
+)
 @click.option("--write", "folder", metavar="DIR", help="Write the whole history, as Parquet or CSV.")
 @scheduler_options
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["table", "json", "yaml", "csv", "markdown"]),
+    type=click.Choice(["table", "json", "yaml", "csv", "markdown", "html", "png", "svg"]),
     default="table",
     show_default=True,
 )
@@ -76,6 +96,7 @@ def replay(files: tuple[str, ...], **options: Any) -> int:
     from moorage.sim.replay import verify
     from moorage.sim.timeline import Timeline
 
+    _check(options)
     with Stages("reading", "replaying") as following:
         timeline = Timeline.read(*files, format=options["form"], **_options(options["pairs"]))
         if options["cluster"]:

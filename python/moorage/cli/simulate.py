@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 DEFAULT_MULTI = {"partition": "none", "chunk": 256, "processes": False}
 """Defaults of the options that concern several schedulers."""
-WITHOUT_SUMMARY = ("name", "csv")
+WITHOUT_SUMMARY = ("name", "csv", "png", "svg")
 
 
 @click.command(cls=ChangingCommand)
@@ -26,11 +26,12 @@ WITHOUT_SUMMARY = ("name", "csv")
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["table", "wide", "json", "yaml", "csv", "markdown", "name"]),
+    type=click.Choice(["table", "wide", "json", "yaml", "csv", "markdown", "name", "html", "png", "svg"]),
     default="table",
     show_default=True,
     help="table and markdown have a row per workload; wide and csv a row per pod, with zone, requests and "
-    "priority; name prints pod/NAME of each placed pod and nothing else.",
+    "priority; name prints pod/NAME of each placed pod and nothing else. "
+    "html is a page of its own; png and svg are pictures of the use of nodes.",
 )
 @click.option("-A", "--all-namespaces", is_flag=True, help="Show the pods of all namespaces, also with -n.")
 @click.option(

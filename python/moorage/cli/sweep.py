@@ -31,7 +31,7 @@ from moorage.cli.messages import Stages
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["table", "json", "yaml", "csv", "markdown"]),
+    type=click.Choice(["table", "json", "yaml", "csv", "markdown", "html", "png", "svg"]),
     default="table",
     show_default=True,
     help="csv has the measures of each replay, the others their means.",

@@ -256,6 +256,7 @@ def test_15_tables_to_pass_on(run: Any) -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert extras.keys() == {
         "cli",
+        "report",
         "devices",
         "metrics",
         "lp",

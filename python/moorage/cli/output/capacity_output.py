@@ -5,26 +5,32 @@ from __future__ import annotations
 from typing import Any
 
 from moorage.planning.template_capacity import Capacity
+from moorage.report import capacity_page, current_use
+from moorage.scheduler import Scheduler
 
 from .printing import Table, ignore_broken_pipe, print_lines, write_tables, write_value
 
 API_VERSION = "capacity.moorage.dev/v1"
 
 
-def write_capacity(form: str, found: Capacity, verbose: bool) -> None:
+def write_capacity(form: str, found: Capacity, verbose: bool, scheduler: Scheduler) -> None:
     """Print a capacity.
 
     Parameters
     ----------
-    form : {"table", "json", "yaml", "csv", "markdown"}
+    form : {"table", "json", "yaml", "csv", "markdown", "html"}
         Format of the output; ``csv`` has a row per template and node.
     found : Capacity
     verbose : bool
         Whether tables show the replicas on each node.
+    scheduler : Scheduler
+        Of which the capacity is.
     """
     with ignore_broken_pipe():
         if form in ("json", "yaml"):
             write_value(form, _document(found))
+        elif form == "html":
+            print(capacity_page(_document(found), current_use(scheduler)).html(), end="")
         elif form == "csv":
             write_tables(form, [_nodes(found)])
         else:

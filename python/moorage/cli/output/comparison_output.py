@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from moorage.cli.runs.comparison import Alternative, differing
+from moorage.report import comparison_page
 
 from .printing import Table, ignore_broken_pipe, write_tables, write_value
 
@@ -17,7 +18,7 @@ def write_comparison(form: str, alternatives: Sequence[Alternative]) -> None:
 
     Parameters
     ----------
-    form : {"table", "json", "yaml", "csv", "markdown"}
+    form : {"table", "json", "yaml", "csv", "markdown", "html"}
         A CSV file has the pods that differ.
     alternatives : sequence of Alternative
     """
@@ -26,6 +27,8 @@ def write_comparison(form: str, alternatives: Sequence[Alternative]) -> None:
     with ignore_broken_pipe():
         if form in ("json", "yaml"):
             write_value(form, _document(alternatives, differences))
+        elif form == "html":
+            print(comparison_page(_document(alternatives, differences)).html(), end="")
         elif form == "csv":
             write_tables(form, [pods])
         else:

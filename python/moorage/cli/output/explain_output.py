@@ -11,6 +11,7 @@ from moorage.devices.request_survey import RequestSurvey
 from moorage.framework.plugin.status import Status
 from moorage.preemption.eviction_units import priority_of
 from moorage.preemption.pick import CRITERION_TEXTS, Candidate, highest_priority
+from moorage.report import explanation_page
 from moorage.scheduler.cycle.examine_preemption import PreemptionExamination
 from moorage.scheduler.explain.claim_explanations import STEP_TEXTS
 from moorage.scheduler.explain.explain_document import API_VERSION, EXAMPLES, document
@@ -50,7 +51,7 @@ def write_explanations(
 
     Parameters
     ----------
-    form : {"table", "json", "yaml"}
+    form : {"table", "json", "yaml", "html"}
         Format of the output.
     explained : sequence of (Target, Explanation)
     limit : int or None
@@ -63,7 +64,11 @@ def write_explanations(
     with ignore_broken_pipe():
         if form != "table":
             documents = [document(explanation, limit, nodes) for _, explanation in explained]
-            write_value(form, _list_document(explained, documents) if is_list else documents[0])
+            listed = _list_document(explained, documents)
+            if form == "html":
+                print(explanation_page(listed["items"]).html(), end="")
+            else:
+                write_value(form, listed if is_list else documents[0])
             return
         for target, explanation in explained:
             if is_list:

@@ -8,16 +8,21 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from io import StringIO
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from moorage.errors import printable
 from moorage.objects.read.write import dump_yaml
+from moorage.report.figures import picture
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 RICH_ROWS = 1000
 """Maximum rows of a formatted table on a terminal; longer ones are plain, since rich lays out each cell."""
 NUMBER_WIDTH = 9
+PICTURES = ("png", "svg")
 
 
 class Table(NamedTuple):
@@ -161,6 +166,18 @@ def row_printer(headings: Sequence[str], names: Sequence[str]) -> Callable[[Sequ
 
     print_row(headings)
     return print_row
+
+
+def write_picture(form: str, figure: Figure) -> None:
+    """Write a figure to stdout, as the bytes of a file.
+
+    Parameters
+    ----------
+    form : {"png", "svg"}
+    figure : matplotlib.figure.Figure
+    """
+    sys.stdout.flush()
+    sys.stdout.buffer.write(picture(figure, form))
 
 
 def write_value(form: str, value: Any) -> None:

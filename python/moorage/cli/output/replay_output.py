@@ -5,28 +5,43 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from moorage.report import history_figure, history_page, verification_page
+from moorage.scheduler.explain.explain_document import document
 from moorage.sim.replay import History, Verification
 from moorage.tables import Table as Columns
 from moorage.tables.table import rows_of
 
-from .printing import Table, ignore_broken_pipe, print_lines, write_tables, write_value
+from .printing import (
+    PICTURES,
+    Table,
+    ignore_broken_pipe,
+    print_lines,
+    write_picture,
+    write_tables,
+    write_value,
+)
 
 API_VERSION = "replay.moorage.dev/v1"
 
 
 def write_history(form: str, history: History, show: str, resource: str, by: str) -> None:
-    """Print a part of a history.
+    """Print a part of a history, or all of it as a page or a picture.
 
     Parameters
     ----------
-    form : {"table", "json", "yaml", "csv", "markdown"}
+    form : {"table", "json", "yaml", "csv", "markdown", "html", "png", "svg"}
     history : History
     show : {"summary", "decisions", "pods", "nodes", "usage"}
     resource, by : str
         Of the usage; see `History.usage`.
     """
     with ignore_broken_pipe():
-        if show == "summary":
+        if form == "html":
+            page = history_page(history, by, lambda key: document(history.scheduler.explain(key)))
+            print(page.html(), end="")
+        elif form in PICTURES:
+            write_picture(form, history_figure(history, by))
+        elif show == "summary":
             summary = history.summary()
             if form in ("json", "yaml"):
                 head = {"apiVersion": API_VERSION, "kind": "History", "summary": summary}
@@ -34,14 +49,19 @@ def write_history(form: str, history: History, show: str, resource: str, by: str
             else:
                 cells = [(name, f"{value:.12g}") for name, value in summary.items()]
                 write_tables(form, [Table(("MEASURE", "VALUE"), cells)])
-            return
-        parts = {"decisions": history.decisions, "pods": history.pods, "nodes": history.nodes}
-        columns = history.usage(resource, by) if show == "usage" else parts[show]()
-        if form in ("json", "yaml"):
-            rows = [{name: one for name, one in row.items() if _is_finite(one)} for row in rows_of(columns)]
-            write_value(form, {"apiVersion": API_VERSION, "kind": "History", show: rows})
         else:
-            write_tables(form, [_table(columns)])
+            _write_columns(form, history, show, resource, by)
+
+
+def _write_columns(form: str, history: History, show: str, resource: str, by: str) -> None:
+    """Print decisions, pods, nodes or usage."""
+    parts = {"decisions": history.decisions, "pods": history.pods, "nodes": history.nodes}
+    columns = history.usage(resource, by) if show == "usage" else parts[show]()
+    if form in ("json", "yaml"):
+        rows = [{name: one for name, one in row.items() if _is_finite(one)} for row in rows_of(columns)]
+        write_value(form, {"apiVersion": API_VERSION, "kind": "History", show: rows})
+    else:
+        write_tables(form, [_table(columns)])
 
 
 def write_verification(form: str, verification: Verification) -> None:
@@ -49,10 +69,13 @@ def write_verification(form: str, verification: Verification) -> None:
 
     Parameters
     ----------
-    form : {"table", "json", "yaml", "csv", "markdown"}
+    form : {"table", "json", "yaml", "csv", "markdown", "html"}
     verification : Verification
     """
     with ignore_broken_pipe():
+        if form == "html":
+            print(verification_page(verification).html(), end="")
+            return
         if form in ("json", "yaml"):
             head = {"apiVersion": API_VERSION, "kind": "Verification"}
             write_value(form, head | verification.to_dict())

@@ -14,12 +14,14 @@ from moorage._core.base.resources import pod_requests
 from moorage.cli.runs.simulation import KEPT, PLACED, REPLACED, Group, Outcome, Simulation, group_outcomes
 from moorage.objects import Node
 from moorage.objects.workloads.top_controller import Workload
+from moorage.report import current_use, node_figure, simulation_page
 from moorage.scheduler.cycle.results import Failure
+from moorage.scheduler.explain.explain_document import document
 from moorage.scheduler.explain.shortfalls import unit
 from moorage.sim.optimistic import Optimistic
 from moorage.sim.summary import Summary, Use, by_count, zone_of
 
-from .printing import Table, ignore_broken_pipe, write_tables, write_value
+from .printing import PICTURES, Table, ignore_broken_pipe, write_picture, write_tables, write_value
 
 API_VERSION = "simulate.moorage.dev/v1"
 NODES = 3
@@ -46,7 +48,7 @@ def write_simulation(form: str, simulation: Simulation, outcomes: list[Outcome] 
 
     Parameters
     ----------
-    form : {"table", "wide", "json", "yaml", "csv", "markdown", "name"}
+    form : {"table", "wide", "json", "yaml", "csv", "markdown", "name", "html", "png", "svg"}
         Format of the output: by workload in tables; by pod with ``wide`` and ``csv``. ``name`` prints
         ``pod/NAME`` of each placed pod, as kubectl prints created objects. CSV and names have no summary.
     simulation : Simulation
@@ -61,6 +63,15 @@ def write_simulation(form: str, simulation: Simulation, outcomes: list[Outcome] 
             write_value(form, _document(simulation, outcomes))
         elif form == "csv":
             write_tables(form, [_pod_table(simulation, shown)])
+        elif form == "html":
+            page = simulation_page(
+                _document(simulation, outcomes),
+                current_use(simulation.scheduler),
+                lambda key: document(simulation.scheduler.explain(key)),
+            )
+            print(page.html(), end="")
+        elif form in PICTURES:
+            write_picture(form, node_figure(current_use(simulation.scheduler)))
         else:
             by_pod = [_pod_table(simulation, shown)]
             tables = by_pod if form == "wide" else _workload_tables(simulation, shown)

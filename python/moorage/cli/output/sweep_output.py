@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from moorage.report import sweep_figure, sweep_page
 from moorage.sim.sweep import SweepResult
 
-from .printing import Table, ignore_broken_pipe, write_tables, write_value
+from .printing import PICTURES, Table, ignore_broken_pipe, write_picture, write_tables, write_value
 
 API_VERSION = "sweep.moorage.dev/v1"
 
@@ -17,13 +18,17 @@ def write_sweep(form: str, result: SweepResult) -> None:
 
     Parameters
     ----------
-    form : {"table", "json", "yaml", "csv", "markdown"}
+    form : {"table", "json", "yaml", "csv", "markdown", "html", "png", "svg"}
         A CSV file has the measures of each replay.
     result : SweepResult
     """
     with ignore_broken_pipe():
         if form in ("json", "yaml"):
             write_value(form, _document(result))
+        elif form == "html":
+            print(sweep_page(_document(result)).html(), end="")
+        elif form in PICTURES:
+            write_picture(form, sweep_figure(_document(result)))
         elif form == "csv":
             columns = result.runs().to_dict()
             rows = zip(*columns.values(), strict=True)

@@ -115,6 +115,11 @@ class History(Tabular):
         """Names of the nodes by number."""
         return self._recorder.node_names
 
+    @property
+    def reasons(self) -> list[str]:
+        """Reasons of decisions by number: why pods fitted nowhere."""
+        return self._recorder.reasons
+
     # ---- tables --------------------------------------------------------------------------------------------
 
     def headline(self) -> str:
@@ -272,6 +277,45 @@ class History(Tabular):
         time, group, used, room = over_time(requested, self._allocatable(resource, group_of))
         names = _texts(group if by else np.full(len(group), -1), groups)
         return Table({"time": time, "group": names, "requested": used, "allocatable": room})
+
+    def mean_use(self, resource: str) -> tuple[Array, Array]:
+        """Return how much of a resource was requested on each node, and how much it had, as means over time.
+
+        Parameters
+        ----------
+        resource : str
+            cpu is in millicores, others are in their own units.
+
+        Returns
+        -------
+        requested, allocatable : (nodes,) float64 arrays
+            In the order of `node_names`. A history without duration has the values of its end.
+        """
+        pods, nodes = self.pod_columns, len(self.node_names)
+        length = self.end or 1.0
+        placed = np.flatnonzero(pods["node"] >= 0)
+        spans = np.minimum(pods["ended"][placed], length) - pods["bound"][placed]
+        sizes = self.requests(resource)[placed] * spans
+        requested = np.bincount(pods["node"][placed], sizes, nodes) / length
+        times, group, level = self._allocatable(resource, np.arange(nodes, dtype=np.int32))
+        last = np.diff(group, append=-1) != 0
+        until = np.where(last, length, np.append(times[1:], length))
+        return requested, np.bincount(group, level * (until - times), nodes) / length
+
+    def node_labels(self, label: str) -> list[str]:
+        """Return the values of a label of the nodes; "" for nodes without it.
+
+        Parameters
+        ----------
+        label : str
+
+        Returns
+        -------
+        list of str
+            In the order of `node_names`.
+        """
+        groups, group_of = self._groups(label)
+        return [groups[at] for at in group_of.tolist()]
 
     def requests(self, resource: str) -> Array:
         """Return what each pod requests of a resource, in the order of creation.

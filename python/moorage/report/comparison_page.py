@@ -1,0 +1,85 @@
+"""The page of ``moorage compare``: a view of its document."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .page import Bar, Cell, Fact, Facts, Grid, Lines, Page, amount, shortened
+
+LESS_IS_BETTER = ("without a node", "evicted")
+
+
+def comparison_page(document: Mapping[str, Any]) -> Page:
+    """Return the page of runs side by side.
+
+    Parameters
+    ----------
+    document : mapping
+        ``compare.moorage.dev/v1``.
+
+    Returns
+    -------
+    Page
+    """
+    alternatives, differences = document["alternatives"], document["differences"]
+    names = [one["name"] for one in alternatives]
+    page = Page("Comparison", _headline(alternatives, differences))
+    facts = []
+    for one in alternatives:
+        missing = one["measures"].get("without a node", 0)
+        facts.append(Fact(f"without a node: {one['name']}", amount(missing), "warn" if missing else "good"))
+    page.add("Summary", Facts(facts))
+    page.add(
+        "Measures", _measures(alternatives), Lines(["In brackets: the difference from the first."], True)
+    )
+    if not differences:
+        page.add("Pods that differ", Lines(["Every pod is in the same place."]))
+        return page
+    rows: list[list[Cell]] = [[one["pod"], *one["places"]] for one in differences]
+    pods = shortened("Pods that are not in the same place", ["pod", *names], rows, (), "-o csv has them all.")
+    page.add(f"Pods that differ ({amount(len(differences))})", _moves(names, differences), pods)
+    return page
+
+
+def _headline(alternatives: Sequence[Mapping[str, Any]], differences: Sequence[Any]) -> str:
+    missing = {one["name"]: one["measures"].get("without a node", 0) for one in alternatives}
+    least = min(missing.values())
+    best = [name for name, count in missing.items() if count == least]
+    if len(best) == len(missing):
+        text = f"{amount(least)} pods have no node in every alternative"
+    else:
+        text = f"{' and '.join(best)}: the fewest pods without a node ({amount(least)})"
+    return f"{text}; {amount(len(differences))} pods are not in the same place."
+
+
+def _measures(alternatives: Sequence[Mapping[str, Any]]) -> Grid:
+    measures = [one["measures"] for one in alternatives]
+    rows: list[list[Cell]] = []
+    for name in dict.fromkeys(name for each in measures for name in each):
+        rows.append([name])
+        first = measures[0].get(name)
+        for each in measures:
+            value = each.get(name)
+            if value is None:
+                rows[-1].append(None)
+                continue
+            change = "" if each is measures[0] or first is None else f" ({value - first:+,.6g})"
+            text = f"{amount(round(value, 2))}{change}"
+            rows[-1].append(Bar(value, text) if name.endswith("use %") else text)
+    return shortened("Measures", ["measure", *(one["name"] for one in alternatives)], rows)
+
+
+def _moves(names: Sequence[str], differences: Sequence[Mapping[str, Any]]) -> Grid:
+    """Return how many pods go from where to where between the first alternative and each other one."""
+    moves: Counter[tuple[str, str, str]] = Counter()
+    for one in differences:
+        first, *others = one["places"]
+        for name, place in zip(names[1:], others, strict=True):
+            if place != first:
+                moves[name, first or "no such pod", place or "no such pod"] += 1
+    rows: list[list[Cell]] = [
+        [*move, count] for move, count in sorted(moves.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    return shortened("Moves", ("alternative", f"in {names[0]}", "there", "pods"), rows, (0,))

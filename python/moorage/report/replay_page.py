@@ -1,0 +1,338 @@
+"""The pages of ``moorage replay``: a history, or the comparison of recorded bindings with decisions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage.sim.replay import History, Verification
+from moorage.sim.replay.recorder import End
+from moorage.sim.replay.usage_over_time import levels
+
+from .node_use import NodeUse, history_use
+from .page import Cell, Drawn, Fact, Facts, Grid, Lines, Page, amount, shortened
+from .pending_causes import Cause, Explain, causes_block
+from .sampling import m4
+from .simulation_page import add_nodes, use_facts, use_sentence
+
+Array = npt.NDArray[Any]
+POINTS = 2_000
+"""Maximum points of a series; charts of many series share four times as many."""
+SERIES = 8
+"""Maximum number of series of a chart."""
+LONGEST = 50
+"""Rows of the table of pods that waited longest."""
+
+
+class Series(NamedTuple):
+    """A level over time: each value holds from its time on."""
+
+    name: str
+    times: Array
+    values: Array
+
+
+class Chart(NamedTuple):
+    """Series of one unit over time: "%", or "" for numbers."""
+
+    caption: str
+    unit: str
+    series: list[Series]
+
+
+# ---- history -----------------------------------------------------------------------------------------------
+
+
+def history_page(history: History, by: str = "", explain: Explain | None = None) -> Page:
+    """Return the page of a history.
+
+    Parameters
+    ----------
+    history : History
+    by : str, optional
+        The label of nodes by which use is shown over time, besides the zone; the one of pools by default.
+    explain : Explain or None, optional
+        Called for one pending pod of each of the most frequent causes.
+
+    Returns
+    -------
+    Page
+    """
+    summary, use = history.summary(), history_use(history, by)
+    page = Page("Replay", _headline(summary, use))
+    page.add("Summary", _facts(summary, use), _notes(history.counts))
+    page.add("Timelines", timelines(charts(history, use)))
+    causes = causes_block(_causes(history), explain)
+    page.add("Pods without a node", causes or Lines(["Every pod got a node."]))
+    page.add("Waiting", _longest(history))
+    add_nodes(page, use, ", mean over time")
+    return page
+
+
+def duration(seconds: float) -> str:
+    """Format a span of time: its two largest units.
+
+    Parameters
+    ----------
+    seconds : float
+
+    Returns
+    -------
+    str
+    """
+    if not math.isfinite(seconds):
+        return ""
+    sizes = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+    left, parts = round(seconds), []
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    for name, size in sizes:
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count} {name}")
+    return " ".join(parts[:2])
+
+
+def _headline(summary: Mapping[str, float], use: NodeUse) -> str:
+    pods, placed = int(summary["pods"]), int(summary["placed"])
+    text = f"{amount(placed)} of {amount(pods)} pods got a node within {duration(summary['seconds'])}"
+    if "pending_p99" in summary:
+        text += f"; 99 % of these waited at most {duration(summary['pending_p99'])}"
+    lost = [f"{amount(int(summary[name]))} {text_}" for name, text_ in LOST if summary[name]]
+    return text + "." + (f" {', '.join(lost)}." if lost else "") + use_sentence(use, "was, on average,")
+
+
+LOST = (("pending", "still wait"), ("dropped", "were dropped"), ("evicted", "were evicted"))
+
+
+def _facts(summary: Mapping[str, float], use: NodeUse) -> Facts:
+    spans = {"seconds": "length", "pending_p50": "median wait", "pending_p99": "99th percentile of waits"}
+    spans |= {"pending_max": "longest wait"}
+    facts = []
+    for name, value in summary.items():
+        text = duration(value) if name in spans else amount(value)
+        is_bad = name in ("pending", "dropped", "evicted") and value > 0
+        facts.append(Fact(spans.get(name, name), text, "warn" if is_bad else ""))
+    return Facts([*facts, *use_facts(use)])
+
+
+def _notes(counts: Mapping[str, int]) -> Lines | None:
+    texts = [f"{amount(count)} {what}" for what, count in counts.items()]
+    return Lines(texts, is_note=True) if texts else None
+
+
+def _causes(history: History) -> Iterable[Cause]:
+    """Group the pods that wait in the end, were dropped, or ended without a node, by their last reason."""
+    pods, decisions = history.pod_columns, history.columns
+    last = np.full(len(pods["created"]), -1, np.int64)
+    last[decisions["pod"]] = decisions["reason"]
+    has_none, has_ended, is_dropped = (
+        pods["node"] < 0,
+        np.isfinite(pods["ended"]),
+        pods["cause"] == End.DROPPED,
+    )
+    parts = {"": has_none & ~has_ended, "Dropped: ": is_dropped}
+    parts["Ended without a node: "] = has_none & has_ended & ~is_dropped
+    causes: dict[str, Cause] = {}
+    for status, mask in parts.items():
+        numbers, firsts, counts = np.unique(last[mask], return_index=True, return_counts=True)
+        where = np.flatnonzero(mask)
+        for reason, at, count in zip(numbers.tolist(), firsts.tolist(), counts.tolist(), strict=True):
+            message = history.reasons[reason] if reason >= 0 else "not tried"
+            title = status + _without_counts(message)
+            cause = causes.setdefault(title, Cause(title))
+            if not cause.pods:
+                cause.message = message
+                cause.pod = "" if status else history.pod_name(int(where[at]))
+            cause.pods += count
+    return causes.values()
+
+
+def _without_counts(message: str) -> str:
+    """Return the reasons of a FitError without numbers of nodes, so that equal causes have equal texts."""
+    _, found, rest = message.partition(" nodes are available: ")
+    if not found:
+        return message
+    reasons = rest.partition(". ")[0].rstrip(".").split(", ")
+    texts = [reason.partition(" ")[2] if reason[:1].isdigit() else reason for reason in reasons]
+    return ", ".join(sorted(texts))
+
+
+def _longest(history: History) -> Grid | None:
+    pods = history.pod_columns
+    if not len(pods["created"]):
+        return None
+    spans = np.minimum(np.minimum(pods["bound"], pods["ended"]), history.end) - pods["created"]
+    rows: list[list[Cell]] = []
+    for at in np.lexsort((np.arange(len(spans)), -spans))[:LONGEST].tolist():
+        if spans[at] <= 0:
+            break
+        node = int(pods["node"][at])
+        status = history.node_names[node] if node >= 0 else "no node"
+        created = float(pods["created"][at])
+        rows.append(
+            [
+                history.pod_name(at),
+                duration(float(spans[at])),
+                duration(created),
+                status,
+                int(pods["attempts"][at]),
+            ]
+        )
+    headings = ("pod", "waited", "created after", "node", "attempts")
+    if not rows:
+        return None
+    total = int((spans > 0).sum())
+    return Grid("Pods that waited longest", headings, rows, (), total, "--show pods -o csv has every pod.")
+
+
+# ---- timelines ---------------------------------------------------------------------------------------------
+
+
+def charts(history: History, use: NodeUse) -> list[Chart]:
+    """Return what a history shows over time: use of resources, by zone and pool, and numbers of pods.
+
+    Parameters
+    ----------
+    history : History
+    use : NodeUse
+        Says which resources and labels there are.
+
+    Returns
+    -------
+    list of Chart
+    """
+    found = [Chart("Requested part of the allocatable amount", "%", _use_series(history, use))]
+    for name, label in use.labels.items():
+        if len(set(use.groupings[name])) > 1:
+            found.append(Chart(f"Requested cpu by {name}", "%", _by_label(history, label)))
+    found.append(Chart("Pods", "", [*_pod_series(history)]))
+    return [chart for chart in found if any(len(one.times) for one in chart.series)]
+
+
+def _use_series(history: History, use: NodeUse) -> list[Series]:
+    series = []
+    for resource in use.allocatable:
+        table = history.usage(resource).columns
+        time, requested, room = (np.asarray(table[name]) for name in ("time", "requested", "allocatable"))
+        if requested.any() and room.any():
+            series.append(Series(resource, time, _percent(requested, room)))
+    return series[:SERIES]
+
+
+def _by_label(history: History, label: str) -> list[Series]:
+    """Return the use of cpu by value of a label, of the values with the most cpu."""
+    table = history.usage("cpu", label).columns
+    time, requested, room = (np.asarray(table[name]) for name in ("time", "requested", "allocatable"))
+    names = np.array([name or "(none)" for name in table["group"]])
+    sizes = {name: int(room[names == name].max()) for name in np.unique(names).tolist()}
+    largest = sorted(sizes, key=lambda name: (-sizes[name], name))[:SERIES]
+    return [
+        Series(name, time[here], _percent(requested[here], room[here]))
+        for name in sorted(largest)
+        for here in [names == name]
+    ]
+
+
+def _percent(requested: Array, room: Array) -> Array:
+    return 100 * np.divide(requested, room, out=np.zeros(len(room)), where=room > 0)
+
+
+def _pod_series(history: History) -> Iterable[Series]:
+    pods = history.pod_columns
+    left = np.minimum(pods["bound"], pods["ended"])
+    is_bound = np.isfinite(pods["bound"])
+    yield _count("running", pods["bound"][is_bound], pods["ended"][is_bound])
+    yield _count("waiting", pods["created"], left)
+
+
+def _count(name: str, starts: Array, ends: Array) -> Series:
+    """Return how many spans there are at each time; those without an end go on."""
+    ends = ends[np.isfinite(ends)]
+    times = np.concatenate([starts, ends])
+    steps = np.repeat(np.array([1, -1], np.int64), (len(starts), len(ends)))
+    found, _, level = levels(times, np.zeros(len(times), np.int32), steps)
+    return Series(name, found, level)
+
+
+def timelines(found: list[Chart]) -> Drawn | None:
+    """Return charts with zoom, and a table of their numbers; None for no chart.
+
+    Parameters
+    ----------
+    found : list of Chart
+
+    Returns
+    -------
+    Drawn or None
+    """
+    if not found:
+        return None
+    data, texts = [], []
+    for chart in found:
+        bins = POINTS // 4 if len(chart.series) <= 4 else POINTS // len(chart.series)
+        series = [_reduced(one, bins) for one in chart.series]
+        data.append({"unit": chart.unit, "series": series})
+        unit = " %" if chart.unit == "%" else ""
+        ends = [
+            f"{one.name} from {one.values.min():.4g} to {one.values.max():.4g}{unit}" for one in chart.series
+        ]
+        texts.append({"caption": chart.caption, "label": f"{chart.caption} over time: {'; '.join(ends)}"})
+    return Drawn("timelines", data, {"charts": texts, "table": _numbers(found)})
+
+
+def _reduced(series: Series, bins: int) -> dict[str, Any]:
+    kept = m4(series.times, series.values, bins)
+    times = [float(f"{value:.9g}") for value in series.times[kept].tolist()]
+    values = [float(f"{value:.5g}") for value in series.values[kept].tolist()]
+    return {"name": series.name, "times": times, "values": values}
+
+
+def _numbers(found: list[Chart]) -> Grid:
+    rows: list[list[Cell]] = []
+    for chart in found:
+        for one in chart.series:
+            peak = duration(float(one.times[np.argmax(one.values)]))
+            numbers = [
+                round(float(value), 2) for value in (one.values.min(), one.values.max(), one.values[-1])
+            ]
+            rows.append([chart.caption, f"{one.name} %" if chart.unit else one.name, *numbers, peak])
+    headings = ("chart", "series", "least", "greatest", "at the end", "greatest after")
+    return shortened("Levels over time", headings, rows)
+
+
+# ---- verification ------------------------------------------------------------------------------------------
+
+
+def verification_page(verification: Verification) -> Page:
+    """Return the page of a comparison of recorded bindings with decisions.
+
+    Parameters
+    ----------
+    verification : Verification
+
+    Returns
+    -------
+    Page
+    """
+    page = Page("Verification of recorded bindings", f"{verification.headline()}.")
+    differ = len(verification.divergences)
+    facts = [
+        Fact("recorded bindings", amount(verification.bindings)),
+        Fact("decided otherwise here", amount(differ), "warn" if differ else "good"),
+    ]
+    facts += [Fact(f"left out: {why}", amount(count)) for why, count in verification.left_out.items()]
+    page.add("Summary", Facts(facts))
+    if not verification.agrees:
+        page.add("First divergence", Lines([line.strip() for line in verification.explanation()]))
+        rows: list[list[Cell]] = [
+            [duration(one.time), one.pod, one.recorded, one.here or "no node"]
+            for one in verification.divergences
+        ]
+        headings = ("after", "pod", "recorded", "here")
+        page.add("Divergences", shortened("Divergences", headings, rows, (), "-o csv has them all."))
+    return page

@@ -1,0 +1,221 @@
+"""`-o html`: pages are views of the documents of `-o json`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moorage.cli import main
+from tests.house.source import ROOT
+
+from .pages import COMMANDS, TRACE, Read
+
+LIMIT = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Any:
+    def of(*command: str) -> str:
+        assert main(list(command)) < 2, capsys.readouterr().err
+        return capsys.readouterr().out
+
+    return of
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_page_is_small_and_has_the_same_bytes(name: str, run: Any) -> None:
+    text = run(*COMMANDS[name], "-o", "html")
+    assert text == run(*COMMANDS[name], "-o", "html")
+    island = text.split('id="data">')[1].split("</script>")[0]
+    assert len(text.encode()) - len(island) < LIMIT / 5
+    assert Read(text).text.startswith(name.capitalize()[:5])
+
+
+def test_simulate(run: Any) -> None:
+    found = Read(run(*COMMANDS["simulate"], "-o", "html"))
+    document = json.loads(run(*COMMANDS["simulate"], "-o", "json"))
+    summary = document["summary"]
+    assert f"{summary['unschedulable']} of 24 pods that were scheduled fit no node." in found.text
+    rows = found.tables["Workloads, those with the most pods without a node first"][1:]
+    wanted = {(one["namespace"], one["workload"], str(one["pods"])) for one in document["workloads"]}
+    assert {(row[0], row[1], row[3]) for row in rows} == wanted
+    use = {row[0]: row[3] for row in found.tables["Whole cluster"][1:]}
+    assert use == {one["resource"]: f"{one['percent']:.1f} %" for one in summary["use"]}
+    cells = found.data["b4-1"]
+    assert cells["names"] == ["master-1", "worker-1", "node-1"]
+    assert {one["name"] for one in cells["resources"]} == use.keys()
+
+
+def test_pods_without_a_node_have_causes_and_what_helps(run: Any) -> None:
+    found = Read(run(*COMMANDS["simulate"], "-o", "html"))
+    part = found.text.split("Pods without a node (8)")[-1]
+    assert "Insufficient memory, Insufficient cpu, node(s) had untolerated taint(s)" in part
+    assert "6 pods: pai-gpu/replicaset/gpu-rs-03 (6)" in part
+    helps = "lower the memory request of container main from 18Gi to 12800Mi (31 % less): fits 1 node"
+    assert helps in part
+    explained = run("explain", "replicaset/gpu-rs-03", "-n", "pai-gpu", "-f", "examples", "--after-run")
+    assert "lower the memory request of container main from 18Gi to 12800Mi" in explained
+
+
+def test_a_summary_has_reasons_and_no_pods(run: Any) -> None:
+    found = Read(run(*COMMANDS["simulate"], "--summary", "-o", "html"))
+    assert ["Insufficient memory", "8"] in found.tables["Reasons of the scheduler"]
+    assert "Workloads" not in found.text
+
+
+def test_several_schedulers(run: Any) -> None:
+    command = ["simulate", "--synthetic", "nodes=40,pods=40,zones=2", "--schedulers", "2", "-o", "html"]
+    found = Read(run(*command))
+    assert len(found.tables["Schedulers"]) == 3
+    assert [row[0] for row in found.tables["By zone (label topology.kubernetes.io/zone)"]] == [
+        "zone",
+        "zone-0",
+        "zone-1",
+    ]
+    assert "All 40 pods that were scheduled have found a node." in found.text
+
+
+def test_capacity(run: Any) -> None:
+    found = Read(run(*COMMANDS["capacity"], "-o", "html"))
+    (template,) = json.loads(run(*COMMANDS["capacity"], "-o", "json"))["templates"]
+    assert f"{template['count']} replicas of {template['name']} fit" in found.text
+    rows = found.tables["Replicas by node, the most first"][1:]
+    assert {row[1]: int(row[2]) for row in rows} == template["nodes"]
+    name, *_ = found.data["b3-1"]["resources"]
+    assert name["name"].startswith("replicas, in % of the most")
+    assert max(name["percent"]) == 100
+    limited = Read(run(*COMMANDS["capacity"], "--max-limit", "1", "-o", "html"))
+    assert "The count ended at its limit of 1 rounds." in limited.text
+
+
+def test_compare(run: Any) -> None:
+    found = Read(run(*COMMANDS["compare"], "-o", "html"))
+    document = json.loads(run(*COMMANDS["compare"], "-o", "json"))
+    pods = {row[0]: row[1:] for row in found.tables["Pods that are not in the same place"][1:]}
+    assert pods == {one["pod"]: one["places"] for one in document["differences"]}
+    moved = sum(int(row[3]) for row in found.tables["Moves"][1:])
+    assert moved == len(pods)
+    measures = {row[0]: row[1:] for row in found.tables["Measures"][1:]}
+    assert measures["cpu imbalance %"] == ["17.71", "27.56 (+9.85)"]
+    same = Read(run("compare", "as-is", "as-is", "-f", "examples", "-o", "html"))
+    assert "Every pod is in the same place." in same.text
+
+
+def test_explain(run: Any) -> None:
+    found = Read(run(*COMMANDS["explain"], "-o", "html"))
+    items = json.loads(run(*COMMANDS["explain"], "-o", "json"))["items"]
+    rows = found.tables["Explained pods"][1:]
+    assert [(row[1], int(row[2])) for row in rows] == [
+        (one["explanation"]["pod"], len(one["pods"])) for one in items
+    ]
+    assert [row[4] for row in rows] == [one["explanation"]["changes"][0]["text"] for one in items]
+    one = Read(run("explain", "single-pod", "-f", "examples", "--node", "node-1", "-o", "html"))
+    assert "default/single-pod fits 1 of 3 nodes." in one.text
+    assert ["1", "master-1"] in [row[:2] for row in one.tables["The best nodes"]]
+    assert one.tables["Verdicts of node node-1"]
+
+
+def test_explain_devices(run: Any) -> None:
+    files = ["cluster.yaml", "pods.yaml", "misfits.yaml"]
+    gpu = [part for name in files for part in ("-f", f"examples/gpu/{name}")]
+    found = Read(run("explain", "--all-pending", *gpu, "-o", "html"))
+    assert any(name.startswith("Devices of claim") for name in found.tables)
+
+
+def test_replay(run: Any) -> None:
+    found = Read(run(*COMMANDS["replay"], "-o", "html"))
+    summary = json.loads(run(*COMMANDS["replay"], "-o", "json"))["summary"]
+    assert f"{summary['placed']} of {summary['pods']} pods got a node" in found.text
+    use, pods = found.data["b2-1"]
+    running, waiting = pods["series"]
+    assert (running["name"], waiting["name"]) == ("running", "waiting")
+    assert max(running["values"]) == 5
+    assert {"cpu", "memory"} <= {one["name"] for one in use["series"]}
+    assert "Ended without a node: " in found.text
+    assert [row[0] for row in found.tables["Pods that waited longest"][1:]] == [
+        "default/openb-pod-5724",
+        "default/openb-pod-2376",
+    ]
+
+
+def test_replay_by_a_label(run: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    model = "alibabacloud.com/gpu-card-model"
+    found = Read(run(*COMMANDS["replay"], "--by", model, "-o", "html"))
+    assert f"By pool (label {model})" in found.tables
+    assert main([*COMMANDS["replay"], "--by", "nobody", "-o", "html"]) == 2
+    assert "--by" in (error := capsys.readouterr().err)
+    assert "no node has this label" in error
+
+
+def test_dropped_pods_have_causes(run: Any) -> None:
+    options = ["--option", "seed=42", "--option", "demand=1.3", "--on-failure", "drop"]
+    found = Read(run(*COMMANDS["replay"], *options, "-o", "html"))
+    assert "Dropped: Insufficient" in found.text
+
+
+def test_verification(run: Any) -> None:
+    trace = ["replay", "tests/data/simkube/trace.json", "--format", "simkube", "-f", "examples", "--verify"]
+    found = Read(run(*trace, "-o", "html"))
+    document = json.loads(run(*trace, "-o", "json"))
+    assert f"of {document['bindings']} recorded bindings are decided alike." in found.text
+
+
+def test_sweep(run: Any) -> None:
+    found = Read(run(*COMMANDS["sweep"], "-o", "html"))
+    document = json.loads(run(*COMMANDS["sweep"], "-o", "json"))
+    names = [[row[at] for at in (0, 1, 2, 3)] for row in found.tables["Means over seeds"][1:]]
+    wanted = [
+        [one[key] for key in ("configuration", "timeline", "change", "measure")] for one in document["means"]
+    ]
+    assert names == wanted
+    assert len(found.tables["Measures of each replay"]) == 1 + len(document["runs"])
+    assert found.data["b2-1"][4]["mean"] == document["means"][4]["mean"]
+    assert found.tables["Means side by side"][0] == ["measure", "timeline", "change", "default", "all nodes"]
+
+
+@pytest.mark.parametrize(
+    ("command", "refused"),
+    [
+        (["capacity", "-f", "examples", "--pod", "tests/data/web_pod.yaml", "-o", "png"], "'png'"),
+        ([*COMMANDS["compare"], "-o", "svg"], "'svg'"),
+        ([*COMMANDS["explain"], "-o", "png"], "'png'"),
+        (["check", "-f", "examples", "-o", "html"], "'html'"),
+        ([*COMMANDS["simulate"], "--summary", "-o", "png"], "-o png has no summary"),
+        (["replay", *TRACE, "--show", "pods", "-o", "html"], "--show"),
+        (["replay", *TRACE, "--resource", "memory", "-o", "svg"], "--resource"),
+        (["replay", *TRACE, "--by", "node", "-o", "html"], "--by"),
+        (["replay", *TRACE, "--verify", "-o", "png"], "--verify has no -o png"),
+        ([*COMMANDS["capacity"], "--compatible", "cluster-capacity", "-o", "html"], "no -o html"),
+    ],
+)
+def test_what_a_form_has_no_place_for_is_refused(
+    command: list[str], refused: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command) == 2
+    out, err = capsys.readouterr()
+    assert (out, refused in err) == ("", True)
+
+
+def test_a_page_of_many_nodes_and_pods_is_bounded(run: Any) -> None:
+    found = run("simulate", "--synthetic", "nodes=3000,pods=9000,zones=3", "-o", "html")
+    island = found.split('id="data">')[1].split("</script>")[0]
+    assert len(found) < LIMIT / 2
+    assert len(island) < 3000 * 60
+    assert "500 of 9,000 rows." in Read(found).text
+
+
+def test_a_name_with_markup_is_a_name(run: Any, tmp_path: Path) -> None:
+    """The name of a file, which compare shows."""
+    cluster = tmp_path / "<img src=x onerror=alert(1)>.yaml"
+    cluster.write_text((ROOT / "examples/demo.yaml").read_text())
+    found = run("compare", "as-is", str(cluster), "-f", "examples", "-o", "html")
+    assert "<img" not in found
+    assert "<img src=x onerror=alert(1)>.yaml" in Read(found).text

@@ -1,0 +1,122 @@
+"""Use of nodes: squares of heat maps, tables by zone and pool, means over time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import moorage as mo
+from moorage.report import node_use as module
+from moorage.report.node_use import NodeUse, current_use, group_grid, heat_map, history_use, node_grid
+from moorage.report.page import Bar
+from tests.house.source import ROOT
+
+TRACE = (ROOT / "tests/data/openb/nodes.csv", ROOT / "tests/data/openb/pods.csv")
+MODEL = "alibabacloud.com/gpu-card-model"
+
+
+def some(nodes: int) -> NodeUse:
+    names = [f"n{at}" for at in range(nodes)]
+    zones, pools = ["ab"[at % 2] for at in range(nodes)], ["xyz"[at % 3] for at in range(nodes)]
+    there = np.full(nodes, 10)
+    there[0] = 0
+    labels = {"zone": "z", "pool": "p"}
+    return NodeUse(
+        names, {"zone": zones, "pool": pools}, labels, {"cpu": np.arange(nodes) % 11}, {"cpu": there}
+    )
+
+
+def test_a_square_is_a_node() -> None:
+    found = heat_map(some(5))
+    assert found is not None
+    assert found.data["names"] == ["n0", "n1", "n2", "n3", "n4"]
+    assert found.data["resources"] == [{"name": "cpu", "percent": [None, 10.0, 20.0, 30.0, 40.0]}]
+    assert found.data["groups"]["zone"] == {"names": ["a", "b"], "of": [0, 1, 0, 1, 0]}
+    assert "counts" not in found.data
+
+
+def test_neighbours_share_a_square_where_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SQUARES", 20)
+    use = some(101)
+    found = heat_map(use)
+    assert found is not None
+    assert len(found.data["names"]) <= 20 + 6  # a rest for each zone and pool
+    assert sum(found.data["counts"]) == 101
+    groups = [list(zip(use.groupings["zone"], use.groupings["pool"], strict=True))]
+    requested, there = use.requested["cpu"], use.allocatable["cpu"]
+    of = zip(found.data["groups"]["zone"]["of"], found.data["groups"]["pool"]["of"], strict=True)
+    totals: dict[tuple[str, str], list[float]] = {}
+    for (zone, pool), count, percent in zip(
+        of, found.data["counts"], found.data["resources"][0]["percent"], strict=True
+    ):
+        totals.setdefault(("ab"[zone], "xyz"[pool]), []).append(percent * count)
+    for key, parts in totals.items():
+        here = np.array([one == key for one in groups[0]])
+        if there[here].min() > 0:
+            assert sum(parts) / here.sum() == pytest.approx(
+                100 * requested[here].sum() / there[here].sum(), abs=0.1
+            )
+
+
+def test_tables() -> None:
+    use = some(6)
+    zones = group_grid(use, "zone")
+    assert zones is not None
+    assert [row[:2] for row in zones.rows] == [["a", 3], ["b", 3]]
+    bar = zones.rows[1][2]
+    assert isinstance(bar, Bar)
+    assert bar.percent == 30.0
+    nodes = node_grid(use)
+    assert nodes is not None
+    assert [row[0] for row in nodes.rows] == ["n5", "n4", "n3", "n2", "n1", "n0"]
+    assert nodes.rows[-1][-1] is None
+
+
+def test_without_nodes_there_is_nothing() -> None:
+    use = current_use(mo.Scheduler(mo.Cluster()))
+    assert (heat_map(use), node_grid(use), group_grid(use, "zone")) == (None, None, None)
+
+
+def test_the_first_label_of_pools_is_taken() -> None:
+    cluster = mo.synthetic(nodes=4, zones=2)
+    for at, node in enumerate(cluster.nodes):
+        node.metadata.labels["node.kubernetes.io/instance-type"] = "large"
+        if at == 0:
+            node.metadata.labels["cloud.google.com/gke-nodepool"] = "blue"
+    use = current_use(mo.Scheduler(cluster))
+    assert use.labels["pool"] == "cloud.google.com/gke-nodepool"
+    assert use.groupings["pool"] == ["blue", "", "", ""]
+    assert set(use.groupings["zone"]) == {"zone-0", "zone-1"}
+
+
+def test_means_over_time_are_those_of_every_pod() -> None:
+    """Against a slow sum over pods and spans of time."""
+    timeline = mo.Timeline.read(*TRACE)
+    timeline.leave(leaves := 120 * 86_400.0, "openb-node-0000")
+    history = mo.replay(timeline)
+    requested, room = history.mean_use("cpu")
+    sizes, pods, end = history.requests("cpu"), history.pods().to_dict(), history.end
+    slow = dict.fromkeys(history.node_names, 0.0)
+    for at, node in enumerate(pods["node"]):
+        if node is not None:
+            slow[node] += sizes[at] * (min(pods["ended"][at], end) - pods["bound"][at]) / end
+    assert requested == pytest.approx([slow[name] for name in history.node_names])
+    left = history.node_names.index("openb-node-0000")
+    whole = {node.name: node.status.allocatable["cpu"] for node in timeline.cluster.nodes}
+    cores = float(whole["openb-node-0000"].removesuffix("m")) * (
+        1 if whole["openb-node-0000"].endswith("m") else 1000
+    )
+    assert room[left] == pytest.approx(cores * leaves / end)
+    use = history_use(history, MODEL)
+    assert use.labels == {"pool": MODEL}
+    assert use.total("cpu") == pytest.approx(100 * requested.sum() / room.sum())
+
+
+def test_a_history_without_duration_has_the_values_of_its_end() -> None:
+    timeline = mo.Timeline(mo.synthetic(nodes=2, pods=6))
+    history = mo.replay(timeline)
+    assert history.end == 0
+    requested, room = history.mean_use("cpu")
+    table = history.scheduler.table
+    assert requested.sum() == table.requested["cpu"].sum() > 0
+    assert room.sum() == table.allocatable["cpu"].sum()

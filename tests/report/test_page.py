@@ -1,0 +1,118 @@
+"""A page is one file without network, in which texts from outside are texts."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+
+import numpy as np
+import pytest
+
+from moorage.report import page as page_module
+from moorage.report.node_use import NodeUse, heat_map, node_grid
+from moorage.report.page import Bar, Fact, Facts, Grid, Lines, Page, amount, shortened
+from moorage.report.pending_causes import Cause, causes_block
+from moorage.report.sweep_page import sweep_page
+
+from .pages import EVIL, Read
+
+
+def evil_page() -> str:
+    """A page with a text of an attacker wherever a text can be."""
+    cause = Cause(EVIL, 1, "a/b", EVIL + "!", is_mild=False)
+    cause.by_workload[EVIL] = 1
+    help_ = {"changes": [{"text": EVIL, "feasibleNodes": 1}], "changePairs": []}
+    use = NodeUse([EVIL], {"zone": [EVIL]}, {"zone": EVIL}, {EVIL: np.ones(1)}, {EVIL: np.ones(1)})
+    page = Page(EVIL, EVIL)
+    page.add(EVIL, Facts([Fact(EVIL, EVIL)]), Lines([EVIL]), causes_block([cause], lambda _: help_))
+    page.add("Nodes", heat_map(use), node_grid(use))
+    page.add("Table", shortened(EVIL, (EVIL, "b"), [[EVIL, Bar(1, EVIL)]] * 9, (0,), EVIL))
+    mean = {"configuration": EVIL, "timeline": EVIL, "change": EVIL, "measure": EVIL}
+    numbers = {"runs": 2, "mean": 1.0, "least": 0.5, "greatest": 2.0, "margin": 0.1}
+    run = mean | {"seed": 1, "measures": {EVIL: 1.0}}
+    other = mean | {"configuration": "other"} | numbers
+    page.sections += sweep_page({"means": [mean | numbers, other], "runs": [run]}).sections
+    return page.html()
+
+
+def test_texts_from_outside_are_escaped() -> None:
+    text = evil_page()
+    found = Read(text)
+    assert "gotcha" in found.text
+    assert [tag for tag, _ in found.tags if tag == "img"] == []
+    assert sum(tag == "script" for tag, _ in found.tags) == 3  # data, uPlot, ours
+    assert text.count("<script") == 3 == text.count("</script>")
+    assert not any(name.startswith("on") for _, attributes in found.tags for name in attributes)
+
+
+def test_the_data_has_the_texts_and_no_markup() -> None:
+    text = evil_page()
+    found = Read(text)
+    (means,) = (block for block in found.data.values() if isinstance(block, list))
+    assert means[0]["configuration"] == EVIL
+    island = text.split('id="data">')[1].split("</script>")[0]
+    assert not set("<>&'") & set(island)
+
+
+def test_scripts_of_others_do_not_run() -> None:
+    """The policy names the digests of the page's own scripts, and admits nothing from anywhere."""
+    text = evil_page()
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]+)"', text)
+    assert "default-src 'none'" in policy
+    scripts = re.findall(r"<script>(.*?)</script>", text, flags=re.DOTALL)
+    digests = [base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in scripts]
+    assert policy.split("script-src ")[1].split(";")[0].split() == [f"'sha256-{one}'" for one in digests]
+    assert "unsafe-inline" not in policy.split("script-src ")[1]
+
+
+def test_nothing_is_loaded() -> None:
+    found = Read(evil_page())
+    assert not [tag for tag, _ in found.tags if tag in ("link", "iframe", "object", "embed", "base")]
+    assert not any({"src", "srcset", "action"} & attributes.keys() for _, attributes in found.tags)
+    links = {attributes["href"] for tag, attributes in found.tags if tag == "a"}
+    assert all(str(link).startswith("#") for link in links)
+    assert "url(" not in evil_page()
+
+
+def test_control_characters_are_shown_escaped() -> None:
+    assert r"a\x1b[31mb" in Page("t", "a\x1b[31mb").html()
+
+
+def test_equal_pages_have_equal_bytes() -> None:
+    assert evil_page() == evil_page()
+
+
+def test_long_tables_say_what_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_module, "ROWS", 3)
+    page = Page("t", "h")
+    page.add("s", shortened("c", ("n",), [[str(at)] for at in range(5)], (), "Look there."))
+    found = Read(page.html())
+    assert len(found.tables["c"]) == 4
+    assert "3 of 5 rows. Look there." in found.text
+
+
+def test_a_number_that_json_lacks_is_an_error() -> None:
+    """It would leave the page without any chart."""
+    page = Page("t", "h")
+    nan = {"configuration": "a", "timeline": "a", "change": "a", "measure": "m", "runs": 1}
+    page.sections += sweep_page(
+        {"means": [nan | {"mean": float("nan"), "least": 0.0, "greatest": 0.0}], "runs": []}
+    ).sections
+    with pytest.raises(ValueError, match="JSON"):
+        page.html()
+
+
+def test_ids_are_unique() -> None:
+    ids = [attributes["id"] for _, attributes in Read(evil_page()).tags if "id" in attributes]
+    assert len(ids) == len(set(ids)) > 5
+
+
+def test_cells() -> None:
+    grid = Grid("c", ("a", "b"), [[1234567, None], [0.123456, Bar(120.0, "x")]], (), 2)
+    page = Page("t", "h")
+    page.add("s", grid)
+    found = Read(page.html())
+    assert found.tables["c"] == [["a", "b"], ["1,234,567", ""], ["0.1235", "x"]]
+    assert "width:100%" in page.html()
+    assert [amount(value) for value in (3.0, 12345.678, 2)] == ["3", "12,345.68", "2"]

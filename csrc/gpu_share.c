@@ -71,23 +71,20 @@ void mr_gpu_take(mr_gpu_node *node, const mr_gpu_demand *demand, uint32_t gpus)
         if (gpus & (1u << i)) node->free[i] -= demand->milli;
 }
 
-/* Why the free GPUs of a node are of no use for a typical pod; the sums are added in this order. */
-enum { LACKS_BOTH, LACKS_GPU, LACKS_CPU, NO_GPU_ASKED, NO_GPU_ASKED_LACKS_CPU, OTHER_MODEL, CAUSES };
-
-double mr_gpu_fragmentation(const mr_gpu_node *node, const mr_gpu_shape *shapes, int32_t n)
+void mr_gpu_fragment_classes(const mr_gpu_node *node, const mr_gpu_shape *shapes, int32_t n, double *sums)
 {
-    double sums[CAUSES] = {0}, out = 0;
     const int32_t total = total_free(node);
-    if (!total) return 0;
+    for (int c = 0; c < MR_FRAGMENT_CLASSES; c++) sums[c] = 0;
+    if (!total) return;
     for (int32_t s = 0; s < n; s++) {
         const mr_gpu_demand *pod = &shapes[s].demand;
         const int has_cpu = node->cpu >= pod->cpu;
         int32_t found = 0, useless = 0;
         int cause;
         if (!pod->milli) {
-            cause = has_cpu ? NO_GPU_ASKED : NO_GPU_ASKED_LACKS_CPU;
+            cause = has_cpu ? MR_NO_GPU_ASKED : MR_NO_GPU_ASKED_LACKS_CPU;
         } else if (!allows_model(node, pod)) {
-            cause = OTHER_MODEL;
+            cause = MR_OTHER_MODEL;
         } else {
             for (int32_t i = 0; i < node->n; i++) {
                 const int suffices = node->free[i] >= pod->milli;
@@ -96,14 +93,20 @@ double mr_gpu_fragmentation(const mr_gpu_node *node, const mr_gpu_shape *shapes,
             }
             const int has_gpu = found >= pod->count;
             if (has_gpu && has_cpu) {
-                sums[LACKS_GPU] += shapes[s].share * useless;
+                sums[MR_LACKS_GPU] += shapes[s].share * useless;
                 continue;
             }
-            cause = has_gpu ? LACKS_CPU : has_cpu ? LACKS_GPU : LACKS_BOTH;
+            cause = has_gpu ? MR_LACKS_CPU : has_cpu ? MR_LACKS_GPU : MR_LACKS_BOTH;
         }
         sums[cause] += shapes[s].share * total;
     }
-    for (int cause = 0; cause < CAUSES; cause++) out += sums[cause];
+}
+
+double mr_gpu_fragmentation(const mr_gpu_node *node, const mr_gpu_shape *shapes, int32_t n)
+{
+    double sums[MR_FRAGMENT_CLASSES], out = 0;
+    mr_gpu_fragment_classes(node, shapes, n, sums);
+    for (int c = 0; c < MR_FRAGMENT_CLASSES; c++) out += sums[c];
     return out;
 }
 

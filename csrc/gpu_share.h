@@ -44,6 +44,15 @@ uint32_t mr_gpu_choose(const mr_gpu_node *node, const mr_gpu_demand *demand, int
 /* Take a demand from the GPUs of a bit set, and its cpu. */
 void mr_gpu_take(mr_gpu_node *node, const mr_gpu_demand *demand, uint32_t gpus);
 
+/* Why the free GPUs of a node are of no use for a typical pod. */
+enum {
+    MR_LACKS_BOTH, MR_LACKS_GPU, MR_LACKS_CPU, MR_NO_GPU_ASKED, MR_NO_GPU_ASKED_LACKS_CPU, MR_OTHER_MODEL,
+    MR_FRAGMENT_CLASSES
+};
+
+/* The fragmentation of a node by class, written to `sums`; their sum in this order is `mr_gpu_fragmentation`. */
+void mr_gpu_fragment_classes(const mr_gpu_node *node, const mr_gpu_shape *shapes, int32_t n, double *sums);
+
 /* The fragmentation of a node: the expected free thousandths that a typical pod cannot use (Weng et al., USENIX ATC
  * 2023). All free GPUs count where the pod cannot run on the node or asks for no GPU; otherwise those GPUs that have
  * less free than it asks for on one. Memory has no part in it. */

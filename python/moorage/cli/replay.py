@@ -41,6 +41,16 @@ def _check(options: dict[str, Any]) -> None:
         raise click.UsageError(f"-o {form} takes a label of nodes as --by")
 
 
+def _measure(text: str) -> Any:
+    """Parse a measure, which may have options."""
+    from moorage.objects.read.yaml_reader import read_yaml
+
+    documents = list(read_yaml(text, "--measure")) if text.lstrip().startswith("{") else [text]
+    if len(documents) != 1:
+        raise InputError("must be one measure", source="--measure")
+    return documents[0]
+
+
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE…")
 @click.option("--format", "form", default="auto", show_default=True, help="Of the files: see docs/replay.md.")
@@ -66,7 +76,7 @@ def _check(options: dict[str, Any]) -> None:
 @click.option("--verify", is_flag=True, help="Compare recorded bindings with the decisions here.")
 @click.option(
     "--show",
-    type=click.Choice(["summary", "decisions", "pods", "nodes", "usage"]),
+    type=click.Choice(["summary", "decisions", "pods", "nodes", "usage", "measures"]),
     default="summary",
     show_default=True,
 )
@@ -76,6 +86,13 @@ def _check(options: dict[str, Any]) -> None:
     default="",
     metavar="node|LABEL",
     help="Groups of nodes of --show usage; the pools of -o html, png and svg.",
+)
+@click.option(
+    "--measure",
+    "measures",
+    multiple=True,
+    metavar="NAME|{NAME: {OPTION: VALUE…}}",
+    help="A measure, or module:function; repeatable. Default: those of the scenario. See docs/measures.md.",
 )
 @click.option("--write", "folder", metavar="DIR", help="Write the whole history, as Parquet or CSV.")
 @scheduler_options
@@ -91,7 +108,8 @@ def replay(files: tuple[str, ...], **options: Any) -> int:
 
     Exit codes: 0 the replay ran, or with --verify all bindings agree; 1 one differs; 2 bad input.
     """
-    from moorage.cli.output.replay_output import write_history, write_verification
+    from moorage.cli.output.replay_output import write_history, write_measures, write_verification
+    from moorage.sim.measures import evaluate
     from moorage.sim.replay import replay as run
     from moorage.sim.replay import verify
     from moorage.sim.timeline import Timeline
@@ -123,5 +141,12 @@ def replay(files: tuple[str, ...], **options: Any) -> int:
         return int(not verification.agrees)
     if options["folder"]:
         history.write(options["folder"])
-    write_history(options["output"], history, options["show"], options["resource"], options["by"])
+    measured = evaluate(history, *(_measure(text) for text in options["measures"]))
+    if options["show"] == "measures":
+        write_measures(options["output"], measured)
+    else:
+        numbers = {name: value for one in measured.values() for name, value in one.numbers.items()}
+        write_history(
+            options["output"], history, options["show"], options["resource"], options["by"], numbers
+        )
     return 0

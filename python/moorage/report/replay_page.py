@@ -47,7 +47,12 @@ class Chart(NamedTuple):
 # ---- history -----------------------------------------------------------------------------------------------
 
 
-def history_page(history: History, by: str = "", explain: Explain | None = None) -> Page:
+def history_page(
+    history: History,
+    by: str = "",
+    numbers: Mapping[str, float] | None = None,
+    explain: Explain | None = None,
+) -> Page:
     """Return the page of a history.
 
     Parameters
@@ -55,6 +60,8 @@ def history_page(history: History, by: str = "", explain: Explain | None = None)
     history : History
     by : str, optional
         The label of nodes by which use is shown over time, besides the zone; the one of pools by default.
+    numbers : mapping of str to float, optional
+        Of measures, shown in a table of their own.
     explain : Explain or None, optional
         Called for one pending pod of each of the most frequent causes.
 
@@ -69,6 +76,8 @@ def history_page(history: History, by: str = "", explain: Explain | None = None)
     causes = causes_block(_causes(history), explain)
     page.add("Pods without a node", causes or Lines(["Every pod got a node."]))
     page.add("Waiting", _longest(history))
+    if numbers:
+        page.add("Measures", Grid("Measures", ("measure", "value"), [*numbers.items()]))
     add_nodes(page, use, ", mean over time")
     return page
 

@@ -383,6 +383,8 @@ cdef extern from "preemption.h" nogil:
 cdef extern from "gpu_share.h" nogil:
     const int MR_GPUS, MR_GPU_WHOLE, MR_NO_GPU
 
+    enum: MR_FRAGMENT_CLASSES
+
     ctypedef struct mr_gpu_node:
         int64_t cpu
         int32_t* free
@@ -400,6 +402,7 @@ cdef extern from "gpu_share.h" nogil:
 
     int mr_gpu_fits(const mr_gpu_node* node, const mr_gpu_demand* demand)
     uint32_t mr_gpu_choose(const mr_gpu_node* node, const mr_gpu_demand* demand, int rule, uint64_t draw)
+    void mr_gpu_fragment_classes(const mr_gpu_node* node, const mr_gpu_shape* shapes, int32_t n, double* sums)
     double mr_gpu_fragmentation(const mr_gpu_node* node, const mr_gpu_shape* shapes, int32_t n)
     int32_t mr_gpu_gradient(const mr_gpu_node* node, double before, const mr_gpu_demand* demand,
                             const mr_gpu_shape* shapes, int32_t n, int32_t* gpu)

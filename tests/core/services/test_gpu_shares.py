@@ -63,6 +63,9 @@ def test_like_the_twin(cluster: list[twin.Node], demand: twin.Demand, shapes: tw
     fits = [twin.has_gpus(node, demand) for node in cluster]
     assert shares.fits(rows).tolist() == fits
     assert shares.fragmentation(rows).tolist() == [twin.fragmentation(node, shapes) for node in cluster]
+    assert [shares.fragment_classes(row) for row in rows] == [
+        twin.fragment_classes(node, shapes) for node in cluster
+    ]
     fitting = rows[np.array(fits)]
     found = shares.gradient(fitting), shares.packing(fitting)
     for at, row in enumerate(fitting.tolist()):

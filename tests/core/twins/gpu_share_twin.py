@@ -50,7 +50,7 @@ def after(node: Node, demand: Demand, gpus: tuple[int, ...]) -> Node:
     return replace(node, cpu=node.cpu - demand.cpu, free=free)
 
 
-def fragmentation(node: Node, shapes: Shapes) -> float:
+def fragment_classes(node: Node, shapes: Shapes) -> list[float]:
     sums = dict.fromkeys(("both", "gpu", "cpu", "none", "none without cpu", "model"), 0.0)
     total = sum(node.free)
     for pod, share in shapes:
@@ -63,8 +63,12 @@ def fragmentation(node: Node, shapes: Shapes) -> float:
             sums["gpu"] += share * sum(free for free in node.free if free < pod.milli)
         else:
             sums["cpu" if has_gpu else "gpu" if has_cpu else "both"] += share * total
+    return list(sums.values())
+
+
+def fragmentation(node: Node, shapes: Shapes) -> float:
     out = 0.0
-    for value in sums.values():
+    for value in fragment_classes(node, shapes):
         out += value
     return out
 

@@ -147,8 +147,11 @@ def test_a_measure_of_ones_own() -> None:
 @pytest.mark.parametrize(
     ("spec", "text"),
     [
-        ({"measures": ["none"]}, 'cell FGD/openb/none/1: no measure "none": one of summary'),
-        ({"measures": ["tests.sim.sweep:none"]}, "measure tests.sim.sweep:none"),
+        (
+            {"measures": ["none"]},
+            'cell FGD/openb/none/1: measures.none: no measure "none": one of utilization',
+        ),
+        ({"measures": ["tests.sim.sweep:none"]}, "measures.tests.sim.sweep:none: module"),
         ({"timelines": {}}, "spec.timelines: must not be empty"),
         ({"seeds": {"count": 0}}, "spec.seeds.count: must be at least 1, not 0"),
         ({"timelines": {"a": {"files": ["none.csv"]}}}, "none.csv"),

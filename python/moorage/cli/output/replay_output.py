@@ -7,6 +7,7 @@ from typing import Any
 
 from moorage.report import history_figure, history_page, verification_page
 from moorage.scheduler.explain.explain_document import document
+from moorage.sim.measures import Measurement
 from moorage.sim.replay import History, Verification
 from moorage.tables import Table as Columns
 from moorage.tables.table import rows_of
@@ -24,7 +25,9 @@ from .printing import (
 API_VERSION = "replay.moorage.dev/v1"
 
 
-def write_history(form: str, history: History, show: str, resource: str, by: str) -> None:
+def write_history(
+    form: str, history: History, show: str, resource: str, by: str, numbers: dict[str, float]
+) -> None:
     """Print a part of a history, or all of it as a page or a picture.
 
     Parameters
@@ -34,15 +37,17 @@ def write_history(form: str, history: History, show: str, resource: str, by: str
     show : {"summary", "decisions", "pods", "nodes", "usage"}
     resource, by : str
         Of the usage; see `History.usage`.
+    numbers : dict of str to float
+        Of measures, which are added to the summary.
     """
     with ignore_broken_pipe():
         if form == "html":
-            page = history_page(history, by, lambda key: document(history.scheduler.explain(key)))
+            page = history_page(history, by, numbers, lambda key: document(history.scheduler.explain(key)))
             print(page.html(), end="")
         elif form in PICTURES:
             write_picture(form, history_figure(history, by))
         elif show == "summary":
-            summary = history.summary()
+            summary = history.summary() | numbers
             if form in ("json", "yaml"):
                 head = {"apiVersion": API_VERSION, "kind": "History", "summary": summary}
                 write_value(form, head | {"counts": history.counts})
@@ -62,6 +67,31 @@ def _write_columns(form: str, history: History, show: str, resource: str, by: st
         write_value(form, {"apiVersion": API_VERSION, "kind": "History", show: rows})
     else:
         write_tables(form, [_table(columns)])
+
+
+def write_measures(form: str, measured: dict[str, Measurement]) -> None:
+    """Print measures over time, a row for each value; those without times are at the end of the replay.
+
+    Parameters
+    ----------
+    form : {"table", "json", "yaml", "csv", "markdown"}
+    measured : dict of str to Measurement
+    """
+    rows: list[tuple[float | None, str, float]] = []
+    for one in measured.values():
+        columns = {} if one.over_time is None else one.over_time.to_dict()
+        times = columns.pop("time", [])
+        for name, values in columns.items():
+            rows += [(time, name, value) for time, value in zip(times, values, strict=True)]
+        if one.over_time is None:
+            rows += [(None, name, value) for name, value in one.numbers.items()]
+    with ignore_broken_pipe():
+        if form in ("json", "yaml"):
+            found = [{"time": time, "measure": name, "value": value} for time, name, value in rows]
+            kept = [{name: one for name, one in row.items() if _is_finite(one)} for row in found]
+            write_value(form, {"apiVersion": API_VERSION, "kind": "History", "measures": kept})
+        else:
+            write_tables(form, [Table(("TIME", "MEASURE", "VALUE"), [list(map(_text, row)) for row in rows])])
 
 
 def write_verification(form: str, verification: Verification) -> None:

@@ -59,7 +59,7 @@ class GpuShare(fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.ReservePlugin):
         self._rule = self.args["gpuSelection"]
         if self._rule not in {*RULES, GRADIENT}:
             raise InputError(f'plugin "GpuShare": gpuSelection {self._rule!r}: one of {[*RULES, GRADIENT]}')
-        self.shares = GpuShares([_typical(pod) for pod in self.args["typicalPods"]])
+        self.shares = GpuShares([typical_pod(pod) for pod in self.args["typicalPods"]])
         self.allocations: dict[str, Allocation] = {}
         self._random = np.random.default_rng(self.args["seed"])
         self._cursor = -1
@@ -190,6 +190,6 @@ def request_of(state: fwk.CycleState) -> int:
     return state.shape.other_requests.get(RESOURCE, 0)
 
 
-def _typical(pod: Mapping[str, Any]) -> tuple[int, int, int, tuple[str, ...], float]:
-    """A typical pod of the arguments, as `GpuShares` takes it."""
+def typical_pod(pod: Mapping[str, Any]) -> tuple[int, int, int, tuple[str, ...], float]:
+    """Return a typical pod of the arguments as `GpuShares` takes it."""
     return pod["cpu"], *per_gpu(pod["gpuMilli"]), tuple(pod.get("models", ())), pod["share"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +12,14 @@ import numpy.typing as npt
 
 from moorage._core.base.resources import pod_requests
 from moorage.errors import InputError
-from moorage.objects import parse_milli, parse_value
+from moorage.objects import Node, Pod, parse_milli, parse_value
 from moorage.sim.timeline import Timeline, Verb
 from moorage.tables import Table, Tabular
 
 from .history_files import Part, write_table
 from .recorder import End, Recorder
 from .replayer import Replayer
-from .usage_over_time import levels, over_time
+from .usage_over_time import Levels, levels, over_time
 from .virtual_clock import VirtualClock
 
 if TYPE_CHECKING:
@@ -83,6 +84,17 @@ class History(Tabular):
         out["ended"][ends["pod"]] = ends["time"]
         out["cause"][ends["pod"]] = ends["cause"]
         return out | {"template": pods["template"]}
+
+    @property
+    def node_columns(self) -> dict[str, Array]:
+        """The changes of nodes in the order of time: time (float64), node (by number), state (an index of
+        `node_objects`, -1 when it left)."""
+        return self._recorder.nodes.arrays()
+
+    @property
+    def node_objects(self) -> list[Node]:
+        """The states of nodes."""
+        return self._recorder.node_objects
 
     def pod_name(self, pod: int) -> str:
         """Return the ``namespace/name`` of a pod.
@@ -263,20 +275,98 @@ class History(Tabular):
             allocatable. A row says how it is from that time on; there is one per group for each time at which
             that group changes.
         """
+        groups, time, group, (used,), (room,) = self.usage_levels([resource], by)
+        names = _texts(group if by else np.full(len(group), -1), groups)
+        return Table({"time": time, "group": names, "requested": used, "allocatable": room})
+
+    # ---- levels over time ----------------------------------------------------------------------------------
+
+    def usage_levels(
+        self, resources: list[str], by: str = ""
+    ) -> tuple[list[str], Array, Array, list[Array], list[Array]]:
+        """Return `usage` of several resources as arrays.
+
+        Parameters
+        ----------
+        resources : list of str
+        by : str, optional
+
+        Returns
+        -------
+        names : list of str
+            Of the groups.
+        time : (n,) float64 array
+        group : (n,) int array
+            Indices of names.
+        requested, allocatable : list of (n,) int64 arrays
+            One for each resource.
+        """
+        used = [self.pod_levels(self.requests(name), by)[1] for name in resources]
+        room = [self.node_levels(partial(allocatable_of, name), by)[1] for name in resources]
+        time, group, *values = over_time(*used, *room)
+        return self._groups(by)[0], time, group, values[: len(used)], values[len(used) :]
+
+    def pod_levels(self, amounts: Array, by: str = "") -> tuple[list[str], Levels]:
+        """Return the sum of a quantity of the pods on nodes, over time.
+
+        Parameters
+        ----------
+        amounts : (pods,) array
+            The quantity of each pod.
+        by : str, optional
+            As of `usage`.
+
+        Returns
+        -------
+        names : list of str
+            Of the groups.
+        levels : (times, groups, sums)
+            In the order of groups and then of times; each holds from its time on.
+        """
         pods = self.pod_columns
         groups, group_of = self._groups(by)
         placed = np.flatnonzero(pods["node"] >= 0)
-        size = self.requests(resource)[placed]
+        size = amounts[placed]
         where = group_of[pods["node"][placed]] if len(placed) else np.zeros(0, np.int32)
         ended = np.isfinite(pods["ended"][placed])
-        requested = levels(
+        return groups, levels(
             np.concatenate([pods["bound"][placed], pods["ended"][placed][ended]]),
             np.concatenate([where, where[ended]]),
             np.concatenate([size, -size[ended]]),
         )
-        time, group, used, room = over_time(requested, self._allocatable(resource, group_of))
-        names = _texts(group if by else np.full(len(group), -1), groups)
-        return Table({"time": time, "group": names, "requested": used, "allocatable": room})
+
+    def node_levels(self, value: Callable[[Node], float], by: str = "") -> tuple[list[str], Levels]:
+        """Return the sum of a quantity of the nodes that are there, over time.
+
+        Parameters
+        ----------
+        value : callable
+            Returns the quantity of a node.
+        by : str, optional
+            As of `usage`.
+
+        Returns
+        -------
+        names : list of str
+            Of the groups.
+        levels : (times, groups, sums)
+            As of `pod_levels`.
+        """
+        groups, group_of = self._groups(by)
+        log, objects = self._recorder.nodes.arrays(), self._recorder.node_objects
+        has: dict[int, float] = {}
+        changes: list[float] = []
+        for node, state in zip(log["node"].tolist(), log["state"].tolist(), strict=True):
+            now = value(objects[state]) if state >= 0 else 0
+            changes.append(now - has.get(node, 0))
+            has[node] = now
+        where = group_of[log["node"]] if len(log["node"]) else np.zeros(0, np.int32)
+        return groups, levels(log["time"], where, np.array(changes or np.zeros(0, np.int64)))
+
+    @property
+    def templates(self) -> list[Pod]:
+        """What pods request, by the number in the column ``template`` of `pod_columns`."""
+        return self._recorder.templates
 
     def mean_use(self, resource: str) -> tuple[Array, Array]:
         """Return how much of a resource was requested on each node, and how much it had, as means over time.
@@ -343,19 +433,6 @@ class History(Tabular):
         groups = sorted(set(labels.values()))
         place = {name: at for at, name in enumerate(groups)}
         return groups, np.array([place[labels[name]] for name in names], np.int32)
-
-    def _allocatable(self, resource: str, group_of: Array) -> tuple[Array, Array, Array]:
-        """Return how much of a resource the nodes of each group have over time; see `levels`."""
-        log, objects = self._recorder.nodes.arrays(), self._recorder.node_objects
-        has: dict[int, int] = {}
-        changes = np.zeros(len(log["node"]), np.int64)
-        for at, (node, state) in enumerate(zip(log["node"].tolist(), log["state"].tolist(), strict=True)):
-            amount = objects[state].status.allocatable.get(resource, "0") if state >= 0 else "0"
-            now = parse_milli(amount) if resource == "cpu" else parse_value(amount)
-            changes[at] = now - has.get(node, 0)
-            has[node] = now
-        where = group_of[log["node"]] if len(log["node"]) else np.zeros(0, np.int32)
-        return levels(log["time"], where, changes)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the summary as a JSON value."""
@@ -455,11 +532,40 @@ def _texts(numbers: Array, texts: list[str]) -> list[str | None]:
     return [texts[number] if number >= 0 else None for number in numbers.tolist()]
 
 
-def _requested(pod: Any, resource: str) -> int:
+def _requested(pod: Pod, resource: str) -> int:
     """Return how much of a resource a pod requests: millicores, or units of others."""
-    if resource == "pods":
-        return 1
-    quantity = pod_requests(pod).get(resource)
-    if quantity is None:
-        return 0
-    return quantity.milli_value() if resource == "cpu" else quantity.value()
+    return 1 if resource == "pods" else requests_of(pod).get(resource, 0)
+
+
+def requests_of(pod: Pod) -> dict[str, int]:
+    """Return what a pod requests by resource: millicores, or units of others.
+
+    Parameters
+    ----------
+    pod : Pod
+
+    Returns
+    -------
+    dict of str to int
+    """
+    return {
+        name: quantity.milli_value() if name == "cpu" else quantity.value()
+        for name, quantity in pod_requests(pod).items()
+    }
+
+
+def allocatable_of(resource: str, node: Node) -> int:
+    """Return how much of a resource a node has.
+
+    Parameters
+    ----------
+    resource : str
+    node : Node
+
+    Returns
+    -------
+    int
+        Millicores of cpu; others in their own units.
+    """
+    amount = node.status.allocatable.get(resource, "0")
+    return parse_milli(amount) if resource == "cpu" else parse_value(amount)

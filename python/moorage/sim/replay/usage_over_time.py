@@ -36,42 +36,70 @@ def levels(times: Array, groups: Array, changes: Array) -> Levels:
     return times[last], groups[last], total[last]
 
 
-def over_time(requested: Levels, allocatable: Levels) -> tuple[Array, Array, Array, Array]:
-    """Join two levels.
+def changes_of(groups: Array, values: Array) -> Array:
+    """Return the changes of which values are the levels; the inverse of `levels`.
 
     Parameters
     ----------
-    requested, allocatable : Levels
+    groups : (n,) int array
+        Ascending.
+    values : (n,) array
+        Of each group in the order of time.
+
+    Returns
+    -------
+    (n,) array
+    """
+    before = np.where(np.diff(groups, prepend=-1) > 0, 0, np.append(0, values)[: len(values)])
+    return np.asarray(values - before)
+
+
+def at_times(times: Array, values: Array, moments: Array) -> Array:
+    """Return the level at some moments; 0 before the first.
+
+    Parameters
+    ----------
+    times : (n,) float64 array
+        Ascending.
+    values : (n,) array
+        The level from each time on.
+    moments : (m,) float64 array
+
+    Returns
+    -------
+    (m,) array
+    """
+    return np.asarray(np.append(0, values)[np.searchsorted(times, moments, "right")])
+
+
+def over_time(*given: Levels) -> tuple[Array, ...]:
+    """Join levels.
+
+    Parameters
+    ----------
+    *given : Levels
 
     Returns
     -------
     time : (n,) float64 array
         Ascending; those of one time are in the order of groups.
     group : (n,) int array
-    requested, allocatable : (n,) int64 array
+    *levels : (n,) arrays
+        One for each that is given: the level of the last time of the group before or at it, or 0.
     """
-    keys = np.unique(np.concatenate([_keys(requested), _keys(allocatable)]))
-    keys = keys[np.lexsort((keys["group"], keys["time"]))]
-    return keys["time"], keys["group"], _at(requested, keys), _at(allocatable, keys)
-
-
-_KEY = np.dtype([("group", np.int64), ("time", np.float64)])
-
-
-def _keys(given: Levels) -> Array:
-    keys = np.empty(len(given[0]), _KEY)
-    keys["time"], keys["group"] = given[0], given[1]
-    return keys
-
-
-def _at(given: Levels, keys: Array) -> Array:
-    """Return the level at each key: that of the last time of the group before or at it, or 0."""
-    times, groups, level = given
-    out = np.zeros(len(keys), np.int64)
-    for group in np.unique(keys["group"]):
-        first, last = np.searchsorted(groups, [group, group + 1])
-        mine = np.flatnonzero(keys["group"] == group)
-        at = np.searchsorted(times[first:last], keys["time"][mine], "right")
-        known = np.append(0, level[first:last])
-        out[mine] = known[at]
-    return out
+    times, groups = (np.concatenate([one[at] for one in given]) for at in (0, 1))
+    order = np.lexsort((times, groups))
+    is_new = (np.diff(times[order], prepend=np.nan) != 0) | (np.diff(groups[order], prepend=-1) != 0)
+    number = np.empty(len(order), np.int64)
+    number[order] = np.cumsum(is_new) - 1
+    times, groups = times[order][is_new], groups[order][is_new]
+    values, start = list[Array](), 0
+    for one in given:
+        last = np.full(len(times), -1)
+        last[number[start : start + len(one[0])]] = np.arange(len(one[0]))
+        start += len(one[0])
+        last = np.maximum.accumulate(last)
+        is_known = np.append(one[1], -1)[last] == groups
+        values.append(np.where(is_known, np.append(one[2], 0)[last], 0))
+    by_time = np.lexsort((groups, times))
+    return times[by_time], groups[by_time], *(value[by_time] for value in values)

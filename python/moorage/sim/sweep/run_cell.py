@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from moorage.errors import InputError, located
+from moorage.errors import located
 from moorage.objects import Pod
-from moorage.sim.measures import MEASURES, Measure
+from moorage.sim.measures import evaluate
 from moorage.sim.policies import policies
 from moorage.sim.policies.typical_pods import typical_pods
 from moorage.sim.replay import History, replay
@@ -71,20 +69,25 @@ def run_cell(cell: Cell, timeline: Timeline | None = None, history: str = "") ->
             columns = {f"pod_{name}": column for name, column in found.pod_columns.items()}
             np.savez_compressed(history, allow_pickle=False, **found.columns, **columns)
         out: dict[str, float] = {}
-        for name in cell.measures:
-            out |= _measure(name)(found)
+        requests = with_placeholders(list(cell.measures), _placeholders(cell))
+        for measured in evaluate(found, *requests).values():
+            out |= measured.numbers
         return out
 
 
 def _replayed(cell: Cell, timeline: Timeline) -> History:
     """Replay a timeline under the configuration of a cell."""
-    values: dict[str, Any] = {"$seed": cell.seed, "$typicalPods": partial(_typical_pods, cell)}
-    configuration = with_placeholders(cell.configuration, values)
+    configuration = with_placeholders(cell.configuration, _placeholders(cell))
     options: dict[str, Any] = {"tie_break": cell.replay.tie_break, "seed": cell.seed}
     if configuration:
         options |= {"config": configuration, "registry": policies()}
     until, on_failure = cell.replay.until, cell.replay.on_failure
     return replay(timeline, until=until, on_failure=on_failure, checkpoints=0, **options)
+
+
+def _placeholders(cell: Cell) -> dict[str, Any]:
+    """What the placeholders in configurations and measures stand for."""
+    return {"$seed": cell.seed, "$typicalPods": partial(_typical_pods, cell)}
 
 
 def _typical_pods(cell: Cell) -> list[dict[str, Any]]:
@@ -95,20 +98,6 @@ def _typical_pods(cell: Cell) -> list[dict[str, Any]]:
     counts = zip(*np.unique(numbers, return_counts=True), strict=True)
     found = ((timeline.template_at(int(number)), int(count)) for number, count in counts)
     return typical_pods((one, count) for one, count in found if isinstance(one, Pod))
-
-
-def _measure(name: str) -> Measure:
-    """Return a measure by its name, or a function by its module."""
-    if name in MEASURES:
-        return MEASURES[name]
-    module, _, function = name.partition(":")
-    if not function:
-        raise InputError(f'no measure "{name}": one of {", ".join(MEASURES)}, or module:function')
-    try:
-        found: Callable[[History], Mapping[str, float]] = getattr(import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        raise InputError(f"measure {name}: {error}") from error
-    return found
 
 
 def history_path(folder: Path, cell: Cell) -> str:

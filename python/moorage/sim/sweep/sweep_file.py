@@ -75,15 +75,16 @@ class Spec(_Strict, frozen=True):
     seeds : list of int or Seeds
     changes : dict of str to list of dict
         Events of a scenario (``kind: Scenario``) that are added to the timeline.
-    measures : list of str
-        Names of `MEASURES`, or ``module:function``; by default those of `History.summary`.
+    measures : list of str or dict
+        Names of `MEASURES`, or ``module:function``, or ``{name: options}``; by default those of
+        `History.summary`. Placeholders stand for the same as in configurations.
     """
 
     timelines: dict[str, TimelineSource]
     configurations: dict[str, str | dict[str, Any]] = _default({"default": {}})
     seeds: list[int] | Seeds = _default([0])
     changes: dict[str, list[dict[str, Any]]] = _default({"none": []})
-    measures: list[str] = _default(["summary"])
+    measures: list[str | dict[str, dict[str, Any]]] = _default(["summary"])
     replay: ReplayOptions = ReplayOptions()
 
 
@@ -108,7 +109,7 @@ class Cell(msgspec.Struct, frozen=True):
         With absolute paths.
     configuration : dict
     change : list of dict
-    measures : tuple of str
+    measures : tuple of str or dict
     replay : ReplayOptions
     key : str
         Digest of the inputs, contents of files included.
@@ -119,7 +120,7 @@ class Cell(msgspec.Struct, frozen=True):
     timeline: TimelineSource
     configuration: dict[str, Any]
     change: list[dict[str, Any]]
-    measures: tuple[str, ...]
+    measures: tuple[str | dict[str, dict[str, Any]], ...]
     replay: ReplayOptions
     key: str = ""
 

@@ -93,6 +93,7 @@ class Spec(_Strict, frozen=True):
     templates: dict[str, dict[str, Any]] = {}
     arrivals: list[Arrivals] = []
     events: list[EventItem] = []
+    measures: list[str | dict[str, dict[str, Any]]] = []
 
 
 class Scenario(_Strict, frozen=True):
@@ -152,6 +153,7 @@ def read_scenario(timeline: Timeline, paths: Sequence[str | Path]) -> None:
         for at, event in enumerate(spec.events):
             with located(path=f"spec.events[{at}]"):
                 _add_event(timeline, event, templates)
+        timeline.measures = spec.measures
 
 
 def add_events(timeline: Timeline, items: Sequence[Mapping[str, Any]]) -> None:
@@ -324,6 +326,8 @@ def write_scenario(timeline: Timeline, path: str | Path) -> None:
             spec["templates"] = {name: to_value(timeline.template_at(at)) for at, name in names.items()}
         if len(timeline):
             spec["events"] = [_item(timeline, at, names) for at in range(len(timeline))]
+        if timeline.measures:
+            spec["measures"] = timeline.measures
         document = {"apiVersion": API_VERSION, "kind": KIND, "spec": spec}
         target.write_text(dump_yaml(document))
     except OSError as error:

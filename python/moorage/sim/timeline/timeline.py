@@ -45,6 +45,8 @@ class Timeline(Tabular):
         References of the objects that events are about, such as ``pod/default/web``.
     arguments : list of object
         The arguments of events; objects are templates, which get the name of the event.
+    measures : list of str or dict
+        Measures of its histories, by name or as ``{name: options}`` (docs/measures.md).
     notes : dict of str to int
         What a loader has left out or repaired, with its count.
     """
@@ -54,6 +56,7 @@ class Timeline(Tabular):
         self.subjects: list[str] = []
         self.arguments: list[Argument] = []
         self.notes: dict[str, int] = {}
+        self.measures: list[str | dict[str, dict[str, Any]]] = []
         self._subject_numbers: dict[str, int] = {}
         self._templates: dict[int, int] = {}  # id of an object that was passed to its argument number
         self._given: list[object] = []  # keeps those objects alive, so that no id is used twice

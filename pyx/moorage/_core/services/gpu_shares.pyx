@@ -6,6 +6,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from moorage._core.csrc cimport (
+    MR_FRAGMENT_CLASSES,
     MR_GPU_WHOLE,
     MR_GPUS,
     MR_NO_GPU,
@@ -13,6 +14,7 @@ from moorage._core.csrc cimport (
     mr_gpu_clustering,
     mr_gpu_demand,
     mr_gpu_fits,
+    mr_gpu_fragment_classes,
     mr_gpu_fragmentation,
     mr_gpu_gradient,
     mr_gpu_node,
@@ -260,6 +262,12 @@ cdef class GpuShares:
         for at in range(rows.shape[0]):
             out[at] = self._fragmentation(rows[at])
         return np.asarray(out)
+
+    def fragment_classes(self, Py_ssize_t row):
+        """Return the fragmentation of a row by class (`mr_gpu_fragment_classes`), as a list."""
+        cdef double[MR_FRAGMENT_CLASSES] sums
+        mr_gpu_fragment_classes(self._node(row), self.shapes, self.n_shapes, sums)
+        return [sums[at] for at in range(MR_FRAGMENT_CLASSES)]
 
     cdef Gradients _gradients(self):
         """What is known of the demand."""

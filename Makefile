@@ -9,7 +9,7 @@ SOURCES := $(wildcard pyx/moorage/*.pxd pyx/moorage/_core pyx/moorage/_core/* py
 
 COMPILED = python/moorage/_core/*.so python/moorage/_core/*/*.so tests/core/*.so
 
-.PHONY: demo test lint bench bench-front bench-compare bench-scale bench-schedulers sanitize debug-test leaks machine test-ray dist dist-test build tools clean check FORCE
+.PHONY: demo test lint bench bench-front bench-compare bench-scale bench-schedulers sanitize debug-test leaks machine test-ray test-live dist dist-test build tools clean check FORCE
 
 demo: build
 	$(PY) -m moorage simulate -f examples
@@ -85,6 +85,11 @@ leaks: tools
 test-ray: tools
 	$(PIP) 'ray>=2.40'
 	$(PY) -m pytest -q -p no:benchmark -p no:xdist -m ray tests/sim/sweep
+
+# Against a real kube-apiserver, etcd and kube-scheduler on loopback. Go builds them once, in about 15 minutes.
+test-live: tools
+	servers="$$($(PY) -m tests.live.servers.build)" && \
+	MOORAGE_SERVERS="$$servers" $(PY) -X faulthandler -m pytest -q -p no:benchmark -p no:xdist -m live tests/live
 
 dist: tools
 	rm -rf dist

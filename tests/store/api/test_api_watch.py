@@ -139,13 +139,14 @@ def test_closing_ends_the_thread(client: ApiClient, store: ObjectStore) -> None:
     assert watch.join(LIMIT)
 
 
-def test_an_informer_lists_again_after_expiry(
-    client: ApiClient, store: ObjectStore, server: WireServer
+@pytest.mark.parametrize("refusal", [(410, "Expired", "too old"), (403, "Forbidden", "not now")])
+def test_an_informer_lists_again_after_its_watch_has_failed(
+    client: ApiClient, store: ObjectStore, server: WireServer, refusal: tuple[int, str, str]
 ) -> None:
     informer = Informer(client, Pod)
     store.create(pod("a"))
     informer.run_once()
-    server.faults.append(answers(410, "Expired", "too old resource version"))
+    server.faults.append(answers(*refusal))
     server.cut()
     store.delete(Pod, "a", "default")
     store.create(pod("b"))

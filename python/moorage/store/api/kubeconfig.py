@@ -63,7 +63,11 @@ def connect(
         return ApiClient(Connection(_http(config)))
     except (ConfigError, OSError, msgspec.ValidationError, yaml.YAMLError) as error:
         raise InputError(str(error), source=source) from None
-    except (KeyError, TypeError) as error:  # of a file that is no kubeconfig, or names what it does not have
+    except (
+        KeyError,
+        TypeError,
+        AttributeError,
+    ) as error:  # of a file that is no kubeconfig, or names what it does not have
         raise InputError(f"no kubeconfig, or {error} is missing in it", source=source) from None
 
 

@@ -9,7 +9,7 @@ SOURCES := $(wildcard pyx/moorage/*.pxd pyx/moorage/_core pyx/moorage/_core/* py
 
 COMPILED = python/moorage/_core/*.so python/moorage/_core/*/*.so tests/core/*.so
 
-.PHONY: demo test lint bench bench-front bench-compare bench-scale bench-schedulers sanitize debug-test leaks machine test-ray test-report dist dist-test build tools clean check FORCE
+.PHONY: demo test lint bench bench-front bench-compare bench-scale bench-schedulers sanitize debug-test leaks machine test-ray test-report test-live dist dist-test build tools clean check FORCE
 
 demo: build
 	$(PY) -m moorage simulate -f examples
@@ -93,6 +93,11 @@ test-report: tools
 	$(PIP) 'selenium>=4.20' 'axe-core-python>=0.1'
 	$(PY) -m pytest -q -p no:benchmark -p no:xdist -m report tests/report
 
+# Against a real kube-apiserver, etcd and kube-scheduler on loopback. Go builds them once, in about 15 minutes.
+test-live: tools
+	servers="$$($(PY) -m tests.live.servers.build)" && \
+	MOORAGE_SERVERS="$$servers" $(PY) -X faulthandler -m pytest -q -p no:benchmark -p no:xdist -m live tests/live
+
 dist: tools
 	rm -rf dist
 	$(PY) -m build --no-isolation > /dev/null
@@ -121,7 +126,7 @@ PIP = $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.tx
 	touch $@
 
 .venv/packages: .venv/ready
-	$(PY) .ci/requirements.py cli report devices metrics lp test bench lint > .venv/requirements.txt
+	$(PY) .ci/requirements.py cli report devices metrics lp kube test bench lint > .venv/requirements.txt
 	$(PIP) build -r .venv/requirements.txt
 	touch $@
 

@@ -137,7 +137,7 @@ def test_a_workload_is_one_finding(file: Any, capsys: pytest.CaptureFixture[str]
     [
         (["--allow", "everything"], "'everything' is none of gated, other-scheduler, skipped-kind, evicted"),
         (["-o", "html"], "Invalid value for '-o' / '--output'"),
-        (["--synthetic", "nodes=1"], "give either -f or --synthetic"),
+        (["--synthetic", "nodes=1"], "give either -f or --synthetic, or --kubeconfig"),
         (["-f", "/nowhere.yaml"], "/nowhere.yaml: no such file"),
         (["--require-all"], "No such option"),
     ],

@@ -98,7 +98,7 @@ def test_forms(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> Non
     ("arguments", "message"),
     [
         (["as-is"], "give at least two alternatives"),
-        (["as-is", "as-is"], "give either -f or --synthetic"),
+        (["as-is", "as-is"], "give either -f or --synthetic, or --kubeconfig"),
         (["as-is", "/nowhere", "--synthetic", "nodes=1"], "/nowhere: no such file"),
         (["as-is", "drain n; sing", "--synthetic", "nodes=1"], "drain n; sing: not a change: 'sing'"),
         (["as-is", "drain a b", "--synthetic", "nodes=1"], "drain a b: not a change: 'drain a b'"),

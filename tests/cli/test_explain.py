@@ -111,7 +111,7 @@ def test_naming_the_pod(text: str, dump: str, capsys: pytest.CaptureFixture[str]
         ("done", "TARGET: done: has finished: it is not scheduled any more"),
         ("fits --node c", "--node: c: there is no such node"),
         ("fits --nodes -1", "Invalid value for '--nodes': '-1' is neither a number nor all"),
-        ("fits --synthetic nodes=1", "give either -f or --synthetic"),
+        ("fits --synthetic nodes=1", "give either -f or --synthetic, or --kubeconfig"),
     ],
 )
 def test_bad_input(arguments: str, message: str, dump: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,7 +121,7 @@ def test_bad_input(arguments: str, message: str, dump: str, capsys: pytest.Captu
 
 def test_no_pod_and_no_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert explain("fits") == 2
-    assert capsys.readouterr().err == "error: give either -f or --synthetic\n"
+    assert capsys.readouterr().err == "error: give either -f or --synthetic, or --kubeconfig\n"
     assert explain() == 2
     assert capsys.readouterr().err == "error: give either TARGET or --all-pending\n"
 

@@ -253,8 +253,8 @@ def test_settings_reach_the_scheduler(tie_break: str, monkeypatch: pytest.Monkey
     ("arguments", "message"),
     [
         (["-f", "/no/such/file.yaml"], "/no/such/file.yaml: "),
-        ([], "give either -f or --synthetic"),
-        (["-f", "x", "--synthetic", "nodes=1"], "give either -f or --synthetic"),
+        ([], "give either -f or --synthetic, or --kubeconfig"),
+        (["-f", "x", "--synthetic", "nodes=1"], "give either -f or --synthetic, or --kubeconfig"),
         (["--synthetic", "nodes=many"], "--synthetic: nodes: not a whole number below 10^9: 'many'"),
         (["--synthetic", "nodes=" + "9" * 5000], "--synthetic: nodes: not a whole number below 10^9: '999"),
         (["--synthetic", "racks=3"], "--synthetic: 'racks': unknown; nodes, pods and zones are known"),

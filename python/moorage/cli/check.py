@@ -6,9 +6,14 @@ from typing import Any
 
 import click
 
-from moorage.cli.change_options import ChangingCommand, change_options, requested_changes
-from moorage.cli.inputs import input_options, load_before_and_after, scheduler_options, scheduler_settings
 from moorage.cli.messages import Stages, print_warnings
+from moorage.cli.options.change_options import ChangingCommand, change_options, requested_changes
+from moorage.cli.options.inputs import (
+    input_options,
+    load_before_and_after,
+    scheduler_options,
+    scheduler_settings,
+)
 
 ALLOWABLE = ("gated", "other-scheduler", "skipped-kind", "evicted")
 

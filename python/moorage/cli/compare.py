@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from moorage.cli.inputs import input_options, scheduler_options
 from moorage.cli.messages import Stages, print_warnings
+from moorage.cli.options.inputs import input_options, scheduler_options
 
 
 @click.command()
@@ -32,12 +32,13 @@ def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **op
 
     Exit codes: 0 all alternatives ran, whether or not they differ; 2 bad input.
     """
+    from moorage.cli.options.inputs import listed_once
     from moorage.cli.output.comparison_output import write_comparison
     from moorage.cli.runs.comparison import run_alternative
 
     if len(alternatives) < 2:
         raise click.UsageError("give at least two alternatives")
-    done = []
+    done, options = [], dict(listed_once(options))
     with Stages(*alternatives, "comparing") as stage:
         for name in alternatives:
             done.append(run_alternative(name, options, from_scratch))

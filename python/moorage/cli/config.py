@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from moorage.cli.inputs import GATE_OPTIONS, selected_gates
+from moorage.cli.options.inputs import GATE_OPTIONS, selected_gates
 from moorage.errors import InputError, shorten
 
 SHOWN = 4000

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.cli.change_options import ChangingCommand, change_options, requested_changes
-from moorage.cli.inputs import input_options, load_input, scheduler_options, scheduler_settings
 from moorage.cli.messages import print_warnings
+from moorage.cli.options.change_options import ChangingCommand, change_options, requested_changes
+from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
 from moorage.errors import InputError
 
 if TYPE_CHECKING:

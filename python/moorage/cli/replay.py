@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from moorage.cli.inputs import scheduler_options, scheduler_settings
 from moorage.cli.messages import Stages, print_warnings
+from moorage.cli.options.inputs import scheduler_options, scheduler_settings
 from moorage.errors import InputError
 
 NUMBER = re.compile(r"\d+(\.\d+)?")

@@ -4,10 +4,14 @@ from .errors import AlreadyExistsError as AlreadyExistsError
 from .errors import ApiError as ApiError
 from .errors import BadRequestError as BadRequestError
 from .errors import ConflictError as ConflictError
+from .errors import ForbiddenError as ForbiddenError
 from .errors import InvalidObjectError as InvalidObjectError
 from .errors import NotFoundError as NotFoundError
 from .errors import ResourceExpiredError as ResourceExpiredError
+from .errors import ServerError as ServerError
 from .errors import TooManyRequestsError as TooManyRequestsError
+from .errors import UnauthorizedError as UnauthorizedError
+from .errors import UnreachableError as UnreachableError
 from .eviction import evict_pod as evict_pod
 from .informers.factory import InformerFactory as InformerFactory
 from .informers.indexer import Indexer as Indexer

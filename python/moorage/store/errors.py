@@ -40,6 +40,22 @@ class ResourceExpiredError(ApiError):
     """410: the history does not have the events after that resource version; the client has to list again."""
 
 
+class UnauthorizedError(ApiError):
+    """401: the server does not know the user."""
+
+
+class ForbiddenError(ApiError):
+    """403: the user may not do this."""
+
+
+class ServerError(ApiError):
+    """5xx: the server has failed; the request may have taken effect."""
+
+
+class UnreachableError(ApiError):
+    """The server did not answer; the request may have taken effect."""
+
+
 def not_found(struct: type[Object], name: str) -> NotFoundError:
     """Return the error of an object that does not exist.
 

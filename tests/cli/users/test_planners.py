@@ -260,6 +260,7 @@ def test_15_tables_to_pass_on(run: Any) -> None:
         "devices",
         "metrics",
         "lp",
+        "kube",
         "ray",
         "test",
         "bench",

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace as with_fields
 
-from moorage.cli.change_options import RequestedChange, parse_changes
-from moorage.cli.inputs import load_input, scheduler_settings
+from moorage.cli.options.change_options import RequestedChange, parse_changes
+from moorage.cli.options.inputs import load_input, scheduler_settings, without_server
 from moorage.errors import ConfigurationError, InputError, located
 from moorage.objects import Cluster, Pod
 from moorage.objects.model.pod import PodStatus
@@ -109,7 +109,9 @@ def run_alternative(name: str, options: Mapping[str, Any], from_scratch: bool) -
                 settings["config"] = read_configuration(name, settings["feature_gates"])
             except ConfigurationError as error:
                 raise InputError(error.message, path=error.path) from None
-    cluster = load_input({**options, "files": (name,), "synthetic": None} if is_cluster else options)
+    cluster = load_input(
+        {**without_server(options), "files": (name,), "synthetic": None} if is_cluster else options
+    )
     if from_scratch:
         cluster = without_bindings(cluster)
     return Alternative(name, Preparation(cluster, settings, changes).run())

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from moorage.cli.change_options import RequestedChange
 from moorage.cli.messages import Stages
+from moorage.cli.options.change_options import RequestedChange
 from moorage.objects import Cluster, ObjectMeta, OwnerReference, Pod
 from moorage.objects.model.workload import MAX_PODS, Job, ReplicaSet
 from moorage.objects.workloads.ownership import FINISHED

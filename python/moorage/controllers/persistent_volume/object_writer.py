@@ -15,6 +15,7 @@ from moorage.objects.model.storage import ObjectReference
 from moorage.objects.read.write import plain
 from moorage.store import ObjectClient
 from moorage.store.informers.indexer import by_namespace
+from moorage.store.patches.merge_patch import merge_difference
 from moorage.volume import AssumeCache, VolumeError, get_bind_volume_to_claim
 from moorage.volume.binding.claims import parse_bytes, storage_capacity, with_annotations
 from moorage.volume.constants import BIND_COMPLETED, BOUND_BY_CONTROLLER, YES
@@ -289,21 +290,8 @@ def write(client: ObjectClient, old: T, new: T, subresource: str) -> T:
     """
     before, after = plain(old), plain(new)
     parts = (subresource,) if subresource else ("metadata", "spec")
-    patch = {part: _difference(before.get(part, {}), after.get(part, {})) for part in parts}
+    patch = {part: merge_difference(before.get(part, {}), after.get(part, {})) for part in parts}
     meta = old.metadata
     condition = {"uid": meta.uid, "resourceVersion": meta.resource_version}
     patch["metadata"] = patch.get("metadata", {}) | condition
     return client.patch(type(old), old.name, old.namespace, patch, subresource=subresource)
-
-
-def _difference(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """The merge patch from one JSON value to another."""
-    patch: dict[str, Any] = {key: None for key in old if key not in new}
-    for key, value in new.items():
-        before = old.get(key)
-        if isinstance(before, dict) and isinstance(value, dict):
-            if before != value:
-                patch[key] = _difference(before, value)
-        elif value != before:
-            patch[key] = value
-    return patch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property, partial
 from io import BytesIO
@@ -51,8 +51,22 @@ OWN_GROUP = ".moorage.dev"
 """Last part of the API groups of other documents: sweeps, scenarios, results."""
 
 
+class Listed(NamedTuple):
+    """Objects that were read elsewhere, such as those of an API server, in place of a path.
+
+    Attributes
+    ----------
+    source : str
+        Where they are from, for errors.
+    objects : sequence of Object
+    """
+
+    source: str
+    objects: Sequence[Object]
+
+
 def load(
-    *paths: str | Path,
+    *paths: str | Path | Listed,
     validate: ValidationMode = "strict",
     recursive: bool = False,
     namespace: str = "default",
@@ -78,7 +92,7 @@ def load(
 
     Parameters
     ----------
-    *paths : str or Path
+    *paths : str or Path or Listed
         Files and directories, read in this order; ``"-"`` is standard input.
     validate : {"strict", "warn", "ignore"}
         What unknown and duplicate fields of manifests are: errors, warnings, or nothing; see
@@ -109,7 +123,7 @@ def load(
 
 
 def load_before_and_after(
-    *paths: str | Path,
+    *paths: str | Path | Listed,
     validate: ValidationMode = "strict",
     recursive: bool = False,
     namespace: str = "default",
@@ -119,7 +133,7 @@ def load_before_and_after(
 
     Parameters
     ----------
-    *paths : str or Path
+    *paths : str or Path or Listed
     validate : {"strict", "warn", "ignore"}
     recursive : bool
     namespace : str
@@ -162,7 +176,7 @@ def _emptied(objects: list[Object]) -> Iterator[Object]:
 
 
 def read_objects(
-    *paths: str | Path,
+    *paths: str | Path | Listed,
     validate: ValidationMode = "strict",
     recursive: bool = False,
     namespace: str = "default",
@@ -171,7 +185,7 @@ def read_objects(
 
     Parameters
     ----------
-    *paths : str or Path
+    *paths : str or Path or Listed
     validate : {"strict", "warn", "ignore"}
     recursive : bool
     namespace : str
@@ -190,7 +204,10 @@ def read_objects(
     reader = _Reader(FieldValidation(validate))
     for path in paths:
         reader.origins.begin_argument()
-        reader.read_path(path, recursive)
+        if isinstance(path, Listed):
+            reader.take(path)
+        else:
+            reader.read_path(path, recursive)
     unsimulated = without_pods(reader.unsimulated, reader.objects, namespace)
     warnings = [no_manifests(reader.left_out)] if reader.left_out else []
     warnings += [warning(unsimulated)] if unsimulated else []
@@ -239,6 +256,11 @@ class _Reader:
         self._parts = PartsReader(
             lambda kind, metadata, spec: fields.check_spec(spec, kind, metadata, self._source)
         )
+
+    def take(self, listed: Listed) -> None:
+        """Take objects that were read elsewhere."""
+        for at, obj in enumerate(listed.objects):
+            self._store(obj, listed.source, 1, at)
 
     def read_path(self, path: str | Path, recursive: bool) -> None:
         """Read a file, a directory or an archive."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from functools import cached_property
 from threading import Event, Thread
 from typing import Any, Generic, Protocol, TypeVar, cast
@@ -15,7 +15,7 @@ from fastrlock.rlock import FastRLock
 from moorage._core.base.watch_events import Notice
 from moorage.objects import Object
 from moorage.store.clock import epoch
-from moorage.store.errors import ResourceExpiredError
+from moorage.store.errors import ApiError, ResourceExpiredError
 from moorage.store.kinds import struct_named
 from moorage.store.protocol import (
     ObjectClient,
@@ -28,6 +28,10 @@ from moorage.store.watch import Watch
 from .indexer import Indexer, IndexFunction
 from .lister import Lister
 
+logger = logging.getLogger("moorage.store")
+
+RETRY = 1.0
+"""Seconds after which a thread of an informer lists again where the server has refused to."""
 T = TypeVar("T", bound=Object)
 T_contra = TypeVar("T_contra", bound=Object, contravariant=True)
 
@@ -287,6 +291,8 @@ class Informer(Generic[T]):
         ------
         ResourceExpiredError
             The server's history does not reach back to the list any more; the next call lists again.
+        ApiError
+            The server refused to list; the next call lists again.
         """
         with self._lock:
             try:
@@ -297,6 +303,9 @@ class Informer(Generic[T]):
                         self._watch = self._watch_from(begin)
                     events = [] if self._watch is None else self._watch.poll()
                 except ResourceExpiredError:
+                    self._drop_watch()
+                except ApiError as error:  # the list below is refused as well, unless that has passed
+                    logger.warning("the watch of %s has ended: %s", self._struct.__name__, error)
                     self._drop_watch()
                 if not events and self._is_idle():
                     return 0
@@ -408,8 +417,13 @@ class Informer(Generic[T]):
 
         def work() -> None:
             while not stop.is_set():
-                with suppress(ResourceExpiredError):
+                try:
                     self.run_once()
+                except ResourceExpiredError:
+                    continue
+                except ApiError as error:
+                    logger.warning("%s cannot be listed: %s", self._struct.__name__, error)
+                    stop.wait(RETRY)
                 if self._watch is not None:
                     self._watch.wait(self._until_resync())
 

@@ -50,6 +50,30 @@ def merge_patch(value: Json, patch: Json) -> Json:
     return merged
 
 
+def merge_difference(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON merge patch from one map to another.
+
+    Parameters
+    ----------
+    old, new : dict
+        JSON values without null.
+
+    Returns
+    -------
+    dict
+        Empty where they are equal.
+    """
+    patch: dict[str, Any] = {key: None for key in old if key not in new}
+    for key, value in new.items():
+        before = old.get(key)
+        if isinstance(before, dict) and isinstance(value, dict):
+            if before != value:
+                patch[key] = merge_difference(before, value)
+        elif value != before:
+            patch[key] = value
+    return patch
+
+
 def strategic_merge(value: Json, patch: Json, path: str = "") -> Json:
     """Apply a strategic merge patch: a merge patch that merges the items of some lists by a key.
 

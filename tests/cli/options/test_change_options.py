@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.test_simulate import node, pod
 
 from moorage.cli import main
-from tests.cli.test_simulate import node, pod
 
 WEB = {"app": "web"}
 

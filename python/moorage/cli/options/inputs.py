@@ -11,7 +11,42 @@ import click
 from moorage.errors import InputError, located
 
 if TYPE_CHECKING:
-    from moorage.objects import Cluster
+    from moorage.objects import Cluster, Object
+    from moorage.objects.read.load import Listed
+    from moorage.store.api import ApiClient
+
+
+_CONNECTION_OPTIONS = (
+    click.option(
+        "--kubeconfig",
+        metavar="FILE",
+        help="Read the cluster of a kubeconfig; files of -f then change it.",
+    ),
+    click.option(
+        "--context",
+        metavar="NAME",
+        help="The context of the kubeconfig ($KUBECONFIG, ~/.kube/config); default: its current one.",
+    ),
+    click.option("--in-cluster", is_flag=True, help="Read the cluster in which this process runs in a pod."),
+)
+
+
+def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a command with the options that name an API server, for `connected`.
+
+    Parameters
+    ----------
+    command : callable
+        The command.
+
+    Returns
+    -------
+    callable
+        The command with the options.
+    """
+    for option in reversed(_CONNECTION_OPTIONS):
+        command = option(command)
+    return command
 
 
 def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -54,11 +89,11 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="NAME",
         help="The namespace of objects that name none, and of the pods that are shown.",
     )
-    return files(recursive(validate(namespace(synthetic(command)))))
+    return files(recursive(validate(namespace(synthetic(connection_options(command))))))
 
 
 def load_input(options: Mapping[str, Any]) -> Cluster:
-    """Load the cluster of ``-f`` or ``--synthetic``, of which exactly one is required.
+    """Load the cluster of ``--kubeconfig`` and ``-f``, or of ``--synthetic``; one of them is required.
 
     Parameters
     ----------
@@ -85,7 +120,7 @@ def load_input(options: Mapping[str, Any]) -> Cluster:
 
 
 def load_before_and_after(options: Mapping[str, Any]) -> tuple[Cluster, Cluster]:
-    """Load the cluster of the first ``-f``, and that of all.
+    """Load the cluster of ``--kubeconfig`` or else of the first ``-f``, and that of all.
 
     Parameters
     ----------
@@ -97,24 +132,127 @@ def load_before_and_after(options: Mapping[str, Any]) -> tuple[Cluster, Cluster]
     before, after : Cluster
         The same one without a second ``-f``.
     """
-    if len(options["files"]) < 2 or options["synthetic"] is not None:
+    if len(_sources(options)) < 2 or options["synthetic"] is not None:
         cluster = load_input(options)
         return cluster, cluster
     from moorage.devices.selector_validation import SelectorValidation
     from moorage.objects.read import load
 
     selectors = SelectorValidation()
-    paths = options["files"]
+    paths = _files(options)
     before, after = load.load_before_and_after(*paths, **_reading(options), check=selectors.check)
     after.warnings += selectors.warnings
     return before, _checked(after, options)
 
 
-def _files(options: Mapping[str, Any]) -> Sequence[str]:
-    files: Sequence[str] = options["files"]
-    if bool(files) == bool(options["synthetic"]):
-        raise click.UsageError("give either -f or --synthetic")
-    return files
+def names_server(options: Mapping[str, Any]) -> bool:
+    """Whether options name an API server.
+
+    Parameters
+    ----------
+    options : mapping of str to object
+        The values of `input_options`.
+    """
+    return bool(options["kubeconfig"] or options["context"] or options["in_cluster"])
+
+
+def listed_once(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return options with the objects of the API server that they name, for a command that loads the cluster
+    several times.
+
+    Parameters
+    ----------
+    options : mapping of str to object
+        The values of `input_options`.
+
+    Returns
+    -------
+    mapping of str to object
+    """
+    return {**options, "listed": _listed(options)} if names_server(options) else options
+
+
+def without_server(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options that name no API server.
+
+    Parameters
+    ----------
+    options : mapping of str to object
+        The values of `input_options`.
+
+    Returns
+    -------
+    dict of str to object
+    """
+    return {**options, "kubeconfig": None, "context": None, "in_cluster": False}
+
+
+def connected(options: Mapping[str, Any]) -> ApiClient:
+    """Return a client of the API server that options name.
+
+    Parameters
+    ----------
+    options : mapping of str to object
+        The values of `input_options`.
+
+    Returns
+    -------
+    ApiClient
+
+    Raises
+    ------
+    UsageError
+        The extra ``kube`` is not installed, or options contradict each other.
+    """
+    if options["in_cluster"] and (options["kubeconfig"] or options["context"]):
+        raise click.UsageError("give either --in-cluster or --kubeconfig and --context")
+    try:
+        from moorage.store.api import connect
+    except ImportError as error:
+        message = f"{error.name} is missing, with which clusters are read: pip install 'moorage[kube]'"
+        raise click.UsageError(message) from None
+    return connect(options["kubeconfig"], options["context"], in_cluster=options["in_cluster"])
+
+
+def listed_objects(options: Mapping[str, Any]) -> list[Object]:
+    """Read the objects of the API server that options name; warn of what the user may not read.
+
+    Parameters
+    ----------
+    options : mapping of str to object
+        The values of `connection_options`.
+
+    Returns
+    -------
+    list of Object
+    """
+    from moorage.cli.messages import print_warnings
+
+    with connected(options) as client:
+        from moorage.store.api.cluster_objects import list_cluster
+
+        objects, warnings = list_cluster(client)
+    print_warnings(warnings)
+    return objects
+
+
+def _listed(options: Mapping[str, Any]) -> Listed:
+    from moorage.objects.read.load import Listed
+
+    return Listed("API server", listed_objects(options))
+
+
+def _sources(options: Mapping[str, Any]) -> Sequence[object]:
+    return (*((None,) if names_server(options) else ()), *options["files"])
+
+
+def _files(options: Mapping[str, Any]) -> Sequence[str | Listed]:
+    if bool(_sources(options)) == bool(options["synthetic"]):
+        raise click.UsageError("give either -f or --synthetic, or --kubeconfig")
+    if not names_server(options):
+        files: Sequence[str] = options["files"]
+        return files
+    return options.get("listed") or _listed(options), *options["files"]
 
 
 def _reading(options: Mapping[str, Any]) -> dict[str, Any]:

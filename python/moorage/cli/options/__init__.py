@@ -1,0 +1,1 @@
+"""Options that several commands have: the cluster, the scheduler, changes."""

@@ -1,0 +1,81 @@
+"""The answers of an API server that are no success, as exceptions of the store."""
+
+from __future__ import annotations
+
+import msgspec
+
+from moorage.store.errors import (
+    AlreadyExistsError,
+    ApiError,
+    BadRequestError,
+    ConflictError,
+    ForbiddenError,
+    InvalidObjectError,
+    NotFoundError,
+    ResourceExpiredError,
+    ServerError,
+    TooManyRequestsError,
+    UnauthorizedError,
+)
+
+_BY_CODE: dict[int, type[ApiError]] = {
+    400: BadRequestError,
+    401: UnauthorizedError,
+    403: ForbiddenError,
+    404: NotFoundError,
+    409: ConflictError,
+    410: ResourceExpiredError,
+    422: InvalidObjectError,
+    429: TooManyRequestsError,
+}
+
+
+class StatusAnswer(msgspec.Struct):
+    """What is read of a ``Status`` (meta/v1)."""
+
+    kind: str = ""
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+
+
+def status_of(body: bytes, code: int = 0) -> StatusAnswer:
+    """Read the body of an answer that is no success.
+
+    Parameters
+    ----------
+    body : bytes
+    code : int, optional
+        The status code of HTTP.
+
+    Returns
+    -------
+    StatusAnswer
+        Where the body is no Status, as of a proxy, its text is the message.
+    """
+    try:
+        status = msgspec.json.decode(body, type=StatusAnswer)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        status = StatusAnswer()
+    if status.kind != "Status":
+        text = body[:200].decode(errors="replace").strip()
+        return StatusAnswer(message=text or f"HTTP status {code}", code=code)
+    return status if status.code else msgspec.structs.replace(status, code=code)
+
+
+def error_of(status: StatusAnswer) -> ApiError:
+    """Return the exception of a Status.
+
+    Parameters
+    ----------
+    status : StatusAnswer
+
+    Returns
+    -------
+    ApiError
+        Of the subclass that the code and the reason name.
+    """
+    kind = _BY_CODE.get(status.code, ServerError if status.code >= 500 else ApiError)
+    if status.reason == "AlreadyExists":
+        kind = AlreadyExistsError
+    return kind(status.message or f"HTTP status {status.code}")

@@ -1,0 +1,193 @@
+"""--kubeconfig, --context and --in-cluster instead of files, and ``moorage dump``."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.cli.test_simulate import ITEMS, pod
+from tests.house.source import ROOT
+from tests.store.api.test_api_client import answers
+from tests.store.api.wire_server import WireServer
+
+from moorage.cli import main
+from moorage.objects import Node, Pod, decode_object
+from moorage.store import ObjectStore
+from moorage.store.api.cluster_objects import kinds_of_clusters
+from moorage.store.kinds import resource
+
+KUBECONFIG = """apiVersion: v1
+kind: Config
+current-context: one
+clusters: [{{name: c, cluster: {{server: "{url}"}}}}]
+users: [{{name: u, user: {{token: secret-token}}}}]
+contexts:
+- {{name: one, context: {{cluster: c, user: u}}}}
+- {{name: two, context: {{cluster: none, user: u}}}}
+"""
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WireServer]:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    store = ObjectStore(lambda: 1000.0)
+    store.create(decode_object({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}))
+    for item in ITEMS:
+        store.create(decode_object(item))
+    server = WireServer(store)
+    (tmp_path / "config").write_text(KUBECONFIG.format(url=server.url))
+    yield server
+    server.close()
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    code = main([str(one) for one in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_commands_read_the_cluster_as_its_dump(
+    server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = ("--kubeconfig", tmp_path / "config")
+    file = tmp_path / "dump.json.gz"
+    assert run(capsys, "dump", *there, file)[0] == 0
+    for command in (["simulate"], ["check"], ["explain", "pod/p4"], ["compare", "as-is", "cordon a"]):
+        live, dumped = run(capsys, *command, *there), run(capsys, *command, "-f", file)
+        assert live[:2] == dumped[:2]
+        assert live[1]
+    template = tmp_path / "template.json"
+    template.write_text(json.dumps(pod("t")))
+    live = run(capsys, "capacity", "--pod", template, *there)
+    assert live[:2] == run(capsys, "capacity", "--pod", template, "-f", file)[:2]
+    assert live[1]
+
+
+def test_files_change_the_cluster_that_was_read(
+    server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    change = tmp_path / "change.json"
+    change.write_text(json.dumps(pod("new")))
+    there = ("--kubeconfig", tmp_path / "config", "-f", change)
+    assert "pod/new" in run(capsys, "simulate", *there)[1]
+    code, out, _ = run(capsys, "check", *there, "-o", "json")
+    assert code == 1
+    assert "pod/new" in out
+    assert server.store.list(Pod, field_selector="metadata.name=new")[0] == []  # nothing is written
+    assert {method for method, _, _ in server.requests} == {"GET"}
+
+
+def test_a_dump_has_no_secrets(
+    server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    env = [{"name": "PASSWORD", "value": "hunter2"}]
+    server.extra["default/p1"] = {"spec": {"containers": [{"name": "c", "env": env, "command": ["hunter2"]}]}}
+    code, out, _ = run(capsys, "dump", "--kubeconfig", tmp_path / "config", "-")
+    assert code == 0
+    assert "hunter2" not in out
+    assert "p1" in out
+    kinds = {path.rpartition("/")[2] for _, path, _ in server.requests}
+    assert {"pods", "nodes", "persistentvolumes"} <= kinds
+    assert not kinds & {"secrets", "configmaps"}
+    assert json.loads(out)["items"][0]["kind"] == "Namespace"
+
+
+def test_the_user_s_rights(server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def forbidden(name: str) -> Any:
+        refusal = answers(403, "Forbidden", f"{name} is forbidden")
+        return lambda handler: handler.parts[-1] == name and refusal(handler)
+
+    there = ("--kubeconfig", tmp_path / "config", tmp_path / "out.yaml")
+    server.faults.append(forbidden("services"))
+    code, _, err = run(capsys, "dump", *there)
+    assert (code, err) == (0, "warning: Left out, because the user may not list them: services.\n")
+    assert "kind: Node" in (tmp_path / "out.yaml").read_text()
+    server.faults.append(forbidden("nodes"))
+    assert run(capsys, "dump", *there)[::2] == (2, "error: nodes is forbidden\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["--kubeconfig", "{}/none"], "{}/none: Configuration file {}/none not found"),
+        (["--kubeconfig", "{}/config", "--context", "x"], "{}/config: Context 'x' not found"),
+        (["--kubeconfig", "{}/config", "--context", "two"], "'none' is missing in it"),
+        (["--kubeconfig", "{}/list"], "{}/list: no kubeconfig"),
+        (["--context", "one"], "~/.kube/config: Configuration file ~/.kube/config not found"),
+        (["--in-cluster"], "service account: not in a cluster: KUBERNETES_SERVICE_HOST is not set"),
+        (["--in-cluster", "--context", "one"], "give either --in-cluster or --kubeconfig"),
+        (["--kubeconfig", "{}/config", "--synthetic", "nodes=1,pods=1"], "give either -f or --synthetic"),
+    ],
+)
+def test_bad_input(
+    server: WireServer,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    error: str,
+) -> None:
+    (tmp_path / "list").write_text("[]")
+    code, out, err = run(capsys, "simulate", *(one.replace("{}", str(tmp_path)) for one in arguments))
+    assert (code, out) == (2, "")
+    assert error.replace("{}", str(tmp_path)) in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_server_that_is_away(
+    server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("moorage.store.api.connection.RECONNECTS", 0)
+    monkeypatch.setattr("moorage.store.api.api_client.RECONNECTS", 0)
+    server.close()
+    code, _, err = run(capsys, "simulate", "--kubeconfig", tmp_path / "config")
+    assert code == 2
+    assert err.startswith("error: GET /api/v1/namespaces: ")
+
+
+def test_the_service_account_of_a_pod(
+    server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lightkube.config import kubeconfig
+
+    for name, text in (("token", "t"), ("namespace", "default")):
+        (tmp_path / name).write_text(text)
+    make = kubeconfig.KubeConfig.from_service_account
+    config = make.__func__  # type: ignore[attr-defined]
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(server.http.server_port))
+
+    def from_account(cls: Any) -> Any:
+        found = config(cls, tmp_path)
+        url = found.clusters["default"].server
+        assert url == f"https://127.0.0.1:{server.http.server_port}"
+        found.clusters["default"].server = server.url
+        found.clusters["default"].certificate_auth = None
+        return found
+
+    monkeypatch.setattr(kubeconfig.KubeConfig, "from_service_account", classmethod(from_account))
+    assert run(capsys, "dump", "--in-cluster", tmp_path / "a.json.gz")[0] == 0
+    assert b'"kind":"Node"' in gzip.decompress((tmp_path / "a.json.gz").read_bytes())
+    assert len(server.store.list(Node)[0]) == 2
+
+
+def test_the_role_of_a_reader_lists_every_kind_and_no_more() -> None:
+    documents = yaml.safe_load_all((ROOT / "examples/live/rbac.yaml").read_text())
+    role = next(one for one in documents if one["kind"] == "ClusterRole")
+    allowed = {
+        f"{name}.{group}".rstrip(".")
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for name in rule["resources"]
+    }
+    needed = {resource(kind) for kind in kinds_of_clusters()}
+    groups = {name.partition(".")[2] for name in needed}
+    assert needed <= allowed
+    assert {name for name in allowed - needed if name.partition(".")[2] not in groups - {""}} == set()
+    assert not allowed & {"secrets", "configmaps"}
+    assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"get", "list", "watch"}

@@ -1,0 +1,136 @@
+"""The client over a real API server."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+from tests.live.control_plane import SCHEDULER, ControlPlane, await_all
+
+from moorage.objects import Namespace, Node, PersistentVolume, Pod, PodGroup
+from moorage.scheduler import Scheduler
+from moorage.store import (
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    ForbiddenError,
+    Informer,
+    NotFoundError,
+    ResourceExpiredError,
+    UnauthorizedError,
+)
+from moorage.store.api import ApiClient
+
+pytestmark = pytest.mark.live
+Connected = Callable[..., ApiClient]
+SIZE = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+
+
+def node(name: str, **labels: str) -> Any:
+    meta = {"name": name, "labels": {"kubernetes.io/hostname": name, **labels}}
+    ready = [{"type": "Ready", "status": "True"}]
+    status = {"capacity": SIZE, "allocatable": SIZE, "conditions": ready}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": status}
+
+
+def pod(name: str, cpu: str = "100m", **spec: Any) -> Any:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    spec = {"terminationGracePeriodSeconds": 0, "containers": [container], **spec}
+    return {
+        "kind": "Pod",
+        "apiVersion": "v1",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": spec,
+    }
+
+
+def create(client: ApiClient, values: Iterable[Any]) -> None:
+    """Create objects from JSON values with all of their fields."""
+    for value in values:
+        plural = {"Node": "nodes", "Pod": "namespaces/default/pods"}[value["kind"]]
+        client.connection.request("POST", f"/api/v1/{plural}", None, encoded(value))
+
+
+def encoded(value: Any) -> bytes:
+    return msgspec.json.encode(value)
+
+
+def test_reads_writes_and_errors(connected: Connected) -> None:
+    client = connected(certificate=True)
+    create(client, [node("n"), pod("a"), pod("b")])
+    pods, version = client.list(Pod)
+    assert [one.name for one in pods] == ["a", "b"]
+    assert int(version) > 0
+    client._streams_lists = False
+    assert client.list(Pod)[0] == pods
+    assert client.list(Node)[0][0].status.allocatable["cpu"] == "4"
+    client.bind(pods[0], "n")
+    with pytest.raises(ConflictError, match="already assigned to node"):
+        client.bind(pods[0], "n")
+    with pytest.raises(AlreadyExistsError):
+        create(client, [pod("a")])
+    with pytest.raises(NotFoundError):
+        client.get(Pod, "c", "default")
+    with pytest.raises(UnauthorizedError):
+        connected("stranger").list(Pod)
+    with pytest.raises(ForbiddenError, match='pods is forbidden: User "nobody"'):
+        connected("nobody").list(Pod)
+    scheduler = connected(SCHEDULER)
+    assert [one.spec.node_name for one in scheduler.list(Pod)[0]] == ["n", ""]
+    client.delete(Pod, "a", "default", uid=pods[0].metadata.uid)
+    assert [one.name for one in scheduler.list(Pod)[0]] == ["b"]
+    assert client.list(PodGroup) == ([], "0")  # alpha, so not served
+
+
+def test_an_update_keeps_the_fields_that_structs_lack(connected: Connected) -> None:
+    client = connected()
+    source = {"csi": {"driver": "d", "volumeHandle": "h", "fsType": "xfs", "readOnly": True}}
+    spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], **source}
+    value = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": spec}
+    client.connection.request("POST", "/api/v1/persistentvolumes", None, encoded(value))
+    volume = client.get(PersistentVolume, "v")
+    client.update(replace(volume, metadata=replace(volume.metadata, annotations={"a": "b"})))
+    stored = client.connection.request("GET", "/api/v1/persistentvolumes/v")
+    assert msgspec.json.decode(stored)["spec"]["csi"] == source["csi"]
+    assert client.get(PersistentVolume, "v").metadata.annotations == {"a": "b"}
+
+
+def test_a_watch_survives_the_server_and_an_informer_its_history(
+    cluster: ControlPlane, connected: Connected
+) -> None:
+    client, admin = connected(SCHEDULER), connected()
+    create(admin, [pod("a")])
+    informer = Informer(client, Pod)
+    informer.run_once()
+    cluster.end("kube-apiserver", signal.SIGKILL)
+    cluster.start_apiserver()
+    create(admin, [pod("b")])
+
+    def step() -> None:
+        seen = client.arrivals.count
+        with suppress(ApiError):  # rules of access are known a moment after the server is ready
+            informer.run_once()
+        client.arrivals.wait(seen, 0.2)
+
+    await_all([lambda: sorted(one.name for one in informer.indexer.values()) == ["a", "b"]], step)
+    watch = client.watch(Pod, resource_version="1")
+    assert watch.wait(60)
+    with pytest.raises(ResourceExpiredError):
+        watch.poll()
+
+
+def test_the_engine_schedules_pods_of_a_real_server(connected: Connected) -> None:
+    admin, client = connected(), connected(SCHEDULER)
+    create(admin, [node(f"n{at}") for at in range(5)])
+    create(admin, [pod(f"p{at}", "500m") for at in range(20)])
+    scheduler = Scheduler(client)
+    result = scheduler.run()
+    assert len(result.placements) == 20
+    stored = {one.name: one.spec.node_name for one in admin.list(Pod)[0]}
+    assert stored == {key.partition("/")[2]: where for key, where in result.placements.items()}
+    assert any(one.name == "default" for one in client.list(Namespace)[0])

@@ -1,0 +1,38 @@
+"""A server of the wire format, and a client of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx2
+import pytest
+from tests.store.api.wire_server import WireServer
+
+from moorage.store import ObjectStore
+from moorage.store.api import ApiClient, Connection
+
+
+@pytest.fixture
+def store() -> ObjectStore:
+    return ObjectStore(lambda: 1000.0)
+
+
+@pytest.fixture
+def server(store: ObjectStore) -> Iterator[WireServer]:
+    server = WireServer(store)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def slept() -> list[float]:
+    """The seconds that the client has waited for, without waiting."""
+    return []
+
+
+@pytest.fixture
+def client(server: WireServer, slept: list[float]) -> Iterator[ApiClient]:
+    http = httpx2.Client(base_url=server.url, trust_env=False, timeout=10)
+    client = ApiClient(Connection(http, sleep=slept.append))
+    yield client
+    client.close()

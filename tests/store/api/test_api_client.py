@@ -1,0 +1,296 @@
+"""Reads and writes over the wire format: what arrives at the server, and what comes back."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.store.api.wire_server import Handler, WireServer, status
+
+from moorage.objects import Node, ObjectMeta, PersistentVolume, Pod, PodGroup
+from moorage.objects.model.workload import PriorityClass
+from moorage.store import (
+    AlreadyExistsError,
+    ConflictError,
+    ForbiddenError,
+    InvalidObjectError,
+    NotFoundError,
+    ObjectStore,
+    ServerError,
+    TooManyRequestsError,
+    UnauthorizedError,
+    UnreachableError,
+)
+from moorage.store.api import ApiClient
+
+# Threads that decode a type for the first time at once, which crashes msgspec where no decoder exists yet.
+FIRST_USE = """
+import threading
+from moorage.objects import Node, Pod
+from moorage.store.api import wire_format
+text = b'{"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c"}]}, "status": {"phase": "Pending"}}'
+gate = threading.Barrier(8)
+def work(struct):
+    gate.wait()
+    for _ in range(200):
+        wire_format.decode_object_of(struct, text)
+threads = [threading.Thread(target=work, args=(one,)) for one in (Pod, Node) * 4]
+[one.start() for one in threads]
+[one.join() for one in threads]
+print("decoded", all(struct in wire_format._OBJECTS for struct in wire_format.structs()))
+"""
+
+
+def pod(name: str, **meta: Any) -> Pod:
+    return Pod(metadata=ObjectMeta(name=name, namespace="default", **meta))
+
+
+def answers(code: int, reason: str, message: str, headers: dict[str, str] | None = None) -> Any:
+    def fault(handler: Handler) -> bool:
+        handler.send(code, status(code, reason, message), headers)
+        return True
+
+    return fault
+
+
+def cuts(handler: Handler) -> bool:
+    handler.cut()
+    return True
+
+
+def test_threads_may_be_the_first_to_decode_a_type() -> None:
+    done = subprocess.run([sys.executable, "-c", FIRST_USE], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "decoded True\n"), done.stderr
+
+
+def test_what_is_created_is_read_again(client: ApiClient, store: ObjectStore) -> None:
+    created = client.create(pod("a", labels={"app": "x"}, resource_version="7"))
+    assert created == store.get(Pod, "a", "default") == client.get("Pod", "a", "default")
+    assert client.create(Node(metadata=ObjectMeta(name="n"))) == store.get(Node, "n")
+    with pytest.raises(AlreadyExistsError, match='pods "a" already exists'):
+        client.create(pod("a"))
+    with pytest.raises(NotFoundError, match='pods "b" not found'):
+        client.get(Pod, "b", "default")
+
+
+@pytest.mark.parametrize("streams", [True, False])
+def test_lists_in_the_order_of_keys(
+    client: ApiClient, store: ObjectStore, server: WireServer, streams: bool
+) -> None:
+    server.streams_lists = streams
+    store.create_many([pod(name) for name in ("c", "a", "b")])
+    assert client.list(Pod) == store.list(Pod)
+    assert client.list(Pod, "other") == ([], store.list(Pod)[1])
+    chosen = client.list(Pod, field_selector="metadata.name=b")[0]
+    assert [one.name for one in chosen] == ["b"]
+    asked = [query for _, path, query in server.requests if path == "/api/v1/pods"]
+    assert ("sendInitialEvents" in asked[-1]) is streams
+    assert all(
+        one.get("resourceVersionMatch") == "NotOlderThan" for one in asked if "sendInitialEvents" in one
+    )
+    assert sum("sendInitialEvents" in one for one in asked) == (2 if streams else 1)  # refused once
+
+
+def test_lists_by_pages_until_the_last(client: ApiClient, store: ObjectStore, server: WireServer) -> None:
+    server.streams_lists, server.page = False, 2
+    store.create_many([pod(f"p{at}") for at in range(5)])
+    assert client.list(Pod) == store.list(Pod)
+    assert [query.get("continue") for _, _, query in server.requests] == [None, None, "2", "4"]
+
+
+def test_a_list_whose_pages_have_expired_is_read_as_a_whole(
+    client: ApiClient, store: ObjectStore, server: WireServer
+) -> None:
+    server.streams_lists, server.page = False, 2
+    store.create_many([pod(f"p{at}") for at in range(5)])
+
+    def expires(handler: Handler) -> bool:
+        if "continue" not in handler.query:
+            return False
+        server.page = 0
+        return bool(answers(410, "Expired", "too old")(handler))
+
+    server.faults.append(expires)
+    assert client.list(Pod) == store.list(Pod)
+    assert "limit" not in server.requests[-1][2]
+
+
+def test_a_list_that_breaks_off_begins_anew(
+    client: ApiClient, store: ObjectStore, server: WireServer, slept: list[float]
+) -> None:
+    store.create(pod("a"))
+    server.faults += [cuts, cuts]
+    assert client.list(Pod) == store.list(Pod)
+    assert len(slept) == 2
+    server.faults += [cuts] * 4
+    with pytest.raises(UnreachableError):
+        client.list(Pod)
+
+
+def test_kinds_that_are_not_served_have_no_objects(client: ApiClient, server: WireServer) -> None:
+    server.unserved.add("scheduling.k8s.io")
+    assert client.list(PodGroup) == ([], "0")
+    assert not client.serves(PriorityClass)
+    watch = client.watch(PodGroup, resource_version="0")
+    assert (watch.poll(), watch.wait(0)) == ([], False)
+    watch.close()
+    assert watch.wait()
+    with pytest.raises(NotFoundError, match="could not find the requested resource: PodGroup"):
+        client.get(PodGroup, "a", "default")
+
+
+def test_an_update_keeps_what_structs_do_not_have(
+    client: ApiClient, store: ObjectStore, server: WireServer
+) -> None:
+    volume = store.create(PersistentVolume(metadata=ObjectMeta(name="v", annotations={"a": "1", "b": "2"})))
+    server.extra["v"] = {"spec": {"futureField": ["ro"]}}
+    meta = replace(volume.metadata, annotations={"b": "3"})
+    sent: list[Any] = []
+
+    def notes(handler: Handler) -> bool:
+        sent.extend([handler.body] if handler.command == "PATCH" else [])
+        return False
+
+    server.faults.append(notes)
+    updated = client.update(replace(volume, metadata=meta))
+    assert updated.metadata.annotations == {"b": "3"} == store.get(PersistentVolume, "v").metadata.annotations
+    guard = {"uid": volume.metadata.uid, "resourceVersion": volume.metadata.resource_version}
+    assert sent == [{"metadata": {"annotations": {"a": None, "b": "3"}, **guard}}]
+    with pytest.raises(ConflictError, match="the object has been modified"):
+        client.update(replace(volume, metadata=meta))
+    with pytest.raises(ConflictError, match="UID in precondition: x"):
+        client.update(replace(volume, metadata=replace(meta, uid="x", resource_version="")))
+    writes = len(sent)
+    assert client.update(updated) == updated
+    assert len(sent) == writes  # nothing has changed
+
+
+def test_an_update_of_the_status_goes_to_the_subresource(
+    client: ApiClient, store: ObjectStore, server: WireServer
+) -> None:
+    stored = store.create(pod("r"))
+    changed = replace(
+        stored,
+        metadata=replace(stored.metadata, labels={"a": "b"}),
+        status=replace(stored.status, nominated_node_name="n"),
+    )
+    client.update(changed)
+    now = store.get(Pod, "r", "default")
+    assert (now.metadata.labels, now.status.nominated_node_name) == ({"a": "b"}, "n")
+    paths = [path for method, path, _ in server.requests if method == "PATCH"]
+    assert paths == [f"/api/v1/namespaces/default/pods/r{part}" for part in ("", "/status")]
+
+
+def test_deletions_with_preconditions(client: ApiClient, store: ObjectStore) -> None:
+    stored = store.create(pod("a"))
+    store.create(Node(metadata=ObjectMeta(name="n")))
+    with pytest.raises(ConflictError):
+        client.delete(Pod, "a", "default", uid="other")
+    with pytest.raises(ConflictError):
+        client.delete(Pod, "a", "default", resource_version="1")
+    marked = client.delete(Pod, "a", "default", uid=stored.metadata.uid, grace_period_seconds=30)
+    assert marked.metadata.deletion_grace_period_seconds == 30
+    client.delete(Pod, "a", "default", grace_period_seconds=0)
+    assert client.delete(Node, "n").name == "n"  # the server answers with a Status
+    assert store.list(Pod)[0] == store.list(Node)[0] == []
+
+
+def test_a_binding_whose_answer_is_a_status(client: ApiClient, store: ObjectStore) -> None:
+    stored = store.create(pod("a"))
+    client.bind(stored, "n")
+    assert store.get(Pod, "a", "default").spec.node_name == "n"
+    with pytest.raises(ConflictError, match='already assigned to node "n"'):
+        client.bind(stored, "n")
+    with pytest.raises(ConflictError, match="UID in precondition"):
+        client.bind(replace(stored, metadata=replace(stored.metadata, uid="x")), "n")
+    with pytest.raises(NotFoundError):
+        client.bind(pod("b"), "n")
+    with pytest.raises(InvalidObjectError):
+        client.bind(stored, "")
+
+
+def test_patches_of_each_type(client: ApiClient, store: ObjectStore) -> None:
+    store.create(pod("a"))
+    client.patch(Pod, "a", "default", {"metadata": {"labels": {"x": "1"}}})
+    client.patch(
+        Pod, "a", "default", [{"op": "add", "path": "/metadata/labels/y", "value": "2"}], type="json"
+    )
+    change: Any = {"status": {"conditions": [{"type": "PodScheduled", "status": "False"}]}}
+    done = client.patch(Pod, "a", "default", change, type="strategic", subresource="status")
+    assert done.metadata.labels == {"x": "1", "y": "2"}
+    assert done.status.conditions[0].type == "PodScheduled"
+
+
+# ---- answers that are no success ----
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "error"),
+    [
+        (401, "Unauthorized", UnauthorizedError),
+        (403, "Forbidden", ForbiddenError),
+        (409, "AlreadyExists", AlreadyExistsError),
+        (409, "Conflict", ConflictError),
+        (500, "InternalError", ServerError),
+    ],
+)
+def test_errors_have_the_type_of_their_status(
+    client: ApiClient, server: WireServer, code: int, reason: str, error: type[Exception]
+) -> None:
+    server.faults.append(answers(code, reason, "because"))
+    with pytest.raises(error, match="because"):
+        client.get(Pod, "a", "default")
+
+
+def test_an_answer_that_is_no_status(client: ApiClient, server: WireServer) -> None:
+    def proxy(handler: Handler) -> bool:
+        handler.send(502, b"<html>Bad Gateway</html>")
+        return True
+
+    server.faults.append(proxy)
+    with pytest.raises(ServerError, match="Bad Gateway"):
+        client.get(Pod, "a", "default")
+
+
+def test_requests_that_are_put_off_are_repeated(
+    client: ApiClient, store: ObjectStore, server: WireServer, slept: list[float]
+) -> None:
+    stored = store.create(pod("a"))
+    server.faults += [answers(429, "TooManyRequests", "later", {"Retry-After": "3"})] * 2
+    server.faults.append(answers(503, "ServiceUnavailable", "later", {"Retry-After": "2"}))
+    client.bind(stored, "n")
+    assert slept == [3.0, 3.0, 2.0]
+    server.faults += [answers(429, "TooManyRequests", "later")] * 11
+    with pytest.raises(TooManyRequestsError, match="later"):
+        client.get(Pod, "a", "default")
+    assert slept[3:] == [1.0] * 10
+    server.faults.append(answers(503, "ServiceUnavailable", "down"))
+    with pytest.raises(ServerError, match="down"):
+        client.get(Pod, "a", "default")
+
+
+def test_only_reads_are_repeated_after_a_connection_has_broken(
+    client: ApiClient, store: ObjectStore, server: WireServer, slept: list[float]
+) -> None:
+    stored = store.create(pod("a"))
+    server.faults += [cuts] * 3
+    assert client.get(Pod, "a", "default") == stored
+    assert len(slept) == 3
+    server.faults.append(cuts)
+    with pytest.raises(UnreachableError):
+        client.bind(stored, "n")
+    assert not store.get(Pod, "a", "default").spec.node_name
+
+
+def test_nulls_of_the_wire_count_as_absent(client: ApiClient, store: ObjectStore, server: WireServer) -> None:
+    store.create(pod("a"))
+    server.extra["default/a"] = {"spec": {"containers": None, "nodeSelector": None}}
+    assert client.get(Pod, "a", "default") == store.get(Pod, "a", "default")
+    server.streams_lists = False
+    assert client.list(Pod) == store.list(Pod)
+    server.extra["default/a"] = {"spec": {"containers": 3}}
+    with pytest.raises(ServerError, match=r"a Pod of the API server cannot be read"):
+        client.get(Pod, "a", "default")

@@ -1,0 +1,280 @@
+"""An HTTP server on loopback: the wire format of an API server over an ObjectStore, with faults."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from moorage.objects import Object, Pod, decode_object
+from moorage.objects.read.write import to_value
+from moorage.store import (
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    InvalidObjectError,
+    NotFoundError,
+    ObjectStore,
+    ResourceExpiredError,
+)
+from moorage.store.kinds import plural, structs
+
+CODES = {
+    NotFoundError: (404, "NotFound"),
+    AlreadyExistsError: (409, "AlreadyExists"),
+    ConflictError: (409, "Conflict"),
+    InvalidObjectError: (422, "Invalid"),
+    ResourceExpiredError: (410, "Expired"),
+}
+PATCH_TYPES = {"merge-patch": "merge", "strategic-merge-patch": "strategic", "json-patch": "json"}
+KINDS = {plural(struct): struct for struct in structs()}
+
+
+def status(code: int, reason: str, message: str) -> dict[str, Any]:
+    value = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+    return value | {"message": message, "reason": reason, "code": code}
+
+
+class WireServer:
+    """Serves a store.
+
+    Attributes
+    ----------
+    faults : list of callable
+        The first takes a handler before its request is served; it is dropped once it returns True, and the
+        request with it: it has answered.
+    requests : list of (method, path, query)
+    streams_lists : bool
+        Whether the server has streaming lists.
+    unserved : set of str
+        Groups that are not served.
+    """
+
+    def __init__(self, store: ObjectStore) -> None:
+        self.store = store
+        self.faults: list[Callable[[Handler], bool]] = []
+        self.requests: list[tuple[str, str, dict[str, str]]] = []
+        self.streams_lists = True
+        self.unserved: set[str] = set()
+        self.extra: dict[str, dict[str, Any]] = {}  # fields of objects, by key, that structs do not have
+        self.page = 0  # the largest page; 0 for any
+        self.lock = threading.Lock()
+        self.open: list[Handler] = []
+        self.stopping = threading.Event()
+        owner = self
+
+        class Bound(Handler):
+            server_of = owner
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, request: Any, client_address: Any) -> None:
+                """A connection that was cut is no error of a test."""
+
+        self.http = Server(("127.0.0.1", 0), Bound)
+        self.url = f"http://127.0.0.1:{self.http.server_port}"
+        self.thread = threading.Thread(target=self.http.serve_forever, args=(0.01,), daemon=True)
+        self.thread.start()
+
+    def cut(self) -> None:
+        """Cut all watches."""
+        for handler in list(self.open):
+            handler.cut()
+
+    def close(self) -> None:
+        self.stopping.set()
+        self.cut()
+        self.http.shutdown()
+        self.http.server_close()
+        self.thread.join()
+
+    def value(self, obj: Object) -> dict[str, Any]:
+        """The object as the server sends it."""
+        value = to_value(obj)
+        for path, field in self.extra.get(obj.key, {}).items():
+            value.setdefault(path, {})
+            value[path] = value[path] | field
+        return value
+
+
+class Handler(BaseHTTPRequestHandler):
+    server_of: WireServer
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+    def handle_one_request(self) -> None:
+        try:
+            super().handle_one_request()
+        except (OSError, ValueError):
+            self.close_connection = True
+
+    def serve(self) -> None:
+        url = urlsplit(self.path)
+        self.query = {key: values[0] for key, values in parse_qs(url.query, keep_blank_values=True).items()}
+        self.parts = url.path.strip("/").split("/")
+        length = int(self.headers.get("Content-Length", 0))
+        self.body = json.loads(self.rfile.read(length)) if length else None
+        owner = self.server_of
+        with owner.lock:
+            owner.requests.append((self.command, url.path, self.query))
+            fault = owner.faults[0] if owner.faults else None
+        if fault is not None and fault(self):
+            owner.faults.remove(fault)
+            return
+        try:
+            self.answer()
+        except ApiError as error:
+            code, reason = CODES.get(type(error), (400, "BadRequest"))
+            self.send(code, status(code, reason, str(error)))
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = serve  # noqa: N815
+
+    def send(self, code: int, value: Any, headers: dict[str, str] | None = None) -> None:
+        body = value if isinstance(value, bytes) else json.dumps(value).encode()
+        self.send_response(code)
+        for name, text in {"Content-Length": str(len(body)), **(headers or {})}.items():
+            self.send_header(name, text)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def cut(self) -> None:
+        """Close the connection without an answer."""
+        self.close_connection = True
+        with suppress(OSError):
+            self.connection.shutdown(2)
+
+    def answer(self) -> None:
+        parts = self.parts
+        if parts == ["apis"] or (parts[0] == "apis" and len(parts) == 3):
+            self.discover()
+            return
+        rest = parts[2:] if parts[0] == "api" else parts[3:]
+        namespace = ""
+        if len(rest) > 2 and rest[0] == "namespaces":
+            namespace, rest = rest[1], rest[2:]
+        struct = KINDS[rest[0]]
+        if parts[0] == "apis" and f"{parts[1]}/{parts[2]}" != struct().api_version:
+            self.send(404, b"404 page not found\n")
+        elif len(rest) == 1:
+            self.collection(struct, namespace)
+        else:
+            self.single(struct, namespace, rest[1], rest[2] if len(rest) > 2 else "")
+
+    def discover(self) -> None:
+        groups: dict[str, dict[str, list[str]]] = {}
+        for name, struct in KINDS.items():
+            group, _, version = struct().api_version.rpartition("/")
+            if group and group not in self.server_of.unserved:
+                groups.setdefault(group, {}).setdefault(version, []).append(name)
+        if len(self.parts) == 1:
+            listed = [{"name": one, "versions": [{"version": v} for v in its]} for one, its in groups.items()]
+            self.send(200, {"kind": "APIGroupList", "groups": listed})
+        else:
+            names = groups[self.parts[1]][self.parts[2]]
+            resources = [{"name": name} for name in names]
+            self.send(200, {"kind": "APIResourceList", "resources": resources})
+
+    def single(self, struct: type[Object], namespace: str, name: str, subresource: str) -> None:
+        store, value = self.server_of.store, self.server_of.value
+        if subresource == "binding":
+            pod = decode_object(json.dumps({"kind": "Pod", "metadata": self.body["metadata"]}).encode())
+            assert isinstance(pod, Pod)
+            store.bind(pod, self.body["target"]["name"])
+            self.send(201, {"kind": "Status", "apiVersion": "v1", "status": "Success", "code": 201})
+        elif self.command == "GET":
+            self.send(200, value(store.get(struct, name, namespace)))
+        elif self.command == "PATCH":
+            type_ = self.headers["Content-Type"].removeprefix("application/").removesuffix("+json")
+            patch = self.body
+            changed = store.patch(
+                struct, name, namespace, patch, type=PATCH_TYPES[type_], subresource=subresource
+            )
+            self.send(200, value(changed))
+        elif self.command == "DELETE":
+            conditions = self.body.get("preconditions", {})
+            deleted = store.delete(
+                struct,
+                name,
+                namespace,
+                uid=conditions.get("uid", ""),
+                resource_version=conditions.get("resourceVersion", ""),
+                grace_period_seconds=self.body.get("gracePeriodSeconds"),
+            )
+            success = {"kind": "Status", "status": "Success", "details": {"name": name}}
+            self.send(200, value(deleted) if struct is Pod else success)
+
+    def collection(self, struct: type[Object], namespace: str) -> None:
+        if self.command == "POST":
+            assert "resourceVersion" not in self.body["metadata"]
+            created = self.server_of.store.create(decode_object(json.dumps(self.body).encode()))
+            self.send(201, self.server_of.value(created))
+        elif "watch" in self.query:
+            self.watch(struct, namespace)
+        else:
+            self.page(struct, namespace)
+
+    def selectors(self) -> dict[str, str]:
+        names = {"label_selector": "labelSelector", "field_selector": "fieldSelector"}
+        return {ours: self.query.get(theirs, "") for ours, theirs in names.items()}
+
+    def page(self, struct: type[Object], namespace: str) -> None:
+        owner = self.server_of
+        objects, version = owner.store.list(struct, namespace, **self.selectors())
+        first, meta = int(self.query.get("continue", "0")), {"resourceVersion": version}
+        limit = min(int(self.query.get("limit", "1000000")), owner.page or 1000000)
+        items = [owner.value(one) for one in objects[first : first + limit]]
+        for item in items:
+            del item["kind"], item["apiVersion"]
+        if first + limit < len(objects):
+            meta["continue"] = str(first + limit)
+        self.send(200, {"kind": f"{struct.__name__}List", "metadata": meta, "items": items})
+
+    # ---- watches ----
+
+    def watch(self, struct: type[Object], namespace: str) -> None:
+        owner, store = self.server_of, self.server_of.store
+        is_list = "sendInitialEvents" in self.query
+        if is_list and not owner.streams_lists:
+            self.send(422, status(422, "Invalid", "sendInitialEvents: Forbidden"))
+            return
+        version = self.query.get("resourceVersion", "")
+        watch = store.watch(struct, namespace, resource_version=version, **self.selectors())
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        owner.open.append(self)
+        try:
+            if is_list:
+                self.events(struct, watch.poll())
+                mark = {"k8s.io/initial-events-end": "true"}
+                self.bookmark(store.list(struct)[1], mark)
+            while not owner.stopping.is_set():
+                self.events(struct, watch.poll())
+                watch.wait(0.02)
+        except ResourceExpiredError as error:
+            self.line({"type": "ERROR", "object": status(410, "Expired", str(error))})
+        finally:
+            owner.open.remove(self)
+            watch.close()
+        self.line(None)
+
+    def events(self, struct: type[Object], events: list[Any]) -> None:
+        for event in events:
+            self.line({"type": event.type, "object": self.server_of.value(event.object)})
+
+    def bookmark(self, version: str, annotations: dict[str, str] | None = None) -> None:
+        meta = {"resourceVersion": version, "annotations": annotations or {}, "creationTimestamp": None}
+        spec = {"containers": None}
+        self.line({"type": "BOOKMARK", "object": {"kind": "Pod", "metadata": meta, "spec": spec}})
+
+    def line(self, value: Any) -> None:
+        data = b"" if value is None else json.dumps(value).encode() + b"\n"
+        self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+        self.wfile.flush()

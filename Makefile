@@ -114,7 +114,7 @@ PIP = $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.tx
 	touch $@
 
 .venv/packages: .venv/ready
-	$(PY) .ci/requirements.py cli devices metrics lp test bench lint > .venv/requirements.txt
+	$(PY) .ci/requirements.py cli devices metrics lp rl test bench lint > .venv/requirements.txt
 	$(PIP) build -r .venv/requirements.txt
 	touch $@
 

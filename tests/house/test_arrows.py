@@ -12,7 +12,7 @@ import pytest
 from tests.house.source import ROOT, files, logical_lines, name
 
 LAYERS = [
-    {"cli"},
+    {"cli", "gym"},
     {"sim"},
     {"planning", "multi"},
     {"scheduler"},
@@ -36,7 +36,7 @@ USES_STORE = {
     "multi",
     "planning",
 }
-USES_STORE |= {"sim", "cli"}
+USES_STORE |= {"sim", "cli", "gym"}
 VERBS = "scheduler/planning_verbs.py"
 """The methods of Scheduler that a room above answers."""
 

@@ -250,6 +250,7 @@ def test_15_tables_to_pass_on(run: Any) -> None:
         "metrics",
         "lp",
         "ray",
+        "rl",
         "test",
         "bench",
         "lint",

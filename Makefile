@@ -81,10 +81,10 @@ machine: tools
 leaks: tools
 	$(PY) -m pytest -n auto -q -p no:benchmark -m slow tests/leaks
 
-# Sweeps on a Ray cluster of several nodes on this machine; the extra ray is installed for it.
+# Sweeps and several schedulers on a Ray cluster of several nodes on this machine; the extra ray is installed for it.
 test-ray: tools
 	$(PIP) 'ray>=2.40'
-	$(PY) -m pytest -q -p no:benchmark -p no:xdist -m ray tests/sim/sweep
+	$(PY) -m pytest -q -p no:benchmark -p no:xdist -m ray tests/sim/sweep tests/multi
 
 dist: tools
 	rm -rf dist

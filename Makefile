@@ -81,10 +81,10 @@ machine: tools
 leaks: tools
 	$(PY) -m pytest -n auto -q -p no:benchmark -m slow tests/leaks
 
-# Sweeps on a Ray cluster of several nodes on this machine; the extra ray is installed for it.
+# Sweeps and several schedulers on a Ray cluster of several nodes on this machine; the extra ray is installed for it.
 test-ray: tools
 	$(PIP) 'ray>=2.40'
-	$(PY) -m pytest -q -p no:benchmark -p no:xdist -m ray tests/sim/sweep
+	$(PY) -m pytest -q -p no:benchmark -p no:xdist -m ray tests/sim/sweep tests/multi
 
 # Pages of reports in a real browser, without its window; selenium and axe are installed for it.
 test-report: tools
@@ -126,7 +126,7 @@ PIP = $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.tx
 	touch $@
 
 .venv/packages: .venv/ready
-	$(PY) .ci/requirements.py cli report devices metrics lp kube test bench lint > .venv/requirements.txt
+	$(PY) .ci/requirements.py cli report devices metrics lp kube rl test bench lint > .venv/requirements.txt
 	$(PIP) build -r .venv/requirements.txt
 	touch $@
 

@@ -1,4 +1,4 @@
-"""Schedulers by partition: `python -m bench.schedulers` prints a table, `--processes` has each in its own.
+"""Schedulers by partition: `python -m bench.schedulers` prints a table, `--executor` says where they run.
 
 With `--costly` each decision evaluates all nodes: 100 %, and ties are broken at random.
 
@@ -12,7 +12,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from moorage.sim.optimistic import CHUNK, Optimistic, simulate_optimistically
+from moorage.sim.optimistic import CHUNK, EXECUTORS, Optimistic, simulate_optimistically
 from moorage.sim.synthetic import synthetic
 
 SCHEDULERS = (1, 2, 4, 8)
@@ -57,7 +57,7 @@ HEADINGS = [
 ]
 
 
-def measure(nodes: int, chunk: int, processes: bool, costly: bool) -> Iterator[Measured]:
+def measure(nodes: int, chunk: int, executor: str, costly: bool) -> Iterator[Measured]:
     """Every number of schedulers with every partition."""
     cluster = synthetic(nodes=nodes, zones=8, pods=nodes * (1 if costly else PODS_PER_NODE))
     settings = {"tie_break": "random", "percentage_of_nodes_to_score": 100} if costly else {}
@@ -68,7 +68,7 @@ def measure(nodes: int, chunk: int, processes: bool, costly: bool) -> Iterator[M
                 schedulers,
                 partition=partition,
                 chunk=chunk,
-                processes=processes,
+                executor=executor,
                 settings=settings,
             )
             yield Measured(schedulers, partition, out)
@@ -83,11 +83,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="bench.schedulers", description=__doc__)
     parser.add_argument("--nodes", type=int, default=5_000)
     parser.add_argument("--chunk", type=int, default=CHUNK)
-    parser.add_argument("--processes", action="store_true")
+    parser.add_argument("--executor", default="threads", choices=EXECUTORS)
     parser.add_argument("--costly", action="store_true")
     asked = parser.parse_args(arguments)
     print(table([HEADINGS, ["---:"] * len(HEADINGS)]), end="")
-    for one in measure(asked.nodes, asked.chunk, asked.processes, asked.costly):
+    for one in measure(asked.nodes, asked.chunk, asked.executor, asked.costly):
         print(table([one.cells()]), end="", flush=True)
 
 

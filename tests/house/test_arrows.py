@@ -12,7 +12,7 @@ import pytest
 from tests.house.source import ROOT, files, logical_lines, name
 
 LAYERS = [
-    {"cli"},
+    {"cli", "gym"},
     {"report"},
     {"sim"},
     {"planning", "multi"},
@@ -37,7 +37,7 @@ USES_STORE = {
     "multi",
     "planning",
 }
-USES_STORE |= {"sim", "report", "cli"}
+USES_STORE |= {"sim", "report", "cli", "gym"}
 VERBS = "scheduler/planning_verbs.py"
 """The methods of Scheduler that a room above answers."""
 

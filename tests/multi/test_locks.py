@@ -9,5 +9,6 @@ from tests.multi.kit import World, asking
 def test_a_binder() -> None:
     world = World(asking("p"))
     calls = {"bind": lambda: world.bind("p", "a"), "resume": world.binder.resume}
+    calls["current"] = lambda: world.binder.current(asking("p"))
     exempt = ["sync", "client_for"]
     check_locked(world.binder, world.binder._lock, ["cache", "_waiting"], calls, exempt)

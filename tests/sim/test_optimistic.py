@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from typing import Any
 
 import pytest
 
+from moorage.errors import InputError
 from moorage.objects import Cluster
 from moorage.objects.model.meta import LabelSelector
 from moorage.objects.model.pod import TopologySpreadConstraint
@@ -59,12 +61,20 @@ def test_threads_and_processes_come_to_the_same() -> None:
     cluster = synthetic(nodes=20, pods=300)
     threads, processes = (
         simulate_optimistically(
-            cluster, 2, chunk=32, processes=how, settings={"seed": 3, "tie_break": "random"}
+            cluster, 2, chunk=32, executor=how, settings={"seed": 3, "tie_break": "random"}
         )
-        for how in (False, True)
+        for how in ("threads", "processes")
     )
     assert threads.result.placements == processes.result.placements
     assert [one.conflicts for one in threads.schedulers] == [one.conflicts for one in processes.schedulers]
+
+
+def test_executors_that_cannot_be_used_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match='no executor "slurm": one of threads, processes, ray'):
+        simulate_optimistically(Cluster(), 1, executor="slurm")
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(InputError, match=r"needs the extra ray: pip install 'moorage\[ray\]'"):
+        simulate_optimistically(Cluster(), 1, executor="ray")
 
 
 def spread(name: str) -> Any:

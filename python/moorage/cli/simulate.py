@@ -16,7 +16,7 @@ from moorage.errors import located
 if TYPE_CHECKING:
     from moorage.objects import LabelSelectorMatcher
 
-DEFAULT_MULTI = {"partition": "none", "chunk": 256, "processes": False}
+DEFAULT_MULTI = {"partition": "none", "chunk": 256, "executor": "threads"}
 """Defaults of the options that concern several schedulers."""
 WITHOUT_SUMMARY = ("name", "csv", "png", "svg")
 
@@ -61,7 +61,13 @@ WITHOUT_SUMMARY = ("name", "csv", "png", "svg")
     show_default=True,
     help="Pods of each scheduler between two updates by the binder.",
 )
-@click.option("--processes", is_flag=True, help="Run the schedulers in processes instead of threads.")
+@click.option(
+    "--executor",
+    type=click.Choice(["threads", "processes", "ray"]),
+    default=DEFAULT_MULTI["executor"],
+    show_default=True,
+    help="Where the schedulers run; ray (extra ray): as actors of a Ray cluster, and the binder as well.",
+)
 @change_options
 @scheduler_options
 def simulate(
@@ -81,7 +87,7 @@ def simulate(
 
     multi = {name: options.pop(name) for name in DEFAULT_MULTI}
     if schedulers is None and multi != DEFAULT_MULTI:
-        raise click.UsageError("--partition, --chunk and --processes are for --schedulers")
+        raise click.UsageError("--partition, --chunk and --executor are for --schedulers")
     if summary_only and output in WITHOUT_SUMMARY:
         raise click.UsageError(f"-o {output} has no summary")
     matcher, changes = _matcher(selector), requested_changes(options)

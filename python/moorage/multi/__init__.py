@@ -7,6 +7,8 @@ from .partition import assign_owners as assign_owners
 from .pool import Pool as Pool
 from .pool import Processes as Processes
 from .pool import Threads as Threads
+from .ray_actors import RayActors as RayActors
+from .ray_actors import RayBinder as RayBinder
 from .worker import BinderUpdate as BinderUpdate
 from .worker import ProposedPlacements as ProposedPlacements
 from .worker import Worker as Worker

@@ -320,6 +320,21 @@ class Binder:
     def _unit_of(self, placement: Placement) -> UnitKey | None:
         return group_of(placement.pod) if self._has_units else None
 
+    def current(self, pod: Pod) -> Pod:
+        """Return the latest state of a pod that the cache has.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        Pod
+            The argument, if the cache does not have it.
+        """
+        with self._lock:
+            return self.cache.get_pod(pod) if self.cache.state.has_pod(pod) else pod
+
     def resume(self) -> list[Outcome]:
         """Bind the waiting pods whose victims are deleted, and reject those whose wait has timed out.
 

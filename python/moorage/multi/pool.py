@@ -20,7 +20,15 @@ Ints = npt.NDArray[np.int32]
 
 
 class Pool:
-    """Workers that run concurrently; arguments and results are in the order of the workers."""
+    """Workers that run concurrently; arguments and results are in the order of the workers.
+
+    Attributes
+    ----------
+    died : tuple of type
+        The errors of a worker whose process has ended.
+    """
+
+    died: tuple[type[BaseException], ...] = (BrokenExecutor,)
 
     def propose(self, pods: Sequence[Ints]) -> list[ProposedPlacements]:
         """Call `Worker.propose` of each worker.
@@ -71,7 +79,7 @@ class Pool:
                 futures.append(self._submit(len(futures), method, argument))
             for future in futures:
                 results.append(future.result())
-        except BrokenExecutor:
+        except self.died:
             number = len(results) if len(futures) == len(arguments) else len(futures)
             raise MoorageError(DIED.format(number)) from None
         return results
@@ -117,7 +125,7 @@ class Processes(Pool):
             raise
 
     def _submit(self, number: int, method: str, argument: Any) -> Future[Any]:
-        return self._executors[number].submit(_run_in_process, method, argument)
+        return self._executors[number].submit(run_in_process, method, argument)
 
     def close(self) -> None:
         for executor in self._executors:
@@ -125,11 +133,24 @@ class Processes(Pool):
 
 
 _workers: list[Worker] = []
-"""The worker of a process of `Processes`."""
+"""The worker of this process."""
 
 
-def _run_in_process(method: str, argument: Any) -> Any:
-    """Create the worker of this process, or call one of its methods."""
+def run_in_process(method: str, argument: Any) -> Any:
+    """Create the worker of this process, or call one of its methods.
+
+    Parameters
+    ----------
+    method : str
+        ``start``, or the name of a method.
+    argument : object
+        `WorkerInit`, or the argument of the method.
+
+    Returns
+    -------
+    object
+        The identifier of the process, or the result of the method.
+    """
     if method == "start":
         _workers.append(Worker(argument))
         return os.getpid()

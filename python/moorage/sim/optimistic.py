@@ -10,21 +10,26 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain, groupby, zip_longest
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from moorage import multi
+from moorage.errors import InputError
 from moorage.objects import Cluster, Pod, group_of
 from moorage.scheduler import Eviction, Scheduler, ScheduleResult
+from moorage.store import ObjectStore
 
 CHUNK = 256
 """Pods of a scheduler per round."""
 
 OF_BINDER = ("profile", "profiles", "config", "feature_gates", "registry")
 """Settings that schedulers and binder share."""
+
+EXECUTORS = {"threads": multi.Threads, "processes": multi.Processes, "ray": multi.RayActors}
 
 Unit = list[int]
 """Indices of the pods of one unit of scheduling: a single pod, or the members of a group."""
@@ -110,7 +115,7 @@ def simulate_optimistically(
     *,
     partition: str = "none",
     chunk: int = CHUNK,
-    processes: bool = False,
+    executor: str = "threads",
     settings: Mapping[str, Any] | None = None,
 ) -> Optimistic:
     """Place all pending pods of a cluster by several schedulers.
@@ -125,8 +130,9 @@ def simulate_optimistically(
         How nodes are partitioned; see `moorage.multi.partition`.
     chunk : int
         Number of pods of each scheduler per round.
-    processes : bool
-        Whether each scheduler runs in a process instead of a thread.
+    executor : {"threads", "processes", "ray"}
+        Where the schedulers run. With ``ray`` they are actors of the Ray cluster to which the process is
+        connected, or of one on this machine, and so is the binder; it needs the extra ``ray``.
     settings : mapping, optional
         Keyword arguments of each `Scheduler`; the index of the scheduler is added to the seed.
 
@@ -139,25 +145,38 @@ def simulate_optimistically(
     ------
     ValueError
         There is less than one scheduler, or less than one pod per round.
+    InputError
+        The executor is unknown, or Ray is not installed.
+    MoorageError
+        A process of a scheduler or of the binder has ended.
     """
+    if executor not in EXECUTORS:
+        raise InputError(f'no executor "{executor}": one of {", ".join(EXECUTORS)}')
     if schedulers < 1 or chunk < 1:
         raise ValueError(f"{schedulers} schedulers, chunk {chunk}: at least 1")
     settings = dict(settings or {})
     scheduler = Scheduler(cluster, **settings)
+    named = {name: settings[name] for name in OF_BINDER if name in settings}
     waiting = tuple(info.pod for info in scheduler.queue.pending_pods().active)
     running = [pod for pod in cluster.pods if pod.spec.node_name]
     initial = Cluster(cluster.nodes, running, cluster.namespaces, cluster.others)
-    owners, seed = multi.assign_owners(initial.nodes, schedulers, partition), settings.pop("seed", 0)
+    owners, seed = multi.assign_owners(initial.nodes, schedulers, partition), settings.get("seed", 0)
     inits = [
         multi.WorkerInit(waiting, initial, number, owners, settings | {"seed": seed + number})
         for number in range(schedulers)
     ]
-    named = {name: settings[name] for name in OF_BINDER if name in settings}
-    binder = multi.Binder(scheduler.client, wait=scheduler.volumes.wait, **named)
     out = Optimistic(ScheduleResult(scheduler.cache.state, 0), scheduler, [SchedulerStats() for _ in inits])
-    with (multi.Processes if processes else multi.Threads)(inits) as pool:
+    with ExitStack() as stack:
+        binder: multi.Binder | multi.RayBinder
+        if executor == "ray":
+            binder = stack.enter_context(multi.RayBinder(cluster, settings, named))
+        else:
+            binder = multi.Binder(scheduler.client, wait=scheduler.volumes.wait, **named)
+        pool = stack.enter_context(EXECUTORS[executor](inits))
         rounds = Rounds(out, binder, pool, waiting, initial, chunk)
         rounds.run()
+        if isinstance(binder, multi.RayBinder):
+            binder.write_to(cast(ObjectStore, scheduler.client))
     rounds.finish()
     return out
 
@@ -167,7 +186,7 @@ class Rounds:
     """The state of a simulation between rounds."""
 
     out: Optimistic
-    binder: multi.Binder
+    binder: multi.Binder | multi.RayBinder
     pool: multi.Pool
     pods: Sequence[Pod]
     initial: Cluster
@@ -257,11 +276,8 @@ class Rounds:
         pod = self.pods[at]
         self._proposed[pod.metadata.uid] = number, at
         uids, violations = proposal.victims.get(at, ((), 0))
-        cache, victims = self.binder.cache, []
-        for uid in uids:
-            victim = self._pod_of_uid[uid]
-            victims.append(cache.get_pod(victim) if cache.state.has_pod(victim) else victim)
-        return multi.Placement(pod, self.nodes[node], tuple(victims), violations, f"scheduler-{number}")
+        victims = tuple(self.binder.current(self._pod_of_uid[uid]) for uid in uids)
+        return multi.Placement(pod, self.nodes[node], victims, violations, f"scheduler-{number}")
 
     def _record(self, outcomes: Sequence[multi.Outcome]) -> list[multi.BinderUpdate]:
         """Record the outcomes of a round in the result; returns the update of each scheduler."""

@@ -262,6 +262,7 @@ def test_15_tables_to_pass_on(run: Any) -> None:
         "lp",
         "kube",
         "ray",
+        "rl",
         "test",
         "bench",
         "lint",

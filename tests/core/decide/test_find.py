@@ -178,3 +178,29 @@ def test_pods_of_a_bare_row_count_for_its_zone_only(key: str, counted: bool) -> 
     assert whole[0] < whole[1] == whole[2]
     assert (bare[0] < bare[1]) == counted
     assert one.placer.decider.score(rows, *target).tolist() == whole.tolist()
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 2**64), st.sampled_from([1, 5, 70]))
+def test_marks_are_at_the_rows_whose_verdict_is_0(seed: int, nodes: int) -> None:
+    random = Random(seed)
+    cluster = Cluster(nodes=[decode_object(make_node(random, at)) for at in range(nodes)])  # type: ignore[misc]
+    one = Scheduler(cluster)
+    marks = np.full(nodes + 2, 7, np.int8)
+    for at in range(6):
+        waiting = decode_object(make_pod(f"p{at}", make_spec(random, nodes)))
+        target = one.context.target_of(waiting)  # type: ignore[arg-type]
+        count = one.placer.search.mark_feasible(marks, *target)
+        rows, verdicts = one.placer.search.verdicts(*target)
+        assert np.flatnonzero(marks).tolist() == sorted(rows[verdicts == 0].tolist())
+        assert count == marks.sum()
+
+
+def test_marks_need_room_and_count_nominated_pods() -> None:
+    one = three()
+    search, target = one.placer.search, one.context.target_of(pod("p", requests={"cpu": 3}))
+    with pytest.raises(ValueError, match="3 rows, where 2 have room"):
+        search.mark_feasible(np.zeros(2, np.int8), *target)
+    marks = np.zeros(3, np.int8)
+    search.nominate([(1, [pod("n", requests={"cpu": 2})])])
+    assert (search.mark_feasible(marks, *target), marks.tolist()) == (2, [1, 0, 1])

@@ -265,3 +265,24 @@ def test_the_number_of_ledgers_is_bounded(ledgers: int) -> None:
     """Each is an array over all rows, so that a mistaken number would take all memory first."""
     with pytest.raises(ValueError, match=f"^{ledgers} ledgers: 1 to 8$"):
         ClusterState(ledgers)
+
+
+def test_what_is_free_is_written_by_column() -> None:
+    one = ClusterState()
+    for name, cpu in (("a", "4"), ("gone", "9"), ("b", "2")):
+        one.set_node(node(name, cpu=cpu, memory=str(LIMIT * 4), **{GPU: 2}))
+    one.add_pod(pod("p", on="a", requests={"cpu": "1500m", "memory": LIMIT, GPU: 1}))
+    one.remove_node("gone")
+    resources, scales = (
+        ("pods", "cpu", "memory", GPU, "example.com/none"),
+        np.array([1, 1e-3, 1 / LIMIT, 2, 1]),
+    )
+    out = np.full((4, 5), 7, np.float32)
+    one.table.write_free(resources, scales, out)
+    assert out[: one.table.used].tolist() == [[9, 2.5, 3, 2, 0], [0] * 5, [10, 2, 4, 4, 0]][: one.table.used]
+    assert not out[one.table.used :].any()
+    for width, rows in ((4, 4), (5, 2)):
+        with pytest.raises(ValueError, match=f"{rows} rows of {width} columns, where 3 of 5 are wanted"):
+            one.table.write_free(resources, scales, np.zeros((rows, width), np.float32))
+    with pytest.raises(ValueError, match="where 3 of 5 are wanted"):
+        one.table.write_free(resources, scales[1:], out)

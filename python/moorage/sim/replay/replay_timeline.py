@@ -68,9 +68,6 @@ def replay(
     """
     if on_failure not in ON_FAILURE:
         raise InputError(f'must be retry or drop, not "{on_failure}"', path="on_failure")
-    for name in ("clock", "wait"):
-        if name in options:
-            raise InputError("is virtual in a replay", path=name)
     replayer = start(timeline, spill_rows, options)
     replayer.drops = on_failure == "drop"
     kept = Checkpoints(replayer, checkpoints)
@@ -83,7 +80,7 @@ def replay(
 
 
 def start(timeline: Timeline, spill_rows: int, options: dict[str, Any]) -> Replayer:
-    """Make the scheduler of a replay over the cluster at the start.
+    """Make the scheduler of a replay over the cluster at the start, and try the pods there.
 
     Parameters
     ----------
@@ -97,14 +94,40 @@ def start(timeline: Timeline, spill_rows: int, options: dict[str, Any]) -> Repla
     Replayer
     """
     clock = VirtualClock()
+    scheduler = scheduler_at_start(timeline, clock, options)
+    replayer = Replayer(scheduler, clock, timeline, Recorder(timeline, spill_rows))
+    replayer.try_all()
+    return replayer
+
+
+def scheduler_at_start(timeline: Timeline, clock: VirtualClock, options: dict[str, Any]) -> Scheduler:
+    """Make a scheduler over the cluster at the start of a timeline, with the namespaces of all its objects.
+
+    Parameters
+    ----------
+    timeline : Timeline
+    clock : VirtualClock
+    options : dict
+        Of `Scheduler`.
+
+    Returns
+    -------
+    Scheduler
+
+    Raises
+    ------
+    InputError
+        An option is of the replay itself.
+    """
+    for name in ("clock", "wait"):
+        if name in options:
+            raise InputError("is virtual in a replay", path=name)
     scheduler = Scheduler(timeline.cluster, clock=clock, **options)
     present = {one.name for one in timeline.cluster.namespaces}
     used = {one.namespace for one in timeline.arguments if isinstance(one, Object)}
     missing = sorted(used - present - {""})
     scheduler.client.create_many([Namespace(metadata=ObjectMeta(name=name)) for name in missing])  # type: ignore[attr-defined]
-    replayer = Replayer(scheduler, clock, timeline, Recorder(timeline, spill_rows))
-    replayer.try_all()
-    return replayer
+    return scheduler
 
 
 def _until(until: str | float | None) -> tuple[float, Condition | None]:

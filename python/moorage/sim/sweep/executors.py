@@ -9,6 +9,7 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from typing import Any, ParamSpec, TypeVar
 
 from moorage.errors import InputError
+from moorage.multi.ray_actors import RayConnection
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -80,15 +81,9 @@ class RayExecutor(Executor):
     """Runs tasks on a Ray cluster; a task whose worker or node dies is run again elsewhere."""
 
     def __init__(self) -> None:
-        try:
-            import ray
-        except ImportError as error:
-            raise InputError("the executor ray needs the extra ray: pip install 'moorage[ray]'") from error
-        self._ray = ray
-        self._owns = not ray.is_initialized()
-        if self._owns:
-            ray.init(include_dashboard=False, log_to_driver=False)
-        self._task: Any = ray.remote(max_retries=RETRIES)(_call)
+        self._connection = RayConnection()
+        self._ray = self._connection.ray
+        self._task: Any = self._ray.remote(max_retries=RETRIES)(_call)
         self._shared: dict[int, tuple[object, Any]] = {}
 
     def share(self, value: object) -> Any:
@@ -123,8 +118,7 @@ class RayExecutor(Executor):
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the Ray cluster if this executor has started it."""
-        if self._owns:
-            self._ray.shutdown()
+        self._connection.close()
 
 
 def _call(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -254,6 +254,41 @@ cdef class Search:
                 out[at] = self.search.nominated[self.search.order[at]] or out[at]
         return self._searched(), np.asarray(out[:self.search.n])
 
+    def mark_feasible(self, signed char[::1] out not None, int32_t pod_class, int32_t node_name=0,
+                      int32_t pinned=0):
+        """Mark the rows of the searched nodes where a pod fits.
+
+        Parameters
+        ----------
+        out : (rows,) int8 array
+            Becomes 1 for a row where the pod fits, and 0 for the others. It may have more items than there
+            are rows.
+        pod_class, node_name, pinned : int
+            See `verdicts`.
+
+        Returns
+        -------
+        int
+            The number of these rows.
+
+        Raises
+        ------
+        ValueError
+            `out` has fewer items than the node table has rows.
+        """
+        cdef int32_t at, fitting = 0
+        if out.shape[0] < self.state.table.used:
+            raise ValueError(f"{self.state.table.used} rows, where {out.shape[0]} have room")
+        self._prepare(pod_class, node_name, pinned)
+        cdef uint64_t[::1] verdicts = _verdicts(self, ALL)
+        out[:] = 0
+        for at in range(self.search.n):
+            if not verdicts[at] and not (self.search.nominated and
+                                         self.search.nominated[self.search.order[at]]):
+                out[self.search.order[at]] = 1
+                fitting += 1
+        return fitting
+
     def verdict(self, int32_t row, int32_t pod_class, int32_t node_name=0, int32_t pinned=0,
                 bint nominated=True):
         """Return the verdict of the node of a row, which need not be searched; see `verdicts`.

@@ -593,6 +593,48 @@ cdef class NodeTable:
         array.flags.writeable = False
         return array
 
+    def write_free(self, resources, const double[::1] scales not None, float[:, ::1] out not None):
+        """Write what is free on each node: allocatable minus requested.
+
+        Parameters
+        ----------
+        resources : sequence of str
+            The columns.
+        scales : (resources,) float64 array
+            Factors of the columns.
+        out : (n, resources) float32 array
+            Its first rows are those of the table; it has zeros where there is no node.
+
+        Raises
+        ------
+        ValueError
+            `out` has fewer rows than the table, or other columns than there are resources and factors.
+        """
+        cdef int32_t row, column, other
+        cdef int field
+        cdef mr_ledger view
+        cdef int64_t free
+        if out.shape[0] < self.used or not len(resources) == scales.shape[0] == out.shape[1]:
+            raise ValueError(f"{out.shape[0]} rows of {out.shape[1]} columns, where {self.used} of "
+                             f"{len(resources)} are wanted")
+        out[:, :] = 0
+        self.fill_ledger(0, &view)
+        for column, resource in enumerate(resources):
+            field = 1 if resource == "memory" else 0 if resource == "cpu" else -1
+            other = self.resource_names.find(resource) - 1
+            if field < 0 and resource != "pods" and not 0 <= other < self.other_columns():
+                continue
+            for row in range(self.used):
+                if not view.rows[row].flags & MR_PRESENT:
+                    continue
+                if field >= 0:
+                    free = mr_row_value(&view, row, field) - mr_row_value(&view, row, field + 2)
+                elif resource == "pods":
+                    free = view.rows[row].pods_max - view.rows[row].pods
+                else:
+                    free = view.others[other][2 * row] - view.others[other][2 * row + 1]
+                out[row, column] = <float>(<double>free * scales[column])
+
     def label_column(self, str key not None):
         """Return the symbols of the values of a label.
 

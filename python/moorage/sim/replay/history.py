@@ -387,7 +387,7 @@ class History(Tabular):
         spans = np.minimum(pods["ended"][placed], length) - pods["bound"][placed]
         sizes = self.requests(resource)[placed] * spans
         requested = np.bincount(pods["node"][placed], sizes, nodes) / length
-        times, group, level = self._allocatable(resource, np.arange(nodes, dtype=np.int32))
+        times, group, level = self.node_levels(partial(allocatable_of, resource), "node")[1]
         last = np.diff(group, append=-1) != 0
         until = np.where(last, length, np.append(times[1:], length))
         return requested, np.bincount(group, level * (until - times), nodes) / length

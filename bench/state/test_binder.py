@@ -1,13 +1,18 @@
-"""A binder over a store of 5,000 nodes: placements checked, written and confirmed."""
+"""A binder over a store of 5,000 nodes: placements checked, written and confirmed; two schedulers on it."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from moorage import Scheduler, synthetic
 from moorage.multi import Binder, Placement
+from moorage.sim.optimistic import simulate_optimistically
 
 PODS, CHUNK = 35_000, 512
+COSTLY: dict[str, Any] = {"tie_break": "random", "percentage_of_nodes_to_score": 100}
+"""Settings with which a decision evaluates all nodes."""
 
 
 def test_bind(benchmark: Any, report: Any) -> None:
@@ -26,3 +31,20 @@ def test_bind(benchmark: Any, report: Any) -> None:
 
     report("binder: check, write and echo of a placement", PODS)
     benchmark.pedantic(bind, setup=fresh, rounds=3)
+
+
+@pytest.mark.parametrize("schedulers", [1, 2])
+@pytest.mark.parametrize(("kind", "per_node", "settings"), [("plain", 7, {}), ("costly", 1, COSTLY)])
+def test_schedulers(
+    benchmark: Any, report: Any, schedulers: int, kind: str, per_node: int, settings: dict[str, Any]
+) -> None:
+    """Deciding, binding and hearing of others; the twin is one scheduler that does the same."""
+    cluster, seconds = synthetic(nodes=5_000, zones=8, pods=5_000 * per_node), list[float]()
+
+    def run() -> None:
+        out = simulate_optimistically(cluster, schedulers, settings=settings)
+        seconds.append(out.deciding + out.binding + out.updating)
+
+    benchmark.pedantic(run, rounds=3)
+    what = f"two schedulers, {kind} pods, 5,000 nodes, each"
+    report(what, 5_000 * per_node, twin=schedulers == 1, seconds=min(seconds))

@@ -334,9 +334,10 @@ class ClusterControllers:
     def _related(self, obj: Object) -> list[Pod]:
         """Return the active pods of the Deployment of a ReplicaSet, or of a workload alone."""
         reference = obj.metadata.controller()
-        is_deployed = reference is not None and reference.kind == "Deployment"
-        owner = self._copies["Deployment"].get(f"{obj.namespace}/{reference.name}") if is_deployed else None
-        sets = [obj] if owner is None else self.deployments.sets_of(owner)
+        owner: Object | None = None
+        if reference is not None and reference.kind == "Deployment":
+            owner = self._copies["Deployment"].get(f"{obj.namespace}/{reference.name}")
+        sets = self.deployments.sets_of(owner) if isinstance(owner, Deployment) else [obj]
         return [pod for one in sets for pod in self.control.owned(one) if is_active(pod)]
 
     def _evict_from(self, name: str) -> None:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from .objects.model.pod import Pod as Pod
     from .objects.model.pod import Toleration as Toleration
     from .objects.read.load import load as load
+    from .plugins.registry import default_profile as default_profile
     from .scheduler import Profile as Profile
     from .scheduler import Scheduler as Scheduler
     from .scheduler.changes.change import Change as Change
@@ -120,6 +121,7 @@ _MODULES = {
     "Toleration": "objects.model.pod",
     "Verification": "sim.replay",
     "bursts": "sim.timeline",
+    "default_profile": "plugins.registry",
     "diurnal": "sim.timeline",
     "edit": "objects.edit",
     "exponential": "sim.timeline",

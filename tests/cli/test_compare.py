@@ -87,7 +87,7 @@ def test_forms(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> Non
     assert "POD         " in out
     assert main([*arguments, "-o", "csv"]) == 0
     (row,) = csv.DictReader(StringIO(capsys.readouterr().out))
-    assert list(row.values()) == ["default/p1", "b", "a"]
+    assert row == {"pod": "default/p1", files["spread"]: "b", files["pack"]: "a"}  # names as they were given
     assert main([*arguments, "-o", "markdown"]) == 0
     assert capsys.readouterr().out.startswith("| MEASURE |")
     assert main(["compare", "as-is", "as-is", "-f", files["one"]]) == 0

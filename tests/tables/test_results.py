@@ -168,6 +168,8 @@ def test_where_a_pod_fits() -> None:
     assert repr(make().can_schedule_pod(pod("w", requests={"cpu": 9}))).startswith(
         "0/2 nodes are available: "
     )
+    (failure,) = make().schedule_pods([pod("w", requests={"cpu": 9})]).unschedulable.values()
+    assert repr(failure) == "Failure('0/2 nodes are available: 2 Insufficient cpu.')"
     found = RESULTS["examination"]
     assert repr(found).startswith("fits 0 of 60 nodes; 0/60 nodes are available: ")
     assert make().examine(pod("w")).table().to_dict()["reasons"] == [None, None]

@@ -52,7 +52,7 @@ def write_tables(form: str, tables: Iterable[Table]) -> None:
 
 
 def csv_text(table: Table) -> str:
-    """Return a table as CSV (RFC 4180, with line feeds), headings in lower case with underscores.
+    """Return a table as CSV (RFC 4180, with line feeds), upper-case headings in lower case with underscores.
 
     Parameters
     ----------
@@ -64,7 +64,8 @@ def csv_text(table: Table) -> str:
     """
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([heading.lower().replace(" ", "_") for heading in table.headings])
+    headings = (one.lower().replace(" ", "_") if one.isupper() else one for one in table.headings)
+    writer.writerow([printable(heading) for heading in headings])
     writer.writerows([printable(cell) for cell in row] for row in table.cells)
     return out.getvalue()
 

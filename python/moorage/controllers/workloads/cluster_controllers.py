@@ -307,13 +307,11 @@ class ClusterControllers:
 
     def _reconcile_replicas(self, obj: Object) -> None:
         """Create the missing pods of a workload whose pods are alike, or delete those that are too many."""
+        before = self._client.changes
         create_missing(self.control, obj, ())
-        related: list[Pod] = []
-        if isinstance(obj, ReplicaSet) and self.control.active(obj) > (obj.spec.replicas or 0):
-            related = self._related(obj)
-        for pod in surplus_pods(self.control, obj, related):
-            self.control.delete(pod)
-
+        if self._client.changes == before:  # else there were too few
+            for pod in surplus_pods(self.control, obj, self._related):
+                self.control.delete(pod)
         if isinstance(obj, CloneSet):
             mark = mark_of(obj, written_revision(self.control, obj))
             if not all(is_updated(pod, mark) for pod in filter(is_active, self.control.owned(obj))):
@@ -333,11 +331,13 @@ class ClusterControllers:
             else:
                 self._client.create(one)
 
-    def _related(self, obj: ReplicaSet) -> list[Pod]:
-        """Return the active pods of the Deployment of a ReplicaSet, or of itself alone."""
+    def _related(self, obj: Object) -> list[Pod]:
+        """Return the active pods of the Deployment of a ReplicaSet, or of a workload alone."""
         reference = obj.metadata.controller()
-        owner = self._copies["Deployment"].get(f"{obj.namespace}/{reference.name}") if reference else None
-        sets = [obj] if owner is None else self.deployments.sets_of(owner)
+        owner: Object | None = None
+        if reference is not None and reference.kind == "Deployment":
+            owner = self._copies["Deployment"].get(f"{obj.namespace}/{reference.name}")
+        sets = self.deployments.sets_of(owner) if isinstance(owner, Deployment) else [obj]
         return [pod for one in sets for pod in self.control.owned(one) if is_active(pod)]
 
     def _evict_from(self, name: str) -> None:

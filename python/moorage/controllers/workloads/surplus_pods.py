@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from moorage.objects.model.meta import Object
 from moorage.objects.model.pod import Pod
@@ -15,7 +15,7 @@ from .store_control import StoreControl
 _COST = "controller.kubernetes.io/pod-deletion-cost"
 
 
-def surplus_pods(control: StoreControl, obj: Object, related: Sequence[Pod] = ()) -> list[Pod]:
+def surplus_pods(control: StoreControl, obj: Object, related: Callable[[Object], Sequence[Pod]]) -> list[Pod]:
     """Return the pods that the controller of a workload deletes, in order.
 
     Pods without a node go first, then those that are not ready, those of lower deletion cost, those on nodes
@@ -26,8 +26,8 @@ def surplus_pods(control: StoreControl, obj: Object, related: Sequence[Pod] = ()
     control : StoreControl
     obj : Object
         With defaults; a workload whose number of replicas is not set keeps its pods.
-    related : sequence of Pod
-        The active pods of the same Deployment.
+    related : callable
+        Returns the active pods of the same Deployment.
 
     Returns
     -------
@@ -41,7 +41,7 @@ def surplus_pods(control: StoreControl, obj: Object, related: Sequence[Pod] = ()
     if wanted is None or control.active(obj) <= wanted:
         return []
     pods = [pod for pod in control.owned(obj) if is_active(pod)]
-    on = Counter(pod.spec.node_name for pod in related or pods)
+    on = Counter(pod.spec.node_name for pod in related(obj))
     pods.sort(key=lambda pod: (pod.metadata.creation_timestamp or "", pod.name), reverse=True)
     pods.sort(key=lambda pod: _rank(pod, on[pod.spec.node_name]))
     return pods[: len(pods) - wanted]

@@ -262,6 +262,9 @@ class Failure(Struct, frozen=True, dict=True):
     nominating: NominatingInfo | None = None
     group_failure: str = ""
 
+    def __repr__(self) -> str:
+        return f"Failure({self.search_message!r})"
+
     @classmethod
     def of(cls, decision: Decision) -> Failure:
         """Return the failure of a pod that was scheduled in a cycle of its own.

@@ -30,9 +30,9 @@ from moorage.store import ObjectStore
 
 from .measure import Meter, Timer
 from .object_templates import BASE_POD, ObjectTemplate, read_template
-from .ops import WorkloadFailedError
+from .ops import WorkloadFailedError, WorkloadStuckError
 from .pods import FAILED, GATED, GONE, NEW, PodNames, PodRun
-from .report import DEFAULT_TIE_BREAK, DONE, WorkloadReport, make_report
+from .report import DEFAULT_TIE_BREAK, DONE, FAILURE, STUCK, WorkloadReport, make_report
 from .scheduler_perf_file import Workload
 from .virtual_time import VirtualTime
 from .workload_cluster import SimulatedCluster
@@ -217,8 +217,10 @@ class Run:
 
         Raises
         ------
+        WorkloadStuckError
+            The condition does not hold in time, or can never hold, and pods fit nowhere.
         WorkloadFailedError
-            The condition does not hold in time, or can never hold.
+            The same, and all pods have nodes.
         """
         deadline = self.time.now + timeout
         while True:
@@ -227,12 +229,12 @@ class Run:
             if done():
                 return
             if self.time.now >= deadline:
-                raise WorkloadFailedError(f"timed out after {float(timeout):g} s{self._waiting()}")
+                raise self._no_end(f"timed out after {float(timeout):g} s")
             if self._schedule_batch():
                 continue
             coming = self._next_event()
             if coming is None:
-                raise WorkloadFailedError(f"nothing is left to happen{self._waiting()}")
+                raise self._no_end("nothing is left to happen")
             self.time.now = min(coming, deadline)
 
     def sleep(self, seconds: Fraction) -> None:
@@ -259,11 +261,17 @@ class Run:
         time = self.time
         return time.has_come(time.next_event()) or time.has_come(self.scheduler.queue.next_event())
 
-    def _waiting(self) -> str:
-        """Pods without a node and the reasons, as the end of an error message."""
+    def _no_end(self, text: str) -> WorkloadFailedError:
+        waiting = self.waiting()
+        return WorkloadStuckError(text + waiting) if waiting else WorkloadFailedError(text)
+
+    def waiting(self) -> str:
+        """Return the number of pods that fit nowhere, and why, as the end of a message; "" without such."""
         pods = sum(run.count(FAILED) for run in self.runs)
         failure = self.attempts.failure
-        return f": {pods} pods fit nowhere ({failure.message})" if pods and failure is not None else ""
+        if not pods or failure is None:
+            return ""
+        return f": {pods} pods fit nowhere ({failure.message}){self.cluster.devices.unreachable()}"
 
     def _schedule_batch(self) -> bool:
         """Pop and schedule pods up to the next event; returns whether there were any."""
@@ -509,10 +517,10 @@ def run_workload(
     if tie_break is not None:
         return _run(workload, rate, timer, tie_break)
     report = _run(workload, rate, timer, DEFAULT_TIE_BREAK)
-    if not (report.failed and report.unschedulable):
+    if report.status == DONE or not report.unschedulable:
         return report
     by_chance = _run(workload, rate, timer, "random")
-    return report if by_chance.failed else by_chance
+    return by_chance if by_chance.status == DONE else report
 
 
 def _run(workload: Workload, rate: Fraction, timer: Timer, tie_break: str) -> WorkloadReport:
@@ -526,12 +534,14 @@ def _run(workload: Workload, rate: Fraction, timer: Timer, tie_break: str) -> Wo
         run.execute()
     except NotBuiltError as error:
         status = _not_built(str(error).removeprefix("not built yet: "))
+    except WorkloadStuckError as error:
+        status = f"{STUCK}: {error}"
     except WorkloadFailedError as error:
-        status = f"failed: {error}"
+        status = f"{FAILURE}: {error}"
     finally:
         run.meter.close()
     return make_report(workload, run.meter, status, tie_break=tie_break, **run.counts())
 
 
 def _not_built(what: str) -> str:
-    return f"failed: {what} not built yet"
+    return f"{FAILURE}: {what} not built yet"

@@ -39,6 +39,8 @@ from .workload_cluster import SimulatedCluster
 
 TIMEOUT = 600
 """Seconds of virtual time that an operation may wait (scheduler_perf, executor.go)."""
+MOST_TRIES = 16
+"""Attempts of each pod without a node, and no change of the cluster in between, after which waiting ends."""
 DEFAULT_RATE = 500
 """Scheduling attempts per second of virtual time, for a workload without a threshold."""
 MANY = 64
@@ -218,11 +220,13 @@ class Run:
         Raises
         ------
         WorkloadStuckError
-            The condition does not hold in time, or can never hold, and pods fit nowhere.
+            The condition does not hold in time, or can never hold, and pods fit nowhere. Groups that fail
+            without a plugin's rejection are tried again at once (SchedulerPopFromBackoffQ), so waiting ends
+            after `MOST_TRIES` attempts in vain.
         WorkloadFailedError
             The same, and all pods have nodes.
         """
-        deadline = self.time.now + timeout
+        deadline, failures, victims = self.time.now + timeout, self.attempts.failures, self.attempts.victims
         while True:
             self.time.run_due()
             self.scheduler.queue.run_periodic(self.time.seconds)
@@ -231,6 +235,10 @@ class Run:
             if self.time.now >= deadline:
                 raise self._no_end(f"timed out after {float(timeout):g} s")
             if self._schedule_batch():
+                if self.attempts.placed or victims != self.attempts.victims or self._awaits_events():
+                    failures, victims = self.attempts.failures, self.attempts.victims
+                elif self._has_tried_enough(self.attempts.failures - failures):
+                    raise self._no_end(f"nothing has changed in {MOST_TRIES} attempts")
                 continue
             coming = self._next_event()
             if coming is None:
@@ -248,6 +256,13 @@ class Run:
         end = self.time.now + seconds
         self.time.at(end, lambda: None)
         self.until(lambda: self.time.now >= end, seconds + 1)
+
+    def _awaits_events(self) -> bool:
+        """Whether an event of the workload or a binding cycle comes."""
+        return self.time.next_event() is not None or self.scheduler.bindings.next_step() is not None
+
+    def _has_tried_enough(self, failures: int) -> bool:
+        return failures >= MOST_TRIES and failures >= MOST_TRIES * sum(run.count(FAILED) for run in self.runs)
 
     def _next_event(self) -> Fraction | None:
         """Time of the next event of the workload, the queue or a binding cycle; None if there is none."""
@@ -303,6 +318,8 @@ class Attempts(SchedulerRun):
     ----------
     preemptors, victims : int
         Number of attempts that evicted pods, and of evicted pods.
+    failures : int
+        Number of attempts that failed.
     placed : list of (PodRun, int)
         Runs and indices of the pods that the last batch placed.
     failure : Failure or None
@@ -314,7 +331,7 @@ class Attempts(SchedulerRun):
     def __init__(self, run: Run) -> None:
         super().__init__(run.scheduler)
         self.run = run
-        self.preemptors = self.victims = 0
+        self.preemptors = self.victims = self.failures = 0
         self.placed: list[tuple[PodRun, int]] = []
         self.failure: Failure | None = None
         self._known: list[tuple[PodRun, int]] = []  # run of each popped pod, and its index in the run
@@ -470,6 +487,7 @@ class Attempts(SchedulerRun):
         pod_run, number = self.run.known[info.pod.key]
         pod_run.state[number] = FAILED
         self.failure = failure
+        self.failures += 1
         self.preemptors += bool(failure.nominated_node)
         super()._failed(info, failure)
 

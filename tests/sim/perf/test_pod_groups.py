@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from moorage.objects.model.node import Node
-from moorage.sim.perf.ops import OPS, CreatePodGroups, WorkloadStuckError
+from moorage.sim.perf.ops import OPS, CreatePodGroups, WorkloadFailedError, WorkloadStuckError
 from tests.sim.perf.make import NODE, nodes, placements, run_ops, workload
 
 GROUP = """\

@@ -113,6 +113,33 @@ def test_a_failed_workload_is_told_and_the_others_run(
     assert err == "1 of 2 workloads failed\n"
 
 
+def test_a_workload_whose_cluster_has_no_room_has_not_failed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A label that no node has, as in files of several commits, leaves the devices to nobody."""
+    path = Path(write(tmp_path, nodes(1), {"opcode": "allocResourceClaims"}))
+    case = json.loads(path.read_text())[0]
+    terms = "[{matchExpressions: [{key: gpu, operator: Exists}]}]"
+    pool = "{name: p, generation: 1, resourceSliceCount: 1}"
+    files = {
+        "slice.yaml": f"spec: {{driver: d, pool: {pool}, nodeSelector: {{nodeSelectorTerms: {terms}}}}}",
+        "class.yaml": "kind: DeviceClass",
+        "claim.yaml": "spec: {devices: {requests: [{name: r, exactly: {deviceClassName: x}}]}}",
+    }
+    kinds = {"slice.yaml": "ResourceSlice", "class.yaml": "DeviceClass", "claim.yaml": "ResourceClaim"}
+    for name, text in files.items():
+        head = f"apiVersion: resource.k8s.io/v1\nkind: {kinds[name]}\nmetadata: {{name: x}}\n"
+        (tmp_path / name).write_text(head + text.removeprefix("kind: DeviceClass") + "\n")
+        case["workloadTemplate"].insert(-1, {"opcode": "createAny", "templatePath": name, "namespace": "n"})
+    path.write_text(json.dumps([case]))
+    assert main(["perf", str(path), "-o", "json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["workloads"][0]["status"] == (
+        "stuck: no node has the devices of ResourceClaim n/x; 1 of 1 ResourceSlices select no node"
+    )
+    assert err == "1 of 1 workloads are stuck in clusters without room\n"
+
+
 @pytest.mark.parametrize(
     ("op", "message"),
     [

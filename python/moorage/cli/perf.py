@@ -52,7 +52,8 @@ def perf(file: str, only: str, rate: Fraction | None, tie_break: str | None, out
 
     The row of a workload is printed as it ends. PODS/S, NS/POD and RATIO are of the whole: queue, decision,
     store, informers and binding; PLACING NS and QUEUE NS are parts of it. A workload that fails is told, and
-    the others run all the same.
+    the others run all the same. A workload is stuck, and did not fail, whose own cluster has no room for its
+    pods or claims: upstream's benchmark times out as well.
 
     Exit codes: 0 the workloads ran, whether or not one failed; 2 bad input.
     """
@@ -79,6 +80,8 @@ def perf(file: str, only: str, rate: Fraction | None, tie_break: str | None, out
             for workload in workloads:
                 reports.append(run_workload(workload, rate, tie_break=tie_break))
                 print_row(row(reports[-1]))
-    failed = sum(report.failed for report in reports)
+    failed, stuck = sum(one.failed for one in reports), sum(one.is_stuck for one in reports)
     if failed:
         print(f"{failed} of {len(reports)} workloads failed", file=sys.stderr)
+    if stuck:
+        print(f"{stuck} of {len(reports)} workloads are stuck in clusters without room", file=sys.stderr)

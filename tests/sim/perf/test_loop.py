@@ -104,7 +104,8 @@ def test_pods_that_fit_nowhere_fail_the_wait_for_them(tmp_path: Path) -> None:
         workload(tmp_path, nodes(2), pods(5, podTemplatePath="big.yaml"), files={"big.yaml": BIG}),
         timer=timer(),
     )
-    assert (report.status, report.unschedulable) == (f"failed: {failed.value}", 3)
+    assert (report.failed, report.is_stuck) == (False, True)
+    assert (report.status, report.unschedulable) == (f"stuck: {failed.value}", 3)
 
 
 @pytest.mark.parametrize(("early", "begin"), [(True, Fraction(5, 500)), (False, Fraction(2))])

@@ -132,7 +132,7 @@ def test_the_garbage_collector_rests_while_metrics_are_collected(tmp_path: Path)
     assert gc.get_freeze_count() == 0
     # Neither a failure nor a collector that was off before is a reason to leave it otherwise.
     failing = workload(tmp_path, nodes(1), pods(200, collectMetrics=True))
-    assert run_workload(failing, timer=timer()).status.startswith("failed: timed out after 600 s")
+    assert run_workload(failing, timer=timer()).status.startswith("stuck: timed out after 600 s")
     assert gc.isenabled()
     gc.disable()
     try:

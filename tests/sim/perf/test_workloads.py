@@ -154,7 +154,7 @@ def test_pods_with_claims_of_templates_use_what_is_left(tmp_path: Path) -> None:
         {"opcode": "allocResourceClaims", "namespace": "n"},
         {"opcode": "createAny", "templatePath": "t.yaml", "namespace": "n"},
     ]
-    for count, status in ((3, "done"), (4, "failed: ")):
+    for count, status in ((3, "done"), (4, "stuck: ")):
         asking = pods(count, podTemplatePath="pod.yaml", namespace="n")
         report = run_workload(workload(tmp_path, *ops, asking, files=files), timer=timer())
         assert report.status.startswith(status)
@@ -233,11 +233,6 @@ def test_conditions_without_a_type_or_a_claim(tmp_path: Path) -> None:
         ),
         (
             [nodes(1), pods(1, podTemplatePath="x.yaml")],
-            {"x.yaml": POD + "  volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]\n"},
-            'persistentvolumeclaim "c" not found',
-        ),
-        (
-            [nodes(1), pods(1, podTemplatePath="x.yaml")],
             {"x.yaml": POD.replace("spec:", "spec:\n  schedulerName: mine")},
             "no profile of the name mine",
         ),
@@ -250,6 +245,14 @@ def test_what_is_not_built_fails_its_workload(
     assert report.status.startswith("failed: ")
     assert status in report.status
     assert report.failed
+
+
+def test_a_pod_whose_claim_is_missing_is_stuck(tmp_path: Path) -> None:
+    ops = [nodes(1), pods(1, podTemplatePath="x.yaml")]
+    files = {"x.yaml": POD + "  volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]\n"}
+    report = run_workload(workload(tmp_path, *ops, files=files), timer=timer())
+    assert report.is_stuck
+    assert 'persistentvolumeclaim "c" not found' in report.status
 
 
 @pytest.mark.parametrize(
@@ -318,7 +321,7 @@ def test_what_rests_on_chance_is_tried_with_chance(tmp_path: Path) -> None:
     ]
     one = workload(tmp_path, *ops, files=files)
     first = run_workload(one, timer=timer(), tie_break="first")
-    assert first.status.startswith("failed: timed out after 600 s: 1 pods fit nowhere")
+    assert first.status.startswith("stuck: timed out after 600 s: 1 pods fit nowhere")
     report = run_workload(one, timer=timer())
     assert (report.status, report.tie_break, report.measured_pods) == ("done", "random", 8)
     assert row(report)[-1] == "done (ties random)"

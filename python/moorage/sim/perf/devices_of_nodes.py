@@ -108,6 +108,18 @@ class SimulatedDevices:
             self.scheduler.sync()
         return None
 
+    def unreachable(self) -> str:
+        """Return how many slices select no node, as the end of a message; "" if there are none."""
+        slices: list[ResourceSlice] = self.store.list(ResourceSlice)[0]
+        if not slices:
+            return ""
+        state: DeviceState = self.scheduler.handle.shared(DeviceState.of)
+        reached = {
+            one.slice.name for node in self.store.list(Node)[0] for one in state.slices().offered(node)
+        }
+        unreachable = sum(one.name not in reached for one in slices)
+        return f"; {unreachable} of {len(slices)} ResourceSlices select no node" if unreachable else ""
+
     def claims(self, namespace: str) -> list[str]:
         """Return the names of the claims of a namespace.
 

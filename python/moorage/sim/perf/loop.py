@@ -30,15 +30,17 @@ from moorage.store import ObjectStore
 
 from .measure import Meter, Timer
 from .object_templates import BASE_POD, ObjectTemplate, read_template
-from .ops import WorkloadFailedError
+from .ops import WorkloadFailedError, WorkloadStuckError
 from .pods import FAILED, GATED, GONE, NEW, PodNames, PodRun
-from .report import DEFAULT_TIE_BREAK, DONE, WorkloadReport, make_report
+from .report import DEFAULT_TIE_BREAK, DONE, FAILURE, STUCK, WorkloadReport, make_report
 from .scheduler_perf_file import Workload
 from .virtual_time import VirtualTime
 from .workload_cluster import SimulatedCluster
 
 TIMEOUT = 600
 """Seconds of virtual time that an operation may wait (scheduler_perf, executor.go)."""
+MOST_TRIES = 16
+"""Attempts of each pod without a node, and no change of the cluster in between, after which waiting ends."""
 DEFAULT_RATE = 500
 """Scheduling attempts per second of virtual time, for a workload without a threshold."""
 MANY = 64
@@ -217,22 +219,30 @@ class Run:
 
         Raises
         ------
+        WorkloadStuckError
+            The condition does not hold in time, or can never hold, and pods fit nowhere. Groups that fail
+            without a plugin's rejection are tried again at once (SchedulerPopFromBackoffQ), so waiting ends
+            after `MOST_TRIES` attempts in vain.
         WorkloadFailedError
-            The condition does not hold in time, or can never hold.
+            The same, and all pods have nodes.
         """
-        deadline = self.time.now + timeout
+        deadline, failures, victims = self.time.now + timeout, self.attempts.failures, self.attempts.victims
         while True:
             self.time.run_due()
             self.scheduler.queue.run_periodic(self.time.seconds)
             if done():
                 return
             if self.time.now >= deadline:
-                raise WorkloadFailedError(f"timed out after {float(timeout):g} s{self._waiting()}")
+                raise self._no_end(f"timed out after {float(timeout):g} s")
             if self._schedule_batch():
+                if self.attempts.placed or victims != self.attempts.victims or self._awaits_events():
+                    failures, victims = self.attempts.failures, self.attempts.victims
+                elif self._has_tried_enough(self.attempts.failures - failures):
+                    raise self._no_end(f"nothing has changed in {MOST_TRIES} attempts")
                 continue
             coming = self._next_event()
             if coming is None:
-                raise WorkloadFailedError(f"nothing is left to happen{self._waiting()}")
+                raise self._no_end("nothing is left to happen")
             self.time.now = min(coming, deadline)
 
     def sleep(self, seconds: Fraction) -> None:
@@ -247,6 +257,13 @@ class Run:
         self.time.at(end, lambda: None)
         self.until(lambda: self.time.now >= end, seconds + 1)
 
+    def _awaits_events(self) -> bool:
+        """Whether an event of the workload or a binding cycle comes."""
+        return self.time.next_event() is not None or self.scheduler.bindings.next_step() is not None
+
+    def _has_tried_enough(self, failures: int) -> bool:
+        return failures >= MOST_TRIES and failures >= MOST_TRIES * sum(run.count(FAILED) for run in self.runs)
+
     def _next_event(self) -> Fraction | None:
         """Time of the next event of the workload, the queue or a binding cycle; None if there is none."""
         queue, binding = self.scheduler.queue.next_event(), self.scheduler.bindings.next_step()
@@ -259,11 +276,17 @@ class Run:
         time = self.time
         return time.has_come(time.next_event()) or time.has_come(self.scheduler.queue.next_event())
 
-    def _waiting(self) -> str:
-        """Pods without a node and the reasons, as the end of an error message."""
+    def _no_end(self, text: str) -> WorkloadFailedError:
+        waiting = self.waiting()
+        return WorkloadStuckError(text + waiting) if waiting else WorkloadFailedError(text)
+
+    def waiting(self) -> str:
+        """Return the number of pods that fit nowhere, and why, as the end of a message; "" without such."""
         pods = sum(run.count(FAILED) for run in self.runs)
         failure = self.attempts.failure
-        return f": {pods} pods fit nowhere ({failure.message})" if pods and failure is not None else ""
+        if not pods or failure is None:
+            return ""
+        return f": {pods} pods fit nowhere ({failure.message}){self.cluster.devices.unreachable()}"
 
     def _schedule_batch(self) -> bool:
         """Pop and schedule pods up to the next event; returns whether there were any."""
@@ -295,6 +318,8 @@ class Attempts(SchedulerRun):
     ----------
     preemptors, victims : int
         Number of attempts that evicted pods, and of evicted pods.
+    failures : int
+        Number of attempts that failed.
     placed : list of (PodRun, int)
         Runs and indices of the pods that the last batch placed.
     failure : Failure or None
@@ -306,7 +331,7 @@ class Attempts(SchedulerRun):
     def __init__(self, run: Run) -> None:
         super().__init__(run.scheduler)
         self.run = run
-        self.preemptors = self.victims = 0
+        self.preemptors = self.victims = self.failures = 0
         self.placed: list[tuple[PodRun, int]] = []
         self.failure: Failure | None = None
         self._known: list[tuple[PodRun, int]] = []  # run of each popped pod, and its index in the run
@@ -462,6 +487,7 @@ class Attempts(SchedulerRun):
         pod_run, number = self.run.known[info.pod.key]
         pod_run.state[number] = FAILED
         self.failure = failure
+        self.failures += 1
         self.preemptors += bool(failure.nominated_node)
         super()._failed(info, failure)
 
@@ -509,10 +535,10 @@ def run_workload(
     if tie_break is not None:
         return _run(workload, rate, timer, tie_break)
     report = _run(workload, rate, timer, DEFAULT_TIE_BREAK)
-    if not (report.failed and report.unschedulable):
+    if report.status == DONE or not report.unschedulable:
         return report
     by_chance = _run(workload, rate, timer, "random")
-    return report if by_chance.failed else by_chance
+    return by_chance if by_chance.status == DONE else report
 
 
 def _run(workload: Workload, rate: Fraction, timer: Timer, tie_break: str) -> WorkloadReport:
@@ -526,12 +552,14 @@ def _run(workload: Workload, rate: Fraction, timer: Timer, tie_break: str) -> Wo
         run.execute()
     except NotBuiltError as error:
         status = _not_built(str(error).removeprefix("not built yet: "))
+    except WorkloadStuckError as error:
+        status = f"{STUCK}: {error}"
     except WorkloadFailedError as error:
-        status = f"failed: {error}"
+        status = f"{FAILURE}: {error}"
     finally:
         run.meter.close()
     return make_report(workload, run.meter, status, tie_break=tie_break, **run.counts())
 
 
 def _not_built(what: str) -> str:
-    return f"failed: {what} not built yet"
+    return f"{FAILURE}: {what} not built yet"

@@ -41,6 +41,11 @@ class WorkloadFailedError(Exception):
     """A workload cannot finish; the message is the reason."""
 
 
+class WorkloadStuckError(WorkloadFailedError):
+    """The cluster that the workload makes has no room for its pods or claims: with the same decisions
+    upstream's benchmark times out, or fails, as well."""
+
+
 class Op(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True, kw_only=True):
     """An operation of a workload.
 
@@ -254,7 +259,7 @@ class CreatePods(TemplateOp, frozen=True):
         run.sleep(end - run.time.now)
         run.placed = None
         if not placed_pods:
-            raise WorkloadFailedError("no pod was placed while in steady state")
+            raise WorkloadStuckError(f"no pod was placed while in steady state{run.waiting()}")
 
 
 class CreatePodSets(CountedOp, frozen=True):
@@ -456,7 +461,8 @@ class AllocResourceClaims(Op, frozen=True, kw_only=True):
 
     def execute(self, run: Run, number: int) -> None:
         if (failed := run.cluster.devices.allocate(self.namespace)) is not None:
-            raise WorkloadFailedError(f"no node has the devices of ResourceClaim {failed}")
+            text = f"no node has the devices of ResourceClaim {failed}"
+            raise WorkloadStuckError(text + run.cluster.devices.unreachable())
 
 
 class UpdateDeviceConditions(Op, frozen=True, kw_only=True):

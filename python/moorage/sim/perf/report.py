@@ -16,7 +16,8 @@ import msgspec
 from .measure import Meter, percentile
 from .scheduler_perf_file import Workload
 
-DONE = "done"
+DONE, STUCK, FAILURE = "done", "stuck", "failed"
+"""What a status begins with. Stuck are workloads whose own cluster has no room for their pods or claims."""
 DEFAULT_TIE_BREAK = "go-heap"
 """Choice among nodes of equal score if none is requested."""
 
@@ -35,7 +36,7 @@ class WorkloadReport(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     status : str
-        ``done``, or ``failed: `` and the reason.
+        ``done``; or ``stuck: `` or ``failed: `` and the reason.
     tie_break : str
         Choice among nodes of equal score.
     nodes : int
@@ -92,9 +93,14 @@ class WorkloadReport(msgspec.Struct, frozen=True, kw_only=True):
     peak_rss_bytes: int = 0
 
     @property
+    def is_stuck(self) -> bool:
+        """Whether the workload's own cluster has no room for its pods or claims."""
+        return self.status.startswith(STUCK)
+
+    @property
     def failed(self) -> bool:
-        """Whether the workload failed."""
-        return self.status != DONE
+        """Whether the workload failed for another reason."""
+        return self.status.startswith(FAILURE)
 
 
 def make_report(workload: Workload, meter: Meter, status: str, **counts: Any) -> WorkloadReport:
@@ -107,7 +113,7 @@ def make_report(workload: Workload, meter: Meter, status: str, **counts: Any) ->
     meter : Meter
         The measurements.
     status : str
-        ``done``, or ``failed: `` and the reason.
+        See `WorkloadReport`.
     **counts : object
         Values of the fields that are not measured.
 

@@ -402,10 +402,10 @@ class DynamicResources(
         if found.demand is None:
             handle = self.required_handle()
             found.demand = CommonDemand.of(self.devices, handle, found, pod, self._most_steps)
-        alike = found.demand.answers(nodes.rows.tolist())
+        alike = found.demand.answers(nodes.rows)
         if alike is not None:
             found.nodes = FoundAllocations(found.nodes, partial(self._found_on, found.demand))
-            return fwk.Answers(np.array(alike), (None, CANNOT_ALLOCATE, INVALID_POOLS))
+            return fwk.Answers(alike, (None, CANNOT_ALLOCATE, INVALID_POOLS))
         statuses = [self.filter(state, pod, info) for info in nodes]
         return fwk.Answers(np.arange(len(statuses)), statuses)
 

@@ -1,4 +1,8 @@
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.decide.terms import NodeDevices
@@ -36,4 +40,5 @@ class DeviceDemand(NodeDevices):
     def views(self) -> DeviceViews: ...
     @property
     def wanted(self) -> Wanted: ...
+    def fits_on(self, rows: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.bool_]: ...
     def found_on(self, row: int) -> Found | None: ...

@@ -248,12 +248,9 @@ class ClaimWriter:
         ClaimWriteError
         """
         status = PodExtendedResourceClaimStatus(request_mappings=mappings, resource_claim_name=claim.name)
-        patch: dict[str, Any] = {"status": {"extendedResourceClaimStatus": plain(status)}}
         for attempt in range(POD_RETRIES):
             try:
-                self._client.patch(
-                    Pod, pod.name, pod.namespace, patch, type="strategic", subresource="status"
-                )
+                self._set_extended_claim(pod, status)
                 return
             except ApiError as error:
                 is_passing = isinstance(error, ConflictError) or str(error).startswith("Internal error")
@@ -261,6 +258,17 @@ class ClaimWriter:
                     continue
                 text = f"update pod {pod.key} ExtendedResourceClaimStatus: {error}"
                 raise ClaimWriteError(text) from None
+
+    def _set_extended_claim(self, pod: Pod, status: PodExtendedResourceClaimStatus) -> None:
+        client = self._client
+        if isinstance(client, ObjectStore):
+            stored = client.get(Pod, pod.name, pod.namespace)
+            client.update(
+                replace(stored, status=replace(stored.status, extended_resource_claim_status=status))
+            )
+            return
+        patch: dict[str, Any] = {"status": {"extendedResourceClaimStatus": plain(status)}}
+        client.patch(Pod, pod.name, pod.namespace, patch, type="strategic", subresource="status")
 
 
 def _what(allocation: AllocationResult | None) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
 from moorage._core.services.device_demand import DeviceDemand
@@ -70,10 +71,10 @@ class CommonDemand(Struct, frozen=True):
             return cls()
         cluster, extended = handle.cache.state, None
         if found.extended is not None:
-            by_resource, allocatable = devices.by_resource(), cluster.table.allocatable
+            by_resource, table = devices.by_resource(), cluster.table
             if found.extended.claim.spec.devices.requests or not found.resources.keys() <= by_resource.keys():
                 return cls()
-            if any(name in allocatable and np.any(allocatable[name]) for name in found.resources):
+            if any(np.any(table.column("allocatable", name)) for name in found.resources):
                 return cls()
             extended, mappings = with_requests(found.extended.claim, pod, found.resources, by_resource)
             claims[-1] = extended
@@ -85,25 +86,27 @@ class CommonDemand(Struct, frozen=True):
             cls() if demand is None or demand.wanted.has_choices else cls(demand, asking, extended, mappings)
         )
 
-    def answers(self, rows: Sequence[int]) -> list[int] | None:
+    def answers(self, rows: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.uint8] | None:
         """Return whether nodes have the devices.
 
         Parameters
         ----------
-        rows : sequence of int
+        rows : (n,) array of int
 
         Returns
         -------
-        list of int or None
+        (n,) uint8 array or None
             `FITS`, `LACKS` or `INVALID`; None where nodes have to be asked one by one.
         """
-        demand = self.demand
-        if demand is None:
+        if self.demand is None:
             return None
         try:
-            return [FITS if demand.found_on(row) is not None else self._lack(row) for row in rows]
+            lacks = ~self.demand.fits_on(rows)
         except LookupError:
             return None
+        out = np.zeros(len(rows), dtype=np.uint8)
+        out[lacks] = [self._lack(row) for row in rows[lacks].tolist()]
+        return out
 
     def _lack(self, row: int) -> int:
         view = None if self.demand is None else self.demand.views.view_at(row)

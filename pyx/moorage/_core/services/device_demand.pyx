@@ -4,6 +4,8 @@ A search for devices is repeated only for the views whose devices have changed s
 have one answer.
 """
 
+import numpy as np
+
 from moorage.errors import MoorageError
 
 from moorage._core.base cimport LOG_ROW, allocate
@@ -144,6 +146,36 @@ cdef class DeviceDemand(NodeDevices):
             if self.fits[row] != fits:
                 self.fits[row] = fits
                 self.views.state.table.changed(LOG_ROW, row)
+
+    def fits_on(self, rows):
+        """Return which nodes have the devices.
+
+        Parameters
+        ----------
+        rows : (n,) array of int
+
+        Returns
+        -------
+        (n,) bool array
+
+        Raises
+        ------
+        LookupError
+            A search of one of the nodes has to tell.
+        """
+        cdef const int32_t[:] asked = np.asarray(rows, dtype=np.int32)
+        cdef Py_ssize_t at
+        cdef int32_t row, view
+        out = np.empty(len(asked), dtype=bool)
+        cdef uint8_t[::1] fits = out.view(np.uint8)
+        self.refresh()
+        for at in range(len(asked)):
+            row = asked[at]
+            view = self.views.view_of[row] if 0 <= row < self.rows else -1
+            if view < 0 or self.failed[view]:
+                raise LookupError(f"no answer for row {row}")
+            fits[at] = self.fits[row]
+        return out
 
     def found_on(self, int32_t row):
         """Return what the search on a node has found.

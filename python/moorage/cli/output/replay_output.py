@@ -24,7 +24,7 @@ def write_history(
     ----------
     form : {"table", "json", "yaml", "csv", "markdown"}
     history : History
-    show : {"summary", "decisions", "pods", "nodes", "usage"}
+    show : {"summary", "decisions", "pods", "nodes", "usage", "scalings"}
     resource, by : str
         Of the usage; see `History.usage`.
     numbers : dict of str to float
@@ -41,6 +41,7 @@ def write_history(
                 write_tables(form, [Table(("MEASURE", "VALUE"), cells)])
             return
         parts = {"decisions": history.decisions, "pods": history.pods, "nodes": history.nodes}
+        parts["scalings"] = history.scalings
         columns = history.usage(resource, by) if show == "usage" else parts[show]()
         if form in ("json", "yaml"):
             rows = [{name: one for name, one in row.items() if _is_finite(one)} for row in rows_of(columns)]

@@ -15,7 +15,7 @@ from .consolidating import Command, Consolidator
 from .eviction_rules import pods_to_move
 from .expanders import Option, choose
 from .forked_dry_run import GROUP_LABEL, DryRun, new_node
-from .scale_down import DISABLED, find_unneeded, leaving
+from .scale_down import find_candidates, find_unneeded, leaving
 
 if TYPE_CHECKING:
     from moorage.sim.replay.replayer import Replayer
@@ -141,9 +141,12 @@ class Autoscaler:
         return {name: group for name, group in groups.items() if group in self._groups}
 
     def _dry_run(self) -> DryRun:
+        """Return a fork in which the requested nodes are there and the pending pods have been placed."""
         replayer = self._replayer
         upcoming = [(self._groups[one.group], one) for one in self.state.upcoming]
-        return DryRun(replayer.scheduler, replayer.clock.now, upcoming)
+        return DryRun(
+            replayer.scheduler, replayer.clock.now, upcoming, self.spec.expendable_pods_priority_cutoff
+        )
 
     def _sizes(self, members: dict[str, str]) -> Counter[str]:
         """Return the number of nodes of each group, with those that were requested."""
@@ -182,10 +185,9 @@ class Autoscaler:
 
     def _best_option(self, sizes: Counter[str], cluster: int) -> Option | None:
         dry_run = self._dry_run()
-        pods = dry_run.unschedulable(self.spec.expendable_pods_priority_cutoff)
         options = []
-        for group in self.spec.node_groups if pods else ():
-            nodes, fitting = dry_run.estimate(group, pods, group.max_size - sizes[group.name])
+        for group in self.spec.node_groups if dry_run.unschedulable else ():
+            nodes, fitting = dry_run.estimate(group, group.max_size - sizes[group.name])
             if nodes:
                 options.append(Option(group, nodes, fitting))
         return choose(self.spec, options, cluster, self.state.tick) if options else None
@@ -220,19 +222,9 @@ class Autoscaler:
     def _scale_down(self, members: dict[str, str], now: float) -> bool:
         rules, state = self.spec.scale_down, self.state
         assert rules is not None
-        objects, find_row = (
-            self._replayer.scheduler.table.objects,
-            self._replayer.scheduler.cache.state.find_row,
-        )
-        nodes = []
-        for name in members:
-            row = find_row(name)
-            node = None if row is None else objects[row]
-            if node is not None and node.metadata.annotations.get(DISABLED) != "true":
-                nodes.append(name)
-        dry_run = self._dry_run()
-        dry_run.unschedulable(self.spec.expendable_pods_priority_cutoff)
-        unneeded = find_unneeded(dry_run, nodes, rules, state.unneeded)
+        unneeded: dict[str, int] = {}
+        if candidates := find_candidates(self._replayer.scheduler, list(members), rules):
+            unneeded = find_unneeded(self._dry_run(), candidates, state.unneeded)
         state.unneeded = {name: state.unneeded.get(name, now) for name in unneeded}
         names = leaving(unneeded, state, rules, now, self._spare(members), members)
         return self._remove(names, members, "unneeded")
@@ -244,10 +236,10 @@ class Autoscaler:
         quiet = {name: group for name, group in members.items() if self.state.pods[name][1] + after <= now}
         if not quiet:
             return False
-        dry_run = self._dry_run()
-        dry_run.unschedulable(self.spec.expendable_pods_priority_cutoff)
         sizes = self._sizes(members)
-        consolidator = Consolidator(dry_run, rules, self.spec.node_groups, self._spare(members), sizes)
+        consolidator = Consolidator(
+            self._dry_run(), rules, self.spec.node_groups, self._spare(members), sizes
+        )
         command = consolidator.find(quiet)
         return command is not None and self._carry_out(command, members, now)
 

@@ -131,11 +131,12 @@ class Consolidator:
         if self._budgets.reason(pods):
             return None
         with dry_run.scheduler.transaction():
-            left = dry_run.empty(names)
+            own = [self._groups[group_of[name]] for name in names]
+            cheaper = self._cheaper(own)
+            left = dry_run.empty(names, cheaper)
             if not left:
                 return Command(names, "Underutilized")
-            own = [self._groups[group_of[name]] for name in names]
-            options = [one for one in self._cheaper(own) if dry_run.fits_on_one_new(one, left)]
+            options = [one for one in cheaper if dry_run.fits_on_one_new(one, left)]
         same = [one.price for one in options if one in own]  # one of these nodes had better stay
         if options and not (same and options[0].price == same[0]):
             return Command(names, "Underutilized", options[0])

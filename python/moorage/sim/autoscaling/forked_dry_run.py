@@ -48,14 +48,26 @@ class DryRun:
         Of the replay; no events are left to process.
     now : float
     upcoming : iterable of (NodeGroup, Upcoming)
+    cutoff : int
+        Pods of less priority do not count.
+
+    Attributes
+    ----------
+    unschedulable : list of Pod
+        The pending pods that fit nowhere, without those of DaemonSets; the others have been placed.
     """
 
     def __init__(
-        self, scheduler: Scheduler, now: float, upcoming: Iterable[tuple[NodeGroup, Upcoming]]
+        self,
+        scheduler: Scheduler,
+        now: float,
+        upcoming: Iterable[tuple[NodeGroup, Upcoming]],
+        cutoff: int,
     ) -> None:
         self.scheduler = scheduler.fork(lambda: now)
         for group, one in upcoming:
             self._join(group, one.name)
+        self.unschedulable = self._place_pending(cutoff)
 
     def _join(self, group: NodeGroup, name: str) -> None:
         """Add a node, and place the pods that DaemonSets make for it."""
@@ -66,18 +78,8 @@ class DryRun:
         arrived = [pod for pod in scheduler.pods.pending.values() if stays(pod) and not has_pod(pod)]
         scheduler.schedule_pods([pod for pod in without_evictions(arrived) if not scheduler.not_ours(pod)])
 
-    def unschedulable(self, cutoff: int) -> list[Pod]:
-        """Place the pending pods; return those that fit nowhere, without those of DaemonSets.
-
-        Parameters
-        ----------
-        cutoff : int
-            Pods of less priority are left out.
-
-        Returns
-        -------
-        list of Pod
-        """
+    def _place_pending(self, cutoff: int) -> list[Pod]:
+        """Place the pending pods; return those that fit nowhere."""
         scheduler = self.scheduler
         found = [
             pod for pod in pending_pods(scheduler)[0] if (pod.spec.priority or 0) >= cutoff and not stays(pod)
@@ -86,15 +88,13 @@ class DryRun:
         failures = scheduler.schedule_pods(pods).failures
         return [pods[at] for at in sorted(failures)]
 
-    def estimate(self, group: NodeGroup, pods: Sequence[Pod], most: int) -> tuple[int, list[Pod]]:
-        """Return how many new nodes of a group pods need, and the pods that fit on them: node by node, larger
-        pods first.
+    def estimate(self, group: NodeGroup, most: int) -> tuple[int, list[Pod]]:
+        """Return how many new nodes of a group the unschedulable pods need, and the pods that fit on them:
+        node by node, larger pods first.
 
         Parameters
         ----------
         group : NodeGroup
-        pods : sequence of Pod
-            That fit nowhere now.
         most : int
             Of new nodes.
 
@@ -109,7 +109,7 @@ class DryRun:
             needs = requests([pod])
             return sum(need / has for need, has in zip(needs, (cpu, memory), strict=True) if has)
 
-        left, placed, nodes = sorted(pods, key=size, reverse=True), list[Pod](), 0
+        left, placed, nodes = sorted(self.unschedulable, key=size, reverse=True), list[Pod](), 0
         with self.scheduler.transaction():
             while left and nodes < most:
                 self._join(group, f"{group.name}-estimate-{nodes}")
@@ -121,17 +121,20 @@ class DryRun:
                 nodes += 1
         return nodes, placed
 
-    def empty(self, nodes: Sequence[str]) -> list[Pod]:
+    def empty(self, nodes: Sequence[str], new: Sequence[NodeGroup] = ()) -> list[Pod]:
         """Move the pods of nodes elsewhere; return those, made again, that have no place.
 
         Parameters
         ----------
         nodes : sequence of str
+        new : sequence of NodeGroup, optional
+            Of which one node may be added for those: once they are too large for each, no more are moved.
 
         Returns
         -------
         list of Pod
         """
+        rooms = [capacity(one.template) for one in new]
         scheduler = self.scheduler
         mover, left = Mover(scheduler, force=True), list[Pod]()
         mover.cordon(nodes)
@@ -139,6 +142,9 @@ class DryRun:
             for pod in pods_to_move(scheduler, node):
                 if isinstance(mover.move(pod, node), Blocker):
                     left.append(pod)
+                    cpu, memory = requests(left)
+                    if not any(cpu <= room[0] and memory <= room[1] for room in rooms):
+                        return left
         return left
 
     def fits_on_one_new(self, group: NodeGroup, pods: Sequence[Pod]) -> bool:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
 
 from moorage.scheduler import Scheduler
 from moorage.sim.timeline.autoscaler_spec import ScaleDown
@@ -16,31 +19,66 @@ from .forked_dry_run import DryRun
 DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 
 
-def utilization(scheduler: Scheduler, node: str) -> float:
-    """Return the greater of the requested parts of cpu and memory of a node; of its GPUs where it has some.
+def utilization(scheduler: Scheduler, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:
+    """Return the greater of the requested parts of cpu and memory; of the GPUs of nodes with some.
 
     Parameters
     ----------
     scheduler : Scheduler
-    node : str
+    rows : (n,) int32 array
+        Rows of nodes.
 
     Returns
     -------
-    float
+    (n,) float64 array
     """
-    table, row = scheduler.table, scheduler.cache.state.find_row(node)
-    parts: dict[str, float] = {}
-    for name in ("cpu", "memory", *GPUS):
-        if row is not None and name in table.allocatable and (has := int(table.allocatable[name][row])):
-            parts[name] = int(table.requested[name][row]) / has
-    gpus = [part for name, part in parts.items() if name in GPUS]
-    return max(gpus or parts.values(), default=0.0)
+    table = scheduler.table
+
+    def most(names: Iterable[str]) -> npt.NDArray[np.float64]:
+        """The greatest part of some resources; negative without any."""
+        out = np.full(len(rows), -1.0)
+        for name in names:
+            if name in table.allocatable:
+                has, used = table.allocatable[name][rows], table.requested[name][rows]
+                np.maximum(out, np.divide(used, has, out=np.full(len(rows), -1.0), where=has > 0), out=out)
+        return out
+
+    gpus = most(GPUS)
+    return np.maximum(np.where(gpus >= 0, gpus, most(("cpu", "memory"))), 0.0)
 
 
-def find_unneeded(
-    dry_run: DryRun, nodes: Iterable[str], rules: ScaleDown, known: Mapping[str, float]
-) -> dict[str, int]:
-    """Return the nodes that are unneeded: little of them is used, and all pods on them have another place.
+def find_candidates(scheduler: Scheduler, nodes: Sequence[str], rules: ScaleDown) -> list[str]:
+    """Return the nodes of which little is used, and whose pods may be moved.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+    nodes : sequence of str
+        Of node groups.
+    rules : ScaleDown
+
+    Returns
+    -------
+    list of str
+    """
+    state = scheduler.cache.state
+    rows = np.array([state.find_row(name) for name in nodes], np.int32)
+    budgets = Budgets(scheduler)
+    return [
+        nodes[at]
+        for at in np.flatnonzero(utilization(scheduler, rows) < rules.utilization_threshold).tolist()
+        if _annotation(scheduler, int(rows[at]), DISABLED) != "true"
+        and not any(reason_to_keep(pod, rules, budgets) for pod in pods_to_move(scheduler, nodes[at]))
+    ]
+
+
+def _annotation(scheduler: Scheduler, row: int, name: str) -> str | None:
+    node = scheduler.table.objects[row]
+    return None if node is None else node.metadata.annotations.get(name)
+
+
+def find_unneeded(dry_run: DryRun, candidates: Sequence[str], known: Mapping[str, float]) -> dict[str, int]:
+    """Return the candidates that are unneeded: all pods on them have another place.
 
     Nodes are tried one after the other: empty ones, then those that have been unneeded the longest. A node
     that is unneeded takes no pods of the nodes after it.
@@ -48,9 +86,8 @@ def find_unneeded(
     Parameters
     ----------
     dry_run : DryRun
-    nodes : iterable of str
-        Of node groups.
-    rules : ScaleDown
+    candidates : sequence of str
+        Of `find_candidates`.
     known : mapping of str to float
         Since when nodes have been unneeded.
 
@@ -60,18 +97,10 @@ def find_unneeded(
         Number of the pods to move, by node.
     """
     scheduler, out = dry_run.scheduler, dict[str, int]()
-    pods = {name: pods_to_move(scheduler, name) for name in nodes}
     budgets = Budgets(scheduler)
-    candidates = [
-        name
-        for name in pods
-        if utilization(scheduler, name) < rules.utilization_threshold
-        and not any(reason_to_keep(pod, rules, budgets) for pod in pods[name])
-    ]
-    candidates.sort(key=lambda name: (bool(pods[name]), known.get(name, math.inf)))
-    for name in candidates:
-        here = pods_to_move(scheduler, name)  # pods of nodes before may have come
-        if budgets.reason(here):
+    pods = {name: pods_to_move(scheduler, name) for name in candidates}
+    for name in sorted(candidates, key=lambda one: (bool(pods[one]), known.get(one, math.inf))):
+        if budgets.reason(pods_to_move(scheduler, name)):  # pods of nodes before may have come
             continue
         with scheduler.transaction() as transaction:
             if not dry_run.empty([name]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,29 @@ def test_time_travel_continues_the_autoscaler() -> None:
             if at <= time and not is_there
         }
         assert set(then.context.view_order()) == there
+
+
+def test_other_timelines_have_the_autoscaler_and_the_measures() -> None:
+    made = timeline(group())
+    made.create(0, pod("a"))
+    made.measures = ["utilization"]
+    for other in (made.repeat(2), made.window(0, 10), made.without_bindings()):
+        assert (other.autoscaler, other.measures) == (made.autoscaler, made.measures)
+    assert steps(mo.replay(made.repeat(5))) == [(0, "add", "small", 2)]
+
+
+def test_a_record_has_no_nodes_of_an_autoscaler() -> None:
+    made = timeline(group())
+    made.create(0, pod("a"))
+    with pytest.raises(InputError, match="autoscaler: has nodes that no event of the timeline records"):
+        mo.verify(mo.replay(made).record())
+
+
+def test_a_timeline_is_pickled_with_its_autoscaler() -> None:
+    made = timeline(group(), scaleDown={})
+    made.create(0, pod("a"))
+    again = pickle.loads(pickle.dumps(made))
+    assert steps(mo.replay(again)) == steps(mo.replay(made)) != []
 
 
 # ---- scenarios ---------------------------------------------------------------------------------------------

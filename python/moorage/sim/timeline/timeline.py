@@ -526,6 +526,7 @@ class Timeline(Tabular):
         out._subject_numbers = dict(self._subject_numbers)
         out._templates, out._given = dict(self._templates), list(self._given)
         out.notes = dict(self.notes)
+        out.measures, out.autoscaler = list(self.measures), self.autoscaler
         return out
 
     def _fill(self, *columns: npt.NDArray[Any]) -> None:

@@ -113,9 +113,10 @@ def test_pods_do_not_come_to_nodes_that_are_replaced() -> None:
     made.create(0, deployment("web", 2))
     made.create(20, deployment("more", 1))
     history = mo.replay(made)
-    pods = history.pods().to_dict()
-    names = {node for pod_, node in zip(pods["pod"], pods["node"], strict=True) if "more" in pod_}
-    assert names != {"n0"}
+    tried = history.table().to_dict()
+    names = [name for one, name in zip(tried["pod"], tried["node"], strict=True) if "more" in one]
+    assert names
+    assert "n0" not in names
     assert history.summary()["pending"] == 0
 
 
@@ -133,6 +134,12 @@ def test_nodes_are_replaced_by_one_that_is_cheaper_than_all_of_them() -> None:
     assert steps(mo.replay(cluster(members(3), *pods, groups=same))) == []
     # Nor without prices.
     assert steps(mo.replay(cluster(members(3), *pods, groups=[GROUPS[0], group("small")]))) == []
+
+
+def test_a_node_is_not_replaced_by_one_of_its_price() -> None:
+    same = [GROUPS[0], group("other", "8", "32Gi", price=1.5)]
+    made = cluster([member("n0", "large", "8")], held("a", "n0"), groups=same)
+    assert steps(mo.replay(made)) == []
 
 
 def test_pods_and_nodes_that_must_not_be_disrupted() -> None:

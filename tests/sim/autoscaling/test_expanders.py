@@ -7,9 +7,10 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import moorage as mo
-from moorage.sim.autoscaling.expanders import Option, choose
+from moorage.sim.autoscaling.expanders import Option, _price_score, choose
 from moorage.sim.timeline import Timeline
 from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec
 from tests.sim.autoscaling.made import group, pod, spec, steps, timeline
@@ -106,3 +107,16 @@ def test_the_chosen_group_grows() -> None:
         for at in range(8):
             made.create(0, pod(f"p{at}", "1", "4Gi"))
         assert steps(mo.replay(made))[0][2] == expected
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 10, 40])
+def test_the_score_of_a_price(nodes: int) -> None:
+    given = resolved(expander="price")
+    pods = [pod(f"p{at}", "1", "4Gi") for at in range(5)]
+    score = _price_score(given, Option(given.node_groups[2], nodes, pods), 3)
+    assert score == pytest.approx(price_score(0.7, nodes, 16, 5, 2))
+    room = given.node_groups[2].template.status.capacity | {"nvidia.com/gpu": "1"}
+    template = given.node_groups[2].template
+    with_gpu = replace(template, status=replace(template.status, capacity=room))
+    made = Option(replace(given.node_groups[2], template=with_gpu), nodes, pods)
+    assert _price_score(given, made, 3) == pytest.approx(1000 * price_score(0.7, nodes, 2, 5, 2))

@@ -180,3 +180,18 @@ def test_all_pods_of_a_node_need_disruptions_of_their_budget(allowed: int, leave
     status = PodDisruptionBudgetStatus(disruptions_allowed=allowed, current_healthy=2, expected_pods=2)
     made.cluster.others.append(replace(one, status=status))
     assert left(mo.replay(made)) == (["n1"] if leaves else ["n0", "n1"])
+
+
+def test_a_scan_when_the_time_has_just_passed_removes_nothing() -> None:
+    made = cluster(nodes=2)
+    made.label(295, "node/n0", "a=b")  # so that there is a scan at 300
+    assert removed(mo.replay(made)) == [(310, 2)]
+
+
+def test_nodes_that_leave_at_once_share_a_budget() -> None:
+    web = {"labels": {"app": "web"}}
+    pods = held("a", "n0", **web), held("b", "n1", **web), held("f", "n2", "2")
+    made = cluster(*pods, rules={"maxDrainParallelism": 2})
+    status = PodDisruptionBudgetStatus(disruptions_allowed=1, current_healthy=2, expected_pods=2)
+    made.cluster.others.append(replace(budget("web", 1), status=status))
+    assert removed(mo.replay(made))[0] == (310, 1)

@@ -37,6 +37,13 @@ def test_pods_that_fit_requested_nodes_request_no_more() -> None:
     assert history.summary()["pending"] == 0
 
 
+def test_larger_pods_go_first() -> None:
+    made = timeline(group())
+    for name, cpu in (("a", "1"), ("b", "1"), ("c", "3"), ("d", "3")):
+        made.create(0, pod(name, cpu))
+    assert steps(mo.replay(made)) == [(0, "add", "small", 2)]
+
+
 def test_no_more_nodes_than_the_maximum() -> None:
     made = timeline(group(maxSize=2))
     for at in range(20):

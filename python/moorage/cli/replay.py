@@ -76,7 +76,7 @@ def _measure(text: str) -> Any:
 @click.option("--verify", is_flag=True, help="Compare recorded bindings with the decisions here.")
 @click.option(
     "--show",
-    type=click.Choice(["summary", "decisions", "pods", "nodes", "usage", "measures"]),
+    type=click.Choice(["summary", "decisions", "pods", "nodes", "usage", "measures", "scalings"]),
     default="summary",
     show_default=True,
 )

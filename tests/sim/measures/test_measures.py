@@ -184,6 +184,18 @@ def test_pods_of_a_selector_are_counted() -> None:
     assert found.numbers["spread_skew_max"] == 2
 
 
+def test_a_domain_without_nodes_does_not_count() -> None:
+    timeline = Timeline(Cluster(nodes=[zoned("n", 0, "a"), zoned("m", 0, "b")]))
+    timeline.create(5, decode_object(pod("x", 0)))
+    timeline.cordon(6, "n")
+    timeline.leave(7, "m")
+    timeline.create(8, decode_object(pod("y", 0)))
+    timeline.uncordon(9, "n")
+    timeline.measure(30, "end")
+    found = over_time(mo.replay(timeline), "spread")
+    assert found["spread_skew"][-1] == 0
+
+
 def test_nodes_without_a_price_are_an_error() -> None:
     with pytest.raises(InputError, match=f'measures.cost.prices: node n: no price for {TYPE}="type-a"'):
         evaluate(small(), {"cost": {"prices": {"type-b": 1}}})

@@ -34,7 +34,7 @@ def write_history(
     ----------
     form : {"table", "json", "yaml", "csv", "markdown", "html", "png", "svg"}
     history : History
-    show : {"summary", "decisions", "pods", "nodes", "usage"}
+    show : {"summary", "decisions", "pods", "nodes", "usage", "scalings"}
     resource, by : str
         Of the usage; see `History.usage`.
     numbers : dict of str to float
@@ -59,8 +59,9 @@ def write_history(
 
 
 def _write_columns(form: str, history: History, show: str, resource: str, by: str) -> None:
-    """Print decisions, pods, nodes or usage."""
+    """Print decisions, pods, nodes, usage or scalings."""
     parts = {"decisions": history.decisions, "pods": history.pods, "nodes": history.nodes}
+    parts["scalings"] = history.scalings
     columns = history.usage(resource, by) if show == "usage" else parts[show]()
     if form in ("json", "yaml"):
         rows = [{name: one for name, one in row.items() if _is_finite(one)} for row in rows_of(columns)]

@@ -5,18 +5,21 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from moorage.scheduler import Scheduler
+from moorage.sim.autoscaling.autoscaler_state import AutoscalerState
 
 from .replayer import Replayer
 from .virtual_clock import VirtualClock
 
 
 class Checkpoint(NamedTuple):
-    """A fork of the scheduler, the time, and the index of the next event and the number of the next pod."""
+    """A fork of the scheduler, the time, the index of the next event and the number of the next pod, and what
+    the autoscaler remembers."""
 
     time: float
     at: int
     pods: int
     scheduler: Scheduler
+    scaled: AutoscalerState | None
 
 
 class Checkpoints:
@@ -51,7 +54,8 @@ class Checkpoints:
         replayer = self._replayer
         now = replayer.clock.now
         fork = replayer.scheduler.fork(VirtualClock(now))
-        self._kept.append(Checkpoint(now, replayer.cursor.at, replayer.recorder.next_pod, fork))
+        scaled = None if replayer.autoscaler is None else replayer.autoscaler.state.copy()
+        self._kept.append(Checkpoint(now, replayer.cursor.at, replayer.recorder.next_pod, fork, scaled))
 
     def before(self, time: float) -> Checkpoint:
         """Return the last checkpoint at or before a time.

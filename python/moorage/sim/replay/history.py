@@ -258,6 +258,22 @@ class History(Tabular):
         times, names = zip(*self._recorder.measures, strict=True) if self._recorder.measures else ((), ())
         return Table({"time": np.array(times, np.float64), "name": list(names)})
 
+    def scalings(self) -> Table:
+        """Return what the autoscaler did.
+
+        Returns
+        -------
+        Table
+            Columns time (of the decision), action (add, remove), group, nodes (how many), reason.
+        """
+        rows = self._recorder.scalings
+        columns: dict[str, Any] = {
+            name: [row[at] for row in rows]
+            for at, name in enumerate(("time", "action", "group", "nodes", "reason"))
+        }
+        times, nodes = np.array(columns["time"], np.float64), np.array(columns["nodes"], np.int64)
+        return Table(columns | {"time": times, "nodes": nodes})
+
     def usage(self, resource: str = "cpu", by: str = "") -> Table:
         """Return how much of a resource was requested on the nodes, over time.
 
@@ -518,7 +534,8 @@ class History(Tabular):
         kept = self._checkpoints.before(time)
         clock = VirtualClock(kept.time)
         scheduler = kept.scheduler.fork(clock)
-        again = Replayer(scheduler, clock, self.timeline, Recorder(self.timeline), kept.at)
+        scaled = None if kept.scaled is None else kept.scaled.copy()
+        again = Replayer(scheduler, clock, self.timeline, Recorder(self.timeline), kept.at, scaled)
         again.recorder.continue_with(kept.pods)
         again.drops = self._drops
         again.advance(time)

@@ -8,6 +8,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from moorage.errors import InputError
 from moorage.objects import Pod
 from moorage.scheduler import Examination, Scheduler
 from moorage.sim.timeline import Event, Timeline, Verb
@@ -130,6 +131,8 @@ def verify(timeline: Timeline, **options: Any) -> Verification:
     InputError
         An event cannot be applied, or an option is wrong.
     """
+    if timeline.autoscaler is not None:
+        raise InputError("has nodes that no event of the timeline records", path="autoscaler")
     return _Verifier(timeline, options).run()
 
 

@@ -53,6 +53,8 @@ class Recorder:
         Number of pods that are gone.
     counts : Counter
         Events by what became of them.
+    scalings : list of tuple
+        What the autoscaler did: time, action, group, number of nodes, reason.
     """
 
     def __init__(self, timeline: Timeline, spill_rows: int = SPILL_ROWS) -> None:
@@ -66,6 +68,7 @@ class Recorder:
         self.reasons: list[str] = []
         self.counts: Counter[str] = Counter()
         self.measures: list[tuple[float, str]] = []
+        self.scalings: list[tuple[float, str, str, int, str]] = []
         self.pods = HistoryLog("pods", {"created": "d", "name": "i", "ordinal": "i", "template": "i"})
         self.decisions = HistoryLog(
             "decisions", {"time": "d", "pod": "i", "node": "i", "attempt": "i", "reason": "i"}

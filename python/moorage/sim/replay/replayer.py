@@ -17,6 +17,8 @@ from moorage.scheduler import Failure, Scheduler, ScheduleResult
 from moorage.scheduler.placing.place import APART, LEDGER
 from moorage.scheduler.runs import Run
 from moorage.scheduler.scheduling_context import SEGMENTS, VOLUMES
+from moorage.sim.autoscaling import Autoscaler
+from moorage.sim.autoscaling.autoscaler_state import AutoscalerState
 from moorage.sim.timeline import Event, Timeline, Verb
 from moorage.store import ApiError, DeletedFinalStateUnknown, NotFoundError, ObjectStore, parse_reference
 from moorage.store.clock import timestamp
@@ -68,6 +70,8 @@ class Replayer(Run):
     recorder : Recorder
     at : int, optional
         Index of the first event to apply.
+    scaled : AutoscalerState, optional
+        Of the autoscaler that the one of this replay continues.
 
     Attributes
     ----------
@@ -76,6 +80,7 @@ class Replayer(Run):
         Whether pods that fit nowhere are deleted instead of waiting.
     condition : Condition or None
         At which `advance` stops.
+    autoscaler : Autoscaler or None
     """
 
     defers_failed_groups = False  # backoff limits the attempts, because virtual time passes
@@ -87,6 +92,7 @@ class Replayer(Run):
         timeline: Timeline,
         recorder: Recorder,
         at: int = 0,
+        scaled: AutoscalerState | None = None,
     ) -> None:
         super().__init__(scheduler)
         assert isinstance(scheduler.client, ObjectStore)
@@ -101,6 +107,7 @@ class Replayer(Run):
         self._victims: set[str] = set()
         self._dropped: list[Pod] = []
         self._cause = End.CONTROLLER
+        self._last_join = 0.0
         scheduler.sync()
         self._templates = {at: self._pod_template(one) for at, one in _pods(timeline)}
         direct = [at in self._templates and self._is_direct(one) for at, one in enumerate(timeline.arguments)]
@@ -109,6 +116,8 @@ class Replayer(Run):
         scheduler.informers.informer(Pod).add_event_handler(PodNotes(self))
         scheduler.informers.informer(Node).add_event_handler(NodeNotes(self))
         self._idle = self._nothing_waits()
+        spec = timeline.autoscaler
+        self.autoscaler = None if spec is None else Autoscaler(spec, self, scaled)
 
     def _pod_template(self, pod: Pod) -> PodTemplate:
         meta = replace(pod.metadata, creation_timestamp=None, resource_version="", uid="")
@@ -140,21 +149,25 @@ class Replayer(Run):
         boundary : callable, optional
             Called between two instants after some thousand events each.
         """
-        cursor, clock, condition = self.cursor, self.clock, self.condition
+        cursor, clock, condition, autoscaler = self.cursor, self.clock, self.condition, self.autoscaler
         while condition is None or not condition.holds(self):
             due = cursor.time
             now = due if self._idle else min(due, self._next_timer())
+            if autoscaler is not None:
+                now = min(now, autoscaler.next_time())
             if condition is not None:
                 now = min(now, condition.due(self))
             if now > until or now == math.inf:
                 return
             clock.now = now
             if due != now:
-                self._try_again()
+                self.try_again()
             elif self._idle and cursor.is_direct:
                 self._take_directly()
             else:
                 self._take()
+            if autoscaler is not None and autoscaler.next_time() <= now:
+                autoscaler.act()
             if boundary is not None and due == now and cursor.is_at_boundary():
                 boundary()
 
@@ -178,9 +191,10 @@ class Replayer(Run):
         if queue is not None and (not is_over or places.active or places.backoff or places.error_backoff):
             times.append(queue)
         when = max(now, min(times, default=math.inf))
-        return math.inf if is_over and when > self.timeline.end + AFTER_END else when
+        end = max(self.timeline.end, self._last_join)
+        return math.inf if is_over and when > end + AFTER_END else when
 
-    def _try_again(self) -> None:
+    def try_again(self) -> None:
         """Try the pods whose time has come."""
         self.settle()
         self.scheduler.sync()
@@ -218,7 +232,7 @@ class Replayer(Run):
         if new:
             self._place_directly(new)
         elif len(self.queue):  # a controller has replaced a pod
-            self._try_again()
+            self.try_again()
 
     def _pod(self, template: Pod, key: str, number: int) -> Pod:
         """Make a pod; its UID tells the pods of one name apart."""
@@ -373,6 +387,7 @@ class Replayer(Run):
         where = f"event at {event.time:g} s"
         with located(ApiError, obj=where, path=_told(event)):
             if verb is Verb.CREATE:
+                self._last_join = event.time
                 name = subject.rpartition("/")[2]
                 self.store.create(replace(argument, metadata=replace(argument.metadata, name=name)))
             elif verb is Verb.DELETE:
@@ -407,6 +422,29 @@ class Replayer(Run):
             scheduler.label(subject, *argument)
         else:
             (scheduler.cordon if verb is Verb.CORDON else scheduler.uncordon)(subject)
+
+    def retire_node(self, name: str) -> bool:
+        """Evict the pods of a node, as budgets allow, and remove it; it stays if a pod does.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        bool
+            Whether it is gone.
+        """
+        self._cause = End.NODE
+        scheduler = self.scheduler
+        kept = scheduler.drain(name, force=True).unfinished
+        if kept:
+            scheduler.uncordon(name)
+        else:
+            scheduler.remove_nodes(name)
+        scheduler.sync()
+        self._cause = End.CONTROLLER
+        return not kept
 
     def _delete(self, subject: str) -> None:
         """Delete an object, which may be gone."""

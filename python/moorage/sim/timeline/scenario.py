@@ -20,6 +20,7 @@ from moorage.objects.read.yaml_reader import read_yaml
 from moorage.sim.strict_documents import decode_document, decode_part
 
 from . import arrivals as draw
+from .autoscaler_spec import AutoscalerSpec, checked, spec_value
 from .time_spans import parse_duration
 from .timeline_event import Verb
 
@@ -94,6 +95,7 @@ class Spec(_Strict, frozen=True):
     arrivals: list[Arrivals] = []
     events: list[EventItem] = []
     measures: list[str | dict[str, dict[str, Any]]] = []
+    autoscaler: AutoscalerSpec | None = None
 
 
 class Scenario(_Strict, frozen=True):
@@ -154,6 +156,9 @@ def read_scenario(timeline: Timeline, paths: Sequence[str | Path]) -> None:
             with located(path=f"spec.events[{at}]"):
                 _add_event(timeline, event, templates)
         timeline.measures = spec.measures
+        if spec.autoscaler is not None:
+            with located(path="spec.autoscaler"):
+                timeline.autoscaler = checked(spec.autoscaler, templates)
 
 
 def add_events(timeline: Timeline, items: Sequence[Mapping[str, Any]]) -> None:
@@ -328,6 +333,8 @@ def write_scenario(timeline: Timeline, path: str | Path) -> None:
             spec["events"] = [_item(timeline, at, names) for at in range(len(timeline))]
         if timeline.measures:
             spec["measures"] = timeline.measures
+        if timeline.autoscaler is not None:
+            spec["autoscaler"] = spec_value(timeline.autoscaler)
         document = {"apiVersion": API_VERSION, "kind": KIND, "spec": spec}
         target.write_text(dump_yaml(document))
     except OSError as error:

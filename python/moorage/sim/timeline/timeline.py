@@ -20,6 +20,7 @@ from moorage.objects.workloads.naming import Names
 from moorage.store import parse_reference
 from moorage.tables import Table, Tabular
 
+from .autoscaler_spec import AutoscalerSpec, checked
 from .timeline_event import Argument, Event, Verb
 
 MOST_EVENTS = 2**31 - 1
@@ -47,6 +48,8 @@ class Timeline(Tabular):
         The arguments of events; objects are templates, which get the name of the event.
     measures : list of str or dict
         Measures of its histories, by name or as ``{name: options}`` (docs/measures.md).
+    autoscaler : AutoscalerSpec or None
+        What adds and removes nodes in its replays; see `autoscale`.
     notes : dict of str to int
         What a loader has left out or repaired, with its count.
     """
@@ -57,6 +60,7 @@ class Timeline(Tabular):
         self.arguments: list[Argument] = []
         self.notes: dict[str, int] = {}
         self.measures: list[str | dict[str, dict[str, Any]]] = []
+        self.autoscaler: AutoscalerSpec | None = None
         self._subject_numbers: dict[str, int] = {}
         self._templates: dict[int, int] = {}  # id of an object that was passed to its argument number
         self._given: list[object] = []  # keeps those objects alive, so that no id is used twice
@@ -83,6 +87,21 @@ class Timeline(Tabular):
         """
         self.cluster = cluster
         self._classes = priority_classes(cluster.others)
+
+    def autoscale(self, spec: AutoscalerSpec) -> None:
+        """Have an autoscaler add and remove nodes (docs/autoscaling.md).
+
+        Parameters
+        ----------
+        spec : AutoscalerSpec
+
+        Raises
+        ------
+        InputError
+            Names the field that is wrong.
+        """
+        with located(path="autoscaler"):
+            self.autoscaler = checked(spec, {})
 
     def template(self, obj: Object) -> int:
         """Validate an object and intern it; a loader calls it once for many equal objects.
@@ -507,6 +526,7 @@ class Timeline(Tabular):
         out._subject_numbers = dict(self._subject_numbers)
         out._templates, out._given = dict(self._templates), list(self._given)
         out.notes = dict(self.notes)
+        out.measures, out.autoscaler = list(self.measures), self.autoscaler
         return out
 
     def _fill(self, *columns: npt.NDArray[Any]) -> None:

@@ -1,0 +1,59 @@
+"""What an autoscaler remembers from one scan to the next."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import msgspec
+
+
+class Upcoming(msgspec.Struct):
+    """A node that was requested and has not joined yet: when it joins, its group and its name."""
+
+    time: float
+    group: str
+    name: str
+
+
+class Replacement(msgspec.Struct):
+    """Nodes that leave as soon as the node that replaces them has joined."""
+
+    new: str
+    nodes: list[str]
+
+
+class AutoscalerState(msgspec.Struct):
+    """What is remembered.
+
+    Attributes
+    ----------
+    upcoming : list of Upcoming
+    replacements : list of Replacement
+    unneeded : dict of str to float
+        Since when a node is unneeded.
+    pods : dict of str to (tuple of str, float)
+        UIDs of the pods on each node, and when they changed.
+    added, removed : float
+        When nodes were last requested, and removed.
+    serials : dict of str to int
+        Number of the last node of each group.
+    tick : int
+        Number of the last scan.
+    mark : tuple of int
+        State of the cluster after the last scan that changed nothing.
+    """
+
+    upcoming: list[Upcoming] = []
+    replacements: list[Replacement] = []
+    unneeded: dict[str, float] = {}
+    pods: dict[str, tuple[tuple[str, ...], float]] = {}
+    added: float = -math.inf
+    removed: float = -math.inf
+    serials: dict[str, int] = {}
+    tick: int = -1
+    mark: tuple[int, ...] = ()
+
+    def copy(self) -> AutoscalerState:
+        """Return an independent copy."""
+        return copy.deepcopy(self)

@@ -1,0 +1,292 @@
+"""What an autoscaler of a replay is: node groups, and rules to add and remove nodes (docs/autoscaling.md)."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from moorage.errors import InputError, located
+from moorage.objects import Node, Object
+from moorage.objects.read.decode import decode_object
+from moorage.objects.read.object_defaults import defaults
+from moorage.objects.read.write import to_value
+from moorage.objects.validate.validate_object import validate
+
+from .time_spans import parse_duration
+
+Time = str | float | int
+
+EXPANDERS = ("random", "most-pods", "least-waste", "price", "priority")
+WHEN_EMPTY, WHEN_UNDERUTILIZED = "WhenEmpty", "WhenEmptyOrUnderutilized"
+REASONS = ("Empty", "Underutilized")
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?")
+_BUDGET = re.compile(r"(\d+)(%?)")
+
+
+class _Strict(msgspec.Struct, forbid_unknown_fields=True, rename="camel", frozen=True, omit_defaults=True):
+    """Base of the parts of an autoscaler: an unknown field is an error."""
+
+
+class NodeGroup(_Strict, frozen=True):
+    """Nodes of one template. A node belongs to the group that its label ``moorage.dev/node-group`` names.
+
+    Attributes
+    ----------
+    name : str
+    template : str, dict or Node
+        In a scenario the name of one of its templates, or a manifest.
+    min_size, max_size : int
+    provision_time : str or float
+        From the request of a node until it joins; seconds.
+    price : float or None
+        Of a node per hour.
+    """
+
+    name: str
+    template: Any
+    min_size: int = 0
+    max_size: int = 1000
+    provision_time: Time = 60.0
+    price: float | None = None
+
+
+class ScaleDown(_Strict, frozen=True):
+    """Removal of unneeded nodes by the rules of cluster-autoscaler; the fields are named as its flags.
+
+    Attributes
+    ----------
+    utilization_threshold : float
+        Below which a node may be unneeded: the greater of the requested parts of cpu and memory.
+    unneeded_time, delay_after_add, delay_after_delete : str or float
+        How long a node has to be unneeded; how long nothing is removed after nodes were requested or removed.
+    max_scale_down_parallelism, max_drain_parallelism : int
+        Nodes that are removed at once; those among them that have pods to be moved.
+    skip_nodes_with_system_pods, skip_nodes_with_local_storage, skip_nodes_with_custom_controller_pods : bool
+        Which pods keep their node.
+    """
+
+    utilization_threshold: float = 0.5
+    unneeded_time: Time = 600.0
+    delay_after_add: Time = 600.0
+    delay_after_delete: Time = 0.0
+    max_scale_down_parallelism: int = 10
+    max_drain_parallelism: int = 1
+    skip_nodes_with_system_pods: bool = True
+    skip_nodes_with_local_storage: bool = True
+    skip_nodes_with_custom_controller_pods: bool = True
+
+
+class Budget(_Strict, frozen=True):
+    """A limit of the nodes of a group that are disrupted at once: a number or a percentage, and the reasons
+    for which it holds (all without any)."""
+
+    nodes: str | int = "10%"
+    reasons: list[str] = []
+
+    def allowed(self, nodes: int) -> int:
+        """Return how many of some nodes may be disrupted; a percentage is rounded up.
+
+        Parameters
+        ----------
+        nodes : int
+        """
+        found = _BUDGET.fullmatch(str(self.nodes))
+        assert found is not None
+        number = int(found[1])
+        return -(-nodes * number // 100) if found[2] else number
+
+
+class Consolidation(_Strict, frozen=True):
+    """Removal and replacement of nodes by the rules of Karpenter; the fields have the names of a NodePool's.
+
+    Attributes
+    ----------
+    policy : str
+        WhenEmpty or WhenEmptyOrUnderutilized.
+    consolidate_after : str or float
+        How long no pod has come to a node or left it.
+    budgets : tuple of Budget
+        Of each node group; the least one holds.
+    """
+
+    policy: str = WHEN_UNDERUTILIZED
+    consolidate_after: Time = 0.0
+    budgets: tuple[Budget, ...] = (Budget(),)
+
+
+class PodPrices(_Strict, frozen=True):
+    """Prices per hour of a cpu and of a GiB of memory that pods request."""
+
+    cpu: float = 0.033174
+    memory: float = 0.004446
+
+
+class AutoscalerSpec(_Strict, frozen=True):
+    """The autoscaler of a timeline.
+
+    Attributes
+    ----------
+    node_groups : list of NodeGroup
+    scan_interval : str or float
+    expander : str or list of str
+        Of `EXPANDERS`; each chooses among the groups that the one before has left, at last one is drawn.
+    priorities : dict of int to list of str
+        Regular expressions of names of groups, for ``priority``.
+    pod_prices : PodPrices
+        For ``price``.
+    seed : int
+    expendable_pods_priority_cutoff : int
+        Pods of less priority do not have nodes added.
+    scale_down : ScaleDown or None
+    consolidation : Consolidation or None
+    """
+
+    node_groups: list[NodeGroup]
+    scan_interval: Time = 10.0
+    expander: str | list[str] = "random"
+    priorities: dict[str | int, list[str]] = {}
+    pod_prices: PodPrices = PodPrices()
+    seed: int = 0
+    expendable_pods_priority_cutoff: int = -10
+    scale_down: ScaleDown | None = None
+    consolidation: Consolidation | None = None
+
+    @property
+    def expanders(self) -> list[str]:
+        """The expanders in their order."""
+        return [self.expander] if isinstance(self.expander, str) else list(self.expander)
+
+
+def checked(spec: AutoscalerSpec, templates: Mapping[str, Object]) -> AutoscalerSpec:
+    """Check an autoscaler, and resolve its templates and times.
+
+    Parameters
+    ----------
+    spec : AutoscalerSpec
+    templates : mapping of str to Object
+        To which groups may refer.
+
+    Returns
+    -------
+    AutoscalerSpec
+        With nodes as templates, and times in seconds.
+
+    Raises
+    ------
+    InputError
+        Names the field.
+    """
+    groups = []
+    for at, group in enumerate(spec.node_groups):
+        with located(path=f"nodeGroups[{at}]"):
+            groups.append(_group(group, templates))
+    if not groups or len({one.name for one in groups}) < len(groups):
+        raise InputError("must be groups of different names", path="nodeGroups")
+    _check_expanders(spec)
+    if spec.scale_down is not None and spec.consolidation is not None:
+        raise InputError("nodes are removed by scaleDown or by consolidation, not both", path="scaleDown")
+    out = replace(spec, node_groups=groups, scan_interval=_time(spec.scan_interval, "scanInterval", 0.001))
+    if (down := spec.scale_down) is not None:
+        out = replace(out, scale_down=_scale_down(down))
+    if (consolidation := spec.consolidation) is not None:
+        out = replace(out, consolidation=_consolidation(consolidation))
+    return out
+
+
+def spec_value(spec: AutoscalerSpec) -> dict[str, Any]:
+    """Return an autoscaler as a JSON value.
+
+    Parameters
+    ----------
+    spec : AutoscalerSpec
+
+    Returns
+    -------
+    dict
+    """
+    value: dict[str, Any] = msgspec.to_builtins(spec, enc_hook=to_value)
+    for group, one in zip(value["nodeGroups"], spec.node_groups, strict=True):
+        group["template"] = to_value(one.template) if isinstance(one.template, Node) else one.template
+    return value
+
+
+def _time(value: Time, path: str, least: float = 0.0) -> float:
+    with located(path=path):
+        seconds = parse_duration(value)
+        if seconds < least:
+            raise InputError(f"must be at least {least:g} seconds, not {seconds:g}")
+    return seconds
+
+
+def _group(group: NodeGroup, templates: Mapping[str, Object]) -> NodeGroup:
+    if not _NAME.fullmatch(group.name):
+        raise InputError("must be lower-case letters, digits and hyphens, 42 at most", path="name")
+    if not 0 <= group.min_size <= group.max_size:
+        raise InputError(f"must be from 0 to maxSize, not {group.min_size}", path="minSize")
+    if group.price is not None and not (0 <= group.price < math.inf):
+        raise InputError(f"must be from 0 on, not {group.price}", path="price")
+    template = group.template
+    with located(path="template"):
+        if isinstance(template, str):
+            if template not in templates:
+                raise InputError(f'there is no template "{template}"')
+            template = templates[template]
+        elif isinstance(template, dict):
+            template = decode_object(template)
+        if not isinstance(template, Node):
+            raise InputError("must be a Node")
+        named = replace(template, metadata=replace(template.metadata, name=group.name))
+        validate(named)
+    time = _time(group.provision_time, "provisionTime")
+    return replace(group, template=defaults([named])[0], provision_time=time)
+
+
+def _check_expanders(spec: AutoscalerSpec) -> None:
+    names = spec.expanders
+    if not names or len(set(names)) < len(names) or not set(names) <= set(EXPANDERS):
+        raise InputError(f"must be some of {', '.join(EXPANDERS)}", path="expander")
+    if bool(spec.priorities) != ("priority" in names):
+        raise InputError("are for the expander priority, which needs them", path="priorities")
+    for key, patterns in spec.priorities.items():
+        with located(path=f"priorities.{key}"):
+            try:
+                int(key)
+                [re.compile(one) for one in patterns]
+            except (ValueError, re.error) as error:
+                raise InputError(str(error)) from None
+    if min(spec.pod_prices.cpu, spec.pod_prices.memory) <= 0:
+        raise InputError("must be more than 0", path="podPrices")
+    if "price" in names and any(one.price is None for one in spec.node_groups):
+        raise InputError("the expander price needs the price of each node group", path="expander")
+
+
+def _scale_down(down: ScaleDown) -> ScaleDown:
+    with located(path="scaleDown"):
+        if not 0 <= down.utilization_threshold <= 1:
+            raise InputError("must be from 0 to 1", path="utilizationThreshold")
+        if down.max_scale_down_parallelism < 1 or down.max_drain_parallelism < 0:
+            raise InputError("must be at least 1", path="maxScaleDownParallelism")
+        return replace(
+            down,
+            unneeded_time=_time(down.unneeded_time, "unneededTime"),
+            delay_after_add=_time(down.delay_after_add, "delayAfterAdd"),
+            delay_after_delete=_time(down.delay_after_delete, "delayAfterDelete"),
+        )
+
+
+def _consolidation(given: Consolidation) -> Consolidation:
+    with located(path="consolidation"):
+        if given.policy not in (WHEN_EMPTY, WHEN_UNDERUTILIZED):
+            raise InputError(f"must be {WHEN_EMPTY} or {WHEN_UNDERUTILIZED}", path="policy")
+        for at, budget in enumerate(given.budgets):
+            with located(path=f"budgets[{at}]"):
+                if not _BUDGET.fullmatch(str(budget.nodes)):
+                    raise InputError("must be a number or a percentage", path="nodes")
+                if not set(budget.reasons) <= set(REASONS):
+                    raise InputError(f"must be some of {', '.join(REASONS)}", path="reasons")
+        return replace(given, consolidate_after=_time(given.consolidate_after, "consolidateAfter"))

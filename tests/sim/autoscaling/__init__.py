@@ -1,0 +1,1 @@
+"""Tests of the autoscaler in the loop of replays."""

@@ -1,0 +1,66 @@
+"""The commands, the code and the scenario of docs/autoscaling.md run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from moorage.cli import main
+from moorage.sim.timeline import Timeline
+from moorage.sim.timeline.autoscaler_spec import (
+    EXPANDERS,
+    AutoscalerSpec,
+    Budget,
+    Consolidation,
+    NodeGroup,
+    ScaleDown,
+)
+from tests.house.source import ROOT
+
+PAGE = (ROOT / "docs/autoscaling.md").read_text()
+COMMANDS = re.findall(r"^\$ moorage (.*)\n(.*)$", PAGE, re.MULTILINE)
+
+
+@pytest.fixture(autouse=True)
+def in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+@pytest.mark.parametrize(("command", "line"), COMMANDS)
+def test_a_command_prints_what_the_page_says(
+    command: str, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(shlex.split(command)) == 0
+    assert line in capsys.readouterr().out.splitlines()
+
+
+def test_the_code_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(COMMANDS) == 2
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    exec(code, {})
+    out = capsys.readouterr().out
+    assert re.search(r"add +pool", out)
+    assert re.search(r"remove +pool", out)
+
+
+def test_the_scenario_is_read(tmp_path: Path) -> None:
+    (text,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    path = tmp_path / "s.yaml"
+    path.write_text(text)
+    read = Timeline.read(path).autoscaler
+    assert read is not None
+    assert [one.name for one in read.node_groups] == ["small"]
+
+
+@pytest.mark.parametrize("struct", [AutoscalerSpec, NodeGroup, ScaleDown, Consolidation, Budget])
+def test_the_page_has_every_field(struct: type[msgspec.Struct]) -> None:
+    names = [field.encode_name for field in msgspec.structs.fields(struct)]
+    assert [name for name in names if name not in PAGE] == []
+
+
+def test_the_page_has_every_expander() -> None:
+    assert sorted(re.findall(r"^\| `([\w-]+)`", PAGE, re.MULTILINE)) == sorted(EXPANDERS)

@@ -1,0 +1,122 @@
+"""Expanders choose by the rules of cluster-autoscaler."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+import moorage as mo
+from moorage.sim.autoscaling.expanders import Option, _price_score, choose
+from moorage.sim.timeline import Timeline
+from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec
+from tests.sim.autoscaling.made import group, pod, spec, steps, timeline
+
+GROUPS = [
+    group("small", "4", "16Gi", price=0.2),
+    group("tall", "4", "64Gi", price=0.3),
+    group("large", "16", "64Gi", price=0.7),
+]
+
+
+def resolved(**fields: Any) -> AutoscalerSpec:
+    made = Timeline()
+    made.autoscale(spec(*GROUPS, **fields))
+    assert made.autoscaler is not None
+    return made.autoscaler
+
+
+def chosen(
+    given: AutoscalerSpec, options: list[tuple[str, int, int]], cluster: int = 3, tick: int = 0
+) -> str:
+    """The chosen of (group, nodes, pods of 1 cpu and 4Gi)."""
+    groups = {one.name: one for one in given.node_groups}
+    made = [
+        Option(groups[name], nodes, [pod(f"p{at}", "1", "4Gi") for at in range(pods)])
+        for name, nodes, pods in options
+    ]
+    return choose(given, made, cluster, tick).group.name
+
+
+ALL = [("small", 2, 6), ("tall", 2, 6), ("large", 1, 8)]
+
+
+def test_most_pods() -> None:
+    assert chosen(resolved(expander="most-pods"), ALL) == "large"
+
+
+def test_least_waste() -> None:
+    # Free parts: small 2/8 + 8/32, tall 2/8 + 104/128, large 8/16 + 32/64.
+    assert chosen(resolved(expander="least-waste"), ALL) == "small"
+    assert chosen(resolved(expander="least-waste"), [*ALL[1:], ("small", 2, 1)]) == "large"
+
+
+def price_score(price: float, nodes: int, cpu: int, pods: int, preferred: int) -> float:
+    """The formula of the price expander in its own words."""
+    pod_price = 0.033174 * 1 + 0.004446 * 4
+    stable = 0.033174 * 0.5 + 0.004446 * 500 / 1024
+    unfitness = max(cpu / preferred, preferred / cpu)
+    suppressed = (unfitness - 1) * (1 - math.tanh((nodes - 1) / 15)) + 1
+    return suppressed * (price * nodes + stable) / (pod_price * pods + stable)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "preferred"), [(1, 1), (2, 1), (3, 2), (7, 4), (21, 8), (61, 16), (201, 32)]
+)
+def test_price(cluster: int, preferred: int) -> None:
+    shapes = {"small": (0.2, 4), "tall": (0.3, 4), "large": (0.7, 16)}
+    scores = {
+        name: price_score(shapes[name][0], nodes, shapes[name][1], pods, preferred)
+        for name, nodes, pods in ALL
+    }
+    assert chosen(resolved(expander="price"), ALL, cluster) == min(scores, key=lambda name: scores[name])
+
+
+def test_price_prefers_larger_nodes_in_larger_clusters() -> None:
+    assert chosen(resolved(expander="price"), ALL, 3) == "small"
+    assert chosen(resolved(expander="price"), ALL, 500) == "large"
+
+
+def test_priority() -> None:
+    given = resolved(expander="priority", priorities={5: ["small", "^nothing$"], 10: ["tal"], 20: ["^all$"]})
+    assert chosen(given, ALL) == "tall"
+    assert chosen(given, [ALL[0], ALL[2]]) == "small"
+    # A group without a priority is taken where no other can grow.
+    assert chosen(given, [ALL[2]]) == "large"
+
+
+def test_expanders_follow_one_another() -> None:
+    given = resolved(expander=["priority", "least-waste"], priorities={1: ["tall", "large"]})
+    assert chosen(given, ALL) == "large"
+
+
+def test_draws_depend_on_the_seed_and_the_scan() -> None:
+    drawn = [chosen(resolved(), ALL, tick=tick) for tick in range(300)]
+    assert drawn == [chosen(resolved(), ALL, tick=tick) for tick in range(300)]
+    assert drawn != [chosen(resolved(seed=1), ALL, tick=tick) for tick in range(300)]
+    assert all(70 < count < 130 for count in Counter(drawn).values())
+
+
+def test_the_chosen_group_grows() -> None:
+    for name, expected in (("least-waste", "small"), ("most-pods", "large")):
+        groups = [group("small", "4", maxSize=1), group("large", "16", "256Gi")]
+        made = timeline(*groups, expander=name)
+        for at in range(8):
+            made.create(0, pod(f"p{at}", "1", "4Gi"))
+        assert steps(mo.replay(made))[0][2] == expected
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 10, 40])
+def test_the_score_of_a_price(nodes: int) -> None:
+    given = resolved(expander="price")
+    pods = [pod(f"p{at}", "1", "4Gi") for at in range(5)]
+    score = _price_score(given, Option(given.node_groups[2], nodes, pods), 3)
+    assert score == pytest.approx(price_score(0.7, nodes, 16, 5, 2))
+    room = given.node_groups[2].template.status.capacity | {"nvidia.com/gpu": "1"}
+    template = given.node_groups[2].template
+    with_gpu = replace(template, status=replace(template.status, capacity=room))
+    made = Option(replace(given.node_groups[2], template=with_gpu), nodes, pods)
+    assert _price_score(given, made, 3) == pytest.approx(1000 * price_score(0.7, nodes, 2, 5, 2))

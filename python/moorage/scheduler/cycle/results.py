@@ -109,7 +109,7 @@ class Feasibility:
         return bool(self.nodes) and not self.message
 
 
-class Decision(Struct, frozen=True):
+class Decision(Struct, frozen=True, dict=True):
     """The outcome of one scheduling cycle.
 
     Attributes
@@ -152,6 +152,11 @@ class Decision(Struct, frozen=True):
     waiting: bool = False
     binding: bool = False
     hinted: bool = False
+
+    @cached_property
+    def failure(self) -> Failure:
+        """Why the pod was not placed; its texts are made once for all who report it."""
+        return Failure.of(self)
 
     @property
     def evicts(self) -> bool:

@@ -159,6 +159,18 @@ def test_what_is_wrong_is_named() -> None:
         make(over, nodes=1).reset()
 
 
+def test_what_environments_do_not_have_is_refused() -> None:
+    over = timeline("a", pods=1)
+    with pytest.raises(mo.InputError, match="num_envs: must be at least 1, not 0"):
+        SchedulingVectorEnv(0, over)
+    several = SchedulingVectorEnv(2, over)
+    with pytest.raises(mo.InputError, match="seed: 1 seeds for 2 environments"):
+        several.reset(seed=[1])
+    for env in (make(over), several):
+        with pytest.raises(mo.InputError, match="options: there is no option reset_mask"):
+            env.reset(options={"reset_mask": 1})
+
+
 def test_pods_that_name_a_node_take_part() -> None:
     """A row that pods name, without a node, is in no mask."""
     over = timeline("a")

@@ -1,6 +1,7 @@
-"""What executors of sweeps gain: `python -m bench.sweep_executors` prints seconds and ratios to one process.
+"""What executors of sweeps gain: `python -m bench.scaling.sweep_executors` prints seconds and ratios.
 
-Small cells replay some hundred pods, large ones some thousand. Workers are started and warm before the clock
+Ratios are to one process. Small cells replay some hundred pods, large ones some thousand. Workers are
+started and warm before the clock
 runs: a first, small sweep loads the modules. `--executors` names some of them; ray needs the extra `ray`.
 """
 
@@ -17,7 +18,7 @@ from typing import Any
 from moorage.sim.sweep import sweep
 from moorage.sim.sweep.executors import EXECUTORS, make_executor
 
-DATA = Path(__file__).parents[1] / "tests/data/openb"
+DATA = Path(__file__).parents[2] / "tests/data/openb"
 SIZES = {"small": (1.3, 32), "large": (30.0, 6)}
 """Demand for the GPUs of the excerpt, and number of cells."""
 
@@ -52,9 +53,7 @@ def seconds(executor: Executor, demand: float, cells: int, rounds: int) -> float
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.sweep_executors", description=__doc__.partition("\n")[0]
-    )
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--executors", nargs="+", default=EXECUTORS, choices=EXECUTORS)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=1)

@@ -1,7 +1,7 @@
-"""Large clusters: `python -m bench.large` prints what nodes cost in time and memory, up to a million of them.
+"""Large clusters: `python -m bench.scaling.large` prints what nodes cost in time and memory, up to a million.
 
 Each size is measured in a process of its own: a scheduler over a cluster in memory, its store and informers
-included (load), a fork of it, and the loop that places up to 100,000 equal pods of a template and takes each into
+included (load), a fork of it, and the loop that places up to 100,000 equal pods and takes each into
 account (adaptive sampling), or 2,000 with all nodes evaluated for the first (100 %). Nodes are empty.
 """
 
@@ -60,7 +60,7 @@ def measure(nodes: int) -> tuple[str, ...]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.large", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--nodes", type=int, nargs="+", default=NODES)
     options = parser.parse_args(arguments)
     print(f"| {' | '.join(HEADINGS)} |\n|{'---:|' * len(HEADINGS)}")

@@ -256,6 +256,7 @@ def test_pods_of_workloads_are_offered() -> None:
         ended = choose(env, "a")[2]
     assert ended
     assert found == [("web", 1.0), ("web", 1.0), ("web", 2.0)]
+    assert not list(episode_of(env).queue.in_flight())
     assert [one.spec.node_name for one in episode_of(env).store.list(Pod)[0]] == ["a"] * 3
 
 
@@ -334,6 +335,20 @@ def test_plugins_filter_and_reserve() -> None:
     assert masks == [["", "a", "b"], ["", "a", "b"], ["", "b"], ["", "b"]]
     assert fits(env) == ["", "a"]
     assert choose(env, "a")[2]
+
+
+def test_reserve_plugins_choose_devices() -> None:
+    """The worst fit puts two small shares on two GPUs, so that no whole GPU is left."""
+    over = mo.Timeline(Cluster(nodes=[node("a", **{RESOURCE: "2000"})]))
+    for at, milli in enumerate(("400", "400", "1000")):
+        over.create(float(at), pod("p", cpu="100m", other={RESOURCE: milli}), f"p{at}")
+    for rule, left in (("worst", [""]), ("best", ["", "a"])):
+        config = configuration(gpuSelection=rule)
+        env = make(over, config=config, registry=policies(), resources=(RESOURCE,))
+        env.reset()
+        choose(env, "a")
+        choose(env, "a")
+        assert fits(env) == left
 
 
 # ---- several environments ----------------------------------------------------------------------------------

@@ -159,6 +159,18 @@ def test_what_is_wrong_is_named() -> None:
         make(over, nodes=1).reset()
 
 
+def test_what_environments_do_not_have_is_refused() -> None:
+    over = timeline("a", pods=1)
+    with pytest.raises(mo.InputError, match="num_envs: must be at least 1, not 0"):
+        SchedulingVectorEnv(0, over)
+    several = SchedulingVectorEnv(2, over)
+    with pytest.raises(mo.InputError, match="seed: 1 seeds for 2 environments"):
+        several.reset(seed=[1])
+    for env in (make(over), several):
+        with pytest.raises(mo.InputError, match="options: there is no option reset_mask"):
+            env.reset(options={"reset_mask": 1})
+
+
 def test_pods_that_name_a_node_take_part() -> None:
     """A row that pods name, without a node, is in no mask."""
     over = timeline("a")
@@ -244,6 +256,7 @@ def test_pods_of_workloads_are_offered() -> None:
         ended = choose(env, "a")[2]
     assert ended
     assert found == [("web", 1.0), ("web", 1.0), ("web", 2.0)]
+    assert not list(episode_of(env).queue.in_flight())
     assert [one.spec.node_name for one in episode_of(env).store.list(Pod)[0]] == ["a"] * 3
 
 
@@ -322,6 +335,20 @@ def test_plugins_filter_and_reserve() -> None:
     assert masks == [["", "a", "b"], ["", "a", "b"], ["", "b"], ["", "b"]]
     assert fits(env) == ["", "a"]
     assert choose(env, "a")[2]
+
+
+def test_reserve_plugins_choose_devices() -> None:
+    """The worst fit puts two small shares on two GPUs, so that no whole GPU is left."""
+    over = mo.Timeline(Cluster(nodes=[node("a", **{RESOURCE: "2000"})]))
+    for at, milli in enumerate(("400", "400", "1000")):
+        over.create(float(at), pod("p", cpu="100m", other={RESOURCE: milli}), f"p{at}")
+    for rule, left in (("worst", [""]), ("best", ["", "a"])):
+        config = configuration(gpuSelection=rule)
+        env = make(over, config=config, registry=policies(), resources=(RESOURCE,))
+        env.reset()
+        choose(env, "a")
+        choose(env, "a")
+        assert fits(env) == left
 
 
 # ---- several environments ----------------------------------------------------------------------------------

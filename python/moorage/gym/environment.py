@@ -9,6 +9,8 @@ import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 
+from moorage.errors import InputError
+
 from .episode import Mask
 from .transition import Reward, placed
 from .world import RESOURCES, EpisodeRunner, Timelines, World
@@ -81,7 +83,13 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         -------
         observation : dict
         information : dict
+
+        Raises
+        ------
+        InputError
+            There are options.
         """
+        refuse_options(options)
         super().reset(seed=seed)
         self._runner.begin(int(self.np_random.integers(1 << 31)))
         return self._observed()
@@ -116,3 +124,9 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         runner = self._runner
         seen = {name: values.copy() for name, values in self._seen.items()}
         return seen, {"time": runner.time, "pending": runner.pending}
+
+
+def refuse_options(options: dict[str, Any] | None) -> None:
+    """Raise InputError if `reset` is given options."""
+    if options:
+        raise InputError(f"there is no option {min(options)}", path="options")

@@ -10,7 +10,9 @@ import numpy.typing as npt
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from .environment import Observation
+from moorage.errors import InputError
+
+from .environment import Observation, refuse_options
 from .transition import Reward, placed
 from .world import RESOURCES, EpisodeRunner, Timelines, World
 
@@ -44,6 +46,8 @@ class SchedulingVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDAr
         copy: bool = True,
         **options: Any,
     ) -> None:
+        if num_envs < 1:
+            raise InputError(f"must be at least 1, not {num_envs}", path="num_envs")
         world = World(timeline, resources, nodes, options)
         self.num_envs, self._copies = num_envs, copy
         self.single_observation_space, self.single_action_space = world.observation_space, world.action_space
@@ -76,9 +80,17 @@ class SchedulingVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDAr
         -------
         observations : dict
         information : dict
+
+        Raises
+        ------
+        InputError
+            There are options, or not as many seeds as environments.
         """
+        refuse_options(options)
         if seed is not None:
             seeds = [seed + at for at in range(self.num_envs)] if isinstance(seed, int) else seed
+            if len(seeds) != self.num_envs:
+                raise InputError(f"{len(seeds)} seeds for {self.num_envs} environments", path="seed")
             for at, one in enumerate(seeds):
                 if one is not None:
                     self._generators[at] = np.random.default_rng(one)

@@ -423,7 +423,7 @@ class Run:
         decision = whole_cycle(context, engine, info.pod, context.target_of(info.pod))
         self.result.seconds += time.perf_counter() - began
         if decision.node is None:
-            self._failed(info, Failure.of(decision))
+            self._failed(info, decision.failure)
         else:
             self._record(Outcome(info.pod, decision.node, decision.waiting, decision.binding))
         self.resume(self.scheduler.cache.clock())

@@ -163,7 +163,7 @@ class Feasibility(Tabular):
         return {"nodes": list(self.nodes), "message": self.message}
 
 
-class Decision(Struct, frozen=True):
+class Decision(Struct, frozen=True, dict=True):
     """The outcome of one scheduling cycle.
 
     Attributes
@@ -206,6 +206,11 @@ class Decision(Struct, frozen=True):
     waiting: bool = False
     binding: bool = False
     hinted: bool = False
+
+    @cached_property
+    def failure(self) -> Failure:
+        """Why the pod was not placed; its texts are made once for all who report it."""
+        return Failure.of(self)
 
     @property
     def evicts(self) -> bool:

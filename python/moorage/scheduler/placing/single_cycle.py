@@ -83,7 +83,7 @@ def whole_cycle(context: SchedulingContext, engine: Engine, pod: Pod, target: Ta
         engine = context.rotation.take(engine.for_cycle(pod))
         decision, state = engine.schedule(pod, target, context.view_order)
         if decision.node is None:
-            report_failure(context, engine, pod, Failure.of(decision))
+            report_failure(context, engine, pod, decision.failure)
             started = None
         else:
             started = context.bindings.reserve(engine, state, pod, decision.node)

@@ -13,6 +13,7 @@ from tests.house.source import ROOT, files, logical_lines, name
 
 LAYERS = [
     {"cli"},
+    {"serve"},
     {"sim"},
     {"planning", "multi"},
     {"scheduler"},
@@ -36,7 +37,7 @@ USES_STORE = {
     "multi",
     "planning",
 }
-USES_STORE |= {"sim", "cli"}
+USES_STORE |= {"sim", "serve", "cli"}
 VERBS = "scheduler/planning_verbs.py"
 """The methods of Scheduler that a room above answers."""
 

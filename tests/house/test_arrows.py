@@ -13,7 +13,7 @@ from tests.house.source import ROOT, files, logical_lines, name
 
 LAYERS = [
     {"cli", "gym"},
-    {"report"},
+    {"report", "serve"},
     {"sim"},
     {"planning", "multi"},
     {"scheduler"},
@@ -37,7 +37,7 @@ USES_STORE = {
     "multi",
     "planning",
 }
-USES_STORE |= {"sim", "report", "cli", "gym"}
+USES_STORE |= {"sim", "report", "serve", "cli", "gym"}
 VERBS = "scheduler/planning_verbs.py"
 """The methods of Scheduler that a room above answers."""
 

@@ -19,12 +19,15 @@ COMMANDS = {
     "explain": "Explain where pods would go, or why they fit nowhere.",
     "perf": "Run scheduler_perf workloads in virtual time.",
     "replay": "Replay a trace or a scenario in virtual time.",
+    "scheduler": "Schedule the pods of a real cluster, in place of kube-scheduler.",
     "simulate": "Schedule all pending pods, and say where they go.",
     "sweep": "Replay configurations, timelines, changes and seeds, and compare them.",
     "version": "Print the version.",
 }
 """The commands and what ``--help`` says of them. Each is in the module of its name, which is imported when
 the command runs."""
+_MODULES = {"scheduler": "live_command"}
+"""Modules of commands whose name another module has."""
 
 
 def run(arguments: list[str] | None) -> int:
@@ -76,7 +79,8 @@ class Commands(click.Group):
         """Import a command; None for an unknown name."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(import_module(f"moorage.cli.{cmd_name}"), cmd_name)
+        module = import_module(f"moorage.cli.{_MODULES.get(cmd_name, cmd_name)}")
+        command: click.Command = getattr(module, cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

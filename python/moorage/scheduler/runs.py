@@ -67,6 +67,10 @@ class Run:
     defers_failed_groups = True
     """Whether a group that has failed waits for an event that may help it before it is tried again."""
 
+    reports_failures = False
+    """Whether events and conditions of all failed pods are written, and not only of those whose cycle is run
+    by plugins."""
+
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
         self.queue = scheduler.queue
@@ -391,7 +395,8 @@ class Run:
         if len(placed) < len(tried):
             for at in tried:
                 if at in failures:
-                    if batch.route(at) & CLAIMS:  # as for the pod that was scheduled by plugins
+                    # With claims as for the pod that was scheduled by plugins.
+                    if self.reports_failures or batch.route(at) & CLAIMS:
                         report_failure(context, engine, infos[at].pod, failures[at])
                     self._failed(infos[at], failures[at])
         if end < pods.stop and not self._evicts and batch.route(end) & CLAIMS:

@@ -60,6 +60,7 @@ class WireServer:
         self.requests: list[tuple[str, str, dict[str, str]]] = []
         self.streams_lists = True
         self.unserved: set[str] = set()
+        self.raw: dict[str, dict[str, Any]] = {}  # events and leases by path
         self.extra: dict[str, dict[str, Any]] = {}  # fields of objects, by key, that structs do not have
         self.page = 0  # the largest page; 0 for any
         self.lock = threading.Lock()
@@ -159,6 +160,9 @@ class Handler(BaseHTTPRequestHandler):
         namespace = ""
         if len(rest) > 2 and rest[0] == "namespaces":
             namespace, rest = rest[1], rest[2:]
+        if rest[0] in ("events", "leases"):
+            self.untyped("/".join(parts))
+            return
         struct = KINDS[rest[0]]
         if parts[0] == "apis" and f"{parts[1]}/{parts[2]}" != struct().api_version:
             self.send(404, b"404 page not found\n")
@@ -209,6 +213,24 @@ class Handler(BaseHTTPRequestHandler):
             )
             success = {"kind": "Status", "status": "Success", "details": {"name": name}}
             self.send(200, value(deleted) if struct is Pod else success)
+
+    def untyped(self, path: str) -> None:
+        """Read or write an object that has no struct."""
+        raw = self.server_of.raw
+        if self.command == "POST":
+            path = f"{path}/{self.body['metadata']['name']}"
+            raw[path] = {**self.body, "metadata": {**self.body["metadata"], "resourceVersion": "1"}}
+        elif path not in raw:
+            raise NotFoundError("not found")
+        elif self.command == "PUT":
+            meta = raw[path]["metadata"]
+            if self.body["metadata"]["resourceVersion"] != meta["resourceVersion"]:
+                raise ConflictError("the object has been modified")
+            version = str(int(meta["resourceVersion"]) + 1)
+            raw[path] = {**self.body, "metadata": {**meta, "resourceVersion": version}}
+        elif self.command == "PATCH":
+            raw[path] |= self.body
+        self.send(201 if self.command == "POST" else 200, raw[path])
 
     def collection(self, struct: type[Object], namespace: str) -> None:
         if self.command == "POST":

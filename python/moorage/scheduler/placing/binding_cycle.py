@@ -34,6 +34,7 @@ from moorage.scheduler.cycle.results import Failure
 from moorage.scheduler.extenders.extended_search import bind_by_extender
 from moorage.scheduler.volume_controllers import ExternalController, SimulatedController
 from moorage.store import ApiError, ObjectClient, ObjectStore
+from moorage.store.clock import timestamp
 
 from .scheduled_condition import not_scheduled, patch_pod
 
@@ -595,4 +596,5 @@ class BindingCycles:
             return
         handle.recorder.event(pod, "Warning", "FailedScheduling", "Scheduling", failure.message)
         reason = "Unschedulable" if failure.diagnosis or failure.group_failure else "SchedulerError"
-        patch_pod(self.client, pod, not_scheduled(reason, failure.message), nominating)
+        since = None if isinstance(self.client, ObjectStore) else timestamp(int(handle.now()))
+        patch_pod(self.client, pod, not_scheduled(reason, failure.message, since), nominating)

@@ -27,7 +27,7 @@ logger = logging.getLogger("moorage.scheduler")
 POD_SCHEDULED = "PodScheduled"
 
 
-def not_scheduled(reason: str, message: str) -> Condition:
+def not_scheduled(reason: str, message: str, since: str | None = None) -> Condition:
     """Return the condition PodScheduled=False of a pod that was not scheduled.
 
     Parameters
@@ -35,12 +35,16 @@ def not_scheduled(reason: str, message: str) -> Condition:
     reason : str
         "Unschedulable" or "SchedulerError".
     message : str
+    since : str, optional
+        The transition time; a condition whose status stays keeps its own.
 
     Returns
     -------
     Condition
     """
-    return Condition(type=POD_SCHEDULED, status="False", reason=reason, message=message)
+    return Condition(
+        type=POD_SCHEDULED, status="False", reason=reason, message=message, last_transition_time=since
+    )
 
 
 def patch_pod(

@@ -12,6 +12,7 @@ import httpx2
 
 from moorage.store.errors import UnreachableError
 
+from .rate_limit import RateLimit
 from .server_errors import error_of, status_of
 
 Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -81,6 +82,8 @@ class Connection:
     Attributes
     ----------
     sleep, clock : callable
+    limit : RateLimit or None
+        Of requests per second; None, the default, for none.
     requests : int
         The number of requests that were sent.
     """
@@ -91,7 +94,14 @@ class Connection:
         self._http = http
         self.sleep = sleep
         self.clock = clock
+        self.limit: RateLimit | None = None
         self.requests = 0
+
+    def _send_off(self) -> None:
+        """Count a request, and wait until it may be sent."""
+        self.requests += 1
+        if self.limit is not None and (seconds := self.limit.delay()) > 0:
+            self.sleep(seconds)
 
     def request(
         self,
@@ -126,7 +136,7 @@ class Connection:
         headers = {"Accept": _JSON} | ({"Content-Type": content_type} if body is not None else {})
         broken = put_off = 0
         while True:
-            self.requests += 1
+            self._send_off()
             try:
                 response = self._http.request(method, path, params=params, content=body, headers=headers)
             except httpx2.HTTPError as error:
@@ -161,7 +171,7 @@ class Connection:
         ApiError
             See `request`. Nothing is repeated.
         """
-        self.requests += 1
+        self._send_off()
         timeout = httpx2.Timeout(READ_TIMEOUT, read=STREAM_TIMEOUT)
         try:
             request = self._http.build_request(

@@ -1,0 +1,71 @@
+"""``moorage scheduler``: schedules the pods of a real cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from moorage.cli.options.inputs import (
+    GATE_OPTIONS,
+    connected,
+    connection_options,
+    scheduler_settings,
+    seed_option,
+)
+from moorage.errors import MoorageError
+
+
+class StoppedError(MoorageError):
+    """The scheduler could not go on."""
+
+
+@click.command()
+@connection_options
+@click.option("--config", metavar="FILE", help="A KubeSchedulerConfiguration, as for kube-scheduler.")
+@GATE_OPTIONS[0]
+@GATE_OPTIONS[1]
+@click.option(
+    "--tie-break",
+    type=click.Choice(["go-heap", "first", "random"]),
+    help="Choice among nodes of equal score; default: that of the release.",
+)
+@seed_option
+@click.option(
+    "--leader-elect/--no-leader-elect",
+    default=None,
+    help="Whether to hold a Lease before the first pod is tried; default: what the configuration says.",
+)
+def scheduler(leader_elect: bool | None, **options: Any) -> int:
+    """Schedule the pods of a cluster until SIGTERM or SIGINT, in place of kube-scheduler.
+
+    The user needs the rights of system:kube-scheduler and of system:volume-scheduler. At the end bindings in
+    flight are finished, events written, and the Lease is given up.
+
+    Exit codes: 0 it was stopped; 1 the Lease was lost; 2 bad input, or the server has refused at the start.
+    """
+    import signal
+    from threading import Event
+
+    from moorage.cli.options.serving import live_scheduler
+    from moorage.serve.live_scheduler import LostLeaseError
+
+    stop = Event()
+    settings = scheduler_settings({**options, "percentage": None})
+    with connected(options) as client, connected(options) as events:
+        live = live_scheduler(client, events, settings, leader_elect)
+
+        def end(*_: object) -> None:
+            stop.set()
+            client.arrivals.wake()
+
+        before = {one: signal.signal(one, end) for one in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            live.work(stop)
+        except LostLeaseError as error:
+            click.echo(f"error: {error}", err=True)
+            return 1
+        finally:
+            for one, handler in before.items():
+                signal.signal(one, handler)
+    return 0

@@ -1,0 +1,6 @@
+"""A scheduler of a real cluster, in real time."""
+
+from .event_broadcaster import EventBroadcaster as EventBroadcaster
+from .leader_lease import LeaderLease as LeaderLease
+from .live_run import LiveRun as LiveRun
+from .live_scheduler import LiveScheduler as LiveScheduler

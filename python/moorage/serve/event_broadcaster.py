@@ -1,0 +1,179 @@
+"""Writes events (events.k8s.io/v1) to an API server beside the scheduling; a failed write delays nothing.
+
+Equal events of one object become a series (client-go v0.36, tools/events/event_broadcaster.go).
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import UTC, datetime
+from queue import Full, Queue
+from threading import Thread
+from typing import Any
+
+import msgspec
+
+from moorage.framework.plugin.handle import Event, EventRecorder
+from moorage.objects import Object, Pod
+from moorage.store import ApiError
+from moorage.store.api import Connection
+
+logger = logging.getLogger("moorage.serve")
+
+MAX_QUEUED = 10_000
+"""Events that wait to be written at most; later ones are dropped, and counted."""
+SERIES = 360.0
+"""Seconds after which an equal event begins a new object, not a series."""
+MAX_KNOWN = 4096
+"""Events that are remembered for series at most."""
+WRITERS = 2
+"""Threads."""
+
+
+class EventBroadcaster(EventRecorder):
+    """A recorder whose events are written by threads.
+
+    Parameters
+    ----------
+    connection : Connection
+    scheduler_name : str
+        Reports events about objects other than pods.
+    now : callable
+        Returns seconds since 1970.
+
+    Attributes
+    ----------
+    dropped, failed : int
+        The numbers of events that were not written, because too many waited or the server refused.
+    """
+
+    def __init__(self, connection: Connection, scheduler_name: str, now: Callable[[], float]) -> None:
+        super().__init__()
+        self._connection, self._name, self._now = connection, scheduler_name, now
+        self._host = socket.gethostname()
+        self._queue: Queue[Event | None] = Queue(MAX_QUEUED)
+        self._known: OrderedDict[tuple[str, ...], tuple[str, int, float]] = OrderedDict()
+        self._number = 0
+        self.dropped = self.failed = 0
+        self._writers = [Thread(target=self._work, name="events", daemon=True) for _ in range(WRITERS)]
+        for writer in self._writers:
+            writer.start()
+
+    def event(self, regarding: Object, type: str, reason: str, action: str, note: str) -> None:
+        """Record an event, to be written soon; see `EventRecorder.event`."""
+        super().event(regarding, type, reason, action, note)
+        for event in self.events:
+            try:
+                self._queue.put_nowait(event)
+            except Full:
+                self.dropped += 1
+        self.events.clear()
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Write what waits, and end the threads.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds after which the rest is given up.
+        """
+        for _ in self._writers:
+            try:
+                self._queue.put(None, timeout=timeout)
+            except Full:
+                return
+        for writer in self._writers:
+            writer.join(timeout)
+
+    def _work(self) -> None:
+        while (event := self._queue.get()) is not None:
+            try:
+                self._write(event)
+            except ApiError as error:
+                self.failed += 1
+                logger.warning("Unable to write event: %s", error)
+            except Exception:
+                self.failed += 1
+                logger.exception("Unable to write event")
+            finally:
+                self._queue.task_done()
+
+    def flush(self) -> None:
+        """Wait until the events that were recorded are written or have failed."""
+        self._queue.join()
+
+    def _write(self, event: Event) -> None:
+        """Write an event, or count it in the series of an equal one."""
+        regarding, now = event.regarding, self._now()
+        meta, name = regarding.metadata, self._name
+        if isinstance(regarding, Pod) and regarding.spec.scheduler_name:
+            name = regarding.spec.scheduler_name
+        key = (regarding.kind, meta.uid, meta.resource_version, event.type, event.reason, event.action, name)
+        namespace = meta.namespace or "default"
+        path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
+        written, count, last = self._known.get(key, ("", 0, 0.0))
+        if written and now - last < SERIES:
+            self._remember(key, written, count + 1, now)
+            series = {"series": {"count": count + 1, "lastObservedTime": stamp(now)}}
+            body, type_ = msgspec.json.encode(series), "application/strategic-merge-patch+json"
+            self._connection.request("PATCH", f"{path}/{written}", None, body, type_)
+            return
+        self._number += 1
+        written = f"{meta.name}.{int(now * 1e6) * 1000 + self._number % 1000:x}"
+        self._remember(key, written, 1, now)
+        value = _value(event, written, namespace, name, stamp(now)) | {
+            "reportingInstance": f"{name}-{self._host}"
+        }
+        self._connection.request("POST", path, None, msgspec.json.encode(value))
+
+    def _remember(self, key: tuple[str, ...], name: str, count: int, now: float) -> None:
+        self._known[key] = name, count, now
+        self._known.move_to_end(key)
+        while len(self._known) > MAX_KNOWN:
+            try:
+                self._known.popitem(last=False)
+            except KeyError:
+                break
+
+
+def stamp(seconds: float) -> str:
+    """Format a time with microseconds (meta/v1 MicroTime).
+
+    Parameters
+    ----------
+    seconds : float
+        Since 1970.
+
+    Returns
+    -------
+    str
+    """
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _value(event: Event, written: str, namespace: str, name: str, time: str) -> dict[str, Any]:
+    """Return the object of an event."""
+    regarding, meta = event.regarding, event.regarding.metadata
+    reference = {
+        "apiVersion": regarding.api_version or type(regarding)().api_version,
+        "kind": regarding.kind or type(regarding).__name__,
+        "namespace": meta.namespace,
+        "name": meta.name,
+        "uid": meta.uid,
+        "resourceVersion": meta.resource_version,
+    }
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": written, "namespace": namespace},
+        "eventTime": time,
+        "type": event.type,
+        "reason": event.reason,
+        "action": event.action or event.reason,
+        "note": event.note,
+        "reportingController": name,
+        "regarding": {key: value for key, value in reference.items() if value},
+    }

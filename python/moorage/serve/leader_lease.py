@@ -1,0 +1,129 @@
+"""Leader election by a Lease (coordination.k8s.io/v1), as client-go v0.36 (tools/leaderelection) does it.
+
+A Lease is written by PUT: the role of kube-scheduler allows no PATCH.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from moorage.store import AlreadyExistsError, ApiError, ConflictError, NotFoundError
+from moorage.store.api import Connection
+
+from .event_broadcaster import stamp
+
+
+class LeaderLease:
+    """One candidate for a Lease.
+
+    Others' clocks are not trusted: a Lease has expired if its record has not changed for its duration, as
+    this candidate's own clock shows.
+
+    Parameters
+    ----------
+    connection : Connection
+    identity : str
+        The candidate's, unique among all.
+    namespace, name : str
+        Of the Lease.
+    duration : float
+        Seconds without a renewal after which others may take the Lease.
+    clock, now : callable
+        Return seconds: those that measure, and those since 1970 for the fields of the Lease.
+
+    Attributes
+    ----------
+    identity : str
+    holder : str
+        The holder when the Lease was last read; "" for none.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        identity: str,
+        *,
+        namespace: str = "kube-system",
+        name: str = "kube-scheduler",
+        duration: float = 15.0,
+        clock: Callable[[], float],
+        now: Callable[[], float],
+    ) -> None:
+        self._connection, self.identity, self._duration = connection, identity, duration
+        self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self._path = f"{self._collection}/{name}"
+        self._meta = {"name": name, "namespace": namespace}
+        self._clock, self._now = clock, now
+        self._seen: Any = None
+        self._seen_at = 0.0
+        self.holder = ""
+
+    def try_to_hold(self) -> bool:
+        """Acquire the Lease, or renew it.
+
+        Returns
+        -------
+        bool
+            Whether this candidate holds it now. False as well where the server is away or has refused.
+        """
+        try:
+            return self._try()
+        except ApiError:
+            return False
+
+    def release(self) -> None:
+        """Give the Lease up, so that another candidate can have it at once. An error is ignored."""
+        try:
+            lease = self._read()
+            if lease is not None and lease["spec"].get("holderIdentity") == self.identity:
+                now = stamp(self._now())
+                spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": now, "acquireTime": now}
+                transitions = lease["spec"].get("leaseTransitions", 0)
+                self._put(lease, spec | {"leaseTransitions": transitions})
+        except ApiError:
+            return
+        self.holder = ""
+
+    def _try(self) -> bool:
+        now, lease = stamp(self._now()), self._read()
+        spec: dict[str, Any] = {"holderIdentity": self.identity, "leaseDurationSeconds": int(self._duration)}
+        spec["renewTime"] = now
+        try:
+            if lease is None:
+                spec |= {"acquireTime": now, "leaseTransitions": 0}
+                value = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": self._meta}
+                body = msgspec.json.encode(value | {"spec": spec})
+                self._connection.request("POST", self._collection, None, body)
+            else:
+                record = lease["spec"]
+                if record != self._seen:
+                    self._seen, self._seen_at = record, self._clock()
+                self.holder = record.get("holderIdentity") or ""
+                is_ours = self.holder == self.identity
+                if self.holder and not is_ours and self._clock() < self._seen_at + self._lasts(record):
+                    return False
+                spec["acquireTime"] = record.get("acquireTime", now) if is_ours else now
+                spec["leaseTransitions"] = record.get("leaseTransitions", 0) + (not is_ours)
+                self._put(lease, spec)
+        except (AlreadyExistsError, ConflictError):
+            return False  # another candidate was faster
+        self.holder = self.identity
+        return True
+
+    def _lasts(self, record: dict[str, Any]) -> float:
+        """Return the seconds for which a record counts."""
+        return float(record.get("leaseDurationSeconds") or self._duration)
+
+    def _read(self) -> dict[str, Any] | None:
+        try:
+            lease: dict[str, Any] = msgspec.json.decode(self._connection.request("GET", self._path))
+        except NotFoundError:
+            return None
+        lease.setdefault("spec", {})
+        return lease
+
+    def _put(self, lease: dict[str, Any], spec: dict[str, Any]) -> None:
+        self._connection.request("PUT", self._path, None, msgspec.json.encode(lease | {"spec": spec}))

@@ -1,0 +1,172 @@
+"""A run without end: pods are tried as they come, and bound by threads meanwhile."""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING
+
+from moorage.framework import NominatingInfo
+from moorage.queue import QueuedPodInfo
+from moorage.scheduler.cycle.results import Failure, ScheduleResult
+from moorage.scheduler.placing.single_cycle import report_failure
+from moorage.scheduler.runs import Run
+from moorage.store import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from moorage.scheduler import Scheduler
+
+logger = logging.getLogger("moorage.serve")
+
+BATCH = 256
+"""Pods that are popped at once at most, so that the first of them is bound while others are tried."""
+THREADS = 16
+"""Threads that bind."""
+
+
+class LiveRun(Run):
+    """Tries pods as they become active, in real time.
+
+    What a simulation has no need of happens here: the pod's condition and events are written, backoff is
+    waited for, and bindings are sent by threads while other pods are tried. A pod whose binding fails is
+    forgotten and returns to the queue.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+        Over an `ApiClient`, with a clock.
+    wake : callable
+        Called by the threads after each binding.
+
+    Attributes
+    ----------
+    bound, failed : int
+        The numbers of bindings so far, and of those that the server refused.
+    """
+
+    defers_failed_groups = False
+    reports_failures = True
+
+    def __init__(self, scheduler: Scheduler, wake: Callable[[], object]) -> None:
+        super().__init__(scheduler)
+        self._wake = wake
+        self._pool = ThreadPoolExecutor(THREADS, "bind")
+        self._sent: dict[Future[None], tuple[QueuedPodInfo, str]] = {}
+        self.bound = self.failed = 0
+
+    def step(self) -> bool:
+        """Receive events, try some pods, and send bindings.
+
+        Returns
+        -------
+        bool
+            Whether there may be more to do at once.
+
+        Raises
+        ------
+        ApiError
+            The server has refused or is away; nothing is lost, and the next step goes on.
+        """
+        scheduler = self.scheduler
+        scheduler.sync()
+        now = scheduler.cache.clock()
+        self.queue.run_periodic(now)
+        with self._recording_evictions():
+            self._collect()
+            self.resume(now)
+            infos = self.take(BATCH)
+            if infos:
+                self.attempt(infos)
+            self.bind()
+        if not self._placed:
+            self.result = ScheduleResult(scheduler.cache.state, 0)
+        return bool(infos)
+
+    def bind(self) -> None:
+        """Send the bindings of placed pods to the threads. Those that were deleted or bound by others since
+        are dropped."""
+        if self._claimed:
+            self._write_claims()
+        scheduler, placed, self._placed = self.scheduler, self._placed, {}
+        self._has_bound = False
+        if placed and self._seen != scheduler.pods.indexer.changes:
+            for key, info in scheduler.pods.deleted_or_bound(placed).items():
+                self.result.placements.pop(key, None)
+                self.queue.done(info.uid)
+        for key, info in placed.items():
+            node = self.result.placements.pop(key, "")
+            if node:
+                sent = self._pool.submit(scheduler.client.bind, info.pod, node)
+                self._sent[sent] = info, node
+                sent.add_done_callback(lambda _: self._wake())
+
+    def next_time(self) -> float | None:
+        """Return when the queue or a binding cycle goes on by itself, in seconds; None for never."""
+        bindings = self.scheduler.bindings
+        waits = [started.waiting.deadline() for started in bindings.waiting.values() if started.waiting]
+        times = [*waits, self.queue.next_event(), bindings.next_step()]
+        return min((time for time in times if time is not None), default=None)
+
+    def finish(self, timeout: float) -> bool:
+        """Wait for the bindings that were sent, and account for them.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds after which the rest is given up: the next scheduler learns of them from the server.
+
+        Returns
+        -------
+        bool
+            Whether all have ended.
+        """
+        left = wait(list(self._sent), timeout).not_done
+        self._collect()
+        self._pool.shutdown(wait=not left, cancel_futures=True)
+        return not left
+
+    def break_off(self) -> None:
+        """End a step after an exception; bindings that were sent are awaited first."""
+        wait(list(self._sent))
+        self._collect()
+        super().break_off()
+
+    def _collect(self) -> None:
+        """Account for the bindings that have ended."""
+        if not self._sent:
+            return
+        for sent in wait(list(self._sent), 0, FIRST_COMPLETED).done:
+            info, node = self._sent.pop(sent)
+            error = sent.exception()
+            if error is None:
+                self._has_been_bound(info, node)
+            elif isinstance(error, ApiError):
+                self._refused(info, str(error))
+            else:
+                raise error
+
+    def _has_been_bound(self, info: QueuedPodInfo, node: str) -> None:
+        pod = info.pod
+        self.bound += 1
+        self.queue.done(info.uid)
+        note = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
+        self.scheduler.handle.recorder.event(pod, "Normal", "Scheduled", "Binding", note)
+
+    def _refused(self, info: QueuedPodInfo, error: str) -> None:
+        """Account for a binding that was refused, or whose answer was lost: unless the informer has told
+        where the pod is, it is tried again."""
+        self.failed += 1
+        scheduler = self.scheduler
+        if not scheduler.cache.is_assumed_pod(info.pod):
+            self.queue.done(info.uid)
+            return
+        logger.warning("pod %s was not bound: %s", info.pod.key, error)
+        self.refuse(info, error)
+        if scheduler.is_waiting(info.pod):
+            engine = scheduler.context.engine_of(info.pod)
+            failure = Failure(
+                error=f"running Bind plugin DefaultBinder: {error}", nominating=NominatingInfo()
+            )
+            report_failure(scheduler.context, engine, info.pod, failure)

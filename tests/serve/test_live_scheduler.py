@@ -1,0 +1,217 @@
+"""A live scheduler over the wire: bindings, conditions, events, faults, and its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from threading import Event
+from typing import Any
+
+import pytest
+from tests.store.api.test_api_client import answers, cuts
+from tests.store.api.test_engine_over_wire import LIMIT, fill, nodes_of
+from tests.store.api.wire_server import WireServer
+
+from moorage.objects import Pod
+from moorage.serve import LiveScheduler
+from moorage.store import ObjectStore
+from moorage.store.api import ApiClient
+
+SIZE = {"cpu": "4", "memory": "8Gi", "pods": "10"}
+
+
+def node(name: str) -> dict[str, Any]:
+    status = {"capacity": SIZE, "allocatable": SIZE}
+    return {
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "status": status,
+    }
+
+
+def pod(name: str, cpu: str = "1", **spec: Any) -> dict[str, Any]:
+    container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
+    meta = {"name": name, "namespace": "default"}
+    return {"kind": "Pod", "metadata": meta, "spec": {"containers": [container], **spec}}
+
+
+class Clock:
+    """Stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def live(client: ApiClient, store: ObjectStore, clock: Clock) -> Iterator[LiveScheduler]:
+    fill(store, [node("n0"), node("n1")])
+    live = LiveScheduler(client, client.connection, clock=clock)
+    yield live
+    live.run.finish(LIMIT)
+    live.recorder.close()
+
+
+def until(live: LiveScheduler, condition: Callable[[], bool]) -> None:
+    """Take steps until a condition holds; wait for events where there is nothing to do."""
+    while not condition():
+        seen = live.client.arrivals.count
+        if not live.run.step() and not condition():
+            if live.run.next_time() is not None:  # the condition moves the clock
+                live.client.arrivals.wait(seen, 0.05)
+            else:
+                assert live.client.arrivals.wait(seen, LIMIT) != seen
+
+
+def events(server: WireServer) -> list[dict[str, Any]]:
+    return [value for path, value in list(server.raw.items()) if "/events/" in path]
+
+
+def test_pods_are_bound_as_they_come(live: LiveScheduler, store: ObjectStore, server: WireServer) -> None:
+    fill(store, [pod("a"), pod("b")])
+    until(live, lambda: all(nodes_of(store).values()))
+    fill(store, [pod("c")])
+    until(live, lambda: all(nodes_of(store).values()) and live.run.bound == 3)
+    live.recorder.close()
+    written = {one["regarding"]["name"]: one for one in events(server)}
+    assert written.keys() == {"a", "b", "c"}
+    one = written["c"]
+    assert (one["type"], one["reason"], one["action"]) == ("Normal", "Scheduled", "Binding")
+    assert one["note"] == f"Successfully assigned default/c to {nodes_of(store)['c']}"
+    assert one["reportingController"] == "default-scheduler"
+    assert one["reportingInstance"].startswith("default-scheduler-")
+    assert one["regarding"]["uid"] == store.get(Pod, "c", "default").metadata.uid
+    writes = [(method, path) for method, path, _ in server.requests if method != "GET"]
+    assert len(writes) == 6  # a binding and an event for each pod, as kube-scheduler
+
+
+def test_a_pod_that_does_not_fit_waits_for_a_node(
+    live: LiveScheduler, store: ObjectStore, server: WireServer, clock: Clock
+) -> None:
+    fill(store, [pod("big", "5")])
+    until(live, lambda: bool(store.get(Pod, "big", "default").status.conditions))
+    (condition,) = store.get(Pod, "big", "default").status.conditions
+    assert (condition.type, condition.status, condition.reason) == ("PodScheduled", "False", "Unschedulable")
+    assert condition.message.startswith("0/2 nodes are available: 2 Insufficient cpu.")
+    assert condition.last_transition_time
+    large = node("large")
+    large["status"] = {name: {**SIZE, "cpu": "8"} for name in ("capacity", "allocatable")}
+    fill(store, [large])
+    clock.now += 60.0  # over the backoff
+    until(live, lambda: nodes_of(store)["big"] == "large")
+    until(live, lambda: live.run.bound == 1)
+    live.recorder.close()
+    assert [one["reason"] for one in events(server)] == ["FailedScheduling", "Scheduled"]
+
+
+def test_backoff_is_waited_for(
+    live: LiveScheduler, store: ObjectStore, server: WireServer, clock: Clock
+) -> None:
+    server.faults.append(
+        lambda handler: handler.path.endswith("/binding") and answers(500, "x", "no")(handler)
+    )
+    fill(store, [pod("a")])
+    until(live, lambda: live.run.failed == 1)
+    when = live.run.next_time()
+    assert when is not None
+    assert when > clock.now
+    live.run.step()
+    assert not nodes_of(store)["a"]
+    clock.now = when
+    until(live, lambda: bool(nodes_of(store)["a"]))
+    conditions = store.get(Pod, "a", "default").status.conditions
+    assert [(one.type, one.status) for one in conditions] == [("PodScheduled", "True")]
+
+
+def test_faults_bind_no_pod_twice_and_lose_none(
+    live: LiveScheduler, store: ObjectStore, server: WireServer, clock: Clock
+) -> None:
+    def bound_but_unanswered(handler: Any) -> bool:
+        store.bind(store.get(Pod, handler.parts[5], "default"), handler.body["target"]["name"])
+        handler.cut()
+        return True
+
+    def on_bindings(fault: Any) -> Any:
+        return lambda handler: handler.path.endswith("/binding") and fault(handler)
+
+    later = {"Retry-After": "1"}
+    server.faults += [
+        on_bindings(cuts),
+        on_bindings(answers(429, "TooManyRequests", "later", later)),
+        on_bindings(answers(409, "Conflict", "modified")),
+        on_bindings(bound_but_unanswered),
+    ]
+    fill(store, [pod(f"p{at}", "500m") for at in range(12)])
+
+    def everything() -> bool:
+        clock.now += 1.0
+        if live.run.failed > 1:
+            server.cut()
+        known = live.scheduler.informers.informer(Pod).indexer.values()
+        bound = [one for one in known if one.spec.node_name]
+        return len(bound) == 12 and not live.run._sent
+
+    until(live, everything)
+    assert all(nodes_of(store).values())
+    assert not any(map(live.scheduler.cache.is_assumed_pod, store.list(Pod)[0]))
+    assert not live.scheduler.queue.in_flight()
+
+
+def test_preemption_deletes_and_nominates(
+    live: LiveScheduler, store: ObjectStore, server: WireServer, clock: Clock
+) -> None:
+    fill(
+        store,
+        [pod("low0", "4", nodeName="n0"), pod("low1", "4", nodeName="n1"), pod("high", "4", priority=10)],
+    )
+    until(live, lambda: len(nodes_of(store)) == 2)
+    clock.now += 60.0
+    until(live, lambda: bool(nodes_of(store).get("high")))
+    until(live, lambda: live.run.bound == 1)
+    live.recorder.close()
+    assert {one["reason"] for one in events(server)} == {"FailedScheduling", "Preempted", "Scheduled"}
+    victim = next(one for one in events(server) if one["reason"] == "Preempted")
+    assert victim["note"].startswith(
+        f"Preempted by pod {store.get(Pod, 'high', 'default').metadata.uid} on node n"
+    )
+
+
+def test_the_end_waits_for_bindings_and_events(
+    client: ApiClient, store: ObjectStore, server: WireServer, clock: Clock
+) -> None:
+    fill(store, [node("n0"), pod("a")])
+    live, stop = LiveScheduler(client, client.connection, clock=clock), Event()
+    gate = Event()
+
+    def slow(handler: Any) -> bool:
+        if handler.path.endswith("/binding"):
+            stop.set()
+            client.arrivals.wake()
+            gate.wait(LIMIT)
+        return False
+
+    server.faults.append(slow)
+    original = live.run.finish
+
+    def finish(timeout: float) -> bool:
+        gate.set()
+        return original(LIMIT)
+
+    live.run.finish = finish  # type: ignore[method-assign]
+    live.work(stop)
+    assert nodes_of(store) == {"a": "n0"}
+    assert [one["reason"] for one in events(server)] == ["Scheduled"]
+
+
+def test_pods_of_others_are_left_alone(live: LiveScheduler, store: ObjectStore, server: WireServer) -> None:
+    fill(store, [pod("other", schedulerName="x"), pod("gated", schedulingGates=[{"name": "g"}]), pod("a")])
+    until(live, lambda: live.run.bound == 1)
+    assert {name for name, where in nodes_of(store).items() if where} == {"a"}
+    writes = [path for method, path, _ in server.requests if method != "GET" and "/pods/" in path]
+    assert writes == ["/api/v1/namespaces/default/pods/a/binding"]

@@ -159,6 +159,7 @@ def test_dropped_pods_have_causes(run: Any) -> None:
     options = ["--option", "seed=42", "--option", "demand=1.3", "--on-failure", "drop"]
     found = Read(run(*COMMANDS["replay"], *options, "-o", "html"))
     assert "Dropped: Insufficient" in found.text
+    assert "What would help" in found.text.split("Dropped: Insufficient")[1]
 
 
 def test_verification(run: Any) -> None:

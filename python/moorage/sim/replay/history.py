@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from moorage._core.base.resources import pod_requests
 from moorage.errors import InputError
-from moorage.objects import parse_milli, parse_value
+from moorage.objects import Pod, parse_milli, parse_value
 from moorage.sim.timeline import Timeline, Verb
 from moorage.tables import Table, Tabular
 
@@ -97,6 +97,20 @@ class History(Tabular):
         str
         """
         return self._names(np.array([pod]))[0]
+
+    def pod_template(self, pod: int) -> Pod:
+        """Return what a pod was made of; pods of one template are equal but for their names.
+
+        Parameters
+        ----------
+        pod : int
+            Its number.
+
+        Returns
+        -------
+        Pod
+        """
+        return self._recorder.templates[int(self.pod_columns["template"][pod])]
 
     def _names(self, pods: Array) -> list[str]:
         arrays, names = self._pod_names, self._recorder.names

@@ -50,28 +50,22 @@ def over_time(requested: Levels, allocatable: Levels) -> tuple[Array, Array, Arr
     group : (n,) int array
     requested, allocatable : (n,) int64 array
     """
-    keys = np.unique(np.concatenate([_keys(requested), _keys(allocatable)]))
-    keys = keys[np.lexsort((keys["group"], keys["time"]))]
-    return keys["time"], keys["group"], _at(requested, keys), _at(allocatable, keys)
+    times, groups = (np.concatenate([requested[at], allocatable[at]]) for at in (0, 1))
+    order = np.lexsort((groups, times))
+    times, groups = times[order], groups[order]
+    is_new = np.append(True, (np.diff(times) > 0) | (np.diff(groups) > 0))[: len(times)]
+    times, groups = times[is_new], groups[is_new]
+    return times, groups, _at(requested, times, groups), _at(allocatable, times, groups)
 
 
-_KEY = np.dtype([("group", np.int64), ("time", np.float64)])
-
-
-def _keys(given: Levels) -> Array:
-    keys = np.empty(len(given[0]), _KEY)
-    keys["time"], keys["group"] = given[0], given[1]
-    return keys
-
-
-def _at(given: Levels, keys: Array) -> Array:
-    """Return the level at each key: that of the last time of the group before or at it, or 0."""
+def _at(given: Levels, when: Array, where: Array) -> Array:
+    """Return the level of a group at each time: that of its last time before or at it, or 0."""
     times, groups, level = given
-    out = np.zeros(len(keys), np.int64)
-    for group in np.unique(keys["group"]):
+    out = np.zeros(len(when), np.int64)
+    for group in np.unique(where):
         first, last = np.searchsorted(groups, [group, group + 1])
-        mine = np.flatnonzero(keys["group"] == group)
-        at = np.searchsorted(times[first:last], keys["time"][mine], "right")
+        mine = np.flatnonzero(where == group)
+        at = np.searchsorted(times[first:last], when[mine], "right")
         known = np.append(0, level[first:last])
         out[mine] = known[at]
     return out

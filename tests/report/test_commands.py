@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from moorage.cli import main
+from moorage.report import comparison_page
 from tests.house.source import ROOT
 
 from .pages import COMMANDS, TRACE, Read
@@ -109,6 +110,14 @@ def test_compare(run: Any) -> None:
     assert "Every pod is in the same place." in same.text
 
 
+def test_moves_are_differences_from_the_first() -> None:
+    names = [{"name": name, "measures": {"without a node": 0}} for name in ("as-is", "same", "other")]
+    places = [{"pod": "a/b", "places": ["n1", "n1", "n2"]}, {"pod": "a/c", "places": ["", "n1", ""]}]
+    page = comparison_page({"alternatives": names, "differences": places})
+    moves = Read(page.html()).tables["Moves"][1:]
+    assert moves == [["other", "n1", "n2", "1"], ["same", "no such pod", "n1", "1"]]
+
+
 def test_explain(run: Any) -> None:
     found = Read(run(*COMMANDS["explain"], "-o", "html"))
     items = json.loads(run(*COMMANDS["explain"], "-o", "json"))["items"]
@@ -159,6 +168,7 @@ def test_dropped_pods_have_causes(run: Any) -> None:
     options = ["--option", "seed=42", "--option", "demand=1.3", "--on-failure", "drop"]
     found = Read(run(*COMMANDS["replay"], *options, "-o", "html"))
     assert "Dropped: Insufficient" in found.text
+    assert "What would help" in found.text.split("Dropped: Insufficient")[1]
 
 
 def test_verification(run: Any) -> None:

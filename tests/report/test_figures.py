@@ -41,7 +41,7 @@ def test_an_svg_has_texts_and_the_same_bytes(name: str, capfdbinary: pytest.Capt
     root = ET.fromstring(texts[0])
     words = {"".join(one.itertext()) for one in root.iter("{http://www.w3.org/2000/svg}text")}
     wanted = {
-        "simulate": {"By zone", "Over nodes", "cpu", "memory"},
+        "simulate": {"All nodes", "Over nodes", "cpu", "memory"},
         "replay": {"Requested part of the allocatable amount", "running", "waiting", "time (days)"},
         "sweep": {"placed", "pending", "default", "all nodes"},
     }
@@ -49,7 +49,8 @@ def test_an_svg_has_texts_and_the_same_bytes(name: str, capfdbinary: pytest.Capt
 
 
 def test_measures_that_are_equal_everywhere_are_left_out() -> None:
-    means = [MEAN | {"configuration": name, "measure": "same", "mean": 2.0} for name in "ab"]
+    same = {"measure": "same", "mean": 2.0, "least": 2.0, "greatest": 2.0, "margin": 0.0}
+    means = [MEAN | {"configuration": name} | same for name in "ab"]
     means += [MEAN | {"configuration": name, "measure": "other", "mean": ord(name) / 50} for name in "ab"]
     text = picture(sweep_figure({"means": means}), "svg").decode()
     assert re.findall(">(same|other)<", text) == ["other"]

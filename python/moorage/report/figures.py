@@ -13,7 +13,7 @@ from moorage.sim.replay import History
 
 from .node_use import NodeUse, history_use
 from .replay_page import Chart, charts
-from .sweep_page import KEYS
+from .sweep_page import KEYS, varied_first
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 STYLE: Any = {
     "font.size": 8,
     "axes.grid": True,
+    "axes.axisbelow": True,
     "axes.spines.right": False,
     "axes.spines.top": False,
     "grid.linewidth": 0.4,
@@ -35,6 +36,8 @@ WIDTH = 7.0
 DOTS = 200
 """Dots per inch of a PNG."""
 LABEL = 40
+REQUESTED = "requested (% of allocatable)"
+TITLE: Any = {"fontsize": 8, "loc": "left"}
 MOST = 40
 """Maximum number of combinations in a panel of a sweep."""
 
@@ -66,17 +69,19 @@ def node_figure(use: NodeUse) -> Figure:
         colour = COLOURS[number % len(COLOURS)]
         left.barh(offsets, parts, thickness, color=colour, label=resource)
         values = np.sort(use.percent[resource][np.isfinite(use.percent[resource])])
-        share = 100 * np.arange(1, len(values) + 1) / len(values)
+        values, share = np.append(values[0], values), 100 * np.arange(len(values) + 1) / len(values)
         right.step(values, share, where="post", color=colour, linestyle=DASHES[number % 4], label=resource)
-    left.set_yticks(
-        range(len(names)), [name or ("(no zone)" if len(names) > 1 else "all nodes") for name in names]
-    )
+    left.set_yticks(range(len(names)), [name or "(no zone)" for name in names] if len(names) > 1 else [""])
     left.invert_yaxis()
-    left.set(xlim=(0, 100), xlabel="requested (% of allocatable)", title="By zone")
-    right.set(xlim=(0, 100), ylim=(0, 102), xlabel="requested (% of allocatable)", title="Over nodes")
+    left.set_title("By zone" if len(names) > 1 else "All nodes", **TITLE)
+    right.set_title("Over nodes", **TITLE)
+    left.set(xlim=(0, 100), xlabel=REQUESTED)
+    right.set(xlim=(0, 100), ylim=(0, 102), xlabel=REQUESTED)
     right.set_ylabel("nodes with at most that (%)")
     if shown:
-        right.legend(fontsize=7, loc="upper left", frameon=False)
+        figure.legend(
+            *right.get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize=7, frameon=False
+        )
     return figure
 
 
@@ -117,7 +122,7 @@ def _draw(chart: Chart, axis: Any, end: float, size: float) -> None:
         times, values = np.append(one.times, end), np.append(one.values, one.values[-1:])
         look = {"color": COLOURS[number % len(COLOURS)], "linestyle": DASHES[number % 4], "linewidth": 1.1}
         axis.step(times / size, values, where="post", label=one.name, **look)
-    axis.set_title(chart.caption, fontsize=8, loc="left")
+    axis.set_title(chart.caption, **TITLE)
     axis.set_ylabel("%" if chart.unit else "pods")
     axis.set_ylim(bottom=0)
     axis.legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
@@ -134,7 +139,7 @@ def _unit_of_time(seconds: float) -> tuple[str, float]:
 def sweep_figure(document: Mapping[str, Any]) -> Figure:
     """Return the means of a sweep with their confidence intervals, a panel per measure.
 
-    Measures that are equal everywhere are left out.
+    Measures that are equal in all replays are left out.
 
     Parameters
     ----------
@@ -151,11 +156,8 @@ def sweep_figure(document: Mapping[str, Any]) -> Figure:
         matplotlib is not installed.
     """
     means = document["means"]
-    by_measure: dict[str, list[Mapping[str, Any]]] = {}
-    for one in means:
-        by_measure.setdefault(one["measure"], []).append(one)
-    varied = {name: rows for name, rows in by_measure.items() if len({one["mean"] for one in rows}) > 1}
-    panels = varied or by_measure
+    varied, equal = varied_first(means)
+    panels = {name: [one for one in means if one["measure"] == name] for name in varied or equal}
     several = [key for key in KEYS if len({one[key] for one in means}) > 1] or ["configuration"]
     most = max((len(rows) for rows in panels.values()), default=1)
     rows_of_panels = max(1, -(-len(panels) // 2))
@@ -182,13 +184,13 @@ def _panel(
         colour, margin = colours[one["configuration"]], one.get("margin", 0.0)
         axis.hlines(at, one["least"], one["greatest"], color=colour, linewidth=0.8)
         axis.hlines(at, one["mean"] - margin, one["mean"] + margin, color=colour, linewidth=3)
-        axis.plot(one["mean"], at, "o", color=colour, markersize=3.5)
+        axis.plot(one["mean"], at, "o", color=colour, markersize=4.5, markeredgecolor="white")
     labels = [" · ".join(one[key] for key in keys) for one in rows]
     axis.set_yticks(
         range(len(rows)), [label if len(label) <= LABEL else f"{label[:LABEL]}…" for label in labels]
     )
-    axis.invert_yaxis()
-    axis.set_title(measure.replace("_", " "), fontsize=8, loc="left")
+    axis.set_ylim(len(rows) - 0.4, -0.6)
+    axis.set_title(measure.replace("_", " "), **TITLE)
 
 
 def _panels(rows: int, columns: int, height: float) -> tuple[Figure, Any]:

@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from moorage.objects import Pod
+
 from .page import Causes
 
 EXPLAINED = 12
 """Maximum number of causes that are shown; the first pod of each is explained."""
 HELPS = 4
 WORKLOADS = 4
-Explain = Callable[[str], Mapping[str, Any]]
-"""Returns the document of `moorage explain` (``explain.moorage.dev/v1``) for ``namespace/name``."""
+Explain = Callable[[str | Pod], Mapping[str, Any]]
+"""Returns the document of `moorage explain` (``explain.moorage.dev/v1``) for a pod or ``namespace/name``."""
 
 
 @dataclass
@@ -27,7 +29,9 @@ class Cause:
         What the scheduler says of nodes, the most frequent reason first; or what the pod waits for.
     pods : int
     pod : str
-        ``namespace/name`` of one that can be explained; "" for none.
+        ``namespace/name`` of one of them that can be explained; "" for none.
+    gone : Pod or None
+        That pod, if the cluster does not have it any more.
     message : str
         The text of the scheduler about one of them.
     by_workload : Counter of str
@@ -42,6 +46,7 @@ class Cause:
     title: str
     pods: int = 0
     pod: str = ""
+    gone: Pod | None = None
     message: str = ""
     by_workload: Counter[str] = field(default_factory=Counter)
     is_mild: bool = False
@@ -72,7 +77,7 @@ def causes_block(causes: Iterable[Cause], explain: Explain | None) -> Causes | N
     found = sorted(causes, key=lambda one: (one.is_mild, -one.pods, one.title))
     for one in found[:EXPLAINED]:
         if one.pod and explain is not None:
-            one.helps, one.note = _help(explain(one.pod), one.pod)
+            one.helps, one.note = _help(explain(one.gone or one.pod), one.pod)
     if not found:
         return None
     return Causes(found[:EXPLAINED], sum(one.pods for one in found[EXPLAINED:]))

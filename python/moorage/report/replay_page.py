@@ -156,7 +156,8 @@ def _causes(history: History) -> Iterable[Cause]:
             cause = causes.setdefault(title, Cause(title))
             if not cause.pods:
                 cause.message = message
-                cause.pod = "" if status else history.pod_name(int(where[at]))
+                cause.pod = history.pod_name(int(where[at]))
+                cause.gone = history.pod_template(int(where[at])) if status else None
             cause.pods += count
     return causes.values()
 

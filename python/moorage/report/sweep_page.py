@@ -49,14 +49,31 @@ def _intervals(means: Sequence[Mapping[str, Any]]) -> Drawn | None:
         return None
     choices = [(key.capitalize(), list(dict.fromkeys(one[key] for one in means))) for key in KEYS]
     note = "Dot: mean over seeds. Thick line: 95 % confidence interval. Thin line: least to greatest."
-    values: dict[str, set[float]] = {}
-    for one in means:
-        values.setdefault(one["measure"], set()).update((one["least"], one["greatest"]))
-    measures = sorted(values, key=lambda name: len(values[name]) < 2)  # those that differ first
+    varied, equal = varied_first(means)
+    measures = [*varied, *equal]
     texts = {"measures": measures, "choices": [one for one in choices if len(one[1]) > 1], "note": note}
     names = ("measure", *KEYS, "mean", "margin", "least", "greatest")
     rows = [{name: one[name] for name in names if name in one} for one in means[:ROWS]]
     return Drawn("intervals", rows, texts)
+
+
+def varied_first(means: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
+    """Return the measures that are not the same in every replay, and the others.
+
+    Parameters
+    ----------
+    means : sequence of mapping
+        Of ``sweep.moorage.dev/v1``.
+
+    Returns
+    -------
+    varied, equal : list of str
+    """
+    values: dict[str, set[float]] = {}
+    for one in means:
+        values.setdefault(one["measure"], set()).update((one["least"], one["greatest"]))
+    varied = [name for name, found in values.items() if len(found) > 1]
+    return varied, [name for name in values if name not in varied]
 
 
 def _side_by_side(means: Sequence[Mapping[str, Any]]) -> Grid | None:

@@ -71,7 +71,7 @@
   for (const table of all("table.grid")) {
     const headings = all("thead th", table);
     headings.forEach((heading, at) => {
-      const press = element("button", {type: "button", textContent: heading.textContent});
+      const press = element("button", {type: "button"}, ...heading.textContent.split(/(?<=[/_])/).flatMap((part, at) => at ? [document.createElement("wbr"), part] : [part]));
       heading.replaceChildren(press);
       press.addEventListener("click", () => {
         const ascends = heading.getAttribute("aria-sort") === "descending" || !heading.hasAttribute("aria-sort") && !heading.classList.contains("num");
@@ -126,7 +126,8 @@
         const [w, h] = [columns * size, Math.ceil(nodes.length / columns) * size];
         const svg = drawing("svg", {width: w, height: h, viewBox: `0 0 ${w} ${h}`, "aria-hidden": "true"}, ...rects);
         const count = nodes.reduce((total, at) => total + (map.counts ? map.counts[at] : 1), 0);
-        return element("div", {}, element("p", {textContent: grouping ? `${name} · ${number(count, 9)} nodes` : `${number(count, 9)} nodes`}), svg);
+        const told = count === 1 ? "1 node" : `${number(count, 9)} nodes`;
+        return element("div", {}, element("p", {textContent: grouping ? `${name} · ${told}` : told}), svg);
       }));
     };
     place.addEventListener("keydown", (event) => {

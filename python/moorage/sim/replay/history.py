@@ -110,6 +110,20 @@ class History(Tabular):
         """
         return self._names(np.array([pod]))[0]
 
+    def pod_template(self, pod: int) -> Pod:
+        """Return what a pod was made of; pods of one template are equal but for their names.
+
+        Parameters
+        ----------
+        pod : int
+            Its number.
+
+        Returns
+        -------
+        Pod
+        """
+        return self._recorder.templates[int(self.pod_columns["template"][pod])]
+
     def _names(self, pods: Array) -> list[str]:
         arrays, names = self._pod_names, self._recorder.names
         numbers, ordinals = arrays["name"][pods].tolist(), arrays["ordinal"][pods].tolist()

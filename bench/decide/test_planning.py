@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
 from bench.cluster import NODES
+from bench.state.drains import drained, objects
 
 from moorage import Scheduler, synthetic
+from moorage.objects import build_cluster
 from moorage.objects.model.pod import Pod
 
-NODES_EMPTIED, REPLICAS = 10, 1_000
+NODES_EMPTIED, REPLICAS, DRAINS = 10, 1_000, 200
 
 
 @pytest.fixture(scope="module")
@@ -47,3 +50,17 @@ def test_drain_plan(benchmark: Any, report: Any, planned: Scheduler) -> None:
     report("drain_plan of ten of 5,000 nodes, by node", NODES_EMPTIED)
     found = benchmark.pedantic(planned.drain_plan, (NODES_EMPTIED,), {"force": True}, rounds=3)
     assert len(found.nodes) == NODES_EMPTIED
+
+
+def test_drain(benchmark: Any, report: Any) -> None:
+    """Owners make new pods, which are placed; then all of it is undone."""
+    one = Scheduler(build_cluster(objects()))
+    one.run()
+    nodes = itertools.cycle(range(NODES))
+
+    def drains() -> None:
+        for _ in range(DRAINS):
+            assert drained(one, f"n{next(nodes)}")
+
+    report("drain of a node, its pods placed anew, and all undone, 5,000 nodes, 50,000 pods", DRAINS)
+    benchmark.pedantic(drains, rounds=5, warmup_rounds=1)

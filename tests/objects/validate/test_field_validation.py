@@ -204,7 +204,7 @@ def test_unknown_mode() -> None:
 def test_the_examples_have_no_unknown_fields(mode: Literal["strict", "warn", "ignore"]) -> None:
     for folder in ("examples", "tests/data"):
         for file in sorted((ROOT / folder).glob("*.[jy]*")):
-            if "trace" not in file.name:
+            if "trace" not in file.name and "moorage.dev/" not in file.read_text(encoding="utf-8"):
                 assert not [text for text in load(file, validate=mode).warnings if "unknown field" in text]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -37,11 +38,18 @@ IN_USE = (
 FULL, ELSEWHERE = "node(s) exceed max volume count", "node(s) had no available volume zone"
 
 
-def scheduler(nodes: list[Node], pods: list[Pod], objects: list[Any], only: str) -> Scheduler:
+def scheduler(
+    nodes: list[Node],
+    pods: list[Pod],
+    objects: list[Any],
+    only: str,
+    gates: dict[str, bool] | None = None,
+) -> Scheduler:
     """One whose default profile has one of the filters about volumes alone."""
     about = {"VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"} - {only}
     plugins = [plugin for plugin in default_profile().plugins if plugin.name not in about]
-    return Scheduler(Cluster(nodes=nodes, pods=pods, others=objects), profile=Profile(plugins))
+    cluster = Cluster(nodes=nodes, pods=pods, others=objects)
+    return Scheduler(cluster, profile=Profile(plugins), feature_gates=gates)
 
 
 def verdicts(one: Scheduler, asked: Pod) -> dict[str, tuple[str, ...]] | tuple[Code, str]:
@@ -235,24 +243,75 @@ def test_nodes_that_take_no_more() -> None:
     assert "NodeVolumeLimits" in one.examine(with_volumes("p", uses(csi="d0"))).skipped_filter
 
 
+GATE = {"VolumeLimitScaling": True}
+
+
+def driver(name: str, must: bool | None = True) -> CSIDriver:
+    spec = CSIDriverSpec(prevent_pod_scheduling_if_missing=must)
+    return CSIDriver(metadata=ObjectMeta(name=name), spec=spec)
+
+
+def lacks(name: str) -> tuple[str, ...]:
+    return (f"{name} CSI driver is not installed on the node",)
+
+
+def verdicts_with(
+    asked: Pod, objects: list[Any], gates: dict[str, bool] | None = None, pods: Sequence[Pod] = ()
+) -> Any:
+    """Node to the reasons of its rejection, which evicted pods may change."""
+    nodes = [node(name) for name in ("has", "other", "none")]
+    one = scheduler(nodes, list(pods), objects, "NodeVolumeLimits", GATE if gates is None else gates)
+    seen = one.examine(asked)
+    assert {status.code for status in seen.rejected.values()} <= {Code.UNSCHEDULABLE}
+    return verdicts(one, asked)
+
+
 def test_drivers_that_nodes_must_have() -> None:
-    """The gate VolumeLimitScaling is about these alone, and they are refused."""
-
-    def driver(must: bool | None) -> CSIDriver:
-        spec = CSIDriverSpec(prevent_pod_scheduling_if_missing=must)
-        return CSIDriver(metadata=ObjectMeta(name=f"d-{must}"), spec=spec)
-
     asked = with_volumes("p", uses(claim="c0"))
-    nodes, objects = [node("a"), node("b")], [*many(1), csi_node("a", d0=1)]
-    for gates in ({}, {"VolumeLimitScaling": True}):
-        for must in (None, False, True):
-            cluster = Cluster(nodes=nodes, others=[*objects, driver(must)])
-            one = Scheduler(cluster, feature_gates=gates)
-            seen = one.examine(asked)
-            why = 'CSIDriver "d-True": spec.preventPodSchedulingIfMissing is not built yet'
-            text = f'running PreFilter plugin "NodeVolumeLimits": {why}'
-            assert seen.error == (text if gates and must else "")
-            assert one.examine(pod("q")).feasible == ["a", "b"]
+    objects = [*many(1), csi_node("has", d0=None), csi_node("other", d1=5)]
+    seen = {"other": lacks("d0"), "none": lacks("d0")}
+    assert verdicts_with(asked, [*objects, driver("d0")]) == seen
+    assert verdicts_with(asked, [*objects, driver("d0")], {}) == {}
+    assert verdicts_with(asked, [*objects, driver("d0", False)]) == {}
+    assert verdicts_with(asked, [*objects, driver("d0", None)]) == {}
+    assert verdicts_with(asked, [*objects, driver("d1")]) == {}
+
+
+def test_a_driver_that_is_not_installed_comes_before_limits() -> None:
+    """Of several, the first in alphabetical order is named; upstream takes any."""
+    asked = with_volumes("p", uses(claim="c0"), uses(claim="e"), uses(claim="f"))
+    more = [claim("e", "e"), volume("e", ("d1", "e")), claim("f", "f"), volume("f", ("d2", "f"))]
+    objects = [*many(2), *more, csi_node("has", d0=1), csi_node("other", d0=1, d1=1)]
+    held = [with_volumes("q", uses(claim="c1"), on="has"), with_volumes("r", uses(claim="c1"), on="other")]
+    seen = verdicts_with(asked, [*objects, driver("d1"), driver("d2")], pods=held)
+    assert seen == {"has": lacks("d1"), "other": lacks("d2"), "none": lacks("d1")}
+    assert verdicts_with(asked, [*objects, driver("d1")], pods=held) == {
+        "has": lacks("d1"),
+        "other": (FULL,),
+        "none": lacks("d1"),
+    }
+
+
+@pytest.mark.parametrize("made", ["inline", "bound", "unbound"])
+def test_migrated_volumes_ask_for_a_driver_only_where_a_csi_node_is(made: str) -> None:
+    """Without a CSINode nothing says that the node's in-tree plugin was replaced."""
+    name = "pd.csi.storage.gke.io"
+    migrated = {"inline": [], "bound": [claim("c", "v"), volume("v", "gce")]}.get(
+        made, [claim("c", of_class="s"), storage_class("s", "kubernetes.io/gce-pd")]
+    )
+    asked = with_volumes("p", uses(gce="disk") if made == "inline" else uses(claim="c"))
+    objects = [*migrated, csi_node("has", **{name: 1}), csi_node("other", d0=1), driver(name)]
+    assert verdicts_with(asked, objects) == {"other": lacks(name)}
+    named = [claim("n", "n"), volume("n", (name, "n"))]
+    both = with_volumes("p", *asked.spec.volumes, uses(claim="n"))
+    seen = verdicts_with(both, [*objects, *named])
+    assert seen["none"] == seen["other"] == lacks(name)
+
+
+def test_drivers_of_classes_that_nodes_must_have() -> None:
+    asked = with_volumes("p", uses(claim="c"))
+    objects = [claim("c", of_class="s"), storage_class("s"), csi_node("has", d0=None), driver("d0")]
+    assert verdicts_with(asked, objects) == {"other": lacks("d0"), "none": lacks("d0")}
 
 
 def test_each_placement_counts() -> None:
@@ -325,21 +384,33 @@ owned = (OwnerReference(uid="p", controller=True),)
     of_volumes=st.lists(st.tuples(zones, labels), min_size=3, max_size=3),
     mine=volumes,
     only=st.sampled_from(["VolumeRestrictions", "NodeVolumeLimits", "VolumeZone"]),
+    installed=st.none() | st.integers(0, 4),
 )
 def test_all_at_once_is_one_by_one(
-    nodes: Any, limits: Any, held: Any, bound: Any, of_volumes: Any, mine: Any, only: str
+    nodes: Any,
+    limits: Any,
+    held: Any,
+    bound: Any,
+    of_volumes: Any,
+    mine: Any,
+    only: str,
+    installed: int | None,
 ) -> None:
+    """With the gate VolumeLimitScaling, some nodes may lack a driver that they must have."""
     objects: list[Any] = [claim(f"c{at}", of, modes=modes) for at, (of, modes) in enumerate(bound)]
     for at, (zone, found) in enumerate(of_volumes):
         one = volume(f"v{at}", ("d0", f"h{at}"))
         given_labels = found | ({} if zone is None else {ZONE: zone})
         objects.append(replace(one, metadata=ObjectMeta(name=one.name, labels=given_labels)))
-    objects += [csi_node(f"n{at}", d0=limits[at]) for at in range(len(nodes))]
+    objects += [csi_node(f"n{at}", d0=limits[at]) for at in range(len(nodes))[:installed]]
+    objects += [driver(name) for name in ("d0", "pd.csi.storage.gke.io")]
     objects.append(claim("p-e", "v0", owners=owned))
     pods = [
         with_volumes(f"q{at}", *found, on=f"n{on}") for at, (on, found) in enumerate(held) if on < len(nodes)
     ]
-    made = scheduler([node(f"n{at}", labels=found) for at, found in enumerate(nodes)], pods, objects, only)
+    gates = {"VolumeLimitScaling": installed is not None}
+    found_nodes = [node(f"n{at}", labels=found) for at, found in enumerate(nodes)]
+    made = scheduler(found_nodes, pods, objects, only, gates)
     plugin, framework = at_work(made), working(made)
     asked = with_volumes("p", *mine)
     state = framework.new_state(asked)

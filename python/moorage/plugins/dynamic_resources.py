@@ -292,6 +292,10 @@ class DynamicResources(
                 except (MoorageError, ValueError) as error:
                     return fwk.as_status(MoorageError(str(error)))
             return None
+        one.allocation = self.devices.claim_cache.pending_of(one.uid, self._group_cycle)
+        if one.allocation is not None:
+            one.is_shared = True
+            return None
         if self.devices.claim_cache.is_pending(one.uid):
             return _rejected(f"resource claim {claim.key} is in the process of being allocated")
         if one.is_extended:
@@ -302,6 +306,11 @@ class DynamicResources(
                 return status
         one.requests = ClaimRequests.of(claim)
         return None
+
+    @property
+    def _group_cycle(self) -> object:
+        """What tells pod group cycles apart; None outside of them."""
+        return self.required_handle().postponed
 
     def _examine_request(self, claim: ResourceClaim, request: DeviceRequest) -> fwk.Status | None:
         start = f"resource claim {claim.key}, request {request.name}"
@@ -434,7 +443,9 @@ class DynamicResources(
             return None
         requests = []
         for one in found.to_allocate():
-            if one.is_extended:
+            if one.is_shared and one.allocation is not None:
+                on_node.shared.append(one.allocation)
+            elif one.is_extended:
                 requests.append(ClaimRequests.of(on_node.extended or one.claim))
             elif one.requests is not None:
                 requests.append(one.requests)
@@ -576,9 +587,11 @@ class DynamicResources(
                 return None  # the node has all extended resources itself
             return fwk.as_status(MoorageError("claim allocation not found for node"))
         try:
-            for one, result in zip(found.to_allocate(), on_node.results, strict=True):
-                one.allocation = allocation_of(result, node_name, self.devices.features)
-                self.devices.claim_cache.signal_pending(one.uid, one.allocation)
+            own = [allocation_of(result, node_name, self.devices.features) for result in on_node.results]
+            # As upstream, whatever the order of the claims.
+            for one, allocation in zip(found.to_allocate(), (*own, *on_node.shared), strict=True):
+                one.allocation = allocation
+                self.devices.claim_cache.signal_pending(one.uid, allocation, self._group_cycle)
         except AllocationError as error:
             return fwk.as_status(error)
         return None
@@ -646,7 +659,7 @@ class DynamicResources(
             if written is not None:
                 cache.assume_written(written)
             if one.allocation is not None:
-                cache.remove_pending(one.uid)
+                cache.remove_pending(one.uid, is_written=written is not None)
         one.claim = written
 
     def _await_devices(self, found: DeviceCycleState) -> StatusSteps:

@@ -16,7 +16,7 @@ from moorage.framework.profiles.in_core import Attachment, BoundClaims, Mask, Vo
 from moorage.objects import CSINode, PersistentVolumeClaim, Pod
 from moorage.objects.model.storage import CSIDriver, VolumeAttachment
 from moorage.volume.binding.claims import VolumeError
-from moorage.volume.usage.attached import AttachedVolumes, CSIVolume, MissingClaimError
+from moorage.volume.usage.attached import AttachedVolumes, CSIVolume, Driver, MissingClaimError
 from moorage.volume.usage.in_use import VolumesInUse
 from moorage.volume.usage.migration import migrated_driver
 
@@ -26,8 +26,10 @@ STATE = "NodeVolumeLimits"
 EXCEEDED = fwk.Status(fwk.Code.UNSCHEDULABLE, ("node(s) exceed max volume count",))
 STATUSES = None, EXCEEDED
 MANY_USERS, MOST_VOLUMES = 16, 64  # limits of what the core counts for a pod
-Needs = tuple[tuple[str, int], ...]
-"""The number of volumes by driver with limits."""
+Wanted = tuple[frozenset[CSIVolume], tuple[Driver, ...]]
+"""The volumes of a pod, and the drivers that its nodes must have."""
+Needs = tuple[tuple[tuple[str, int], ...], tuple[Driver, ...]]
+"""The number of volumes by driver with limits, and the drivers that nodes must have."""
 
 
 class NodeVolumeLimits(VolumePlugin):
@@ -38,22 +40,17 @@ class NodeVolumeLimits(VolumePlugin):
     # ---- decisions -----------------------------------------------------------------------------------------
 
     def pre_filter(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
-        return self._unbuilt() if _counts(pod) else fwk.SKIP
-
-    def _unbuilt(self) -> fwk.Status | None:
-        """The Error for a driver with preventPodSchedulingIfMissing (gate VolumeLimitScaling)."""
-        if self.required_handle().scales_volume_limits:
-            for driver in self.lister(CSIDriver).list():
-                if driver.spec.prevent_pod_scheduling_if_missing:
-                    text = f'CSIDriver "{driver.name}": spec.preventPodSchedulingIfMissing is not built yet'
-                    return fwk.Status(fwk.Code.ERROR, (text,))
-        return None
+        return None if _counts(pod) else fwk.SKIP
 
     def filter(self, state: fwk.CycleState, pod: Pod, node_info: fwk.NodeInfo) -> fwk.Status | None:
         attached = self._attached()
-        volumes = self._wanted(state, pod, attached)
-        if isinstance(volumes, fwk.Status):
-            return volumes
+        wanted = self._wanted(state, pod, attached)
+        if isinstance(wanted, fwk.Status):
+            return wanted
+        volumes, required = wanted
+        for driver in required:
+            if attached.lacks(node_info.name, driver):
+                return _not_installed(driver)
         try:
             exceeds = attached.is_over_limit(node_info.name, node_info.pods, volumes)
         except VolumeError as error:
@@ -62,31 +59,37 @@ class NodeVolumeLimits(VolumePlugin):
 
     def filter_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Answers:
         attached, rows = self._attached(), nodes.rows
-        volumes = self._wanted(state, pod, attached)
-        if isinstance(volumes, fwk.Status):
-            return fwk.Answers(np.zeros(len(rows), dtype=np.uint8), (volumes,))
-        numbers = attached.rows_over_limit(rows, volumes).view(np.uint8)
-        if not (volumes and attached.errors):
-            return fwk.Answers(numbers, STATUSES)
-        failing = np.flatnonzero(np.isin(rows, list(attached.errors)) & attached.is_limited(rows)).tolist()
-        texts = [next(iter(attached.errors[int(rows[at])].values())) for at in failing]
-        numbers = numbers.astype(np.int32)
-        numbers[failing] = np.arange(2, 2 + len(failing))
-        return fwk.Answers(numbers, (*STATUSES, *(fwk.Status(fwk.Code.ERROR, (text,)) for text in texts)))
+        wanted = self._wanted(state, pod, attached)
+        if isinstance(wanted, fwk.Status):
+            return fwk.Answers(np.zeros(len(rows), dtype=np.uint8), (wanted,))
+        volumes, required = wanted
+        exceeds = attached.rows_over_limit(rows, volumes)
+        if not (required or (volumes and attached.errors)):
+            return fwk.Answers(exceeds.view(np.uint8), STATUSES)
+        numbers, statuses = exceeds.astype(np.int32), [*STATUSES]
+        if volumes and attached.errors:
+            unknown = np.isin(rows, list(attached.errors)) & attached.is_limited(rows)
+            failing = np.flatnonzero(unknown).tolist()
+            numbers[failing] = np.arange(len(statuses), len(statuses) + len(failing))
+            texts = [next(iter(attached.errors[int(rows[at])].values())) for at in failing]
+            statuses += [fwk.Status(fwk.Code.ERROR, (text,)) for text in texts]
+        for driver in reversed(required):
+            numbers[attached.rows_without(driver).take(rows)] = len(statuses)
+            statuses.append(_not_installed(driver))
+        return fwk.Answers(numbers, tuple(statuses))
 
     def needs_of(
         self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: VolumesOfBatch | None = None
-    ) -> Needs | None:
-        if self._unbuilt() is not None:
-            return None
-        if not (self._has_limits() and _counts(pod)):
+    ) -> Needs | tuple[()] | None:
+        if not (self._asks_nodes() and _counts(pod)):
             return ()
         attached = self._attached()
         if (self.required_handle().nominator or attached.errors) and attached.is_limited(nodes.rows).any():
             return None
-        volumes = _volumes_of(pod, attached)
-        if isinstance(volumes, fwk.Status):
+        wanted = self._wanted_by(pod, attached)
+        if isinstance(wanted, fwk.Status):
             return None
+        volumes, required = wanted
         limited = [volume for volume in volumes if volume[0] in attached.room]
         counts = sorted(Counter([driver for driver, _ in limited]).items())
         if len(counts) > MAX_DRIVERS or len(limited) > MOST_VOLUMES:
@@ -100,35 +103,53 @@ class NodeVolumeLimits(VolumePlugin):
                     return None
                 batch.shared += [(place, drivers.index(volume[0]), number) for place in places]
                 users.append(~batch.at)
-        return tuple(counts)
+        return (tuple(counts), required) if counts or required else ()
 
     def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
-        room = self._attached().room
-        return None, [(room[driver], volumes) for driver, volumes in cast(Needs, needs)]
+        attached, (counts, required) = self._attached(), cast(Needs, needs)
+        used = self.required_handle().cache.state.table.used
+        lacking = [attached.rows_without(driver)[:used] for driver in required]
+        reachable = ~np.logical_or.reduce(lacking) if lacking else None
+        return reachable, [(attached.room[driver], volumes) for driver, volumes in counts]
 
     @property
     def demand_version(self) -> int:
-        return self._attached().version if self._has_limits() else -1
+        return self._attached().version if self._asks_nodes() else -1
 
-    def _has_limits(self) -> bool:
-        """Whether any node may have limits; if not, nobody needs to know which volumes are in use."""
-        return self.required_handle().derived(VolumesInUse.of).attached.has_csi_nodes
+    def _asks_nodes(self) -> bool:
+        """Whether nodes may have limits, or must have drivers; if not, nobody needs to know the volumes."""
+        handle = self.required_handle()
+        if handle.derived(VolumesInUse.of).attached.has_csi_nodes:
+            return True
+        gates = handle.feature_gates
+        return gates["VolumeLimitScaling"] and any(map(_must_be_installed, self.lister(CSIDriver).list()))
 
     def _attached(self) -> AttachedVolumes:
         in_use = self.required_handle().derived(VolumesInUse.of)
         in_use.refresh()
         return in_use.attached
 
-    def _wanted(
-        self, state: fwk.CycleState, pod: Pod, attached: AttachedVolumes
-    ) -> frozenset[CSIVolume] | fwk.Status:
-        """The volumes of a pod to attach, or a status for all nodes."""
+    def _wanted(self, state: fwk.CycleState, pod: Pod, attached: AttachedVolumes) -> Wanted | fwk.Status:
+        """What a pod needs of nodes, or a status for all of them."""
         try:
-            volumes: frozenset[CSIVolume] | fwk.Status = state.read(STATE)
+            wanted: Wanted | fwk.Status = state.read(STATE)
         except fwk.NotFoundError:
-            volumes = _volumes_of(pod, attached)
-            state.write(STATE, volumes)
-        return volumes
+            wanted = self._wanted_by(pod, attached)
+            state.write(STATE, wanted)
+        return wanted
+
+    def _wanted_by(self, pod: Pod, attached: AttachedVolumes) -> Wanted | fwk.Status:
+        try:
+            volumes = attached.volumes_of_new_pod(pod)
+        except MissingClaimError as error:
+            return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (str(error),))
+        except VolumeError as error:
+            return fwk.Status(fwk.Code.ERROR, (str(error),))
+        if not self.required_handle().feature_gates["VolumeLimitScaling"]:
+            return volumes, ()
+        must = {driver.name for driver in self.lister(CSIDriver).list() if _must_be_installed(driver)}
+        drivers = attached.drivers_of_new_pod(pod) if must else ()
+        return volumes, tuple([driver for driver in drivers if driver[0] in must])
 
     # ---- the queue -----------------------------------------------------------------------------------------
 
@@ -224,13 +245,13 @@ def _counts(pod: Pod) -> bool:
     return any(v.persistent_volume_claim or v.ephemeral or migrated_driver(v) for v in pod.spec.volumes)
 
 
-def _volumes_of(pod: Pod, attached: AttachedVolumes) -> frozenset[CSIVolume] | fwk.Status:
-    try:
-        return attached.volumes_of_new_pod(pod)
-    except MissingClaimError as error:
-        return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (str(error),))
-    except VolumeError as error:
-        return fwk.Status(fwk.Code.ERROR, (str(error),))
+def _must_be_installed(driver: CSIDriver) -> bool:
+    """Whether pods with volumes of a driver only go to nodes that have it."""
+    return bool(driver.spec.prevent_pod_scheduling_if_missing)
+
+
+def _not_installed(driver: Driver) -> fwk.Status:
+    return fwk.Status(fwk.Code.UNSCHEDULABLE, (f"{driver[0]} CSI driver is not installed on the node",))
 
 
 def is_claim_of(pod: Pod, claim: PersistentVolumeClaim) -> bool:

@@ -59,6 +59,29 @@ def test_an_allocation_in_flight_is_in_use_until_it_is_removed() -> None:
     assert one.in_use().devices == set()
 
 
+def test_pods_of_one_group_cycle_share_an_allocation_in_flight() -> None:
+    one, cycle, other = cache(), [0], [0]
+    first, second = allocated("a", "d0").status.allocation, allocated("a", "d1").status.allocation
+    assert first is not None
+    assert second is not None
+    one.signal_pending("uid-a", first, cycle)
+    assert one.pending_of("uid-a", cycle) is first
+    assert one.pending_of("uid-a", other) is one.pending_of("uid-a", None) is None
+    one.signal_pending("uid-a", second, cycle)
+    one.signal_pending("uid-b", second)
+    assert one.pending_of("uid-b", None) is None
+    assert one.in_use().devices == {FIRST, SECOND}
+    one.remove_pending("uid-b")
+    assert not one.remove_pending("uid-a")
+    assert one.in_use().devices == {FIRST}
+    assert one.remove_pending("uid-a")
+    assert one.in_use().devices == set()
+    for _ in range(3):
+        one.signal_pending("uid-a", first, cycle)
+    assert one.remove_pending("uid-a", is_written=True)
+    assert not one.is_pending("uid-a")
+
+
 def test_the_devices_of_a_claim_are_those_it_had_first() -> None:
     """As upstream's informer handler counts a claim once."""
     one = cache()

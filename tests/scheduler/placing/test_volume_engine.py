@@ -404,10 +404,18 @@ def test_claims_and_volumes_count_as_they_are_assumed() -> None:
     assert "unbound immediate PersistentVolumeClaims" in one.context.schedule_one(asked).fit_error
 
 
-def test_drivers_that_nodes_must_have_are_refused_where_no_node_has_limits() -> None:
+@pytest.mark.parametrize("more", [[], [csi_node("b", d1=1)]], ids=["no-csi-nodes", "without-it"])
+def test_pods_wait_for_a_node_with_their_driver(more: list[Object]) -> None:
+    """Whether the core places them or not; the nodes meet what preemption asks for only with the driver."""
     spec = CSIDriverSpec(prevent_pod_scheduling_if_missing=True)
-    driver = CSIDriver(metadata=ObjectMeta(name="d"), spec=spec)
-    asked = pod("p", volumes=AZURE)
-    cluster = Cluster(nodes=[node("a")], pods=[asked], others=[driver])
+    driver = CSIDriver(metadata=ObjectMeta(name="d0"), spec=spec)
+    bound = [one for at in range(4) for one in claimed(f"c{at}", volume(f"v{at}", ("d0", f"h{at}")))]
+    pods = [pod(f"p{at}", volumes=(uses(claim=f"c{at}"),)) for at in range(4)]
+    cluster = Cluster(nodes=[node("a"), node("b")], pods=pods, others=[driver, *bound, *more])
     one = Scheduler(cluster, feature_gates={"VolumeLimitScaling": True})
-    assert "preventPodSchedulingIfMissing is not built yet" in one.context.schedule_one(asked).error
+    result = one.run()
+    assert not result.placements
+    texts = [failure.message for failure in result.unschedulable.values()]
+    assert all("2 d0 CSI driver is not installed on the node" in text for text in texts)
+    one.client.create(csi_node("a", d0=3))
+    assert list(one.run().placements.values()) == ["a", "a", "a"]

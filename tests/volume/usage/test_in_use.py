@@ -209,6 +209,9 @@ class InUse(RuleBasedStateMachine):
                     assert attached.is_over_limit(info.name, info.pods, wanted) == exceeds
                 except VolumeError:
                     assert row in attached.errors
+        for driver in ((name, is_named) for name in (*DRIVERS, GCE) for is_named in (False, True)):
+            without = attached.rows_without(driver).take(rows).tolist()
+            assert without == [attached.lacks(info.name, driver) for info in infos if info is not None]
         limited = attached.is_limited(rows).tolist()
         assert limited == [bool(attached.limits_of(info.name)) for info in infos if info is not None]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import takewhile
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.watch_events import Notice
@@ -82,6 +82,23 @@ class DevicesInUse:
         return self._counts_shares and result.share_id is not None
 
 
+class AllocationInFlight(NamedTuple):
+    """An allocation from Reserve until it is written.
+
+    Attributes
+    ----------
+    allocation : AllocationResult
+    cycle : object
+        The pod group cycle whose pods may share it; None for none.
+    sharers : int
+        Number of pods that have reserved it.
+    """
+
+    allocation: AllocationResult
+    cycle: object = None
+    sharers: int = 1
+
+
 class ClaimCache(AssumeCache[ResourceClaim]):
     """Claims with their assumed states, the allocations in flight, and the devices in use.
 
@@ -97,7 +114,7 @@ class ClaimCache(AssumeCache[ResourceClaim]):
 
     def __init__(self, informer: Informer[ResourceClaim] | None, counts_shares: bool) -> None:
         self._held: dict[str, AllocationResult] = {}  # by key of the claim
-        self._in_flight: dict[str, AllocationResult] = {}  # by UID of the claim
+        self._in_flight: dict[str, AllocationInFlight] = {}  # by UID of the claim
         self._in_use = DevicesInUse(counts_shares)
         # By UID of a pod, the keys of claims for its extended resources, of those that were deleted as well.
         self._extended: dict[str, list[str]] = {}
@@ -112,8 +129,8 @@ class ClaimCache(AssumeCache[ResourceClaim]):
         found = self._in_use
         if self._in_flight:
             found = found.copy()
-            for allocation in self._in_flight.values():
-                found.add(allocation)
+            for one in self._in_flight.values():
+                found.add(one.allocation)
         return AllocatedDevices(found.devices, found.consumed)
 
     @property
@@ -215,37 +232,68 @@ class ClaimCache(AssumeCache[ResourceClaim]):
 
     # ---- allocations in flight -----------------------------------------------------------------------------
 
-    def signal_pending(self, uid: str, allocation: AllocationResult) -> None:
-        """Note an allocation that will be written.
+    def signal_pending(self, uid: str, allocation: AllocationResult, cycle: object = None) -> None:
+        """Note an allocation that will be written, or, if one is in flight, that another pod shares that.
 
         Parameters
         ----------
         uid : str
             UID of the claim.
         allocation : AllocationResult
+        cycle : object, optional
+            The pod group cycle whose pods may share it.
         """
-        self.remove_pending(uid)
-        self._in_flight[uid] = allocation
-        self._in_use.changes += 1
-        self._note(allocation)
+        with self._lock:
+            shared = self._in_flight.get(uid)
+            if shared is not None:
+                self._in_flight[uid] = shared._replace(sharers=shared.sharers + 1)
+                return
+            self._in_flight[uid] = AllocationInFlight(allocation, cycle)
+            self._in_use.changes += 1
+            self._note(allocation)
 
-    def remove_pending(self, uid: str) -> bool:
-        """Forget an allocation in flight.
+    def remove_pending(self, uid: str, is_written: bool = False) -> bool:
+        """Take back `signal_pending`; an allocation that no pod shares is forgotten.
 
         Parameters
         ----------
         uid : str
+        is_written : bool, optional
+            Whether the claim has the allocation, which is forgotten then.
 
         Returns
         -------
         bool
-            Whether there was one.
+            Whether an allocation was forgotten.
         """
-        allocation = self._in_flight.pop(uid, None)
-        if allocation is not None:
+        with self._lock:
+            shared = self._in_flight.get(uid)
+            if shared is None:
+                return False
+            if shared.sharers > 1 and not is_written:
+                self._in_flight[uid] = shared._replace(sharers=shared.sharers - 1)
+                return False
+            del self._in_flight[uid]
             self._in_use.changes += 1
-            self._note(allocation)
-        return allocation is not None
+            self._note(shared.allocation)
+            return True
+
+    def pending_of(self, uid: str, cycle: object) -> AllocationResult | None:
+        """Return the allocation in flight of a claim that the pods of a pod group cycle may share.
+
+        Parameters
+        ----------
+        uid : str
+            UID of the claim.
+        cycle : object
+            As given to `signal_pending`.
+
+        Returns
+        -------
+        AllocationResult or None
+        """
+        shared = self._in_flight.get(uid)
+        return shared.allocation if shared and cycle is not None and shared.cycle is cycle else None
 
     def is_pending(self, uid: str) -> bool:
         """Whether an allocation of a claim is in flight."""

@@ -33,6 +33,8 @@ class ClaimOfCycle:
         Prepared requests of a claim that has to be allocated.
     allocation : AllocationResult or None
         What Reserve has chosen.
+    is_shared : bool
+        Whether `allocation` is in flight for another pod of the pod group cycle, since before PreFilter.
     uid : str
         By which its allocation in flight is known.
     """
@@ -42,6 +44,7 @@ class ClaimOfCycle:
     nodes: NodeSelectorMatcher | None = None
     requests: ClaimRequests | None = None
     allocation: AllocationResult | None = None
+    is_shared: bool = False
     uid: str = ""
 
     @property
@@ -62,6 +65,8 @@ class NodeAllocation:
     ----------
     results : list of ClaimResult
         Of the claims that have to be allocated.
+    shared : list of AllocationResult
+        Of the claims whose allocation is in flight for another pod.
     extended : ResourceClaim or None
         The claim for the extended resources that the node has as devices.
     mappings : tuple of ContainerExtendedResourceRequest
@@ -70,6 +75,17 @@ class NodeAllocation:
     results: list[ClaimResult]
     extended: ResourceClaim | None = None
     mappings: Mappings = ()
+    shared: list[AllocationResult] = field(default_factory=list)
+
+    def request_names(self) -> Iterator[set[str]]:
+        """Return the requests that have devices, for each claim without a written allocation."""
+        for result in self.results:
+            yield {one.request.full_name for one in result.devices}
+        yield from map(_request_names, self.shared)
+
+
+def _request_names(allocation: AllocationResult) -> set[str]:
+    return {result.request for result in allocation.devices.results}
 
 
 @dataclass(eq=False, slots=True)
@@ -126,13 +142,10 @@ class DeviceCycleState:
         -------
         int
         """
-        total, results = 0, iter(on_node.results)
+        total, found = 0, on_node.request_names()
         for one in self.claims:
             allocation = one.claim.status.allocation
-            if allocation is None:
-                names = {result.request.full_name for result in next(results).devices}
-            else:
-                names = {result.request for result in allocation.devices.results}
+            names = next(found) if allocation is None else _request_names(allocation)
             for request in one.claim.spec.devices.requests:
                 for at, alternative in enumerate(request.first_available):
                     if f"{request.name}/{alternative.name}" in names:

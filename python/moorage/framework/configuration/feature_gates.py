@@ -100,8 +100,8 @@ _OF_THE_SCHEDULER: dict[tuple[Stage, bool, Effect], dict[str, str]] = {
         "StorageCapacityScoring": "VolumeBinding scores nodes by how full their storage would be.",
         "TaintTolerationComparisonOperators": "Tolerations compare numbers (Lt, Gt).",
         "TopologyAwareWorkloadScheduling": "Pod groups are placed within one domain of a topology.",
-        "VolumeLimitScaling": "Where a CSIDriver has preventPodSchedulingIfMissing, which is not built: "
-        "pods that name claims or ephemeral volumes then fail with an error. Without, it changes nothing.",
+        "VolumeLimitScaling": "Volumes of a CSIDriver with preventPodSchedulingIfMissing need nodes whose "
+        "CSINode lists the driver.",
         "WorkloadAwarePreemption": "Pods are evicted for a pod group as a whole.",
     },
     (Stage.GA, True, Effect.BUILT): {

@@ -168,8 +168,6 @@ class FrameworkHandle:
         Whether pods of a pod group are scheduled together (gates GenericWorkload, GangScheduling).
     feature_gates : mapping of str to bool
         Value by gate.
-    scales_volume_limits : bool
-        Whether a CSIDriver decides if nodes without it are rejected (gate VolumeLimitScaling).
     places_groups : bool
         Whether a group is tried in placements (gate TopologyAwareWorkloadScheduling).
     preempts_for_groups : bool
@@ -201,7 +199,6 @@ class FrameworkHandle:
     on_eviction: list[Callable[[Sequence[Pod], str, Pod | AnyGroup], object]] = field(default_factory=list)
     groups_pods: bool = False
     feature_gates: Mapping[str, bool] = field(default_factory=lambda: DEFAULT_GATES)
-    scales_volume_limits: bool = False
     places_groups: bool = False
     preempts_for_groups: bool = False
     balanced_allocation: str | None = None

@@ -77,7 +77,6 @@ def make_handle(
         extenders=make_extenders(configuration, cache.node_info),
         groups_pods=groups_pods(gates),
         feature_gates=gates,
-        scales_volume_limits=gates["VolumeLimitScaling"],
         places_groups=gates["TopologyAwareWorkloadScheduling"],
         preempts_for_groups=groups_pods(gates) and gates["WorkloadAwarePreemption"],
         clock=time.now,

@@ -24,6 +24,9 @@ from . import migration
 
 CSIVolume = tuple[str, str]
 """CSI driver and volume handle."""
+Driver = tuple[str, bool]
+"""CSI driver, and whether it is asked for by name. Volumes of an in-tree plugin that the driver replaces ask
+for it only on nodes with a CSINode."""
 Counts = npt.NDArray[np.int32]
 Rows = npt.NDArray[np.int32]
 
@@ -84,6 +87,7 @@ class AttachedVolumes:
         self.room: dict[str, Counts] = {}
         self._unsettled: dict[int, None] = {}  # rows whose room is not up to date
         self._names: dict[int, str] = {}  # node by row, of rows whose limits have been read
+        self._without: dict[Driver, npt.NDArray[np.bool_]] = {}  # the rows, of drivers asked for
         # Uses of volumes by pods and by attachments; on each row a volume is counted once.
         self._pods_with: dict[CSIVolume, dict[int, int]] = {}
         self._of_pod: dict[tuple[int, str], tuple[CSIVolume, ...]] = {}
@@ -121,6 +125,74 @@ class AttachedVolumes:
             A claim has no name, or belongs to another pod's ephemeral volume.
         """
         return frozenset(self._volumes_of(pod, True))
+
+    def drivers_of_new_pod(self, pod: Pod) -> list[Driver]:
+        """Return the drivers of the volumes of a pod that is being scheduled, each once.
+
+        Parameters
+        ----------
+        pod : Pod
+            One whose volumes `volumes_of_new_pod` can tell.
+
+        Returns
+        -------
+        list of Driver
+            In alphabetical order; by name if any volume asks so.
+        """
+        found: dict[str, bool] = {}
+        for volume in pod.spec.volumes:
+            key = pod.claim_key(volume)
+            resolved = migration.inline_driver_and_handle(volume) if key is None else self._resolve(key)
+            if resolved is not None and resolved[1]:
+                driver = resolved[0]
+                found[driver] = found.get(driver, False) or (key is not None and self._names_driver(key))
+        return sorted(found.items())
+
+    def _names_driver(self, key: str) -> bool:
+        """Whether the volume of a claim, or the claim's class, names its CSI driver."""
+        claim = self._claims.get(key)
+        volume = claim and self._volumes.get(claim.spec.volume_name)
+        if volume:
+            return volume.spec.csi is not None
+        of_class = claim and self._classes.get(claim_class(claim))
+        return bool(of_class and of_class.provisioner not in migration.MIGRATED_PROVISIONERS)
+
+    def lacks(self, node_name: str, driver: Driver) -> bool:
+        """Whether a volume asks for a driver that is not installed on a node.
+
+        Parameters
+        ----------
+        node_name : str
+            Name of the node.
+        driver : Driver
+
+        Returns
+        -------
+        bool
+        """
+        name, is_named = driver
+        node = self._nodes.get(node_name)
+        if node is None:
+            return is_named
+        return all(installed.name != name for installed in node.spec.drivers)
+
+    def rows_without(self, driver: Driver) -> npt.NDArray[np.bool_]:
+        """Return the rows whose node `lacks` a driver.
+
+        Parameters
+        ----------
+        driver : Driver
+
+        Returns
+        -------
+        (size,) bool array
+            Mask over at least the rows of the node table.
+        """
+        if driver not in self._without:
+            mask = self._without[driver] = np.zeros(self._size, dtype=bool)
+            for row, name in self._names.items():
+                mask[row] = self.lacks(name, driver)
+        return self._without[driver]
 
     @property
     def has_csi_nodes(self) -> bool:
@@ -311,6 +383,8 @@ class AttachedVolumes:
             self._size += more[1]
             for driver, counts in self._used.items():
                 self._used[driver] = np.pad(counts, more)
+            for asked, mask in self._without.items():
+                self._without[asked] = np.pad(mask, more)
             for columns in (self._limits, self.room):
                 for driver, counts in columns.items():
                     columns[driver] = np.pad(counts, more, constant_values=UNLIMITED)
@@ -413,6 +487,8 @@ class AttachedVolumes:
                 self.room[driver] = UNLIMITED - self._used[driver]
         for driver, column in self._limits.items():
             column[row] = limits.get(driver, UNLIMITED)
+        for asked, mask in self._without.items():
+            mask[row] = self.lacks(name, asked)
         self._unsettled[row] = None
         self.version = next(VERSIONS)
 

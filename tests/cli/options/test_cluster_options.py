@@ -99,6 +99,40 @@ def test_a_dump_has_no_secrets(
     assert json.loads(out)["items"][0]["kind"] == "Namespace"
 
 
+def test_a_dump_repeats_no_manifests(
+    server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mark = {"kubectl.kubernetes.io/last-applied-configuration": "hunter2", "a": "b"}
+    server.extra["default/p1"] = {"metadata": {"annotations": mark}}
+    env = {"name": "c", "image": "i", "env": [{"name": "A", "value": "hunter2"}]}
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "u", "controller": True}
+    template = {"metadata": {}, "spec": {"containers": [env]}}
+    revision = {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": {"name": "d-1", "namespace": "default", "ownerReferences": [owner]},
+        "data": {"spec": {"template": template}},
+    }
+    server.store.create(decode_object(revision))
+    code, out, _ = run(capsys, "dump", "--kubeconfig", tmp_path / "config", "-")
+    assert code == 0
+    assert "hunter2" not in out
+    (found,) = [one for one in json.loads(out)["items"] if one["kind"] == "ControllerRevision"]
+    assert found["data"]["spec"]["template"]["spec"]["containers"] == [{"name": "c", "image": "i"}]
+
+
+def test_an_anonymous_dump(server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    there = ("--kubeconfig", tmp_path / "config")
+    assert run(capsys, "dump", *there, tmp_path / "open.json")[0] == 0
+    assert run(capsys, "dump", "--anonymize", *there, tmp_path / "other.json")[0] == 0
+    before, after = (run(capsys, "simulate", "-f", tmp_path / f"{name}.json") for name in ("open", "other"))
+    table = before[1].replace("[wait]", "[m]")  # the name of a gate
+    assert [line.split()[2:] for line in table.splitlines()] == [
+        line.split()[2:] for line in after[1].splitlines()
+    ]
+    assert "pod/gated" not in after[1]
+
+
 def test_the_user_s_rights(server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def forbidden(name: str) -> Any:
         refusal = answers(403, "Forbidden", f"{name} is forbidden")

@@ -12,6 +12,7 @@ from moorage.cli.options.inputs import (
     connection_options,
     seed_option,
 )
+from moorage.cli.options.serving import serving_options
 
 
 @click.command()
@@ -30,6 +31,7 @@ from moorage.cli.options.inputs import (
     default=None,
     help="Whether to hold a Lease before the first pod is tried; default: what the configuration says.",
 )
+@serving_options
 def scheduler(leader_elect: bool | None, **options: Any) -> int:
     """Schedule the pods of a cluster until SIGTERM or SIGINT, in place of kube-scheduler.
 
@@ -42,7 +44,7 @@ def scheduler(leader_elect: bool | None, **options: Any) -> int:
     import signal
     from threading import Event
 
-    from moorage.cli.options.serving import live_scheduler, live_settings, with_connection
+    from moorage.cli.options.serving import live_scheduler, live_settings, serving, with_connection
     from moorage.serve.live_scheduler import LostLeaseError
 
     stop = Event()
@@ -57,7 +59,8 @@ def scheduler(leader_elect: bool | None, **options: Any) -> int:
 
         before = {one: signal.signal(one, end) for one in (signal.SIGTERM, signal.SIGINT)}
         try:
-            live.work(stop)
+            with serving(options, live):
+                live.work(stop)
         except LostLeaseError as error:
             click.echo(f"error: {error}", err=True)
             return 1

@@ -5,11 +5,14 @@ from __future__ import annotations
 import socket
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from moorage.cli.options.inputs import scheduler_settings
-from moorage.errors import InputError
+from moorage.errors import InputError, located
 
 if TYPE_CHECKING:
     from moorage.framework.configuration.types import ClientConnectionConfiguration
@@ -20,6 +23,95 @@ SECOND = 1e9
 """Nanoseconds."""
 JSON = "application/json"
 UPSTREAMS_DEFAULT = "application/vnd.kubernetes.protobuf"
+
+_SERVING_OPTIONS = (
+    click.option(
+        "--secure-port",
+        type=click.IntRange(0, 65535),
+        default=0,
+        show_default=True,
+        help="The port of HTTPS for /healthz, /livez, /readyz and /metrics; 0 for none.",
+    ),
+    click.option("--bind-address", metavar="ADDRESS", help="Where --secure-port listens; default: 0.0.0.0."),
+    click.option("--tls-cert-file", metavar="FILE", help="The certificate of HTTPS, and its authorities."),
+    click.option("--tls-private-key-file", metavar="FILE", help="The key of --tls-cert-file."),
+    click.option(
+        "--authentication-kubeconfig",
+        metavar="FILE",
+        help="The server that knows the tokens of requests for /metrics; without it they are anonymous.",
+    ),
+    click.option(
+        "--authorization-kubeconfig",
+        metavar="FILE",
+        help="The server that knows who may get /metrics; without it nobody may.",
+    ),
+)
+_OF_PORT = (
+    "bind_address",
+    "tls_cert_file",
+    "tls_private_key_file",
+    "authentication_kubeconfig",
+    "authorization_kubeconfig",
+)
+
+
+def serving_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a command with the options of `serving`, which have kube-scheduler's names.
+
+    Parameters
+    ----------
+    command : callable
+
+    Returns
+    -------
+    callable
+    """
+    for option in reversed(_SERVING_OPTIONS):
+        command = option(command)
+    return command
+
+
+@contextmanager
+def serving(options: Mapping[str, Any], live: LiveScheduler) -> Iterator[None]:
+    """Serve health checks and metrics over HTTPS in the block, if options name a port.
+
+    Parameters
+    ----------
+    options : mapping of str to object
+        The values of `serving_options`.
+    live : LiveScheduler
+
+    Raises
+    ------
+    UsageError, InputError
+        Certificate or key is missing or wrong, or the address cannot be used.
+    MoorageError
+        The extra ``metrics`` is not installed.
+    """
+    from moorage.serve import DelegatedAuthorization, SecureServer
+    from moorage.store.api import connect
+
+    port, given = options["secure_port"], [name for name in _OF_PORT if options[name]]
+    if not port:
+        if given:
+            raise click.UsageError(f"--{given[0].replace('_', '-')} needs --secure-port")
+        yield
+        return
+    files = options["tls_cert_file"], options["tls_private_key_file"]
+    if not all(files):
+        raise click.UsageError("--secure-port needs --tls-cert-file and --tls-private-key-file")
+    metrics = live.run.metrics
+    metrics.text()
+    with ExitStack() as stack:
+        paths = options["authentication_kubeconfig"], options["authorization_kubeconfig"]
+        who, may = [stack.enter_context(connect(path)).connection if path else None for path in paths]
+        authorization = DelegatedAuthorization(who, may)
+        address = options["bind_address"] or "0.0.0.0", port
+        with located(OSError, source=f"--secure-port {port}, --tls-cert-file {files[0]}"):
+            checks = {"sched-handler-sync": lambda: live.is_synced}
+            server = SecureServer(address, *files, authorization, metrics.text, checks)
+        stack.callback(server.close)
+        yield
 
 
 def live_settings(options: Mapping[str, Any]) -> dict[str, Any]:

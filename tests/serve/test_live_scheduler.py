@@ -78,6 +78,7 @@ def test_pods_are_bound_as_they_come(live: LiveScheduler, store: ObjectStore, se
     until(live, lambda: all(nodes_of(store).values()))
     fill(store, [pod("c")])
     until(live, lambda: all(nodes_of(store).values()) and live.run.bound == 3)
+    assert live.run.metrics.attempts.value("scheduled", "default-scheduler") == 3
     live.recorder.close()
     written = {one["regarding"]["name"]: one for one in events(server)}
     assert written.keys() == {"a", "b", "c"}
@@ -96,6 +97,10 @@ def test_a_pod_that_does_not_fit_waits_for_a_node(
 ) -> None:
     fill(store, [pod("big", "5")])
     until(live, lambda: bool(store.get(Pod, "big", "default").status.conditions))
+    text = live.run.metrics.text().decode()
+    counted = 'scheduler_schedule_attempts_total{profile="default-scheduler",result="unschedulable"} 1.0'
+    assert counted in text
+    assert 'scheduler_pending_pods{queue="unschedulable"} 1.0' in text
     (condition,) = store.get(Pod, "big", "default").status.conditions
     assert (condition.type, condition.status, condition.reason) == ("PodScheduled", "False", "Unschedulable")
     assert condition.message.startswith("0/2 nodes are available: 2 Insufficient cpu.")
@@ -118,6 +123,7 @@ def test_backoff_is_waited_for(
     )
     fill(store, [pod("a")])
     until(live, lambda: live.run.failed == 1)
+    assert live.run.metrics.attempts.value("error", "default-scheduler") == 1
     when = live.run.next_time()
     assert when is not None
     assert when > clock.now
@@ -176,6 +182,11 @@ def test_preemption_deletes_and_nominates(
     until(live, lambda: live.run.bound == 1)
     live.recorder.close()
     assert {one["reason"] for one in events(server)} == {"FailedScheduling", "Preempted", "Scheduled"}
+    lines = live.run.metrics.text().decode().splitlines()
+    assert "scheduler_preemption_victims_count 1.0" in lines
+    assert 'scheduler_pod_scheduling_attempts_bucket{le="1.0"} 0.0' in lines
+    assert 'scheduler_pod_scheduling_attempts_bucket{le="2.0"} 1.0' in lines
+    assert 'scheduler_pod_scheduling_sli_duration_seconds_count{attempts="2"} 1.0' in lines
     victim = next(one for one in events(server) if one["reason"] == "Preempted")
     assert victim["note"].startswith(
         f"Preempted by pod {store.get(Pod, 'high', 'default').metadata.uid} on node n"

@@ -12,8 +12,13 @@ from moorage.errors import located
 
 @click.command()
 @connection_options
+@click.option(
+    "--anonymize",
+    is_flag=True,
+    help="Replace names, labels, taints and images by meaningless words; decisions stay the same.",
+)
 @click.argument("file", metavar="FILE|-")
-def dump(file: str, **options: Any) -> None:
+def dump(file: str, anonymize: bool, **options: Any) -> None:
     """Write the objects of a cluster that scheduling reads, for -f of the other commands.
 
     FILE is YAML or JSON by its suffix, compressed with .gz; - is standard output, as JSON. Secrets and
@@ -24,8 +29,11 @@ def dump(file: str, **options: Any) -> None:
     """
     from moorage.objects import dump as text_of
     from moorage.objects import write
+    from moorage.objects.anonymize import anonymize as renamed
 
     objects = listed_objects(options)
+    if anonymize:
+        objects = renamed(objects)
     if file == "-":
         click.echo(text_of(objects), nl=False)
         return

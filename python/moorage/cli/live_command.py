@@ -10,14 +10,9 @@ from moorage.cli.options.inputs import (
     GATE_OPTIONS,
     connected,
     connection_options,
-    scheduler_settings,
     seed_option,
 )
-from moorage.errors import MoorageError
-
-
-class StoppedError(MoorageError):
-    """The scheduler could not go on."""
+from moorage.cli.options.serving import serving_options
 
 
 @click.command()
@@ -36,23 +31,26 @@ class StoppedError(MoorageError):
     default=None,
     help="Whether to hold a Lease before the first pod is tried; default: what the configuration says.",
 )
+@serving_options
 def scheduler(leader_elect: bool | None, **options: Any) -> int:
     """Schedule the pods of a cluster until SIGTERM or SIGINT, in place of kube-scheduler.
 
-    The user needs the rights of system:kube-scheduler and of system:volume-scheduler. At the end bindings in
-    flight are finished, events written, and the Lease is given up.
+    --kubeconfig may be left out where the configuration has clientConnection.kubeconfig. The user needs the
+    rights of system:kube-scheduler and of system:volume-scheduler. At the end bindings in flight are
+    finished, events written, and the Lease is given up.
 
     Exit codes: 0 it was stopped; 1 the Lease was lost; 2 bad input, or the server has refused at the start.
     """
     import signal
     from threading import Event
 
-    from moorage.cli.options.serving import live_scheduler
+    from moorage.cli.options.serving import live_scheduler, live_settings, serving, with_connection
     from moorage.serve.live_scheduler import LostLeaseError
 
     stop = Event()
-    settings = scheduler_settings({**options, "percentage": None})
-    with connected(options) as client, connected(options) as events:
+    settings = live_settings(options)
+    server = with_connection(options, settings["config"].client_connection)
+    with connected(server) as client, connected(server) as events:
         live = live_scheduler(client, events, settings, leader_elect)
 
         def end(*_: object) -> None:
@@ -61,7 +59,8 @@ def scheduler(leader_elect: bool | None, **options: Any) -> int:
 
         before = {one: signal.signal(one, end) for one in (signal.SIGTERM, signal.SIGINT)}
         try:
-            live.work(stop)
+            with serving(options, live):
+                live.work(stop)
         except LostLeaseError as error:
             click.echo(f"error: {error}", err=True)
             return 1

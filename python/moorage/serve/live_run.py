@@ -13,9 +13,12 @@ from moorage.scheduler.placing.single_cycle import report_failure
 from moorage.scheduler.runs import Run
 from moorage.store import ApiError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from .scheduler_metrics import SchedulerMetrics
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from moorage.objects import AnyGroup, Pod
     from moorage.scheduler import Scheduler
 
 logger = logging.getLogger("moorage.serve")
@@ -44,6 +47,7 @@ class LiveRun(Run):
     ----------
     bound, failed : int
         The numbers of bindings so far, and of those that the server refused.
+    metrics : SchedulerMetrics
     """
 
     defers_failed_groups = False
@@ -55,6 +59,7 @@ class LiveRun(Run):
         self._pool = ThreadPoolExecutor(THREADS, "bind")
         self._sent: dict[Future[None], tuple[QueuedPodInfo, str]] = {}
         self.bound = self.failed = 0
+        self.metrics = SchedulerMetrics(self.queue)
 
     def step(self) -> bool:
         """Receive events, try some pods, and send bindings.
@@ -133,6 +138,18 @@ class LiveRun(Run):
         self._collect()
         super().break_off()
 
+    def _failed(self, info: QueuedPodInfo, failure: Failure) -> None:
+        result = "error" if failure.error else "unschedulable"
+        self.metrics.attempts.inc(result, self._profile(info))
+        super()._failed(info, failure)
+
+    def _evicted(self, victims: Sequence[Pod], node: str, preemptor: Pod | AnyGroup) -> None:
+        self.metrics.preempted(len(victims))
+        super()._evicted(victims, node, preemptor)
+
+    def _profile(self, info: QueuedPodInfo) -> str:
+        return self.scheduler.context.engine_of(info.pod).profile.scheduler_name
+
     def _collect(self) -> None:
         """Account for the bindings that have ended."""
         if not self._sent:
@@ -150,6 +167,7 @@ class LiveRun(Run):
     def _has_been_bound(self, info: QueuedPodInfo, node: str) -> None:
         pod = info.pod
         self.bound += 1
+        self.metrics.scheduled(info, self._profile(info), self.scheduler.cache.clock())
         self.queue.done(info.uid)
         note = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
         self.scheduler.handle.recorder.event(pod, "Normal", "Scheduled", "Binding", note)

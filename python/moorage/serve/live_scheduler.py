@@ -91,8 +91,9 @@ class LiveScheduler:
     Attributes
     ----------
     scheduler : Scheduler
-        None until it leads.
     run : LiveRun
+    is_synced : bool
+        Whether it has seen the cluster.
     """
 
     def __init__(
@@ -111,6 +112,7 @@ class LiveScheduler:
         for handle in (self.scheduler.handle, *(one.handle for one in self.scheduler.engines.values())):
             handle.recorder = self.recorder
         self.run = LiveRun(self.scheduler, client.arrivals.wake)
+        self.is_synced = False
 
     def work(self, stop: Event) -> None:
         """Schedule until an event is set; then finish the bindings in flight, write the events that wait and
@@ -149,9 +151,13 @@ class LiveScheduler:
         try:
             if self._election is not None and not self._election.is_leader:
                 self.scheduler.sync()  # what a leader needs to know is known when it begins to lead
+                self.is_synced = True
                 self.client.arrivals.wait(seen, min(IDLE, self._election.retry_period))
-            elif not self.run.step():
-                self.client.arrivals.wait(seen, self._idle())
+            else:
+                has_more = self.run.step()
+                self.is_synced = True
+                if not has_more:
+                    self.client.arrivals.wait(seen, self._idle())
         except ApiError as error:
             logger.warning("the API server: %s", error)
             stop.wait(RETRY)

@@ -17,6 +17,7 @@ from tests.store.api.wire_server import WireServer
 
 from moorage.cli import main
 from moorage.objects import Node, Pod, decode_object
+from moorage.serve import LiveScheduler
 from moorage.store import ObjectStore
 from moorage.store.api.cluster_objects import kinds_of_clusters
 from moorage.store.kinds import resource
@@ -98,6 +99,40 @@ def test_a_dump_has_no_secrets(
     assert json.loads(out)["items"][0]["kind"] == "Namespace"
 
 
+def test_a_dump_repeats_no_manifests(
+    server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mark = {"kubectl.kubernetes.io/last-applied-configuration": "hunter2", "a": "b"}
+    server.extra["default/p1"] = {"metadata": {"annotations": mark}}
+    env = {"name": "c", "image": "i", "env": [{"name": "A", "value": "hunter2"}]}
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "u", "controller": True}
+    template = {"metadata": {}, "spec": {"containers": [env]}}
+    revision = {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": {"name": "d-1", "namespace": "default", "ownerReferences": [owner]},
+        "data": {"spec": {"template": template}},
+    }
+    server.store.create(decode_object(revision))
+    code, out, _ = run(capsys, "dump", "--kubeconfig", tmp_path / "config", "-")
+    assert code == 0
+    assert "hunter2" not in out
+    (found,) = [one for one in json.loads(out)["items"] if one["kind"] == "ControllerRevision"]
+    assert found["data"]["spec"]["template"]["spec"]["containers"] == [{"name": "c", "image": "i"}]
+
+
+def test_an_anonymous_dump(server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    there = ("--kubeconfig", tmp_path / "config")
+    assert run(capsys, "dump", *there, tmp_path / "open.json")[0] == 0
+    assert run(capsys, "dump", "--anonymize", *there, tmp_path / "other.json")[0] == 0
+    before, after = (run(capsys, "simulate", "-f", tmp_path / f"{name}.json") for name in ("open", "other"))
+    table = before[1].replace("[wait]", "[m]")  # the name of a gate
+    assert [line.split()[2:] for line in table.splitlines()] == [
+        line.split()[2:] for line in after[1].splitlines()
+    ]
+    assert "pod/gated" not in after[1]
+
+
 def test_the_user_s_rights(server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def forbidden(name: str) -> Any:
         refusal = answers(403, "Forbidden", f"{name} is forbidden")
@@ -137,6 +172,65 @@ def test_bad_input(
     assert (code, out) == (2, "")
     assert error.replace("{}", str(tmp_path)) in err
     assert len(err.splitlines()) == 1
+
+
+CONFIGURATION = """apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {{leaderElect: false}}
+clientConnection: {{{}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("connection", "arguments"),
+    [
+        ("kubeconfig: {}/config", []),
+        ("kubeconfig: {}/config", ["--kubeconfig", "{}/config"]),
+        ("kubeconfig: {}/config", ["--context", "one"]),
+        ("contentType: application/json", ["--kubeconfig", "{}/config"]),
+        (
+            "acceptContentTypes: 'application/vnd.kubernetes.protobuf, application/json;q=0.5'",
+            ["--context", "one"],
+        ),
+        ("", ["--context", "one"]),
+    ],
+)
+def test_a_scheduler_connects_as_its_configuration_says(
+    server: WireServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    connection: str,
+    arguments: list[str],
+) -> None:
+    monkeypatch.setattr("moorage.store.api.kubeconfig.DEFAULT_KUBECONFIG", str(tmp_path / "config"))
+    monkeypatch.setattr(LiveScheduler, "work", lambda live, stop: live.scheduler.sync())
+    config = tmp_path / "scheduler.yaml"
+    config.write_text(CONFIGURATION.format(connection.replace("{}", str(tmp_path))))
+    there = [one.replace("{}", str(tmp_path)) for one in arguments]
+    assert main(["scheduler", "--config", str(config), *there]) == 0
+    assert "/api/v1/nodes" in {path for _, path, _ in server.requests}
+
+
+@pytest.mark.parametrize(
+    ("connection", "arguments", "error"),
+    [
+        ("kubeconfig: a", ["--kubeconfig", "b"], "kubeconfig: 'a' is not what --kubeconfig b names"),
+        ("kubeconfig: a", ["--in-cluster"], "kubeconfig: 'a' is not what --in-cluster names"),
+        ("contentType: application/cbor", [], "contentType: not supported: 'application/cbor'"),
+        (
+            "acceptContentTypes: application/vnd.kubernetes.protobuf",
+            [],
+            "acceptContentTypes: not supported: 'application/vnd.kubernetes.protobuf'; answers are",
+        ),
+    ],
+)
+def test_a_connection_that_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], connection: str, arguments: list[str], error: str
+) -> None:
+    config = tmp_path / "scheduler.yaml"
+    config.write_text(CONFIGURATION.format(connection))
+    code, _, err = run(capsys, "scheduler", "--config", config, *arguments)
+    assert (code, err.startswith(f"error: {config}: clientConnection.{error}")) == (2, True), err
 
 
 def test_a_server_that_is_away(

@@ -13,7 +13,7 @@ from tests.store.api.wire_server import Handler, WireServer
 from moorage.objects import Node, ObjectMeta, Pod, parse_selector
 from moorage.store import BadRequestError, ForbiddenError, Informer, ObjectStore, ResourceExpiredError
 from moorage.store.api import ApiClient, Connection
-from moorage.store.api.api_watch import Backoff
+from moorage.store.api.api_watch import ApiWatch, Backoff
 
 LIMIT = 30.0  # seconds until a test gives up; none of them takes that long
 
@@ -156,6 +156,27 @@ def test_an_informer_lists_again_after_its_watch_has_failed(
         if [one.name for one in informer.indexer.values()] != ["b"]:
             assert client.arrivals.wait(seen, LIMIT) != seen
     assert any("sendInitialEvents" in query for query in requests(server)[1:])
+
+
+def test_the_threads_of_all_watches_have_a_second_to_end(
+    server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, waits = [0.0], list[float]()
+
+    original = ApiWatch.join
+
+    def join(watch: Any, timeout: float) -> bool:
+        waits.append(timeout)
+        now[0] += 0.75 * timeout
+        return original(watch, LIMIT)
+
+    monkeypatch.setattr(ApiWatch, "join", join)
+    http = httpx2.Client(base_url=server.url, trust_env=False, timeout=10)
+    client = ApiClient(Connection(http, sleep=lambda _: None, clock=lambda: now[0]))
+    for _ in range(3):
+        client.watch(Pod, resource_version="1")
+    client.close()
+    assert waits == [1.0, 0.25, 0.0625]
 
 
 def test_backing_off_doubles_and_begins_anew_after_a_long_stream() -> None:

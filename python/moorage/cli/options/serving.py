@@ -5,14 +5,173 @@ from __future__ import annotations
 import socket
 import time
 import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
+import click
+
+from moorage.cli.options.inputs import scheduler_settings
+from moorage.errors import InputError, located
+
 if TYPE_CHECKING:
+    from moorage.framework.configuration.types import ClientConnectionConfiguration
     from moorage.serve import LiveScheduler
     from moorage.store.api import ApiClient
 
 SECOND = 1e9
 """Nanoseconds."""
+JSON = "application/json"
+UPSTREAMS_DEFAULT = "application/vnd.kubernetes.protobuf"
+
+_SERVING_OPTIONS = (
+    click.option(
+        "--secure-port",
+        type=click.IntRange(0, 65535),
+        default=0,
+        show_default=True,
+        help="The port of HTTPS for /healthz, /livez, /readyz and /metrics; 0 for none.",
+    ),
+    click.option("--bind-address", metavar="ADDRESS", help="Where --secure-port listens; default: 0.0.0.0."),
+    click.option("--tls-cert-file", metavar="FILE", help="The certificate of HTTPS, and its authorities."),
+    click.option("--tls-private-key-file", metavar="FILE", help="The key of --tls-cert-file."),
+    click.option(
+        "--authentication-kubeconfig",
+        metavar="FILE",
+        help="The server that knows the tokens of requests for /metrics; without it they are anonymous.",
+    ),
+    click.option(
+        "--authorization-kubeconfig",
+        metavar="FILE",
+        help="The server that knows who may get /metrics; without it nobody may.",
+    ),
+)
+_OF_PORT = (
+    "bind_address",
+    "tls_cert_file",
+    "tls_private_key_file",
+    "authentication_kubeconfig",
+    "authorization_kubeconfig",
+)
+
+
+def serving_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a command with the options of `serving`, which have kube-scheduler's names.
+
+    Parameters
+    ----------
+    command : callable
+
+    Returns
+    -------
+    callable
+    """
+    for option in reversed(_SERVING_OPTIONS):
+        command = option(command)
+    return command
+
+
+@contextmanager
+def serving(options: Mapping[str, Any], live: LiveScheduler) -> Iterator[None]:
+    """Serve health checks and metrics over HTTPS in the block, if options name a port.
+
+    Parameters
+    ----------
+    options : mapping of str to object
+        The values of `serving_options`.
+    live : LiveScheduler
+
+    Raises
+    ------
+    UsageError, InputError
+        Certificate or key is missing or wrong, or the address cannot be used.
+    MoorageError
+        The extra ``metrics`` is not installed.
+    """
+    from moorage.serve import DelegatedAuthorization, SecureServer
+    from moorage.store.api import connect
+
+    port, given = options["secure_port"], [name for name in _OF_PORT if options[name]]
+    if not port:
+        if given:
+            raise click.UsageError(f"--{given[0].replace('_', '-')} needs --secure-port")
+        yield
+        return
+    files = options["tls_cert_file"], options["tls_private_key_file"]
+    if not all(files):
+        raise click.UsageError("--secure-port needs --tls-cert-file and --tls-private-key-file")
+    metrics = live.run.metrics
+    metrics.text()
+    with ExitStack() as stack:
+        paths = options["authentication_kubeconfig"], options["authorization_kubeconfig"]
+        who, may = [stack.enter_context(connect(path)).connection if path else None for path in paths]
+        authorization = DelegatedAuthorization(who, may)
+        address = options["bind_address"] or "0.0.0.0", port
+        with located(OSError, source=f"--secure-port {port}, --tls-cert-file {files[0]}"):
+            checks = {"sched-handler-sync": lambda: live.is_synced}
+            server = SecureServer(address, *files, authorization, metrics.text, checks)
+        stack.callback(server.close)
+        yield
+
+
+def live_settings(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keyword arguments of a `Scheduler` of a real cluster; a configuration is always among them.
+
+    Parameters
+    ----------
+    options : mapping of str to object
+        See `scheduler_settings`.
+
+    Returns
+    -------
+    dict of str to object
+    """
+    from moorage.plugins.registry import read_configuration
+
+    settings = scheduler_settings({**options, "percentage": None})
+    if settings["config"] is None:
+        head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+        settings["config"] = read_configuration(head, settings["feature_gates"])
+    return settings
+
+
+def with_connection(
+    options: Mapping[str, Any], connection: ClientConnectionConfiguration
+) -> Mapping[str, Any]:
+    """Return the options of `connected` with the kubeconfig of a configuration.
+
+    Parameters
+    ----------
+    options : mapping of str to object
+        The values of `connection_options`.
+    connection : ClientConnectionConfiguration
+
+    Returns
+    -------
+    mapping of str to object
+
+    Raises
+    ------
+    InputError
+        Options name another API server than the configuration, or it asks for another type than JSON.
+    """
+
+    def refuse(field: str, text: str) -> InputError:
+        return InputError(text, source=options["config"] or "", path=f"clientConnection.{field}")
+
+    if connection.content_type not in (JSON, UPSTREAMS_DEFAULT):
+        raise refuse("contentType", f"not supported: {connection.content_type!r}; requests are {JSON}")
+    accepted = [one.split(";")[0].strip() for one in connection.accept_content_types.split(",")]
+    if connection.accept_content_types and not {JSON, "application/*", "*/*"} & set(accepted):
+        text = f"not supported: {connection.accept_content_types!r}; answers are {JSON}"
+        raise refuse("acceptContentTypes", text)
+    kubeconfig = connection.kubeconfig
+    if not kubeconfig or options["kubeconfig"] == kubeconfig:
+        return options
+    if options["in_cluster"] or options["kubeconfig"]:
+        other = "--in-cluster" if options["in_cluster"] else f"--kubeconfig {options['kubeconfig']}"
+        raise refuse("kubeconfig", f"{kubeconfig!r} is not what {other} names")
+    return {**options, "kubeconfig": kubeconfig}
 
 
 def live_scheduler(
@@ -25,7 +184,7 @@ def live_scheduler(
     client, events : ApiClient
         For events one of its own.
     settings : dict of str to object
-        See `scheduler_settings`.
+        See `live_settings`.
     leader_elect : bool or None
         In place of what the configuration says.
 
@@ -33,15 +192,11 @@ def live_scheduler(
     -------
     LiveScheduler
     """
-    from moorage.plugins.registry import read_configuration
     from moorage.serve import LeaderLease, LiveScheduler
     from moorage.serve.live_scheduler import Election
     from moorage.store.api.rate_limit import RateLimit
 
     config = settings["config"]
-    if config is None:
-        head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-        config = read_configuration(head, settings["feature_gates"])
     limits = config.client_connection
     for one in (client, events):
         one.connection.limit = RateLimit(limits.qps, limits.burst, one.connection.clock)
@@ -59,4 +214,4 @@ def live_scheduler(
         )
         periods = leader.renew_deadline / SECOND, leader.retry_period / SECOND
         election = Election(lease, *periods, time.monotonic)
-    return LiveScheduler(client, events.connection, election=election, **{**settings, "config": config})
+    return LiveScheduler(client, events.connection, election=election, **settings)

@@ -40,7 +40,7 @@ class Typed(Part, kw_only=True):
 
 
 class LeaderElectionConfiguration(Part, kw_only=True):
-    """Settings of leader election; decoded and validated, without effect here."""
+    """Settings of leader election, for a scheduler of a real cluster."""
 
     go_package = "v1alpha1"
     leader_elect: bool | None = None
@@ -53,7 +53,11 @@ class LeaderElectionConfiguration(Part, kw_only=True):
 
 
 class ClientConnectionConfiguration(Part, kw_only=True):
-    """Settings of the connection to the API server; decoded and validated, without effect here."""
+    """Settings of the connection to the API server, for a scheduler of a real cluster.
+
+    Requests and answers are JSON there. The default of `content_type`, protobuf, stands for no choice; other
+    types than JSON are refused.
+    """
 
     go_package = "v1alpha1"
     kubeconfig: str = ""

@@ -447,9 +447,19 @@ def _default_workload(
     return replace(obj, spec=replace(obj.spec, **changes))
 
 
-def _default_revision(revision: ControllerRevision, classes: PriorityClasses) -> ControllerRevision:
+def decoded_revision(revision: ControllerRevision) -> ControllerRevision:
     """Keep of the data the template of a StatefulSet or a DaemonSet; other controllers have data of their
-    own."""
+    own.
+
+    Parameters
+    ----------
+    revision : ControllerRevision
+
+    Returns
+    -------
+    ControllerRevision
+        With a PodTemplateSpec, without defaults, or without data.
+    """
     owner, data = revision.metadata.controller(), revision.data
     spec = data.get("spec") if isinstance(data, dict) else None
     template = spec.get("template") if isinstance(spec, dict) else None
@@ -461,8 +471,15 @@ def _default_revision(revision: ControllerRevision, classes: PriorityClasses) ->
         read = decode(template, PodTemplateSpec)
     except InputError:
         return replace(revision, data=None)
-    read = _default_template(read, classes, tolerate=owner.kind != "DaemonSet")
     return replace(revision, data={"spec": {"template": read}})
+
+
+def _default_revision(revision: ControllerRevision, classes: PriorityClasses) -> ControllerRevision:
+    read, owner = decoded_revision(revision), revision.metadata.controller()
+    if read is revision or read.data is None or owner is None:
+        return read
+    template = _default_template(read.data["spec"]["template"], classes, tolerate=owner.kind != "DaemonSet")
+    return replace(read, data={"spec": {"template": template}})
 
 
 def _default_groups(obj: LeaderWorkerSet, classes: PriorityClasses) -> LeaderWorkerSet:

@@ -45,6 +45,8 @@ T = TypeVar("T", bound=Object)
 
 PAGE = 500
 """Objects of a page of a list, as client-go asks for them."""
+CLOSE_TIMEOUT = 1.0
+"""Seconds that the threads of all watches have to end."""
 PATCHES: dict[PatchType, str] = {
     "merge": "application/merge-patch+json",
     "strategic": "application/strategic-merge-patch+json",
@@ -373,13 +375,14 @@ class ApiClient:
     # ---- the end ----
 
     def close(self) -> None:
-        """Close all watches and connections."""
+        """Close all watches and connections. A thread that waits to connect again ends later by itself."""
         with self._lock:
             watches, self._watches = self._watches, []
         for watch in watches:
             watch.close()
+        until = self.connection.clock() + CLOSE_TIMEOUT
         for watch in watches:
-            watch.join(1.0)
+            watch.join(max(0.0, until - self.connection.clock()))
         self.connection.close()
 
     def __enter__(self) -> Self:

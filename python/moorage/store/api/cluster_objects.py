@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from moorage.objects import Namespace, Node, Object, Pod
+from moorage.objects.model.workload import ControllerRevision
 from moorage.objects.read.decode import is_known
+from moorage.objects.read.object_defaults import decoded_revision
+from moorage.objects.read.write import plain
 from moorage.store.errors import ForbiddenError
 from moorage.store.kinds import resource, structs
 
 from .api_client import ApiClient
 
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 REQUIRED = (Namespace, Node, Pod)
 
 
@@ -47,10 +53,21 @@ def list_cluster(client: ApiClient) -> tuple[list[Object], list[str]]:
     refused: list[str] = []
     for kind in kinds_of_clusters():
         try:
-            objects += client.list(kind)[0]
+            objects += map(_without_contents, client.list(kind)[0])
         except ForbiddenError:
             if kind in REQUIRED:
                 raise
             refused.append(resource(kind))
     warnings = [f"Left out, because the user may not list them: {', '.join(refused)}."] if refused else []
     return objects, warnings
+
+
+def _without_contents(obj: Object) -> Object:
+    """Leave out the manifest that an annotation repeats, and what is no field of scheduling in a revision."""
+    if isinstance(obj, ControllerRevision):
+        obj = replace(obj, data=plain(decoded_revision(obj).data))
+    annotations = obj.metadata.annotations
+    if LAST_APPLIED not in annotations:
+        return obj
+    others = {key: value for key, value in annotations.items() if key != LAST_APPLIED}
+    return replace(obj, metadata=replace(obj.metadata, annotations=others))

@@ -1,0 +1,242 @@
+"""Names without meaning: nothing of the old ones is left, and decisions are the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.house.source import ROOT
+
+from moorage.objects import Cluster, Object, Pod, decode_object, dump, load, write
+from moorage.objects.anonymize import anonymize
+from moorage.scheduler import Scheduler
+
+ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+SIZE = {"cpu": "4", "memory": "8Gi", "pods": "20", "acme.example/widget": "2"}
+
+
+def value(kind: str, name: str, version: str = "v1", namespace: str = "shop", **parts: Any) -> dict[str, Any]:
+    meta = {"name": name, "namespace": namespace, "uid": name.encode().hex(), **parts.pop("meta", {})}
+    return {"apiVersion": version, "kind": kind, "metadata": meta, **parts}
+
+
+def spec(cpu: str = "500m", **more: Any) -> dict[str, Any]:
+    container = {
+        "name": "secretapp",
+        "image": "acme.example/secretapp",
+        "resources": {"requests": {"cpu": cpu}},
+    }
+    return {"containers": [container], **more}
+
+
+def nodes() -> list[Any]:
+    found = []
+    for at in range(6):
+        labels = {ZONE: f"mars-{at % 3}", HOST: f"rack-{at}", "acme.example/generation": str(at)}
+        taint = {"key": "acme.example/team", "value": "sales", "effect": "NoSchedule"}
+        images = [{"names": ["acme.example/secretapp:latest"], "sizeBytes": 900_000_000}] if at == 4 else []
+        found.append(
+            value(
+                "Node",
+                f"rack-{at}",
+                namespace="",
+                meta={"labels": labels},
+                spec={"taints": [taint] if at == 5 else []},
+                status={"allocatable": SIZE, "capacity": SIZE, "images": images},
+            )
+        )
+    return found
+
+
+def pods() -> list[Any]:
+    tier = {"labels": {"acme.example/tier": "frontend"}}
+    selector = {"matchLabels": tier["labels"]}
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": ZONE,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": selector,
+    }
+    term = {"topologyKey": HOST, "labelSelector": selector, "namespaces": ["shop"]}
+    newer = {"key": "acme.example/generation", "operator": "Gt", "values": ["3"]}
+    terms = [{"matchExpressions": [newer]}]
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    tolerates = {"key": "acme.example/team", "operator": "Equal", "value": "sales", "effect": "NoSchedule"}
+    ephemeral = {
+        "name": "scratch",
+        "ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": "vault"}}},
+    }
+    claims = [{"name": "data", "persistentVolumeClaim": {"claimName": f"ledger-{at}"}} for at in range(2)]
+    plain = [
+        value("Pod", f"web-{at}", meta=tier, spec=spec(topologySpreadConstraints=[spread])) for at in range(4)
+    ]
+    return [
+        *plain,
+        value("Pod", "apart", spec=spec(affinity={"podAntiAffinity": {required: [term]}})),
+        value("Pod", "newer", spec=spec(affinity={"nodeAffinity": {required: {"nodeSelectorTerms": terms}}})),
+        value("Pod", "sales", spec=spec(tolerations=[tolerates], nodeSelector={HOST: "rack-5"})),
+        *(value("Pod", f"books-{at}", spec=spec(volumes=[claim])) for at, claim in enumerate(claims)),
+        value("Pod", "temp", spec=spec(volumes=[ephemeral])),
+        value("Pod", "huge", spec=spec("3800m", priorityClassName="vip")),
+        *(value("Pod", f"low-{at}", spec=spec("3", nodeName=f"rack-{at}")) for at in range(5)),
+        value("Pod", "nowhere", spec=spec(nodeSelector={"acme.example/disk": "tape"})),
+    ]
+
+
+def others() -> list[Any]:
+    where = [{"matchExpressions": [{"key": HOST, "operator": "In", "values": ["rack-2", "rack-3"]}]}]
+    local = {"required": {"nodeSelectorTerms": where}}
+    storage = {"accessModes": ["ReadWriteOnce"], "storageClassName": "vault"}
+    volumes = [
+        value(
+            "PersistentVolume",
+            name,
+            namespace="",
+            spec={**storage, "capacity": {"storage": "5Gi"}, "nodeAffinity": local},
+        )
+        for name in ("zeta", "alpha", "beta", "ab-c", "abc")
+    ]
+    resources = {"requests": {"storage": "1Gi"}}
+    names = ("ledger-0", "ledger-1", "temp-scratch")
+    claims = [
+        value("PersistentVolumeClaim", name, spec={**storage, "resources": resources}) for name in names
+    ]
+    claims[2]["metadata"]["ownerReferences"] = [
+        {"apiVersion": "v1", "kind": "Pod", "name": "temp", "uid": b"temp".hex(), "controller": True}
+    ]
+    late = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
+    labels = {"app": "db"}
+    template = {"metadata": {"labels": labels}, "spec": spec()}
+    replicas = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
+    return [
+        *(value("Namespace", name, namespace="") for name in ("default", "shop")),
+        value("StorageClass", "vault", "storage.k8s.io/v1", "", **late),
+        value("PriorityClass", "vip", "scheduling.k8s.io/v1", "", value=1000),
+        *volumes,
+        *claims,
+        value("StatefulSet", "db", "apps/v1", spec=replicas),
+        value(
+            "PodDisruptionBudget",
+            "keep",
+            "policy/v1",
+            spec={"minAvailable": 1, "selector": {"matchLabels": labels}},
+        ),
+    ]
+
+
+def decisions(cluster: Cluster) -> Any:
+    """Placements, messages and evictions, with numbers in place of names."""
+    nodes = {node.name: at for at, node in enumerate(cluster.nodes)}
+    pods = {pod.key: at for at, pod in enumerate(cluster.pods)}
+    result = Scheduler(cluster).run()
+    placed = {pods[key]: nodes[node] for key, node in result.placements.items()}
+    messages = [failure.message for failure in result.failures.values()]
+    evicted = [(pods[key], nodes[one.node]) for key, one in result.evicted.items()]
+    return placed, messages, evicted
+
+
+def both(tmp_path: Path, objects: list[Object]) -> tuple[Cluster, Cluster]:
+    files = tmp_path / "before.json", tmp_path / "after.json"
+    write(files[0], objects)
+    write(files[1], anonymize(objects))
+    before, after = (load(str(one)) for one in files)
+    return before, after
+
+
+def rich() -> list[Object]:
+    return [decode_object(one) for one in (*others(), *nodes(), *pods())]
+
+
+def test_decisions_are_the_same(tmp_path: Path) -> None:
+    before, after = map(decisions, both(tmp_path, rich()))
+    placed, messages, evicted = before
+    assert before == after
+    assert len(placed) >= 10
+    assert messages
+    assert evicted
+
+
+@pytest.mark.parametrize("examples", [["demo.yaml"], ["gpu/cluster.yaml", "gpu/pods.yaml"]])
+def test_decisions_of_examples_are_the_same(tmp_path: Path, examples: list[str]) -> None:
+    values: list[Any] = []
+    for name in examples:
+        for document in yaml.safe_load_all((ROOT / "examples" / name).read_text()):
+            values += document.get("items", [document]) if document else []
+    before, after = map(decisions, both(tmp_path, [decode_object(one) for one in values]))
+    assert before == after
+    assert before[0]
+
+
+def test_nothing_is_left_of_the_names(tmp_path: Path) -> None:
+    text = dump(anonymize(rich()))
+    for word in (
+        "shop",
+        "web",
+        "rack",
+        "mars",
+        "secretapp",
+        "team",
+        "sales",
+        "vault",
+        "ledger",
+        "vip",
+        "tape",
+    ):
+        assert word in dump(rich())
+        assert word not in text
+    for kept in (ZONE, HOST, "kubernetes.io/no-provisioner", "acme.example/widget", "default", ":latest"):
+        assert kept in text
+
+
+def test_the_order_of_names_stays() -> None:
+    names = ["ab", "ab-c", "ab.c", "ab1", "abc", "abc-0", "abc-10", "b-5d8f", "b-7", "web"]
+    found = anonymize([decode_object(value("Pod", name, spec=spec())) for name in names])
+    assert [one.name for one in found] == sorted(one.name for one in found)
+    assert [one.name[-2:] for one in found][5:7] == ["-0", "10"]
+
+
+def test_contents_are_left_out() -> None:
+    annotations = {
+        "kubectl.kubernetes.io/last-applied-configuration": "password",
+        "acme.example/owner": "password",
+        "controller.kubernetes.io/pod-deletion-cost": "5",
+    }
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "password"}
+    pod = value(
+        "Pod", "a", meta={"annotations": annotations}, spec=spec(), status={"conditions": [condition]}
+    )
+    storage = value(
+        "StorageClass", "s", "storage.k8s.io/v1", "", provisioner="p", parameters={"x": "password"}
+    )
+    env = {"name": "c", "image": "i", "env": [{"name": "A", "value": "password"}]}
+    template = {"metadata": {"labels": {"app": "word"}}, "spec": {"containers": [env]}}
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "u", "controller": True}
+    data = {"spec": {"template": template}}
+    revision = value("ControllerRevision", "d-1", "apps/v1", meta={"ownerReferences": [owner]}, data=data)
+    found = anonymize([decode_object(one) for one in (pod, storage, revision)])
+    assert "password" not in dump(found)
+    assert found[0].metadata.annotations == {"controller.kubernetes.io/pod-deletion-cost": "5"}
+    assert '"containers"' in dump([found[2]])
+
+
+def test_a_label_that_would_become_too_long() -> None:
+    label = "-".join("abcdefghijklmnopqrstuvwxyzABCDEF")[:63]
+    found = [
+        decode_object(value("Pod", f"p{at}", meta={"labels": {"x": label, "y": str(at)}}, spec=spec()))
+        for at in range(2)
+    ]
+    (one, _) = anonymize(found)
+    assert isinstance(one, Pod)
+    assert max(map(len, one.metadata.labels.values())) <= 63
+    assert label not in one.metadata.labels.values()
+
+
+def test_quotas_name_storage_classes() -> None:
+    hard = {"requests.cpu": "5", "vault.storageclass.storage.k8s.io/requests.storage": "1Gi"}
+    (one,) = anonymize([decode_object(value("ResourceQuota", "q", spec={"hard": hard}))])
+    text = dump([one])
+    assert '"requests.cpu"' in text
+    assert ".storageclass.storage.k8s.io/requests.storage" in text
+    assert "vault" not in text

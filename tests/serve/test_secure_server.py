@@ -1,0 +1,147 @@
+"""Health checks and metrics over HTTPS on loopback."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from tests.cli.options.test_cluster_options import CONFIGURATION, run
+from tests.cli.options.test_cluster_options import server as server
+from tests.live.certificates import Authority
+from tests.store.api.wire_server import WireServer
+
+from moorage.serve import DelegatedAuthorization, LiveScheduler, SecureServer
+from moorage.store.api import Connection
+
+USERS = {"scraper-token": "scraper", "other-token": "other"}
+
+
+def review(request: httpx2.Request) -> httpx2.Response:
+    """An API server that knows two users, of whom one may get metrics."""
+    value = json.loads(request.content)
+    spec, status = value["spec"], dict[str, Any]()
+    if request.url.path == "/apis/authentication.k8s.io/v1/tokenreviews":
+        name = USERS.get(spec["token"])
+        if name:
+            status = {"authenticated": True, "user": {"username": name, "uid": "1", "groups": ["g"]}}
+    else:
+        assert request.url.path == "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+        asked = spec["nonResourceAttributes"]
+        status = {"allowed": spec["user"] == "scraper" and asked["verb"] == "get"}
+        assert spec["groups"] == (["system:unauthenticated"] if spec["user"] == "system:anonymous" else ["g"])
+    return httpx2.Response(201, json={**value, "status": status})
+
+
+def connection(handler: Any) -> Connection:
+    http = httpx2.Client(base_url="http://reviews", transport=httpx2.MockTransport(handler))
+    return Connection(http, sleep=lambda _: None)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    Authority(tmp_path).issue("server", "localhost", serves=True)
+    return tmp_path
+
+
+@pytest.fixture
+def ready() -> dict[str, bool]:
+    return {"sched-handler-sync": False}
+
+
+@pytest.fixture
+def secure(folder: Path, ready: dict[str, bool]) -> Iterator[SecureServer]:
+    reviews = connection(review)
+    authorization = DelegatedAuthorization(reviews, reviews)
+    checks = {name: lambda name=name: ready[name] for name in ready}
+    files = str(folder / "server.crt"), str(folder / "server.key")
+    secure = SecureServer(("127.0.0.1", 0), *files, authorization, lambda: b"some_metric 1.0\n", checks)
+    yield secure
+    secure.close()
+
+
+def get(folder: Path, port: int, path: str, token: str = "") -> tuple[int, str]:
+    context = ssl.create_default_context(cafile=str(folder / "ca.crt"))
+    client = http.client.HTTPSConnection("127.0.0.1", port, timeout=10, context=context)
+    client.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
+    answer = client.getresponse()
+    found = answer.status, answer.read().decode()
+    client.close()
+    return found
+
+
+def test_health_needs_no_token(folder: Path, secure: SecureServer, ready: dict[str, bool]) -> None:
+    assert [get(folder, secure.port, path) for path in ("/healthz", "/livez")] == [(200, "ok")] * 2
+    status, text = get(folder, secure.port, "/readyz")
+    assert (status, "[-]sched-handler-sync failed" in text) == (500, True)
+    ready["sched-handler-sync"] = True
+    assert get(folder, secure.port, "/readyz") == (200, "ok")
+    verbose = "[+]ping ok\n[+]sched-handler-sync ok\nreadyz check passed\n"
+    assert get(folder, secure.port, "/readyz?verbose") == (200, verbose)
+    assert get(folder, secure.port, "/readyz?exclude=ping")[0] == 400
+
+
+def test_metrics_need_a_user_who_may(folder: Path, secure: SecureServer) -> None:
+    assert get(folder, secure.port, "/metrics", "scraper-token") == (200, "some_metric 1.0\n")
+    assert get(folder, secure.port, "/metrics", "unknown") == (401, "Unauthorized")
+    forbidden = 'forbidden: User "{}" cannot get path "/metrics"'
+    assert get(folder, secure.port, "/metrics", "other-token") == (403, forbidden.format("other"))
+    assert get(folder, secure.port, "/metrics") == (403, forbidden.format("system:anonymous"))
+    assert get(folder, secure.port, "/none")[0] == 403
+    assert get(folder, secure.port, "/none", "scraper-token")[0] == 404
+
+
+def test_without_servers_to_ask_nobody_may() -> None:
+    reviews = connection(review)
+    assert DelegatedAuthorization(None, None).status("/metrics", "get", "scraper-token")[0] == 403
+    assert DelegatedAuthorization(reviews, None).status("/metrics", "get", "scraper-token")[0] == 403
+    status, text = DelegatedAuthorization(None, reviews).status("/metrics", "get", "scraper-token")
+    assert (status, "system:anonymous" in text) == (403, True)
+    refusing = connection(lambda request: httpx2.Response(500))
+    assert DelegatedAuthorization(refusing, refusing).status("/metrics", "get", "x")[0] == 500
+
+
+def test_a_client_without_tls_delays_no_other(folder: Path, secure: SecureServer) -> None:
+    with (
+        socket.create_connection(("127.0.0.1", secure.port)),
+        socket.create_connection(("127.0.0.1", secure.port)) as other,
+    ):
+        other.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+        assert get(folder, secure.port, "/healthz") == (200, "ok")
+
+
+def test_the_command_serves(
+    server: WireServer, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        port = one.getsockname()[1]
+    found: list[Any] = []
+
+    def work(live: LiveScheduler, stop: Any) -> None:
+        found.append(get(folder, port, "/readyz")[0])
+        live.step(stop)
+        found.extend(get(folder, port, path)[0] for path in ("/readyz", "/metrics"))
+        live.run.finish(10.0)
+        live.recorder.close()
+
+    monkeypatch.setattr(LiveScheduler, "work", work)
+    config = folder / "scheduler.yaml"
+    config.write_text(CONFIGURATION.format(f"kubeconfig: {folder}/config"))
+    command = ["scheduler", "--config", config, "--secure-port", port]
+    files = ["--tls-cert-file", folder / "server.crt", "--tls-private-key-file", folder / "server.key"]
+    assert run(capsys, *command, *files, "--bind-address", "127.0.0.1")[0] == 0
+    assert found == [500, 200, 403]
+    for arguments, error in (
+        (command, "--secure-port needs --tls-cert-file and --tls-private-key-file"),
+        ([*command, *files[:3], folder / "none"], "--secure-port"),
+        ([*command[:3], *files], "--tls-cert-file needs --secure-port"),
+        ([*command, "--cert-dir", folder], "No such option"),
+    ):
+        code, _, err = run(capsys, *arguments)
+        assert (code, error in err) == (2, True), err

@@ -70,7 +70,7 @@ class DaemonSetController:
             rollout.changed[name] = None
 
     def forget_rollouts(self) -> None:
-        """Look at all nodes in the next round of all rollouts, as there was a rollback or nodes came or went."""
+        """Look at all nodes in the next round of all rollouts: after a rollback, or a node came or went."""
         self._rollouts.clear()
 
     # ---- rounds --------------------------------------------------------------------------------------------

@@ -92,18 +92,35 @@ class AvailablePods:
 
     Attributes
     ----------
+    now : float
     due : float
         When the next of the pods that were asked for becomes available.
     """
 
     def __init__(self, now: float, period: int, ready: dict[str, float]) -> None:
         self.due = inf
-        self._now, self._period, self._ready = now, period, ready
+        self.now, self._period, self._ready = now, period, ready
 
     def __call__(self, pod: Pod) -> bool:
-        if not is_healthy(pod) or not self._period:
-            return is_healthy(pod)
-        when = self._ready.setdefault(pod.metadata.uid, self._now) + self._period
-        if when > self._now:
+        when = self.since(pod)
+        if when > self.now:
             self.due = min(self.due, when)
-        return when <= self._now
+        return when <= self.now
+
+    def since(self, pod: Pod) -> float:
+        """Return the time from which a pod is available; infinite for one that is not ready.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        float
+            Seconds.
+        """
+        if not is_healthy(pod):
+            return inf
+        if not self._period:
+            return -inf
+        return self._ready.setdefault(pod.metadata.uid, self.now) + self._period

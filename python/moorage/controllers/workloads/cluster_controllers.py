@@ -141,6 +141,7 @@ class ClusterControllers:
         self.control.refusals = refusals.copy()
         self._changed, self._nodes, self._deleted = changed.copy(), nodes.copy(), deleted.copy()
         self.availability.undo(availability)
+        self.daemon_sets.forget_rollouts()
         self.budgets.undo(budgets)
 
     # ---- what informers report -----------------------------------------------------------------------------
@@ -202,10 +203,12 @@ class ClusterControllers:
 
     def _note_new_node(self, node: Node) -> None:
         """Look at a new node."""
+        self.daemon_sets.forget_rollouts()
         self._nodes.setdefault(node.name, False)
 
     def _note_changed_node(self, old: Node, new: Node) -> None:
         """Look at a node whose labels or taints have changed; pods may have to go because of taints."""
+        self.daemon_sets.note_node(new.name)
         if old.spec.taints != new.spec.taints:
             self._nodes[new.name] = True
         elif old.metadata.labels != new.metadata.labels:
@@ -213,6 +216,7 @@ class ClusterControllers:
 
     def _note_lost_node(self, node: Node) -> None:
         """Look at the pods of a node that is gone."""
+        self.daemon_sets.forget_rollouts()
         self._nodes[node.name] = True
 
     def note_deletion(self, obj: Object) -> None:
@@ -423,6 +427,7 @@ class PodEvents:
             else:
                 if waiting:
                     controllers.note_waiting_owner(notice.known if notice.is_addition else notice.old)
+                    controllers.daemon_sets.note_pod(notice.known)
                 if has_budgets:
                     controllers.budgets.note(notice.known)
                 if not (notice.is_addition or isinstance(notice.held, WatchEvent)):
@@ -433,6 +438,7 @@ class PodEvents:
 
     def _changed(self, old: Pod, new: Pod) -> None:
         """Look at the owner of a pod that has ended, and at budgets for labels that a pod had."""
+        self._controllers.daemon_sets.note_pod(old)
         if old.metadata.labels != new.metadata.labels:
             self._controllers.budgets.note(old)
         if is_active(old) != is_active(new) or old.metadata.owner_references != new.metadata.owner_references:
@@ -471,6 +477,7 @@ class PodEvents:
         """Look at the owner of a deleted pod, and delete the claims of its ephemeral volumes."""
         pod = last_state(obj)
         self._controllers.note_owner(pod)
+        self._controllers.daemon_sets.note_pod(pod)
         self._controllers.budgets.note(pod)
         self._controllers.note_pods()
         if any(volume.ephemeral is not None for volume in pod.spec.volumes):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
 from moorage.objects.model.workload import DaemonSet
-from moorage.objects.workloads.daemon_pods import should_continue, should_run
-from moorage.objects.workloads.daemon_rollout import next_step
+from moorage.objects.workloads.daemon_pods import node_of, should_continue, should_run
+from moorage.objects.workloads.daemon_rollout import DaemonRollout, is_rolled_out
 from moorage.objects.workloads.missing_pods import (
     create_daemons,
     create_missing,
@@ -38,9 +40,45 @@ class DaemonSetController:
         self._control = control
         self._nodes = nodes
         self._availability = availability
+        # By key of the DaemonSet, those that wait. They are derived from nodes, pods and `availability`: a
+        # fork starts without them, and a rollback forgets them.
+        self._rollouts: dict[str, DaemonRollout] = {}
+
+    # ---- what informers report -----------------------------------------------------------------------------
+
+    def note_pod(self, pod: Pod) -> None:
+        """Look at the node of a new, changed or deleted pod in the next round of a rollout.
+
+        Parameters
+        ----------
+        pod : Pod
+            Before or after the change.
+        """
+        for owner in pod.metadata.owner_references if self._rollouts else ():
+            rollout = self._rollouts.get(f"{pod.namespace}/{owner.name}")
+            if rollout is not None and owner.kind == "DaemonSet":
+                rollout.changed[node_of(pod.spec)] = None
+
+    def note_node(self, name: str) -> None:
+        """Look at a changed node in the next round of all rollouts.
+
+        Parameters
+        ----------
+        name : str
+        """
+        for rollout in self._rollouts.values():
+            rollout.changed[name] = None
+
+    def forget_rollouts(self) -> None:
+        """Look at all nodes in the next round of all rollouts: after a rollback, or a node came or went."""
+        self._rollouts.clear()
+
+    # ---- rounds --------------------------------------------------------------------------------------------
 
     def reconcile(self, obj: DaemonSet) -> None:
         """Bring the pods to what a DaemonSet asks for on all nodes, and take the next step of a rollout.
+
+        In a rollout, nodes are left out where nothing has changed since the last step.
 
         Parameters
         ----------
@@ -53,7 +91,10 @@ class DaemonSetController:
         """
         if obj.metadata.deletion_timestamp is not None:
             return
-        nodes, before = self._nodes.values(), self._control.client.changes
+        rollout = self._rollouts.pop(obj.key, None)  # an exception leaves none
+        if rollout is not None and rollout.obj is not obj:
+            rollout = None
+        nodes, before = self._nodes_to_look_at(rollout), self._control.client.changes
         spec = daemon_spec(obj)
         for node in nodes:
             if not should_continue(spec, node):
@@ -61,17 +102,36 @@ class DaemonSetController:
         self._availability.wait(obj, False, self._availability.now())  # pods made here are known next round
         create_missing(self._control, obj, nodes)
         if self._control.client.changes == before:
-            self._roll(obj, nodes)
+            rollout = self._roll(obj, rollout)
+        if rollout is not None:
+            self._rollouts[obj.key] = rollout
 
-    def _roll(self, obj: DaemonSet, nodes: Sequence[Node]) -> None:
-        """Take the next step of a rollout."""
+    def _nodes_to_look_at(self, rollout: DaemonRollout | None) -> Sequence[Node]:
+        """Return the nodes that have changed since the last step of a rollout; all nodes without one."""
+        if rollout is None:
+            return self._nodes.values()
+        return list(filter(None, map(self._nodes.get, rollout.in_order(rollout.changed))))
+
+    def _roll(self, obj: DaemonSet, rollout: DaemonRollout | None) -> DaemonRollout | None:
+        """Take the next step of a rollout, and return the rollout; None if it is complete."""
         mark = mark_of(obj, written_revision(self._control, obj))
-        is_available = self._availability.of(obj.spec.min_ready_seconds)
-        step = next_step(obj, nodes, self._control.owned(obj), mark, is_available)
-        self._availability.wait(obj, step.is_complete, is_available.due)
+        if rollout is None or rollout.mark != mark:
+            pods = self._control.owned(obj)
+            if is_rolled_out(obj, mark, pods):
+                self._availability.wait(obj, True, inf)
+                return None
+            rollout = DaemonRollout(obj, mark, self._nodes.values(), pods)
+        for name in list(rollout.changed):
+            rollout.look(name, self._nodes.get(name), self._control.owned_daemons(obj, name))
+        available = self._availability.of(obj.spec.min_ready_seconds)
+        step = rollout.next_step(available.since, available.now)
+        self._availability.wait(obj, step.is_complete, step.due)
         create_daemons(self._control, obj, step.nodes)
         for pod in step.deleted:
             self._control.delete(pod)
+        return None if step.is_complete else rollout
+
+    # ---- single nodes --------------------------------------------------------------------------------------
 
     def reconcile_node(self, obj: DaemonSet, node: Node) -> None:
         """Bring the pods to what a DaemonSet asks for on a node.

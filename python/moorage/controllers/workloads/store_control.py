@@ -19,7 +19,7 @@ from moorage.objects.workloads.ownership import FINISHED, controller_reference
 from moorage.objects.workloads.pod_claims import ephemeral_claims
 from moorage.store import AlreadyExistsError, Indexer, NotFoundError, ObjectClient, ObjectStore
 
-from .owner_index import ENDED, ORPHAN, OWNER, of_ended, of_orphan, path, values_of
+from .owner_index import ENDED, ORPHAN, OWNER, by_owner, of_ended, of_orphan, path, values_of
 
 
 class StoreControl:
@@ -148,6 +148,22 @@ class StoreControl:
         list of Pod
         """
         return self.pods.by_index(OWNER, f"{path(owner.kind, owner.namespace, owner.name)}@{node}")
+
+    def owned_daemons(self, owner: DaemonSet, node: str) -> list[Pod]:
+        """Return those of the pods that a DaemonSet controls that are on a node or require it.
+
+        Parameters
+        ----------
+        owner : DaemonSet
+        node : str
+
+        Returns
+        -------
+        list of Pod
+            In the order of `owned`.
+        """
+        here = [(pod, by_owner(pod)) for pod in self.daemons(owner, node)]
+        return [pod for value in values_of(owner) for pod, values in here if value in values]
 
     def count(self, owner: Object, missing: int, path: str = "spec.replicas") -> range:
         """Return the numbers of new pods; see `counted`.

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from heapq import heappop, heappush
+from math import inf
 from typing import NamedTuple
 
 from moorage.objects.model.field_rules import percent
@@ -13,7 +16,7 @@ from moorage.objects.model.workload import DaemonSet, RollingUpdateDaemonSet
 
 from .daemon_pods import node_of, should_run
 from .missing_pods import daemon_spec
-from .ownership import FINISHED, is_healthy
+from .ownership import is_active, is_healthy
 from .revisions import is_updated
 
 
@@ -28,21 +31,47 @@ class DaemonStep(NamedTuple):
         The pods that it deletes.
     is_complete : bool
         Whether nothing is left to do, now or later.
+    due : float
+        When the next of the pods that it waits for becomes available; infinite where none waits for its time.
     """
 
     nodes: list[str]
     deleted: list[Pod]
     is_complete: bool
+    due: float
 
 
-def next_step(
-    obj: DaemonSet,
-    nodes: Sequence[Node],
-    pods: Iterable[Pod],
-    mark: str,
-    is_available: Callable[[Pod], bool],
-) -> DaemonStep:
-    """Return what a rolling update does next.
+class NodeStep(NamedTuple):
+    """What a rolling update may do on one node.
+
+    Attributes
+    ----------
+    deleted : sequence of Pod
+        The pods that it deletes.
+    creates : bool
+        Whether the node gets a pod besides the old one.
+    is_candidate : bool
+        Whether this waits until the maximum allows it.
+    is_counted : bool
+        Whether the node counts against the maximum.
+    due : float
+        When a pod that was asked for becomes available; infinite where none waits for its time.
+    """
+
+    deleted: Sequence[Pod] = ()
+    creates: bool = False
+    is_candidate: bool = False
+    is_counted: bool = False
+    due: float = inf
+
+
+NOTHING = NodeStep()
+
+
+class DaemonRollout:
+    """A rolling update of a DaemonSet: what it may do on each node, kept for the nodes that do not change.
+
+    Its strategy is not OnDelete.
 
     Without `maxSurge` old pods are deleted, those that are not available at once, others as far as no more
     than `maxUnavailable` pods are not available. With `maxSurge` nodes get a new pod besides the old one,
@@ -53,85 +82,197 @@ def next_step(
     ----------
     obj : DaemonSet
         With defaults.
+    mark : str
+        The label of pods with its template; see `mark_of`.
     nodes : sequence of Node
         All nodes.
     pods : iterable of Pod
         Its pods, in any state.
+
+    Attributes
+    ----------
+    obj : DaemonSet
+    mark : str
+    changed : dict of str to None
+        Names of nodes that are to be looked at again; set by the caller, and emptied by `look`.
+    """
+
+    def __init__(self, obj: DaemonSet, mark: str, nodes: Sequence[Node], pods: Iterable[Pod]) -> None:
+        self.obj, self.mark = obj, mark
+        self.changed: dict[str, None] = {}
+        self._spec = daemon_spec(obj)
+        self._positions = {node.name: at for at, node in enumerate(nodes)}
+        self._names = [node.name for node in nodes]
+        self._pods: dict[str, list[Pod]] = {}  # that are active, by node
+        self._wanted: set[str] = set()  # nodes that should run a pod
+        self._old: set[str] = set()  # nodes with a pod of another template
+        self._is_surge = False
+        self._stale: dict[str, None] = {}  # nodes whose step is not known
+        self._steps: dict[str, NodeStep] = {}  # by node, except those with nothing to do
+        self._counted = 0  # how many of them count against the maximum
+        self._at_once: set[int] = set()  # positions of nodes with a step that waits for nothing
+        self._candidates: list[int] = []  # positions of the others, in order
+        self._due: list[tuple[float, str]] = []  # a heap of the times of steps, former ones included
+        placed: defaultdict[str, list[Pod]] = defaultdict(list)
+        for pod in pods:
+            placed[node_of(pod.spec)].append(pod)
+        for node in nodes:
+            self.look(node.name, node, placed.pop(node.name, ()))
+        for name, here in placed.items():
+            self.look(name, None, here)
+
+    def look(self, name: str, node: Node | None, pods: Iterable[Pod]) -> None:
+        """Take the present state of a node.
+
+        Parameters
+        ----------
+        name : str
+        node : Node or None
+            None where it does not exist.
+        pods : iterable of Pod
+            The pods of the DaemonSet that are on the node or require it, in any state.
+        """
+        self.changed.pop(name, None)
+        here = self._pods[name] = list(filter(is_active, pods))
+        _put(self._old, name, not all(is_updated(pod, self.mark) for pod in here))
+        _put(self._wanted, name, node is not None and should_run(self._spec, node))
+        if node is not None:
+            self._stale[name] = None
+
+    def in_order(self, names: Iterable[str]) -> list[str]:
+        """Return those of some nodes that exist, in their order.
+
+        Parameters
+        ----------
+        names : iterable of str
+        """
+        return sorted(filter(self._positions.__contains__, names), key=self._positions.__getitem__)
+
+    def next_step(self, available_at: Callable[[Pod], float], now: float) -> DaemonStep:
+        """Return what the rolling update does next.
+
+        Parameters
+        ----------
+        available_at : callable
+            Returns the time in seconds from which a pod is available; infinite for one that is not ready.
+        now : float
+            Seconds.
+
+        Returns
+        -------
+        DaemonStep
+        """
+        if not self._old:
+            return DaemonStep([], [], True, inf)
+        rolling = self.obj.spec.update_strategy.rolling_update or RollingUpdateDaemonSet()
+        maximum = _number(rolling.max_surge or 0, len(self._wanted))
+        if self._is_surge != (maximum > 0):
+            self._is_surge = maximum > 0
+            self._stale.update(dict.fromkeys(self._names))
+        if not self._is_surge:
+            unavailable = 1 if rolling.max_unavailable is None else rolling.max_unavailable
+            maximum = max(1, _number(unavailable, len(self._wanted)))
+        due = self._refresh(available_at, now)
+        allowed = max(0, maximum - self._counted)
+        names = [self._names[at] for at in (*sorted(self._at_once), *self._candidates[:allowed])]
+        deleted = [pod for name in names for pod in self._steps[name].deleted]
+        return DaemonStep([name for name in names if self._steps[name].creates], deleted, False, due)
+
+    def _refresh(self, available_at: Callable[[Pod], float], now: float) -> float:
+        """Find the steps of the nodes where they may be others than before; return when that is so again."""
+        due = self._due
+        while due and due[0][0] <= now:
+            self._stale[heappop(due)[1]] = None
+        for name in self._stale:
+            clock = _Clock(available_at, now)
+            step = (self._surge if self._is_surge else self._replace)(name, clock)
+            self._set(name, step._replace(due=clock.due))
+        self._stale.clear()
+        while due and self._steps.get(due[0][1], NOTHING).due != due[0][0]:
+            heappop(due)
+        return due[0][0] if due else inf
+
+    def _set(self, name: str, step: NodeStep) -> None:
+        """Replace the step of a node."""
+        at, before = self._positions[name], self._steps.pop(name, NOTHING)
+        self._counted += step.is_counted - before.is_counted
+        self._at_once.discard(at)
+        if before.is_candidate:
+            del self._candidates[bisect_left(self._candidates, at)]
+        if step != NOTHING:
+            self._steps[name] = step
+        if step.is_candidate:
+            insort(self._candidates, at)
+        elif step.creates or step.deleted:
+            self._at_once.add(at)
+        if step.due < inf:
+            heappush(self._due, (step.due, name))
+
+    def _replace(self, name: str, is_available: Callable[[Pod], bool]) -> NodeStep:
+        """Return the step of a node without a surge."""
+        pods = self._pods[name]
+        if len(pods) > 1:  # since there was a surge; the oldest pod stays
+            return NodeStep(sorted(pods, key=_by_age)[1:], is_counted=True)
+        if not pods:
+            return NOTHING
+        old = pods if name in self._old else ()
+        if not is_available(pods[0]):
+            return NodeStep(old, is_counted=True)
+        return NodeStep(old, is_candidate=bool(old))
+
+    def _surge(self, name: str, is_available: Callable[[Pod], bool]) -> NodeStep:
+        """Return the step of a node with a surge."""
+        old = [pod for pod in self._pods[name] if not is_updated(pod, self.mark)]
+        new = [pod for pod in self._pods[name] if is_updated(pod, self.mark)]
+        if not old:
+            return NOTHING
+        if new:
+            is_replaced = is_available(new[0]) or not is_healthy(old[0])
+            return NodeStep(old) if is_replaced else NodeStep(is_counted=True)
+        if not is_available(old[0]):
+            return NodeStep(creates=True) if name in self._wanted else NodeStep(old)
+        return NodeStep(creates=True, is_candidate=True) if name in self._wanted else NOTHING
+
+
+def is_rolled_out(obj: DaemonSet, mark: str, pods: Iterable[Pod]) -> bool:
+    """Whether a rolling update of a DaemonSet has nothing to do, now or later.
+
+    Parameters
+    ----------
+    obj : DaemonSet
     mark : str
         The label of pods with its template; see `mark_of`.
-    is_available : callable
-        Whether a pod is available.
+    pods : iterable of Pod
+        Its pods, in any state.
 
     Returns
     -------
-    DaemonStep
+    bool
     """
-    placed: defaultdict[str, list[Pod]] = defaultdict(list)
-    for pod in pods:
-        if pod.status.phase not in FINISHED and pod.metadata.deletion_timestamp is None:
-            placed[node_of(pod.spec)].append(pod)
-    is_old = {name for name, here in placed.items() if not all(is_updated(pod, mark) for pod in here)}
-    if obj.spec.update_strategy.type == "OnDelete" or not is_old:
-        return DaemonStep([], [], True)
-    spec = daemon_spec(obj)
-    wanted = [node.name for node in nodes if should_run(spec, node)]
-    by_node = {node.name: placed[node.name] for node in nodes if node.name in placed}
-    surge = _number(_rolling(obj).max_surge or 0, len(wanted))
-    if surge:
-        return _surge(by_node, set(wanted), mark, is_available, surge)
-    unavailable = _rolling(obj).max_unavailable
-    maximum = _number(1 if unavailable is None else unavailable, len(wanted))
-    return DaemonStep([], _replace(by_node, mark, is_available, max(1, maximum)), False)
+    is_on_delete = obj.spec.update_strategy.type == "OnDelete"
+    return is_on_delete or not any(is_active(pod) and not is_updated(pod, mark) for pod in pods)
 
 
-def _replace(
-    by_node: Mapping[str, list[Pod]], mark: str, is_available: Callable[[Pod], bool], maximum: int
-) -> list[Pod]:
-    """Return the old pods to delete, as far as no more than a number of pods is not available."""
-    unavailable, at_once, candidates = 0, [], []
-    for pods in by_node.values():
-        if len(pods) > 1:  # since there was a surge; the oldest pod stays
-            unavailable += 1
-            at_once += sorted(pods, key=_by_age)[1:]
-        elif not is_available(pods[0]):
-            unavailable += 1
-            at_once += [pods[0]] if not is_updated(pods[0], mark) else []
-        elif not is_updated(pods[0], mark):
-            candidates.append(pods[0])
-    return at_once + candidates[: max(0, maximum - unavailable)]
+class _Clock:
+    """Whether a pod is available, and when the next of the pods asked for is."""
+
+    def __init__(self, available_at: Callable[[Pod], float], now: float) -> None:
+        self.due = inf
+        self._available_at, self._now = available_at, now
+
+    def __call__(self, pod: Pod) -> bool:
+        at = self._available_at(pod)
+        if at > self._now:
+            self.due = min(self.due, at)
+        return at <= self._now
 
 
-def _surge(
-    by_node: Mapping[str, list[Pod]],
-    wanted: set[str],
-    mark: str,
-    is_available: Callable[[Pod], bool],
-    maximum: int,
-) -> DaemonStep:
-    """Return the nodes that get a second pod, and the old pods whose successor is available."""
-    surging, at_once, candidates, deleted = 0, [], [], []
-    for node, pods in by_node.items():
-        old = [pod for pod in pods if not is_updated(pod, mark)]
-        new = [pod for pod in pods if is_updated(pod, mark)]
-        if not old:
-            continue
-        if new:
-            if is_available(new[0]) or not is_healthy(old[0]):
-                deleted += old
-            else:
-                surging += 1
-        elif not is_available(old[0]):
-            if node in wanted:
-                at_once.append(node)
-            else:
-                deleted += old
-        elif node in wanted:
-            candidates.append(node)
-    return DaemonStep(at_once + candidates[: max(0, maximum - surging)], deleted, False)
-
-
-def _rolling(obj: DaemonSet) -> RollingUpdateDaemonSet:
-    return obj.spec.update_strategy.rolling_update or RollingUpdateDaemonSet()
+def _put(names: set[str], name: str, is_in: bool) -> None:
+    """Add a name to a set, or remove it."""
+    if is_in:
+        names.add(name)
+    else:
+        names.discard(name)
 
 
 def _number(value: int | str, nodes: int) -> int:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Container, Mapping
 from dataclasses import replace as replace_fields
 from functools import cached_property
+from math import inf
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -27,8 +28,8 @@ from moorage.objects.model.workload import (
     StatefulSetStatus,
 )
 
-from . import daemon_rollout
 from .daemon_pods import node_of
+from .daemon_rollout import DaemonRollout, is_rolled_out
 from .deployment_rollout import next_step, replica_set
 from .inferred_templates import by_creation, infer_templates
 from .missing_pods import create_daemons, create_missing, written_revision
@@ -454,5 +455,8 @@ def _surge(expansion: Expansion, obj: DaemonSet) -> None:
     """Create the pods of a rolling update that run beside old ones."""
     if obj.metadata.deletion_timestamp is None:
         mark = mark_of(obj, written_revision(expansion, obj))
-        step = daemon_rollout.next_step(obj, expansion.cluster.nodes, expansion.owned(obj), mark, is_healthy)
-        create_daemons(expansion, obj, step.nodes)
+        pods = expansion.owned(obj)
+        if not is_rolled_out(obj, mark, pods):
+            rollout = DaemonRollout(obj, mark, expansion.cluster.nodes, pods)
+            step = rollout.next_step(lambda pod: -inf if is_healthy(pod) else inf, 0.0)
+            create_daemons(expansion, obj, step.nodes)

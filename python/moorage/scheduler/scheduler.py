@@ -48,7 +48,7 @@ from .cycle.results import (
 )
 from .difference import Difference, difference
 from .event_handlers import PodHandler, watch
-from .explain.explain_pod import explain
+from .explain.explain_pod import explain, pod_named
 from .explain.explanation import Explanation
 from .groups.place_group import schedule_workload
 from .options import Options
@@ -501,7 +501,8 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         Parameters
         ----------
         pod : Pod or str
-            A pod, or its ``namespace/name``.
+            A pod, or its ``namespace/name``; or a workload, such as ``deploy/web`` or ``sts/NAMESPACE/db``:
+            its first pod without a node, or if all have one its first pod.
 
         Returns
         -------
@@ -510,12 +511,11 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         Raises
         ------
         NotFoundError
-            There is no pod of this name.
+            There is no pod of this name, and no workload with a pod.
         """
         self.volumes.settle()
         if isinstance(pod, str):
-            namespace, _, name = pod.rpartition("/")
-            pod = self.client.get(Pod, name, namespace)
+            pod = pod_named(self.client, pod)
         return explain(self.context.engine_of(pod), pod, self.not_ours(pod))
 
     @property

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from msgspec.structs import replace
+from tests.controllers.workloads.make import job, machine, replicas
 from tests.core.make import ZONE, node, pinned, pod, port
+from tests.objects.make import make
 from tests.scheduler.cycle.test_examine import MALFORMED, named
 
 from moorage.framework.plugin.interface import Code
-from moorage.objects import Cluster
+from moorage.objects import Cluster, build_cluster
 from moorage.objects.model.meta import LabelSelector
 from moorage.objects.model.node import Node, Taint
 from moorage.objects.model.pod import (
@@ -24,7 +26,7 @@ from moorage.objects.model.pod import (
 from moorage.scheduler import Scheduler
 from moorage.scheduler.explain.constraints import term_constraints
 from moorage.scheduler.explain.shortfalls import Shortfall, shortfall_text
-from moorage.store import ApiError
+from moorage.store import ApiError, NotFoundError
 
 NOT_READY = "node.kubernetes.io/not-ready"
 SPOT = Taint(key="spot", value="yes", effect="NoSchedule")
@@ -396,3 +398,32 @@ def test_an_explanation_changes_no_later_decision() -> None:
     assert list(asked.run().placements.items()) == list(untouched.run().placements.items())
     for resource in ("cpu", "memory", "pods"):
         np.testing.assert_array_equal(asked.table.requested[resource], untouched.table.requested[resource])
+
+
+# ---- names -----------------------------------------------------------------------------------------------
+
+
+def test_a_workload_is_explained_by_its_first_pod_without_a_node() -> None:
+    full = replicas("Deployment", "web", 3, "3")
+    one = Scheduler(build_cluster([machine("a"), machine("b"), full, job("once", 1)]))
+    one.run()
+    listed: list[Pod] = one.client.list(Pod)[0]
+    (waiting,) = (each for each in listed if not each.spec.node_name)
+    for name in ("deploy/web", "deployment.apps/web", "deploy/default/web"):
+        assert one.explain(name).pod.key == waiting.key
+    assert one.explain(f"pod/{waiting.name}").pod.key == waiting.key
+    (owner,) = waiting.metadata.owner_references
+    assert one.explain(f"rs/{owner.name}").pod.key == waiting.key
+    assert one.explain("job/once").pod.key.startswith("default/once-")
+
+
+def test_a_pod_precedes_a_workload_of_that_name() -> None:
+    namesake = make("Pod", "web", {"containers": [{"name": "c"}]}, metadata={"namespace": "deploy"})
+    one = Scheduler(build_cluster([machine("a"), replicas("Deployment", "web", 1), namesake]))
+    assert one.explain("deploy/web").pod.key == "deploy/web"
+
+
+@pytest.mark.parametrize("name", ["deploy/web", "nothing/web", "web", "pod/web", "deploy/n/web"])
+def test_a_name_that_nothing_has(name: str) -> None:
+    with pytest.raises(NotFoundError):
+        scheduler(node("a")).explain(name)

@@ -12,17 +12,22 @@ import numpy.typing as npt
 from msgspec import structs
 
 from moorage.cache import SchedulerCache
+from moorage.errors import InputError
 from moorage.framework import CycleState, FilterPlugin, PreFilterRun, Status, StatusError
 from moorage.framework.plugin.group_index import PodGroups
 from moorage.framework.profiles.in_core import NativePlugin
 from moorage.framework.runtime.kernels import rejection
 from moorage.objects.model.pod import Pod, PodStatus
+from moorage.objects.model.workload import Job, ReplicaSet, ReplicationController, StatefulSet
+from moorage.objects.workloads.ownership import is_active
+from moorage.objects.workloads.top_controller import Workload, Workloads
 from moorage.plugins.dynamic_resources import DynamicResources
 from moorage.preemption.default_preemption import preemption_plugins
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.examine import examine
 from moorage.scheduler.cycle.examine_preemption import examine_preemption
 from moorage.store import NotFoundError, ObjectClient
+from moorage.store.references import parse_reference
 
 from .blockers import BlockerSearch
 from .change_pairs import find_pairs
@@ -34,6 +39,54 @@ from .explanation import Explanation, FilterVerdicts, FindBlockers, group_nodes
 from .probe import Probe
 
 PRE_FILTER_COLUMN = "PreFilter"
+OWNED = ReplicaSet, ReplicationController, StatefulSet, Job
+"""Kinds of workloads that others may own."""
+
+
+def pod_named(client: ObjectClient, text: str) -> Pod:
+    """Return the pod that a text names: the pod itself, or of a workload the first one without a node, or its
+    first one.
+
+    Parameters
+    ----------
+    client : ObjectClient
+    text : str
+        ``namespace/name`` of a pod, which comes first; or a reference, such as ``deploy/web``.
+
+    Returns
+    -------
+    Pod
+
+    Raises
+    ------
+    NotFoundError
+        There is no such pod, and no such workload with a pod.
+    """
+    namespace, _, name = text.rpartition("/")
+    try:
+        return client.get(Pod, name, namespace)
+    except NotFoundError:
+        with suppress(InputError):
+            kind, namespace, name = parse_reference(text)
+            if kind is Pod:
+                return client.get(Pod, name, namespace)
+            pods = _pods_of(client, Workload(namespace, kind.__name__, name))
+            if pods:
+                return min(pods, key=lambda pod: pod.spec.node_name != "")
+        raise
+
+
+def _pods_of(client: ObjectClient, workload: Workload) -> list[Pod]:
+    """Return the active pods that a workload controls, itself or through another one."""
+    workloads = Workloads(obj for kind in OWNED for obj in client.list(kind, workload.namespace)[0])
+    listed: list[Pod] = client.list(Pod, workload.namespace)[0]
+    return [pod for pod in filter(is_active, listed) if workload in (workloads.of(pod), _owner_of(pod))]
+
+
+def _owner_of(pod: Pod) -> Workload | None:
+    """Return the controller of a pod."""
+    owner = pod.metadata.controller()
+    return None if owner is None else Workload(pod.namespace, owner.kind, owner.name)
 
 
 def explain(engine: Engine, pod: Pod, skipped: str) -> Explanation:

@@ -198,7 +198,8 @@ cdef class NodeTree:
         """Restart the stateful iteration at the first node of the first zone."""
         self.totals.touch(0)
         self.reached.touch_range(0, len(self.keys))
-        memset(self.reached.data, 0, len(self.keys) * sizeof(int32_t))
+        if self.keys:
+            memset(self.reached.data, 0, len(self.keys) * sizeof(int32_t))
         _totals(self).turn = 0
 
     cdef int write(self, int32_t* out) except -1:
@@ -206,7 +207,8 @@ cdef class NodeTree:
         cdef int32_t left = _totals(self).zones, kept, at, index = 0, written = 0
         cdef Buffer turns = Buffer(Journal(), sizeof(int32_t), left)
         cdef int32_t* zone = <int32_t*>turns.data
-        memcpy(zone, self.order.data, left * sizeof(int32_t))
+        if left:  # memory of no items may be NULL, which memcpy does not take
+            memcpy(zone, self.order.data, left * sizeof(int32_t))
         while left:
             kept = 0
             for at in range(left):

@@ -9,9 +9,10 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from moorage.objects import LabelSelectorMatcher, PodDisruptionBudget
+from moorage.objects import PodDisruptionBudget
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
+from moorage.objects.workloads.disruption import BudgetSelectors
 from moorage.store import ObjectStore
 
 from .node_verdicts import node_verdicts
@@ -82,6 +83,23 @@ def stays(pod: Pod) -> bool:
     return MIRROR in pod.metadata.annotations or (owner is not None and owner.kind == "DaemonSet")
 
 
+def pods_to_move(scheduler: Scheduler, node: str) -> list[Pod]:
+    """Return the pods on a node but those of DaemonSets and static ones.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+    node : str
+
+    Returns
+    -------
+    list of Pod
+    """
+    state = scheduler.cache.state
+    row = state.find_row(node)
+    return [] if row is None else [pod for pod in state.pods_of(row) if not stays(pod)]
+
+
 class Mover:
     """Moves pods inside a transaction.
 
@@ -96,10 +114,7 @@ class Mover:
     def __init__(self, scheduler: Scheduler, force: bool) -> None:
         self._scheduler, self._force = scheduler, force
         self._store = cast(ObjectStore, scheduler.client)
-        self._budgets = [
-            (budget, LabelSelectorMatcher(budget.spec.selector))
-            for budget in self._store.list(PodDisruptionBudget)[0]
-        ]
+        self._budgets = BudgetSelectors(self._store.list(PodDisruptionBudget)[0])
 
     def movable(self, node: str) -> list[Pod]:
         """Return the pods that have to leave a node: higher priority first, then larger.
@@ -112,10 +127,8 @@ class Mover:
         -------
         list of Pod
         """
-        state = self._scheduler.cache.state
-        row = state.find_row(node)
-        pods = [] if row is None else [pod for pod in state.pods_of(row) if not stays(pod)]
-        shape_of, intern = state.classes.shape_of, state.classes.intern
+        classes, pods = self._scheduler.cache.state.classes, pods_to_move(self._scheduler, node)
+        shape_of, intern = classes.shape_of, classes.intern
         sizes = {pod.key: shape_of(intern(pod)).requests for pod in pods}
         return sorted(
             pods, key=lambda pod: (-(pod.spec.priority or 0), *(-n for n in sizes[pod.key]), pod.key)
@@ -146,11 +159,7 @@ class Mover:
         """
         if pod.metadata.controller() is None and not self._force:
             return UNMANAGED
-        budgets = [
-            budget
-            for budget, matcher in self._budgets
-            if budget.namespace == pod.namespace and matcher.matches(pod.metadata.labels)
-        ]
+        budgets = self._budgets.of(pod)
         if len(budgets) > 1:
             return SEVERAL
         if budgets and budgets[0].status.disruptions_allowed <= 0:

@@ -22,6 +22,36 @@ SCALABLE = (Deployment, ReplicaSet, ReplicationController, StatefulSet)
 FindWorkload: TypeAlias = Callable[[str, str, str], Scalable | None]
 
 
+class BudgetSelectors:
+    """Finds the budgets that select a pod.
+
+    Parameters
+    ----------
+    budgets : iterable of PodDisruptionBudget
+    """
+
+    def __init__(self, budgets: Iterable[PodDisruptionBudget]) -> None:
+        self._budgets = [(budget, LabelSelectorMatcher(budget.spec.selector)) for budget in budgets]
+
+    def of(self, pod: Pod) -> list[PodDisruptionBudget]:
+        """Return the budgets of a pod's namespace whose selector matches it.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        list of PodDisruptionBudget
+            In the order in which they were given.
+        """
+        return [
+            budget
+            for budget, matcher in self._budgets
+            if budget.namespace == pod.namespace and matcher.matches(pod.metadata.labels)
+        ]
+
+
 def disruption_status(budget: PodDisruptionBudget, cluster: Cluster) -> PodDisruptionBudgetStatus:
     """Compute the status of a budget in a cluster (kubernetes v1.36, pkg/controller/disruption).
 

@@ -7,12 +7,12 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from moorage.objects import Node
+from moorage.planning.pod_moves import pods_to_move
 from moorage.sim.timeline import Event, Verb
 from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec, NodeGroup
 
 from .autoscaler_state import AutoscalerState, Replacement, Upcoming
 from .consolidating import Command, Consolidator
-from .eviction_rules import pods_to_move
 from .expanders import Option, choose
 from .forked_dry_run import GROUP_LABEL, DryRun, new_node
 from .scale_down import find_candidates, find_unneeded, leaving

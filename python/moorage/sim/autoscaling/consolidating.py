@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from moorage.objects import Pod
+from moorage.planning.pod_moves import pods_to_move
 from moorage.sim.timeline.autoscaler_spec import WHEN_UNDERUTILIZED, Consolidation, NodeGroup
 
-from .eviction_rules import DO_NOT_DISRUPT, Budgets, pods_to_move
+from .eviction_rules import DO_NOT_DISRUPT, Budgets
 from .forked_dry_run import DryRun
 
 MOST = 100

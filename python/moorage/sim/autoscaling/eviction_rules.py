@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from moorage.objects import LabelSelectorMatcher, Pod, PodDisruptionBudget
+from moorage.objects import Pod, PodDisruptionBudget
+from moorage.objects.workloads.disruption import BudgetSelectors
 from moorage.objects.workloads.ownership import FINISHED
-from moorage.planning.pod_moves import stays
 from moorage.scheduler import Scheduler
 from moorage.sim.timeline.autoscaler_spec import ScaleDown
 
@@ -14,23 +14,6 @@ SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 SAFE_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 KNOWN_CONTROLLERS = ("ReplicationController", "Job", "ReplicaSet", "StatefulSet")
-
-
-def pods_to_move(scheduler: Scheduler, node: str) -> list[Pod]:
-    """Return the pods on a node but those of DaemonSets and static ones.
-
-    Parameters
-    ----------
-    scheduler : Scheduler
-    node : str
-
-    Returns
-    -------
-    list of Pod
-    """
-    state = scheduler.cache.state
-    row = state.find_row(node)
-    return [] if row is None else [pod for pod in state.pods_of(row) if not stays(pod)]
 
 
 class Budgets:
@@ -42,11 +25,9 @@ class Budgets:
     """
 
     def __init__(self, scheduler: Scheduler) -> None:
-        self._budgets = [
-            (one, LabelSelectorMatcher(one.spec.selector))
-            for one in scheduler.client.list(PodDisruptionBudget)[0]
-        ]
-        self._left = {one.key: one.status.disruptions_allowed for one, _ in self._budgets}
+        budgets = scheduler.client.list(PodDisruptionBudget)[0]
+        self._selectors = BudgetSelectors(budgets)
+        self._left = {one.key: one.status.disruptions_allowed for one in budgets}
 
     def of(self, pod: Pod) -> list[str]:
         """Return the keys of the budgets that select a pod.
@@ -55,11 +36,7 @@ class Budgets:
         ----------
         pod : Pod
         """
-        return [
-            one.key
-            for one, matcher in self._budgets
-            if one.namespace == pod.namespace and matcher.matches(pod.metadata.labels)
-        ]
+        return [one.key for one in self._selectors.of(pod)]
 
     def reason(self, pods: Sequence[Pod]) -> str:
         """Return why pods cannot be evicted together; "" if they can.

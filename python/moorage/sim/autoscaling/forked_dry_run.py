@@ -8,13 +8,12 @@ from msgspec.structs import replace
 
 from moorage.objects import Node, ObjectMeta, Pod
 from moorage.planning.pending import pending_pods, without_evictions
-from moorage.planning.pod_moves import Blocker, Mover, stays
+from moorage.planning.pod_moves import Blocker, Mover, pods_to_move, stays
 from moorage.planning.stored_pods import store_with_claims
 from moorage.scheduler import Scheduler
 from moorage.sim.timeline.autoscaler_spec import NodeGroup
 
 from .autoscaler_state import Upcoming
-from .eviction_rules import pods_to_move
 from .expanders import capacity, requests
 
 GROUP_LABEL = "moorage.dev/node-group"

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from moorage.planning.pod_moves import pods_to_move
 from moorage.scheduler import Scheduler
 from moorage.sim.timeline.autoscaler_spec import ScaleDown
 
 from .autoscaler_state import AutoscalerState
-from .eviction_rules import Budgets, pods_to_move, reason_to_keep
+from .eviction_rules import Budgets, reason_to_keep
 from .expanders import GPUS
 from .forked_dry_run import DryRun
 

@@ -9,7 +9,7 @@ SOURCES := $(wildcard pyx/moorage/*.pxd pyx/moorage/_core pyx/moorage/_core/* py
 
 COMPILED = python/moorage/_core/*.so python/moorage/_core/*/*.so tests/core/*.so
 
-.PHONY: demo test lint bench bench-front bench-compare bench-scale bench-schedulers sanitize debug-test leaks machine test-ray test-report test-live dist dist-test build tools clean check FORCE
+.PHONY: demo test lint docs bench bench-front bench-compare bench-scale bench-schedulers sanitize debug-test leaks machine test-ray test-report test-live dist dist-test build tools clean check FORCE
 
 demo: build
 	$(PY) -m moorage simulate -f examples
@@ -26,6 +26,10 @@ lint: tools
 	$(PY) -m mypy
 	MYPYPATH=python $(PY) -m mypy.stubtest moorage._core --mypy-config-file pyproject.toml \
 		--allowlist tests/house/stubtest.txt --ignore-unused-allowlist --ignore-disjoint-bases --concise
+
+# The guide and the reference, as HTML in build/docs; a warning is an error.
+docs: tools
+	$(PY) -m sphinx -W --keep-going -q -b html docs build/docs
 
 # bench/RESULTS.md and the table of the front page; SUITES=bench/decide/test_scan.py measures a part and only prints it.
 bench: tools
@@ -126,7 +130,7 @@ PIP = $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.tx
 	touch $@
 
 .venv/packages: .venv/ready
-	$(PY) .ci/requirements.py cli report devices metrics lp kube rl test bench lint > .venv/requirements.txt
+	$(PY) .ci/requirements.py cli report devices metrics lp kube rl test bench lint docs > .venv/requirements.txt
 	$(PIP) build -r .venv/requirements.txt
 	touch $@
 

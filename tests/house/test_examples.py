@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -74,7 +76,7 @@ def test_policies_in_a_configuration() -> None:
 
 def commands() -> list[tuple[str, list[str]]]:
     """The commands of README.md, of the pages and of an example, with the lines of output that are shown."""
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "examples/gpu/README.md"]
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "examples/gpu/README.md"]
     whole = "\n".join(page.read_text() for page in pages)
     text = "".join(re.findall(r"^```console\n(.*?)^```$", whole, re.DOTALL | re.M))
     shown = [line for line in text.splitlines() if not line.startswith("#")]
@@ -136,3 +138,16 @@ def test_the_page_about_changes() -> None:
     assert len(scheduler.cache.node_info("node-1").pods) < len(found["branch"].cache.node_info("node-1").pods)
     assert found["node"].metadata.labels["pool"] == "x"
     assert scheduler.client.get(type(found["node"]), "node-1").spec.unschedulable
+
+
+# ---- The guide ---------------------------------------------------------------------------------------------
+
+SESSIONS = [page for page in sorted((ROOT / "docs").rglob("*.md")) if "\n```pycon\n" in page.read_text()]
+
+
+@pytest.mark.parametrize("page", SESSIONS, ids=lambda page: page.stem)
+def test_the_sessions_of_a_page(page: Path) -> None:
+    """What Python prints in a page's sessions, from its beginning to its end."""
+    found = re.findall(r"^```pycon\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
+    session = doctest.DocTestParser().get_doctest("\n".join(found), {}, page.name, str(page), 0)
+    assert doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(session).failed == 0

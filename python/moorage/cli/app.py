@@ -15,6 +15,7 @@ COMMANDS = {
     "compare": "Compare configurations, clusters, or changes of a cluster.",
     "completion": "Print a script that completes commands in a shell.",
     "config": "Check a scheduler configuration, and print its effective form.",
+    "demo": "Walk through a tour on a small cluster, which ends with a page in HTML.",
     "dump": "Write what scheduling needs of a cluster to a file.",
     "explain": "Explain where pods would go, or why they fit nowhere.",
     "perf": "Run scheduler_perf workloads in virtual time.",

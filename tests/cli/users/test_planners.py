@@ -263,6 +263,7 @@ def test_15_tables_to_pass_on(run: Any) -> None:
         "kube",
         "ray",
         "rl",
+        "docs",
         "test",
         "bench",
         "lint",

@@ -1,0 +1,29 @@
+"""Builds the guide: `make docs` writes it to build/docs."""
+
+from __future__ import annotations
+
+import moorage
+
+project = "moorage"
+author = "the developers of moorage"
+copyright = author
+release = version = moorage.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_click",
+]
+html_theme = "furo"
+html_title = f"moorage {release}"
+html_show_sourcelink = False
+html_copy_source = False
+
+# Headings are link targets, as on the pages of a code host.
+myst_heading_anchors = 3
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+nitpicky = False

@@ -80,7 +80,7 @@ class Commands(click.Group):
         """Import a command; None for an unknown name."""
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"moorage.cli.{_MODULES.get(cmd_name, cmd_name)}")
+        module = import_module(f"moorage.cli.commands.{_MODULES.get(cmd_name, cmd_name)}")
         command: click.Command = getattr(module, cmd_name)
         return command
 

@@ -15,8 +15,8 @@ PAGE = "report.html"
 STEPS = (
     (
         "Where does everything go?",
-        "cluster.yaml has five nodes in three zones, and workloads. Each workload expands to its pods, and each pod is "
-        "decided as kube-scheduler would decide it.",
+        "cluster.yaml has five nodes in three zones, and workloads. Each workload expands to its pods, and each "
+        "pod is decided as kube-scheduler would decide it.",
         "simulate -f cluster.yaml",
     ),
     (
@@ -77,7 +77,8 @@ def demo(folder: Path) -> None:
     click.echo(f"\n$ moorage {REPORT} > {PAGE}\n")
     with (folder / PAGE).open("w", encoding="utf-8") as page, redirect_stdout(page):
         _run(REPORT, folder)
-    click.echo(f"Open {folder / PAGE} in a browser: one file, without network. `moorage --help` lists the commands.")
+    click.echo(f"Open {folder / PAGE} in a browser: one file, without network.")
+    click.echo("`moorage --help` lists the commands.")
 
 
 def _run(command: str, folder: Path) -> None:

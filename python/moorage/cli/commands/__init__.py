@@ -1,0 +1,1 @@
+"""A module per command, which is imported when the command runs."""

@@ -1,0 +1,41 @@
+"""``moorage demo``: the tour runs to its end, and its commands can be repeated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from moorage.cli import main
+from moorage.cli.commands.demo import STEPS
+
+
+def test_the_tour_ends_with_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--folder", str(tmp_path / "tour")]) == 0
+    shown = capsys.readouterr().out
+    places = [shown.index(f"\n$ moorage {command}\n") for _, _, command in STEPS]
+    assert places == sorted(places)
+    assert "PASS: 22 pods have found a node\n" in shown
+    assert "lower the cpu request of container main from 3 to 2900m" in shown
+    assert "shop/web  1      14" in shown
+    page = (tmp_path / "tour/report.html").read_text()
+    assert page.startswith("<!DOCTYPE html>")
+    assert "search" in page
+
+
+def test_a_command_of_the_tour_can_be_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["demo", "--folder", str(tmp_path)])
+    shown = capsys.readouterr().out
+    monkeypatch.chdir(tmp_path)
+    assert main(STEPS[0][2].split()) == 0
+    assert capsys.readouterr().out in shown
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    assert main(["demo", "--folder", str(tmp_path / "file/tour")]) == 2
+    caught = capsys.readouterr()
+    assert caught.out == ""
+    assert caught.err == f"error: {tmp_path}/file/tour: Not a directory\n"

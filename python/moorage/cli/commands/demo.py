@@ -15,8 +15,8 @@ PAGE = "report.html"
 STEPS = (
     (
         "Where does everything go?",
-        "cluster.yaml has five nodes in three zones, and workloads. Each workload expands to its pods, and each "
-        "pod is decided as kube-scheduler would decide it.",
+        "cluster.yaml has five nodes in three zones, and workloads. Each workload expands to its pods, and "
+        "each pod is decided as kube-scheduler would decide it.",
         "simulate -f cluster.yaml",
     ),
     (

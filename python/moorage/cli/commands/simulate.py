@@ -14,6 +14,7 @@ from moorage.cli.options.inputs import input_options, load_input, scheduler_opti
 from moorage.errors import located
 
 if TYPE_CHECKING:
+    from moorage.cli.runs.simulation import Simulation
     from moorage.objects import LabelSelectorMatcher
 
 DEFAULT_MULTI = {"partition": "none", "chunk": 256, "executor": "threads"}
@@ -68,6 +69,12 @@ WITHOUT_SUMMARY = ("name", "csv", "png", "svg")
     show_default=True,
     help="Where the schedulers run; ray (extra ray): as actors of a Ray cluster, and the binder as well.",
 )
+@click.option(
+    "--annotate",
+    is_flag=True,
+    help="With -o json or yaml: the cluster after the run as kube-scheduler-simulator imports it, with what "
+    "each plugin said in annotations of the pods.",
+)
 @change_options
 @scheduler_options
 def simulate(
@@ -75,6 +82,7 @@ def simulate(
     all_namespaces: bool,
     selector: str,
     summary_only: bool,
+    annotate: bool,
     schedulers: int | None,
     **options: Any,
 ) -> None:
@@ -90,6 +98,10 @@ def simulate(
         raise click.UsageError("--partition, --chunk and --executor are for --schedulers")
     if summary_only and output in WITHOUT_SUMMARY:
         raise click.UsageError(f"-o {output} has no summary")
+    if annotate and output not in ("json", "yaml"):
+        raise click.UsageError("--annotate is for -o json and -o yaml")
+    if annotate and (schedulers is not None or summary_only or selector):
+        raise click.UsageError("--annotate is not for --schedulers, --summary and --selector")
     matcher, changes = _matcher(selector), requested_changes(options)
     if schedulers is not None and changes:
         raise click.UsageError(f"{changes[0].option} is not for --schedulers")
@@ -98,7 +110,10 @@ def simulate(
         preparation = Preparation(load_input(options), settings, changes)
         preparing = time.perf_counter() - began
         stage()
-        done = preparation.run(stage) if schedulers is None else preparation.run_several(schedulers, multi)
+        if schedulers is not None:
+            done = preparation.run_several(schedulers, multi)
+        else:
+            done = preparation.run(stage, **_kind_of_run(annotate))
         stage()
         place = None if all_namespaces else options["namespace"]
         shown = [
@@ -107,11 +122,33 @@ def simulate(
             if place in (None, one.pod.namespace) and matcher.matches(one.pod.metadata.labels)
         ]
     print_warnings(done.warnings())
-    write_simulation(output, done, None if summary_only else shown)
+    if annotate:
+        _write_annotated(output, done)
+    else:
+        write_simulation(output, done, None if summary_only else shown)
     seconds = done.result.seconds
     print(f"loaded in {preparing:.3f} s, scheduled in {seconds:.3f} s", file=sys.stderr)
     if done.several is not None:
         print(throughput(done.several), file=sys.stderr)
+
+
+def _kind_of_run(annotate: bool) -> dict[str, Any]:
+    """The argument of `Preparation.run` that says whether pods are examined before each attempt."""
+    if not annotate:
+        return {}
+    from moorage.sim.result_annotations import AnnotatedRun
+
+    return {"kind": AnnotatedRun}
+
+
+def _write_annotated(form: str, done: Simulation) -> None:
+    """Print the cluster after an annotated run."""
+    from moorage.cli.output import ignore_broken_pipe, write_value
+    from moorage.sim.result_annotations import AnnotatedRun, exported
+
+    assert isinstance(done.run, AnnotatedRun)
+    with ignore_broken_pipe():
+        write_value(form, exported(done.run))
 
 
 def _matcher(selector: str) -> LabelSelectorMatcher:

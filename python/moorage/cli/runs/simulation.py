@@ -87,12 +87,15 @@ class Simulation:
     result : ScheduleResult
     several : Optimistic or None
         Counters of several schedulers.
+    run : Run or None
+        The run of one scheduler.
     """
 
     preparation: Preparation
     scheduler: Scheduler
     result: ScheduleResult
     several: Optimistic | None = None
+    run: Run | None = None
     _victims: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -337,24 +340,26 @@ class Preparation:
         scheduler.sync()
         return scheduler
 
-    def run(self, stages: Stages | None = None) -> Simulation:
+    def run(self, stages: Stages | None = None, kind: type[Run] = Run) -> Simulation:
         """Place the pending pods.
 
         Parameters
         ----------
         stages : Stages, optional
             Shows how many pods have been tried.
+        kind : type, optional
+            The class of the run.
 
         Returns
         -------
         Simulation
         """
         scheduler = self.make()
-        run = Run(scheduler)
+        run = kind(scheduler)
         if stages is not None:
             placed, failed = run.result.placements, run.result.unschedulable
             stages.count(len(scheduler.pods.pending), lambda: len(placed) + len(failed))
-        return Simulation(self, scheduler, run.all())
+        return Simulation(self, scheduler, run.all(), run=run)
 
     def run_several(self, schedulers: int, multi: Mapping[str, Any]) -> Simulation:
         """Place the pending pods by several schedulers.

@@ -16,7 +16,7 @@ from moorage.errors import InputError
 
 from .decode import Document, decode, is_json
 
-_SIMULATOR = {
+SIMULATOR_KINDS = {
     "namespaces": "Namespace",
     "priorityClasses": "PriorityClass",
     "storageClasses": "StorageClass",
@@ -25,6 +25,7 @@ _SIMULATOR = {
     "nodes": "Node",
     "pods": "Pod",
 }
+"""Kinds of objects in an export of kube-scheduler-simulator, by the names of its lists."""
 _KAI = {
     "priorityClasses": "PriorityClass",
     "storageClasses": "StorageClass",
@@ -74,7 +75,7 @@ def read_snapshot(document: Document) -> tuple[list[Listed], dict[str, int]] | N
         return list(_autoscaler(parts)), _counted({"TemplateNodes": len(_optional(parts, "TemplateNodes"))})
     if {"nodes", "pods", "pvcs"} <= parts.keys():
         config = {"schedulerConfig": len(_optional(parts, "schedulerConfig")) and 1}
-        return [(kind, _list(parts, name)) for name, kind in _SIMULATOR.items()], _counted(config)
+        return [(kind, _list(parts, name)) for name, kind in SIMULATOR_KINDS.items()], _counted(config)
     return None
 
 

@@ -62,7 +62,7 @@ class CountingRun(Run):
         -------
         int
         """
-        at = next((at for at, info in enumerate(infos) if info.pod.key in self.keys), len(infos))
+        at = next((at for at, info in enumerate(infos) if self.counts(info.pod.key)), len(infos))
         if at < len(infos) and infos[at].unit is not None:
             at = next(first for first, info in enumerate(infos) if info.unit == infos[at].unit)
         end = at
@@ -71,11 +71,25 @@ class CountingRun(Run):
             while infos[0].unit is not None and end < len(infos) and infos[end].unit == infos[0].unit:
                 end += 1
             for info in infos[:end]:
-                if info.pod.key in self.keys:
+                if self.counts(info.pod.key):
                     self.count(info.pod.key)
         if end < len(infos):
             self.queue.put_back(*infos[end:])
         return super().attempt(infos[:end])
+
+    def counts(self, key: str) -> bool:
+        """Whether the attempts to place a pod are counted.
+
+        Parameters
+        ----------
+        key : str
+            ``namespace/name`` of the pod.
+
+        Returns
+        -------
+        bool
+        """
+        return key in self.keys
 
     def count(self, key: str) -> None:
         """Count an attempt that is about to begin.

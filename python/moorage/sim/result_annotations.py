@@ -104,7 +104,7 @@ def exported(run: AnnotatedRun) -> dict[str, Any]:
     client = run.scheduler.client
     out: dict[str, Any] = {"schedulerConfig": None}
     for name, kind in SIMULATOR_KINDS.items():
-        objects = client.list(kind)[0]
+        objects: list[Any] = client.list(kind)[0]
         if kind == "Pod":
             objects = [_annotated(one, run.annotations(one)) for one in objects]
         out[name] = [to_value(one) for one in objects]

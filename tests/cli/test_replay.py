@@ -105,3 +105,22 @@ def test_a_history_is_written(capsys: pytest.CaptureFixture[str], tmp_path: Path
 def test_bad_input(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
     assert main(["replay", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("--until", "1h"),
+        ("--on-failure", "drop"),
+        ("--show", "pods"),
+        ("--resource", "memory"),
+        ("--by", "node"),
+        ("--measure", "utilization"),
+        ("--write", "history"),
+    ],
+)
+def test_verify_refuses_what_concerns_a_history(
+    given: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*record(tmp_path, "b"), "--verify", *given]) == 2
+    assert f"--verify makes no history, so it does not take {given[0]}" in capsys.readouterr().err

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from moorage.scheduler import Scheduler
 from moorage.sim.autoscaling.autoscaler_state import AutoscalerState
+from moorage.sim.virtual_time.virtual_clock import VirtualClock
 
 from .replayer import Replayer
-from .virtual_clock import VirtualClock
 
 
 class Checkpoint(NamedTuple):

@@ -14,13 +14,13 @@ from moorage._core.base.resources import pod_requests
 from moorage.errors import InputError
 from moorage.objects import Node, Pod, parse_milli, parse_value
 from moorage.sim.timeline import Timeline, Verb
+from moorage.sim.virtual_time.virtual_clock import VirtualClock
 from moorage.tables import Table, Tabular
 
 from .history_files import Part, write_table
 from .recorder import End, Recorder
 from .replayer import Replayer
 from .usage_over_time import Levels, levels, over_time
-from .virtual_clock import VirtualClock
 
 if TYPE_CHECKING:
     from moorage.scheduler import Scheduler

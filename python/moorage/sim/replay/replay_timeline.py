@@ -11,6 +11,7 @@ from moorage.objects import Namespace, Object, ObjectMeta
 from moorage.scheduler import Scheduler
 from moorage.sim.timeline import Timeline
 from moorage.sim.timeline.time_spans import parse_duration
+from moorage.sim.virtual_time.virtual_clock import VirtualClock
 
 from .checkpoints import Checkpoints
 from .conditions import Condition, parse_condition
@@ -18,7 +19,6 @@ from .history import History
 from .history_log import SPILL_ROWS
 from .recorder import Recorder
 from .replayer import Replayer
-from .virtual_clock import VirtualClock
 
 ON_FAILURE = ("retry", "drop")
 

@@ -1,9 +1,9 @@
-"""Replayer: the loop that takes a scheduler through a timeline in virtual time."""
+"""Replayer: takes a scheduler through a timeline, and notes what happens."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -15,20 +15,19 @@ from moorage.objects import AnyGroup, Node, Object, Pod
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Failure, Scheduler, ScheduleResult
 from moorage.scheduler.placing.place import APART, LEDGER
-from moorage.scheduler.runs import Run
 from moorage.scheduler.scheduling_context import SEGMENTS, VOLUMES
 from moorage.sim.autoscaling import Autoscaler
 from moorage.sim.autoscaling.autoscaler_state import AutoscalerState
 from moorage.sim.timeline import Event, Timeline, Verb
+from moorage.sim.virtual_time.virtual_clock import VirtualClock
+from moorage.sim.virtual_time.virtual_run import VirtualRun
 from moorage.store import ApiError, DeletedFinalStateUnknown, NotFoundError, ObjectStore, parse_reference
 from moorage.store.clock import timestamp
 from moorage.store.informers.handler_functions import last_state
 from moorage.store.pod_binding import Binding
 
-from .conditions import Condition
 from .event_cursor import EventCursor
 from .recorder import End, Recorder
-from .virtual_clock import VirtualClock
 
 AFTER_END = 600.0
 """Seconds after the last event for which backing off, waits on Permit and rollouts go on."""
@@ -50,7 +49,7 @@ class PodTemplate(Struct, frozen=True):
     priority: int
 
 
-class Replayer(Run):
+class Replayer(VirtualRun):
     """Applies the events of a timeline to a scheduler, has it try the pods, and notes what happens.
 
     All events of one instant are applied, then pods are tried until none is left to try; that takes no
@@ -83,7 +82,7 @@ class Replayer(Run):
     autoscaler : Autoscaler or None
     """
 
-    defers_failed_groups = False  # backoff limits the attempts, because virtual time passes
+    cursor: EventCursor
 
     def __init__(
         self,
@@ -94,11 +93,10 @@ class Replayer(Run):
         at: int = 0,
         scaled: AutoscalerState | None = None,
     ) -> None:
-        super().__init__(scheduler)
+        super().__init__(scheduler, clock)
         assert isinstance(scheduler.client, ObjectStore)
-        self.clock, self.timeline, self.recorder, self.store = clock, timeline, recorder, scheduler.client
+        self.timeline, self.recorder, self.store = timeline, recorder, scheduler.client
         self.drops = False
-        self.condition: Condition | None = None
         self._since = self.store.now()  # seconds since 1970 at the start of the timeline
         self._day = 0, timestamp(0)[:11]  # a day since 1970, and the beginning of its times
         self._unsettled: dict[str, Pod] = {}  # bound pods that the store has not got, by namespace/name
@@ -138,38 +136,13 @@ class Replayer(Run):
 
     # ---- the loop ------------------------------------------------------------------------------------------
 
-    def advance(self, until: float = math.inf, boundary: Callable[[], None] | None = None) -> None:
-        """Apply the events up to a time, that one included, and try pods, until the condition holds.
-
-        Parameters
-        ----------
-        until : float, optional
-            Seconds; by default the replay ends with the timeline, or up to ten minutes later if pods are
-            backing off.
-        boundary : callable, optional
-            Called between two instants after some thousand events each.
-        """
-        cursor, clock, condition, autoscaler = self.cursor, self.clock, self.condition, self.autoscaler
-        while condition is None or not condition.holds(self):
-            due = cursor.time
-            now = due if self._idle else min(due, self._next_timer())
-            if autoscaler is not None:
-                now = min(now, autoscaler.next_time())
-            if condition is not None:
-                now = min(now, condition.due(self))
-            if now > until or now == math.inf:
-                return
-            clock.now = now
-            if due != now:
-                self.try_again()
-            elif self._idle and cursor.is_direct:
-                self._take_directly()
-            else:
-                self._take()
-            if autoscaler is not None and autoscaler.next_time() <= now:
-                autoscaler.act()
-            if boundary is not None and due == now and cursor.is_at_boundary():
-                boundary()
+    def happen(self, is_due: bool) -> None:
+        if not is_due:
+            self.try_again()
+        elif self._idle and self.cursor.is_direct:
+            self._take_directly()
+        else:
+            self._take()
 
     def _nothing_waits(self) -> bool:
         """Whether nothing happens before the next event."""
@@ -178,7 +151,7 @@ class Replayer(Run):
         rolls = controllers is not None and controllers.next_time() < math.inf
         return not (len(self.queue) or bindings.waiting or bindings.running or rolls)
 
-    def _next_timer(self) -> float:
+    def next_timer(self) -> float:
         """Return when the queue, a wait on Permit or a rollout goes on; after the last event the queue alone
         does not go on because of pods that fit nowhere."""
         scheduler, now = self.scheduler, self.clock.now

@@ -129,7 +129,7 @@ def replay(files: tuple[str, ...], **options: Any) -> int:
         if options["cluster"]:
             from moorage.objects import load
 
-            if timeline.cluster.nodes:
+            if timeline.cluster.nodes or timeline.workload is not None:
                 raise InputError("the trace has nodes itself", source="-f")
             timeline.start_with(load(*options["cluster"]))
         following()

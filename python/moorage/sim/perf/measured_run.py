@@ -78,7 +78,7 @@ class MeasuredRun(VirtualRun):
         self._known: list[tuple[PodRun, int]] = []  # run of each popped pod, and its index in the run
         self._template_at = -1  # index in the batch, see `_next_template`
         self._began = self._measured = 0  # of the batch: when, and how many of its pods are measured
-        self.cursor = self.operations = Operations(self, clock, workload, self._measure)
+        self.operations = Operations(self, clock, workload, self._measure)
         scheduler.handle.on_eviction.append(self._evicted)
 
     def _measure(self, window: Window | None) -> None:

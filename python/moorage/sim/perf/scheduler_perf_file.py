@@ -72,6 +72,8 @@ class Workload:
         Path of the template of pods whose operation names none; "" for the default of scheduler_perf.
     unbuilt : str
         The first unsupported feature; "" if there is none.
+    attempts_per_second : Fraction or None
+        See `rate`.
     """
 
     source: str
@@ -83,11 +85,12 @@ class Workload:
     scheduler_config: Path | None
     pod_template: str
     unbuilt: str
+    attempts_per_second: Fraction | None = None
 
     @property
     def rate(self) -> Fraction:
-        """Scheduling attempts per second of virtual time: the threshold, else `DEFAULT_RATE`."""
-        return Fraction(str(self.threshold or DEFAULT_RATE))
+        """Scheduling attempts per second of virtual time; by default the threshold, else `DEFAULT_RATE`."""
+        return self.attempts_per_second or Fraction(str(self.threshold or DEFAULT_RATE))
 
     @property
     def full_name(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -18,7 +18,12 @@ from moorage.scheduler.placing.place import APART, LEDGER
 from moorage.scheduler.scheduling_context import SEGMENTS, VOLUMES
 from moorage.sim.autoscaling import Autoscaler
 from moorage.sim.autoscaling.autoscaler_state import AutoscalerState
+from moorage.sim.perf import Workload
+from moorage.sim.perf.operation_cursor import Operations
+from moorage.sim.perf.ops import WorkloadFailedError
+from moorage.sim.perf.pods import Window
 from moorage.sim.timeline import Event, Timeline, Verb
+from moorage.sim.virtual_time.attempt_clock import AttemptClock
 from moorage.sim.virtual_time.virtual_clock import VirtualClock
 from moorage.sim.virtual_time.virtual_run import VirtualRun
 from moorage.store import ApiError, DeletedFinalStateUnknown, NotFoundError, ObjectStore, parse_reference
@@ -117,6 +122,30 @@ class Replayer(VirtualRun):
         spec = timeline.autoscaler
         self.autoscaler = None if spec is None else Autoscaler(spec, self, scaled)
 
+        if timeline.workload is not None:
+            self._operate(timeline.workload)
+
+    def _operate(self, workload: Workload) -> None:
+        """Follow the operations of a workload instead of events."""
+        if self.autoscaler is not None or any(event.verb is not Verb.OPERATION for event in self.timeline):
+            what = "events" if self.autoscaler is None else "an autoscaler"
+            raise InputError(f"cannot have {what} besides its operations", obj=workload.full_name)
+        clock = self.clock
+        if not isinstance(clock, AttemptClock):
+            raise InputError("its operations can only be replayed", obj=workload.full_name)
+        self._cause = End.DELETED
+        self.operations = Operations(self, clock, workload, self._note_window)
+
+    def _note_window(self, window: Window | None) -> None:
+        what = "startCollectingMetrics" if window is not None else "stopCollectingMetrics"
+        self.recorder.measures.append((self.clock.now, what))
+
+    def advance(self, until: float = math.inf, boundary: Callable[[], None] | None = None) -> None:
+        try:
+            super().advance(until, boundary)
+        except WorkloadFailedError as error:
+            self.recorder.counts[f"operation could not end: {error}"] += 1
+
     def _pod_template(self, pod: Pod) -> PodTemplate:
         meta = replace(pod.metadata, creation_timestamp=None, resource_version="", uid="")
         kept = replace(pod, metadata=meta)
@@ -137,7 +166,9 @@ class Replayer(VirtualRun):
     # ---- the loop ------------------------------------------------------------------------------------------
 
     def happen(self, is_due: bool) -> None:
-        if not is_due:
+        if self.operations is not None:
+            self.operations.happen()
+        elif not is_due:
             self.try_again()
         elif self._idle and self.cursor.is_direct:
             self._take_directly()
@@ -443,28 +474,32 @@ class Replayer(VirtualRun):
                 infos = self.take()
             if not infos:
                 break
-            self._infos = {info.pod.key: info for info in infos}
             self.attempt(infos)
-            self._drop()  # before bindings could have them tried again
             self.bind()
         result = self.result
         for part in (result.placements, result.unschedulable, result.evicted, result.skipped):
             part.clear()
         self._idle = self._nothing_waits()
 
+    def attempt(self, infos: Sequence[QueuedPodInfo]) -> int:
+        self._infos = {info.pod.key: info for info in infos}
+        tried = super().attempt(infos)
+        self._drop()  # before bindings could have them tried again
+        return tried
+
     def _note_placements(self, keys: Sequence[str], nodes: Sequence[str]) -> None:
         super()._note_placements(keys, nodes)
-        recorder, now = self.recorder, self.clock.now
+        recorder = self.recorder
         for key, node in zip(keys, nodes, strict=True):
-            info = self._infos.get(key)
-            recorder.decide(now, recorder.live[key], recorder.node(node), info.attempts if info else 1)
+            info, pod = self._infos.get(key), recorder.live[key]
+            recorder.decide(self.decided(), pod, recorder.node(node), info.attempts if info else 1)
             recorder.pending.pop(key, None)
 
     def _failed(self, info: QueuedPodInfo, failure: Failure) -> None:
         key, recorder = info.pod.key, self.recorder
         if key in recorder.live:
             reason = recorder.reason(failure.message)
-            recorder.decide(self.clock.now, recorder.live[key], -1, info.attempts, reason)
+            recorder.decide(self.decided(), recorder.live[key], -1, info.attempts, reason)
             if self.drops and not failure.nominated_node:
                 self._dropped.append(info.pod)
         super()._failed(info, failure)
@@ -478,12 +513,14 @@ class Replayer(VirtualRun):
         if not self._dropped:
             return
         pods, self._dropped = self._dropped, []
-        self._cause = End.DROPPED
+        cause, self._cause = self._cause, End.DROPPED
         for pod in pods:
             if pod.key in self.recorder.pending:
                 self.store.delete(Pod, pod.name, pod.namespace)
+                if self.operations is not None:
+                    self.operations.note_gone([pod.key])
         self.scheduler.sync()
-        self._cause = End.CONTROLLER
+        self._cause = cause
 
     # ---- what the informers report -------------------------------------------------------------------------
 

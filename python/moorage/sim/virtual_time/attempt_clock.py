@@ -82,6 +82,9 @@ class AttemptClock(VirtualClock):
 
         self.at(start + interval, tick)
 
+    def after(self, count: int) -> float:
+        return (self._ticks + count * self._per_attempt) / self._per_second
+
     def attempted(self, count: int) -> None:
         """Advance the time by a number of attempts.
 

@@ -36,6 +36,20 @@ class VirtualClock:
         """
         self.now = float(when)
 
+    def after(self, count: int) -> float:
+        """Return the time after a number of further attempts.
+
+        Parameters
+        ----------
+        count : int
+
+        Returns
+        -------
+        float
+            Seconds.
+        """
+        return self.now
+
     def attempted(self, count: int) -> None:
         """Let the time of a number of attempts pass: none.
 

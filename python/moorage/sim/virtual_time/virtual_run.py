@@ -72,7 +72,7 @@ class VirtualRun(Run):
         At which `advance` stops.
     autoscaler : Autoscaler or None
     operations : Operations or None
-        The operations of scheduler_perf that the cursor follows.
+        The operations of scheduler_perf, which are the cursor where there are some.
     until : float
         The time up to which `advance` goes.
     """
@@ -89,6 +89,10 @@ class VirtualRun(Run):
         self.until = math.inf
         self._idle = True  # whether nothing happens before the next event
         self._counted = 0  # attempts of the batch whose time has passed
+        self._decisions, self._decided = (
+            0,
+            0.0,
+        )  # of the batch: how many were noted, and when the last one was
 
     # ---- the loop ------------------------------------------------------------------------------------------
 
@@ -103,7 +107,8 @@ class VirtualRun(Run):
         boundary : callable, optional
             Called between two instants after some thousand events each.
         """
-        cursor, clock, condition, autoscaler = self.cursor, self.clock, self.condition, self.autoscaler
+        cursor: Cursor = self.cursor if self.operations is None else self.operations
+        clock, condition, autoscaler = self.clock, self.condition, self.autoscaler
         self.until = until
         while condition is None or not condition.holds(self):
             due = cursor.time
@@ -155,7 +160,7 @@ class VirtualRun(Run):
         bool
             Whether there were any.
         """
-        result, self._counted = self.result, 0
+        result, self._counted, self._decisions = self.result, 0, 0
         for part in (result.placements, result.unschedulable, result.evicted, result.skipped):
             part.clear()
         self.resume(self.clock.now)
@@ -174,6 +179,18 @@ class VirtualRun(Run):
         self.clock.attempted(at - self._counted)
         self._counted = at
         return not operations.is_interrupted()
+
+    def decided(self) -> float:
+        """Return when the next pod of the batch is decided; each attempt takes its time.
+
+        Returns
+        -------
+        float
+            Seconds, not before the decision that was asked for last.
+        """
+        self._decisions += 1
+        self._decided = max(self._decided, self.clock.after(self._decisions - self._counted))
+        return self._decided
 
     # ---- the pods of operations ----------------------------------------------------------------------------
 

@@ -83,6 +83,7 @@ class Operations:
         self._run = run
         self._read = cache(read_template)
         self._failure: Failure | None = None  # why the last failed pod was not placed
+        self._is_held = False  # whether no attempt ends before the time up to which the run goes
         self._where = workload.full_name  # which operation, for errors
         self.follow(self._steps())
 
@@ -118,6 +119,9 @@ class Operations:
         """
         if self._wait is None:
             return math.inf
+        if self._is_held:  # until time ends, unless an event comes before
+            coming = self._next_event()
+            return math.inf if coming is None or coming <= self.clock.exact else coming
         if self._has_tried:
             return self.clock.exact
         coming = self._next_event()
@@ -141,7 +145,7 @@ class Operations:
         WorkloadFailedError
             The same, and all pods have nodes.
         """
-        clock = self.clock
+        clock, self._is_held = self.clock, False
         with located(source=self.workload.source, obj=self._where):
             while self._wait is not None:
                 clock.run_due()
@@ -158,9 +162,17 @@ class Operations:
 
     def _try_batch(self) -> None:
         """Try pods up to the next event."""
-        run = self._run
+        run, clock = self._run, self.clock
+        limit = clock.attempts_until(self._next_event())
+        if run.until < math.inf:
+            until = Fraction(run.until).limit_denominator(10**9)  # 0.3 for the float that is a little less
+            room = math.floor((until - clock.exact) * clock.rate)
+            self._is_held = room < 1
+            if self._is_held:
+                return
+            limit = min(limit, room)
         self.placed = []
-        self._has_tried = run.try_batch(max(1, self.clock.attempts_until(self._interruption())))
+        self._has_tried = run.try_batch(max(1, limit))
         if self.on_placed is not None:
             for pod_run, number in self.placed:
                 if pod_run.state[number] >= 0:
@@ -172,13 +184,6 @@ class Operations:
             self._had = self.failures, self.victims
         elif self._has_tried_enough(self.failures - failures):
             raise self._no_end(f"nothing has changed in {MOST_TRIES} attempts")
-
-    def _interruption(self) -> Fraction | None:
-        """When a batch ends at the latest."""
-        coming, until = self._next_event(), self._run.until
-        if until == math.inf:
-            return coming
-        return Fraction(until) if coming is None else min(coming, Fraction(until))
 
     def _awaits_events(self) -> bool:
         """Whether an event of the workload or a binding cycle comes."""

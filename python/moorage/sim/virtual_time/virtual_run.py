@@ -117,7 +117,7 @@ class VirtualRun(Run):
                 now = min(now, autoscaler.next_time())
             if condition is not None:
                 now = min(now, condition.due(self))
-            if now > until or now == math.inf:
+            if now == math.inf or float(now) > until:
                 return
             clock.set(now)
             self.happen(due == now)

@@ -97,6 +97,7 @@ class Operations:
         self._waits = iter(steps)
         self._wait: Wait | None = Wait(lambda: True)
         self._deadline = self.clock.exact
+        self._had = self.failures, self.victims  # when something has changed last
         self._has_tried = True  # whether the last batch had pods, so that more may be waiting
 
     def _steps(self) -> Iterator[Wait]:

@@ -89,10 +89,8 @@ class VirtualRun(Run):
         self.until = math.inf
         self._idle = True  # whether nothing happens before the next event
         self._counted = 0  # attempts of the batch whose time has passed
-        self._decisions, self._decided = (
-            0,
-            0.0,
-        )  # of the batch: how many were noted, and when the last one was
+        self._decisions = 0  # that were noted of the batch
+        self._decided = 0.0  # when the last of them was taken
 
     # ---- the loop ------------------------------------------------------------------------------------------
 

@@ -11,6 +11,8 @@ from moorage.cli import main
 from tests.house.source import ROOT
 
 NODES, PODS = str(ROOT / "tests/data/openb/nodes.csv"), str(ROOT / "tests/data/openb/pods.csv")
+WORKLOAD = [str(ROOT / "tests/data/scheduler_perf/excerpt/performance-config.yaml")]
+WORKLOAD += ["--option", "case=PreemptionBasic/5Nodes"]
 RECORD = """\
 {"time":"2026-01-01T00:00:00Z","event":"Add","resource":{"apiVersion":"v1","kind":"Node","metadata":{"name":"a"},\
 "status":{"allocatable":{"cpu":"4","pods":"9"}}}}
@@ -97,6 +99,8 @@ def test_a_history_is_written(capsys: pytest.CaptureFixture[str], tmp_path: Path
     ("arguments", "message"),
     [
         ([NODES, PODS, "-f", NODES], "-f: the trace has nodes itself"),
+        ([*WORKLOAD, "-f", NODES], "-f: the trace has nodes itself"),
+        (WORKLOAD[:1], "16 workloads; the option case names one of SchedulingBasic/5Nodes, "),
         ([NODES, "--option", "x"], '--option: must be NAME=VALUE, not "x"'),
         ([NODES, "--format", "x"], 'there is no format "x"'),
         ([NODES, PODS, "--until", "x"], 'until: "x" is no condition'),
@@ -105,3 +109,22 @@ def test_a_history_is_written(capsys: pytest.CaptureFixture[str], tmp_path: Path
 def test_bad_input(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
     assert main(["replay", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("--until", "1h"),
+        ("--on-failure", "drop"),
+        ("--show", "pods"),
+        ("--resource", "memory"),
+        ("--by", "node"),
+        ("--measure", "utilization"),
+        ("--write", "history"),
+    ],
+)
+def test_verify_refuses_what_concerns_a_history(
+    given: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*record(tmp_path, "b"), "--verify", *given]) == 2
+    assert f"--verify makes no history, so it does not take {given[0]}" in capsys.readouterr().err

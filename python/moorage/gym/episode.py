@@ -19,8 +19,8 @@ from moorage.scheduler.cycle.engine import Engine
 from moorage.sim.replay.conditions import Condition
 from moorage.sim.replay.recorder import End, Recorder
 from moorage.sim.replay.replayer import Replayer
-from moorage.sim.replay.virtual_clock import VirtualClock
 from moorage.sim.timeline import Timeline
+from moorage.sim.virtual_time.virtual_clock import VirtualClock
 
 PYTHON, REJECTED = int(Route.PYTHON), int(Route.REJECTED)
 REFUSED = {

@@ -13,8 +13,8 @@ from moorage.errors import InputError
 from moorage.objects import Pod
 from moorage.scheduler import Scheduler
 from moorage.sim.replay.replay_timeline import scheduler_at_start
-from moorage.sim.replay.virtual_clock import VirtualClock
 from moorage.sim.timeline import Timeline, Verb
+from moorage.sim.virtual_time.virtual_clock import VirtualClock
 
 from .episode import Episode, Mask
 from .transition import Reward, Transition

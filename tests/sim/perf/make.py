@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from moorage.sim.perf import Workload, read_workloads
-from moorage.sim.perf.loop import Run
+from moorage.sim.perf.measured_run import MeasuredRun
 
 DATA = Path(__file__).parents[2] / "data/scheduler_perf/excerpt/performance-config.yaml"
 
@@ -63,29 +63,29 @@ def timer() -> Callable[[], int]:
 def run_of(
     one: Workload,
     rate: int = 500,
-    before: Callable[[Run], None] = lambda run: None,
+    before: Callable[[MeasuredRun], None] = lambda run: None,
     tie_break: str = "first",
-) -> Run:
+) -> MeasuredRun:
     """A workload that has run."""
-    run = Run(one, Fraction(rate), timer(), tie_break)
+    run = MeasuredRun(one, Fraction(rate), timer(), tie_break)
     before(run)
     try:
-        run.execute()
+        run.advance()
     finally:
         run.meter.close()
     return run
 
 
-def run_ops(directory: Path, *ops: dict[str, Any], rate: int = 500, **settings: Any) -> Run:
+def run_ops(directory: Path, *ops: dict[str, Any], rate: int = 500, **settings: Any) -> MeasuredRun:
     """The same of operations."""
     return run_of(workload(directory, *ops, **settings), rate)
 
 
-def placements(run: Run) -> dict[str, str]:
+def placements(run: MeasuredRun) -> dict[str, str]:
     """Pod name to node, of the pods that are on one."""
     return {
         f"{one.template.metadata.namespace}/{one.name(number)}": run.scheduler.table.row_name(row)
-        for one in run.runs
+        for one in run.operations.runs
         for number, row in enumerate(one.state.tolist())
         if row >= 0
     }

@@ -9,8 +9,9 @@ import pytest
 
 from moorage.objects import Pod
 from moorage.sim.perf import run_workload
-from moorage.sim.perf.measure import CHUNK, Meter, Window, percentile
+from moorage.sim.perf.measure import CHUNK, Meter, percentile
 from moorage.sim.perf.object_templates import ObjectTemplate
+from moorage.sim.perf.pods import Window
 from tests.sim.perf.make import POD, nodes, pods, run_ops, timer, workload
 
 MILLISECOND = 1_000_000
@@ -28,7 +29,7 @@ def test_time_is_counted_per_pod_and_per_chunk(tmp_path: Path) -> None:
 
 def test_each_pod_of_a_batch_counts_for_as_much(tmp_path: Path) -> None:
     run = run_ops(tmp_path, nodes(1), pods(1))
-    meter, pod_run = Meter(), run.runs[0]
+    meter, pod_run = Meter(), run.operations.runs[0]
     meter.open(Window(frozenset([pod_run.template.metadata.namespace]), {}))
     first, second = 2 * CHUNK + 10, CHUNK - 10
     meter.scheduled(pod_run, first, 1000, 1000 + 2 * first)
@@ -76,7 +77,7 @@ def test_measured_pods_have_the_labels(tmp_path: Path) -> None:
         files=labelled,
     )
     assert run.meter.pods == 3
-    assert run.counts()["init_pods"] == 4
+    assert run.operations.counts()["init_pods"] == 4
 
 
 def test_the_report_puts_it_together(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from moorage.errors import InputError
-from moorage.sim.perf.loop import Run
+from moorage.sim.perf.measured_run import MeasuredRun
 from moorage.sim.perf.ops import WorkloadFailedError
 from tests.sim.perf.make import NODE, POD, nodes, placements, pods, run_of, run_ops, workload
 
@@ -17,16 +17,16 @@ from tests.sim.perf.make import NODE, POD, nodes, placements, pods, run_of, run_
 def test_pods_are_deleted_at_their_rate_in_the_order_of_names(tmp_path: Path) -> None:
     gone: list[tuple[Fraction, str]] = []
 
-    def look(run: Run) -> None:
-        delete = run.cluster.delete_pod
+    def look(run: MeasuredRun) -> None:
+        delete = run.operations.cluster.delete_pod
 
         def deleted(one: Any, number: int) -> None:
-            gone.append((run.time.now, one.name(number)))
+            gone.append((run.clock.exact, one.name(number)))
             delete(one, number)
 
-        run.cluster.delete_pod = deleted  # type: ignore[method-assign]
+        run.operations.cluster.delete_pod = deleted  # type: ignore[method-assign]
 
-    def ran(**rest: Any) -> Run:
+    def ran(**rest: Any) -> MeasuredRun:
         gone.clear()
         op = {"opcode": "deletePods", "namespace": "n", "deletePodsPerSecond": 10}
         return run_of(workload(tmp_path, nodes(2), pods(12, namespace="n"), op | rest, pods(5)), before=look)
@@ -35,7 +35,7 @@ def test_pods_are_deleted_at_their_rate_in_the_order_of_names(tmp_path: Path) ->
     start = Fraction(12, 500)
     assert [when for when, _ in gone] == [start + Fraction(step, 10) for step in range(1, 13)]
     assert [name for _, name in gone][:5] == ["pod-0", "pod-1", "pod-10", "pod-11", "pod-2"]
-    assert run.time.now == start + Fraction(12, 10) + Fraction(5, 500)
+    assert run.clock.exact == start + Fraction(12, 10) + Fraction(5, 500)
     assert len(placements(run)) == 5
     assert len(placements(ran(skipWaitToCompletion=True))) == 17
     assert gone == []
@@ -71,7 +71,7 @@ def test_pods_with_finalizers_stay_where_they_are(tmp_path: Path) -> None:
 def test_steady_state_replaces_each_placed_pod(tmp_path: Path) -> None:
     steady = pods(3, steadyState=True, duration="2s", collectMetrics=True)
     run = run_ops(tmp_path, nodes(2), steady, rate=100)
-    assert run.time.now == 2
+    assert run.clock.exact == 2
     assert run.meter.pods == 200
     assert placements(run) == {}
     assert run.scheduler.table.requested["pods"].sum() == 0
@@ -87,7 +87,7 @@ def test_sleep_lets_time_pass_and_scheduling_go_on(tmp_path: Path) -> None:
         {"opcode": "sleep", "duration": "1500ms"},
         rate=10,
     )
-    assert run.time.now == Fraction(3, 2)
+    assert run.clock.exact == Fraction(3, 2)
     assert len(placements(run)) == 10
     assert run.scheduler.cache.clock() == 1.5
 
@@ -97,7 +97,7 @@ def test_objects_are_updated_at_their_rate(tmp_path: Path) -> None:
     files = {"named.yaml": named, "more.yaml": named.replace('"4"', '"8"')}
     update = {"opcode": "updateAny", "templatePath": "more.yaml", "count": 2, "updatePerSecond": 4}
     run = run_ops(tmp_path, nodes(3, nodeTemplatePath="named.yaml"), update, files=files)
-    assert run.time.now == Fraction(1, 2)
+    assert run.clock.exact == Fraction(1, 2)
     cpus = run.scheduler.table.allocatable["cpu"]
     rows = [run.scheduler.table.find_row(f"n{number}") for number in range(3)]
     assert [cpus[row] for row in rows] == [8000, 8000, 4000]

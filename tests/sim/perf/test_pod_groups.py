@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from moorage.objects.model.node import Node
-from moorage.sim.perf.ops import OPS, CreatePodGroups, WorkloadFailedError, WorkloadStuckError
+from moorage.sim.perf.ops import OPS, CreatePodGroups, Wait, WorkloadFailedError, WorkloadStuckError
 from tests.sim.perf.make import NODE, nodes, placements, run_ops, workload
 
 GROUP = """\
@@ -48,7 +48,7 @@ def test_gangs(tmp_path: Path, opcode: str) -> None:
     run = run_ops(tmp_path, *ops, files=FILES, case=ON)
     assert len(placements(run)) == 6
     assert run.meter.pods == 6
-    assert run.counts()["unschedulable"] == 0
+    assert run.operations.counts()["unschedulable"] == 0
 
 
 def test_groups_without_a_minimum(tmp_path: Path) -> None:
@@ -108,8 +108,9 @@ def test_a_gang_that_is_not_complete_counts_as_gated(tmp_path: Path) -> None:
     ops = [nodes(3), groups(1, 3), members(2, 3, skipWaitToCompletion=True)]
     run = run_ops(tmp_path, *ops, files=FILES, case=ON)
     assert not placements(run)
+    run.operations.follow([Wait(lambda: bool(placements(run)))])
     with pytest.raises(WorkloadFailedError, match="nothing is left to happen"):
-        run.until(lambda: bool(placements(run)))
+        run.advance()
 
 
 def test_gates(tmp_path: Path) -> None:
@@ -161,7 +162,10 @@ def test_groups_are_evicted_pod_by_pod_or_whole(
     ops = [nodes(2), groups(2, 2), members(4, 2), urgent | {"collectMetrics": True}]
     run = run_ops(tmp_path, *ops, files=FILES | {"group.yaml": group, "urgent.yaml": URGENT}, case=ON)
     assert sorted(placements(run).values()) == sorted(one.name for one in run.scheduler.client.list(Node)[0])
-    assert (run.counts()["preemptors"], run.counts()["victims"]) == (preemptors, victims)
+    assert (run.operations.counts()["preemptors"], run.operations.counts()["victims"]) == (
+        preemptors,
+        victims,
+    )
     assert run.meter.pods == 2
 
 
@@ -171,4 +175,4 @@ def test_pods_are_evicted_for_a_gang(tmp_path: Path) -> None:
     ops = [nodes(2), low_pods, groups(1, 2), members(2, 2, collectMetrics=True)]
     files = FILES | {"group.yaml": gang, "urgent.yaml": URGENT.replace("priority: 10", "priority: 5")}
     run = run_ops(tmp_path, *ops, files=files, case=ON)
-    assert (run.meter.pods, run.counts()["victims"]) == (2, 1), "both pods go to one node"
+    assert (run.meter.pods, run.operations.counts()["victims"]) == (2, 1), "both pods go to one node"

@@ -31,7 +31,7 @@ from moorage.objects.model.storage import (
     PersistentVolumeStatus,
     VolumeNodeResources,
 )
-from moorage.sim.perf.loop import Run
+from moorage.sim.perf.measured_run import MeasuredRun
 from tests.sim.perf.make import POD, nodes, placements, pods, run_ops
 
 CLAIM = """\
@@ -51,7 +51,7 @@ CREATED = {"skipWaitToCompletion": True}
 DISK = POD + "  volumes: [{name: v, awsElasticBlockStore: {volumeID: vol-1}}]\n"
 
 
-def held(run: Run, kind: type[Any]) -> list[Any]:
+def held(run: MeasuredRun, kind: type[Any]) -> list[Any]:
     return [without_history(obj) for obj in run.scheduler.client.list(kind)[0]]
 
 
@@ -198,7 +198,7 @@ def test_pods_with_disks_of_their_own_are_measured_together(tmp_path: Path) -> N
         pods(5, podTemplatePath="disks.yaml", collectMetrics=True),
         files={"disk.yaml": DISK, "disks.yaml": disks},
     )
-    first, measured = run.runs[0], run.runs[1:]
+    first, measured = run.operations.runs[0], run.operations.runs[1:]
     assert len(set(first.state.tolist())) == 2  # one disk cannot be mounted twice
     assert run.meter.pods == 5
     assert run.meter.placing_all_ns == run.meter.placing_ns == 1_000_000  # from one look to the next
@@ -215,6 +215,6 @@ def test_a_pod_with_a_disk_evicts(tmp_path: Path) -> None:
         pods(1, podTemplatePath="important.yaml", collectMetrics=True),
         files={"disk.yaml": DISK, "important.yaml": important},
     )
-    counts = run.counts()
+    counts = run.operations.counts()
     assert (counts["preemptors"], counts["victims"], counts["unschedulable"]) == (1, 1, 0)
     assert run.meter.pods == 1

@@ -12,7 +12,7 @@ from moorage.errors import InputError
 from moorage.objects import Cluster, Namespace, Node, Pod
 from moorage.scheduler import Failure, Scheduler
 from moorage.scheduler.cycle.results import ScheduleResult
-from moorage.sim.perf import Workload, loop, read_workloads, run_workload
+from moorage.sim.perf import Workload, measured_run, read_workloads, run_workload
 from moorage.sim.perf.report import row
 from tests.core.make import replica
 from tests.sim.perf.make import (
@@ -59,13 +59,13 @@ def test_the_excerpt_runs(one: Workload) -> None:
 @pytest.mark.parametrize("name", EXCERPT)
 def test_decisions_are_those_of_one_pod_after_the_other(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     batched = run_of(EXCERPT[name])
-    monkeypatch.setattr(loop, "MANY", 2)
+    monkeypatch.setattr(measured_run, "MANY", 2)
     by_template = run_of(EXCERPT[name])
     monkeypatch.setattr(Scheduler, "schedule_by_template", one_by_one)
     single = run_of(EXCERPT[name])
     for run in (batched, by_template):
         assert placements(run) == placements(single)
-        assert run.time.now == single.time.now
+        assert run.clock.exact == single.clock.exact
         assert run.scheduler.placer.decider.start == single.scheduler.placer.decider.start
 
 
@@ -80,13 +80,13 @@ def test_many_equal_pods_are_placed_by_their_template(
         return place(scheduler, template, n, first)
 
     monkeypatch.setattr(Scheduler, "schedule_by_template", noted)
-    counts = [before, loop.MANY, after, loop.MANY - 1]
+    counts = [before, measured_run.MANY, after, measured_run.MANY - 1]
     ops = [
         pods(count, namespace=f"n{at}", skipWaitToCompletion=True) for at, count in enumerate(counts) if count
     ]
     run = run_ops(tmp_path, nodes(10), *ops, {"opcode": "barrier"})
     assert len(placements(run)) == sum(counts)
-    assert sizes == [count for count in counts if count >= loop.MANY]
+    assert sizes == [count for count in counts if count >= measured_run.MANY]
 
 
 def test_the_same_workload_comes_out_the_same() -> None:
@@ -120,7 +120,7 @@ def test_ties_are_broken_as_asked(tie_break: str) -> None:
         Cluster(nodes=made, namespaces=run.scheduler.client.list(Namespace)[0]), tie_break=tie_break
     )
     expected = {}
-    for one in run.runs:
+    for one in run.operations.runs:
         for number in range(len(one)):
             pod = replica(one.template, one.first + number)
             expected[pod.key] = twin.context.schedule_one(pod).node
@@ -272,7 +272,7 @@ def test_pods_evict_others_only_where_that_helps(tmp_path: Path, first: str, evi
         {"opcode": "sleep", "duration": "1s"},
     )
     one = workload(tmp_path, *ops, files={"big.yaml": BIG, "first.yaml": first})
-    counts = run_of(one).counts()
+    counts = run_of(one).operations.counts()
     assert (counts["preemptors"], counts["victims"], counts["unschedulable"]) == (evicts, evicts, not evicts)
 
 
@@ -347,4 +347,4 @@ def test_pods_of_the_same_priority_are_no_victims(tmp_path: Path) -> None:
         {"opcode": "sleep", "duration": "1s"},
         files={"tiny.yaml": tiny, "first.yaml": BIG_FIRST},
     )
-    assert run_of(one).counts()["unschedulable"] == 1
+    assert run_of(one).operations.counts()["unschedulable"] == 1

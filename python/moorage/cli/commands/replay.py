@@ -6,12 +6,17 @@ import re
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from moorage.cli.messages import Stages, print_warnings
 from moorage.cli.options.inputs import scheduler_options, scheduler_settings
 from moorage.errors import InputError
 
 NUMBER = re.compile(r"\d+(\.\d+)?")
+OF_HISTORIES = {
+    name: f"--{name.replace('_', '-')}" for name in ("until", "on_failure", "show", "resource", "by")
+} | {"measures": "--measure", "folder": "--write"}
+"""Parameters that --verify has no use for, because it makes no history, and their options."""
 
 
 def _options(pairs: tuple[str, ...]) -> dict[str, Any]:
@@ -27,8 +32,12 @@ def _options(pairs: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _check(options: dict[str, Any]) -> None:
-    """Refuse what a form of output has no place for."""
-    form = options["output"]
+    """Refuse what --verify or a form of output has no place for."""
+    form, given = options["output"], click.get_current_context().get_parameter_source
+    if options["verify"]:
+        for name, option in OF_HISTORIES.items():
+            if given(name) is not ParameterSource.DEFAULT:
+                raise click.UsageError(f"--verify makes no history, so it does not take {option}")
     if form not in ("html", "png", "svg"):
         return
     if form != "html" and options["verify"]:
@@ -120,7 +129,7 @@ def replay(files: tuple[str, ...], **options: Any) -> int:
         if options["cluster"]:
             from moorage.objects import load
 
-            if timeline.cluster.nodes:
+            if timeline.cluster.nodes or timeline.workload is not None:
                 raise InputError("the trace has nodes itself", source="-f")
             timeline.start_with(load(*options["cluster"]))
         following()

@@ -27,6 +27,7 @@ FORMATS = {
     "openb": "moorage.sim.loaders.openb:read_openb",
     "philly": "moorage.sim.loaders.philly:read_philly",
     "scenario": "moorage.sim.timeline.scenario:read_scenario",
+    "scheduler_perf": "moorage.sim.loaders.workload_operations:read_scheduler_perf",
     "simkube": "moorage.sim.loaders.recorded_objects:read_simkube",
     "swf": "moorage.sim.loaders.swf:read_swf",
 }
@@ -98,9 +99,19 @@ def detect(paths: Sequence[str | Path]) -> str:
         The format has to be named.
     """
     if has_suffix(str(paths[0]), YAML_SUFFIXES):
-        return "scenario"
+        return "scheduler_perf" if _is_list(paths[0]) else "scenario"
     if is_openb(set(heading(paths[0]))):
         return "openb"
     raise InputError(
         f"its format has to be named, as one of {', '.join(FORMATS)}", source=source_name(str(paths[0]))
     )
+
+
+def _is_list(path: str | Path) -> bool:
+    """Whether a YAML file has a list, as those of scheduler_perf do; a scenario is a mapping."""
+    try:
+        with Path(path).open(encoding="utf-8", errors="replace") as lines:
+            told = (line for line in lines if line.strip() and not line.startswith(("#", "---")))
+            return next(told, "").lstrip().startswith(("- ", "["))
+    except OSError:
+        return False  # the reader says what is wrong

@@ -11,32 +11,15 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from moorage.errors import InputError
+from moorage.sim.virtual_time.attempt_clock import FAR
 
-from .pods import PodRun
-from .virtual_time import FAR
+from .pods import PodRun, Window
 
 CHUNK = 256
 """Measured pods per sample of the percentiles."""
 
 Timer = Callable[[], int]
 """Returns nanoseconds since an arbitrary start."""
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """A measurement window: the pods that are measured.
-
-    Attributes
-    ----------
-    namespaces : frozenset of str
-        Namespaces of the pods; empty for all.
-    labels : dict of str to str
-        Labels that the pods have.
-    """
-
-    namespaces: frozenset[str]
-    labels: dict[str, str]
 
 
 @dataclass
@@ -78,14 +61,7 @@ class Meter:
         ----------
         window : Window
             The pods to measure.
-
-        Raises
-        ------
-        InputError
-            Another window is open.
         """
-        if self.window is not None:
-            raise InputError("metrics are being collected already", path="collectMetrics")
         self.window, self._measured = window, {}
         self._collecting = gc.isenabled()
         gc.collect()
@@ -108,8 +84,7 @@ class Meter:
             return False
         known = self._measured.get(run)
         if known is None:
-            is_inside = run.template.metadata.namespace in window.namespaces
-            known = self._measured[run] = is_inside and run.matches(window.labels)
+            known = self._measured[run] = window.measures(run)
         return known
 
     def batch_limit(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -18,16 +18,17 @@ from moorage.objects.model.meta import Condition
 from moorage.objects.model.storage import VolumeNodeResources
 from moorage.objects.read.object_defaults import default_object
 
-from .measure import Window
 from .object_templates import CLASSES, ObjectTemplate
-from .pods import FAILED, GATED, GONE, NEW, PodRun, bound_volumes, run_of, runs_of, with_claims
+from .pods import FAILED, GATED, GONE, NEW, PodRun, Window, bound_volumes, run_of, runs_of, with_claims
 
 if TYPE_CHECKING:
-    from .loop import Run
+    from .operation_cursor import Operations
 
 MOST = 10_000_000
 """Maximum number of objects of an operation; larger numbers are an error in the file."""
 Count = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
+TIMEOUT = 600
+"""Seconds of virtual time that an operation may wait (scheduler_perf, executor.go)."""
 CHURN_INTERVAL = 500
 """Milliseconds (scheduler_perf, operations.go)."""
 STABLE = 5
@@ -44,6 +45,25 @@ class WorkloadFailedError(Exception):
 class WorkloadStuckError(WorkloadFailedError):
     """The cluster that the workload makes has no room for its pods or claims: with the same decisions
     upstream's benchmark times out, or fails, as well."""
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """What an operation waits for, while pods are scheduled.
+
+    Attributes
+    ----------
+    is_over : callable
+        Whether the wait is over.
+    timeout : Fraction or int
+        Seconds of virtual time.
+    """
+
+    is_over: Callable[[], bool]
+    timeout: Fraction | int = TIMEOUT
+
+
+NOTHING: tuple[Wait, ...] = ()
+"""What an operation waits for that does not wait."""
 
 
 class Op(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -64,15 +84,20 @@ class Op(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True
             The operation is invalid; names the field.
         """
 
-    def execute(self, run: Run, number: int) -> None:
+    def execute(self, run: Operations, number: int) -> Iterable[Wait]:
         """Execute the operation.
 
         Parameters
         ----------
-        run : Run
-            The running workload.
+        run : Operations
+            Those of the running workload.
         number : int
             Index of the operation in the workload.
+
+        Returns
+        -------
+        iterable of Wait
+            What the operation waits for; it goes on when that is over.
 
         Raises
         ------
@@ -109,13 +134,13 @@ class TemplateOp(CountedOp, frozen=True, kw_only=True):
 
     template_params: dict[str, Any] = {}
 
-    def template(self, run: Run, path: str) -> ObjectTemplate:
+    def template(self, run: Operations, path: str) -> ObjectTemplate:
         """Return a template file with the parameters of the operation.
 
         Parameters
         ----------
-        run : Run
-            The running workload.
+        run : Operations
+            Those of the running workload.
         path : str
             Path relative to the file of the workload.
 
@@ -164,9 +189,10 @@ class CreateNodes(TemplateOp, frozen=True):
         if sum(strategy is not None for strategy in strategies) > 1:
             raise InputError("at most one strategy", path="nodeAllocatableStrategy")
 
-    def execute(self, run: Run, number: int) -> None:
+    def execute(self, run: Operations, number: int) -> Iterable[Wait]:
         path = self.node_template_path
         run.cluster.create_nodes(self, self.template(run, path) if path else None)
+        return NOTHING
 
 
 class CreateNamespaces(CountedOp, frozen=True):
@@ -175,11 +201,12 @@ class CreateNamespaces(CountedOp, frozen=True):
     prefix: str
     namespace_template_path: str = ""
 
-    def execute(self, run: Run, number: int) -> None:
+    def execute(self, run: Operations, number: int) -> Iterable[Wait]:
         path = self.namespace_template_path
         template = run.template(path, {}, self.count) if path else None
         for index in range(self.count):
             run.cluster.namespace(f"{self.prefix}-{index}", template, index)
+        return NOTHING
 
 
 class CreatePods(TemplateOp, frozen=True):
@@ -211,7 +238,7 @@ class CreatePods(TemplateOp, frozen=True):
         with located(ValueError, path="duration"):
             parse_duration(self.duration or "0")
 
-    def execute(self, run: Run, number: int) -> None:
+    def execute(self, run: Operations, number: int) -> Iterable[Wait]:
         namespace = self.namespace or f"namespace-{number}"
         run.cluster.namespace(namespace)
         template = self.template(run, self.pod_template_path or run.workload.pod_template)
@@ -223,18 +250,18 @@ class CreatePods(TemplateOp, frozen=True):
             volume = run.template(self.persistent_volume_template_path, {}, self.count)
             volumes, runs = list(bound_volumes(claim, volume, self.count, namespace)), list(with_claims(runs))
         if self.collect_metrics:
-            run.meter.open(Window(frozenset({namespace}), {}))
+            run.measure(Window(frozenset({namespace}), {}))
         run.cluster.create_many(volumes)
         if self.steady_state:
-            self._keep_steady_state(run, runs, namespace)
+            yield from self._keep_steady_state(run, runs, namespace)
         else:
             run.add(*runs)
             if not self.skip_wait_to_completion:
-                run.until(lambda: all(pod_run.count(NEW, FAILED, GATED) == 0 for pod_run in reversed(runs)))
+                yield Wait(lambda: all(pod_run.count(NEW, FAILED, GATED) == 0 for pod_run in reversed(runs)))
         if self.collect_metrics:
-            run.meter.close()
+            run.measure(None)
 
-    def _keep_steady_state(self, run: Run, pods: list[PodRun], namespace: str) -> None:
+    def _keep_steady_state(self, run: Operations, pods: list[PodRun], namespace: str) -> Iterator[Wait]:
         """Keep a constant number of pods: delete each placed pod and create another one."""
         placed_pods = 0
 
@@ -251,13 +278,13 @@ class CreatePods(TemplateOp, frozen=True):
         if not duration:  # the pods are left as they are, for the operations that follow
             run.add(*pods)
             return
-        end = run.time.now + duration
-        run.placed = placed
+        end = run.clock.exact + duration
+        run.on_placed = placed
         for pod_run in pods:
             for index in range(len(pod_run)):  # one at a time, since each makes room for the next
                 run.add(PodRun(pod_run.template, pod_run.first + index, 1))
-        run.sleep(end - run.time.now)
-        run.placed = None
+        yield run.sleep(end - run.clock.exact)
+        run.on_placed = None
         if not placed_pods:
             raise WorkloadStuckError(f"no pod was placed while in steady state{run.waiting()}")
 
@@ -274,10 +301,10 @@ class CreatePodSets(CountedOp, frozen=True):
         with located(path="createPodsOp"):
             self.create_pods_op.check()
 
-    def execute(self, run: Run, number: int) -> None:
+    def execute(self, run: Operations, number: int) -> Iterable[Wait]:
         for index in range(self.count):
             inner = replace(self.create_pods_op, namespace=f"{self.namespace_prefix}-{index}")
-            inner.execute(run, number)
+            yield from inner.execute(run, number)
 
 
 class DeletePods(Op, frozen=True):
@@ -288,7 +315,7 @@ class DeletePods(Op, frozen=True):
     delete_pods_per_second: Count = 0
     skip_wait_to_completion: bool = False
 
-    def execute(self, run: Run, number: int) -> None:
+    def execute(self, run: Operations, number: int) -> Iterable[Wait]:
         chosen = [
             (pod_run.name(index), pod_run, index)
             for pod_run in run.find((self.namespace,), self.label_selector)
@@ -297,7 +324,7 @@ class DeletePods(Op, frozen=True):
         ]
         in_order = sorted(chosen, key=lambda item: item[0])  # the order in which an API server lists them
         actions = [partial(run.cluster.delete_pod, pod_run, index) for _, pod_run, index in in_order]
-        _perform(run, actions, self.delete_pods_per_second, not self.skip_wait_to_completion)
+        return _perform(run, actions, self.delete_pods_per_second, not self.skip_wait_to_completion)
 
 
 class Churn(Op, frozen=True):
@@ -313,7 +340,7 @@ class Churn(Op, frozen=True):
         if self.mode == "recreate" and not self.number:
             raise InputError("must be at least 1 in mode recreate", path="number")
 
-    def execute(self, run: Run, number: int) -> None:
+    def execute(self, run: Operations, number: int) -> Iterable[Wait]:
         namespace = self.namespace or f"namespace-{number}"
         run.cluster.namespace(namespace)
         templates = [run.template(path, {}, 1) for path in self.template_paths]
@@ -332,7 +359,8 @@ class Churn(Op, frozen=True):
             run.ticks += 1
             return self.mode == "recreate" or not self.number or ticks < self.number
 
-        run.time.every(Fraction(self.interval_milliseconds or CHURN_INTERVAL, 1000), tick)
+        run.clock.every(Fraction(self.interval_milliseconds or CHURN_INTERVAL, 1000), tick)
+        return NOTHING
 
 
 class Barrier(Op, frozen=True):
@@ -342,14 +370,14 @@ class Barrier(Op, frozen=True):
     label_selector: dict[str, str] = {}
     stage_requirement: Literal["Scheduled", "Attempted"] = "Scheduled"
 
-    def execute(self, run: Run, number: int) -> None:
+    def execute(self, run: Operations, number: int) -> Iterable[Wait]:
         states = (NEW,) if self.stage_requirement == "Attempted" else (NEW, FAILED, GATED)
 
         def over() -> bool:
             chosen = run.find(self.namespaces, self.label_selector)
             return all(pod_run.count(*states) == 0 for pod_run in chosen)
 
-        run.until(over)
+        return (Wait(over),)
 
 
 class Sleep(Op, frozen=True):
@@ -364,8 +392,8 @@ class Sleep(Op, frozen=True):
         with located(ValueError, path="duration"):
             parse_duration(self.duration)
 
-    def execute(self, run: Run, number: int) -> None:
-        run.sleep(_seconds(self.duration))
+    def execute(self, run: Operations, number: int) -> Iterable[Wait]:
+        return (run.sleep(_seconds(self.duration)),)
 
 
 class CreateAny(TemplateOp, frozen=True, kw_only=True):
@@ -375,12 +403,13 @@ class CreateAny(TemplateOp, frozen=True, kw_only=True):
     namespace: str = ""
     count: Count = 1
 
-    def execute(self, run: Run, number: int) -> None:
+    def execute(self, run: Operations, number: int) -> Iterable[Wait]:
         if self.namespace:
             run.cluster.namespace(self.namespace)
         template = self.template(run, self.template_path)
         for index in range(self.count):
             _create(run, template, index, self.namespace)
+        return NOTHING
 
 
 class CreatePodGroups(TemplateOp, frozen=True):
@@ -390,13 +419,14 @@ class CreatePodGroups(TemplateOp, frozen=True):
     namespace: str
     kind: ClassVar[str] = "PodGroup"
 
-    def execute(self, run: Run, number: int) -> None:
+    def execute(self, run: Operations, number: int) -> Iterable[Wait]:
         run.cluster.namespace(self.namespace)
         template = self.template(run, self.template_path)
         run.cluster.create_many(
             default_object(template.make(index, self.kind, self.namespace), CLASSES, run.cluster.names)
             for index in range(self.count)
         )
+        return NOTHING
 
 
 class CreateCompositePodGroups(CreatePodGroups, frozen=True):
@@ -414,10 +444,10 @@ class UpdateAny(TemplateOp, frozen=True, kw_only=True):
     update_per_second: Count = 0
     subresources: tuple[str, ...] = ()
 
-    def execute(self, run: Run, number: int) -> None:
+    def execute(self, run: Operations, number: int) -> Iterable[Wait]:
         template = self.template(run, self.template_path)
         actions = [partial(_update, run, template, index, self.namespace) for index in range(self.count)]
-        _perform(run, actions, self.update_per_second)
+        return _perform(run, actions, self.update_per_second)
 
 
 class StartCollectingMetrics(Op, frozen=True):
@@ -427,17 +457,19 @@ class StartCollectingMetrics(Op, frozen=True):
     name: str = ""
     label_selector: dict[str, str] = {}
 
-    def execute(self, run: Run, number: int) -> None:
-        run.meter.open(Window(frozenset(self.namespaces), self.label_selector))
+    def execute(self, run: Operations, number: int) -> Iterable[Wait]:
+        run.measure(Window(frozenset(self.namespaces), self.label_selector))
+        return NOTHING
 
 
 class StopCollectingMetrics(Op, frozen=True):
     """Ends the measurement."""
 
-    def execute(self, run: Run, number: int) -> None:
-        if run.meter.window is None:
+    def execute(self, run: Operations, number: int) -> Iterable[Wait]:
+        if run.window is None:
             raise InputError("no startCollectingMetrics before", path="opcode")
-        run.meter.close()
+        run.measure(None)
+        return NOTHING
 
 
 class CreateResourceDriver(Op, frozen=True, kw_only=True):
@@ -448,10 +480,11 @@ class CreateResourceDriver(Op, frozen=True, kw_only=True):
     max_claims_per_node: Count = 0
     max_claims_per_node_param: str = ""
 
-    def execute(self, run: Run, number: int) -> None:
+    def execute(self, run: Operations, number: int) -> Iterable[Wait]:
         devices = run.cluster.devices
         conditions = run.workload.feature_gates.get(BINDING_CONDITIONS, False)
         devices.publish(self.driver_name, self.nodes, self.max_claims_per_node, conditions)
+        return NOTHING
 
 
 class AllocResourceClaims(Op, frozen=True, kw_only=True):
@@ -459,10 +492,11 @@ class AllocResourceClaims(Op, frozen=True, kw_only=True):
 
     namespace: str = ""
 
-    def execute(self, run: Run, number: int) -> None:
+    def execute(self, run: Operations, number: int) -> Iterable[Wait]:
         if (failed := run.cluster.devices.allocate(self.namespace)) is not None:
             text = f"no node has the devices of ResourceClaim {failed}"
             raise WorkloadStuckError(text + run.cluster.devices.unreachable())
+        return NOTHING
 
 
 class UpdateDeviceConditions(Op, frozen=True, kw_only=True):
@@ -482,14 +516,15 @@ class UpdateDeviceConditions(Op, frozen=True, kw_only=True):
         with located(ValueError, path="duration"):
             parse_duration(self.duration or "0")
 
-    def execute(self, run: Run, number: int) -> None:
+    def execute(self, run: Operations, number: int) -> Iterable[Wait]:
         devices, within = run.cluster.devices, _seconds(self.duration or "0")
         condition = Condition(self.condition_type, self.condition_status, "Test", "Test")
-        deadline = run.time.now + within
-        if not _poll(run, deadline, lambda: bool(devices.claims(self.namespace))):
+        deadline = run.clock.exact + within
+        if not (yield from _poll(run, deadline, lambda: bool(devices.claims(self.namespace)))):
             raise WorkloadFailedError(f"no claims in namespace {self.namespace} after {float(within):g} s")
         for claim in devices.claims(self.namespace):
-            if not _poll(run, deadline, partial(devices.awaits_conditions, self.namespace, claim)):
+            awaits = partial(devices.awaits_conditions, self.namespace, claim)
+            if not (yield from _poll(run, deadline, awaits)):
                 key = f"{self.namespace}/{claim}"
                 raise WorkloadFailedError(f"no devices in claim {key} after {float(within):g} s")
             devices.report(self.namespace, claim, condition)
@@ -509,7 +544,7 @@ class CheckPodScheduled(Op, frozen=True, kw_only=True):
         with located(ValueError, path="duration"):
             parse_duration(self.duration or "0")
 
-    def execute(self, run: Run, number: int) -> None:
+    def execute(self, run: Operations, number: int) -> Iterable[Wait]:
         expected = self.expected_scheduled if self.scheduled is None else self.scheduled
         stable, wrong = None, ""
 
@@ -518,11 +553,11 @@ class CheckPodScheduled(Op, frozen=True, kw_only=True):
             wrong = next(
                 (pod for pod, node in run.cluster.pods(self.namespace) if bool(node) != expected), ""
             )
-            stable = None if wrong else run.time.now if stable is None else stable
-            return stable is not None and (expected or run.time.now - stable >= STABLE)
+            stable = None if wrong else run.clock.exact if stable is None else stable
+            return stable is not None and (expected or run.clock.exact - stable >= STABLE)
 
         within = _seconds(self.duration or "0")
-        if not _poll(run, run.time.now + within, is_over) and wrong:
+        if not (yield from _poll(run, run.clock.exact + within, is_over)) and wrong:
             state = "has no" if expected else "has a"
             raise WorkloadFailedError(f"pod {wrong} {state} node after {float(within):g} s")
 
@@ -566,16 +601,18 @@ def _seconds(duration: str) -> Fraction:
     return Fraction(parse_duration(duration), SECOND)
 
 
-def _poll(run: Run, deadline: Fraction, condition: Callable[[], bool]) -> bool:
-    """Whether a condition holds, asked each second of virtual time up to a deadline."""
+def _poll(run: Operations, deadline: Fraction, condition: Callable[[], bool]) -> Generator[Wait, None, bool]:
+    """Wait for a condition, asked each second of virtual time up to a deadline; return whether it holds."""
     while not condition():
-        if run.time.now + 1 > deadline:
+        if run.clock.exact + 1 > deadline:
             return False
-        run.sleep(Fraction(1))
+        yield run.sleep(Fraction(1))
     return True
 
 
-def _perform(run: Run, actions: Iterable[Callable[[], object]], per_second: int, waits: bool = True) -> None:
+def _perform(
+    run: Operations, actions: Iterable[Callable[[], object]], per_second: int, waits: bool = True
+) -> Iterable[Wait]:
     """Perform actions at a rate and wait for the last one; a rate of 0 performs all at once."""
     remaining = deque(actions)
 
@@ -586,15 +623,16 @@ def _perform(run: Run, actions: Iterable[Callable[[], object]], per_second: int,
     if not per_second:
         while remaining:
             step()
-    elif remaining:
-        seconds = Fraction(len(remaining), per_second)
-        run.time.every(Fraction(1, per_second), step)
-        if waits:
-            run.until(lambda: not remaining, seconds + 1)
+        return NOTHING
+    if not remaining:
+        return NOTHING
+    seconds = Fraction(len(remaining), per_second)
+    run.clock.every(Fraction(1, per_second), step)
+    return (Wait(lambda: not remaining, seconds + 1),) if waits else NOTHING
 
 
 def _recreate(
-    run: Run, template: ObjectTemplate, namespace: str, existing: Object | PodRun | None
+    run: Operations, template: ObjectTemplate, namespace: str, existing: Object | PodRun | None
 ) -> Object | PodRun | None:
     """Delete the object, or create it if there is none."""
     if existing is None:
@@ -606,7 +644,7 @@ def _recreate(
     return None
 
 
-def _create(run: Run, template: ObjectTemplate, index: int, namespace: str) -> Object | PodRun:
+def _create(run: Operations, template: ObjectTemplate, index: int, namespace: str) -> Object | PodRun:
     """Create an object of any kind that scheduling reads."""
     obj = template.make(index, namespace=namespace)
     if not isinstance(obj, Pod):
@@ -616,7 +654,7 @@ def _create(run: Run, template: ObjectTemplate, index: int, namespace: str) -> O
     return pod
 
 
-def _update(run: Run, template: ObjectTemplate, index: int, namespace: str) -> None:
+def _update(run: Operations, template: ObjectTemplate, index: int, namespace: str) -> None:
     obj = template.make(index, namespace=namespace)
     if isinstance(obj, Pod):
         run.update_pod(template.pod(index, namespace))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import count as count_from
 
 import numpy as np
@@ -117,6 +118,31 @@ class PodRun:
 
     def count(self, *states: int) -> int:
         return sum(int(np.count_nonzero(self.state == state)) for state in states)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A measurement window: the pods that are measured.
+
+    Attributes
+    ----------
+    namespaces : frozenset of str
+        Namespaces of the pods; empty for all.
+    labels : dict of str to str
+        Labels that the pods have.
+    """
+
+    namespaces: frozenset[str]
+    labels: dict[str, str]
+
+    def measures(self, run: PodRun) -> bool:
+        """Whether the pods of a run are measured.
+
+        Parameters
+        ----------
+        run : PodRun
+        """
+        return run.template.metadata.namespace in self.namespaces and run.matches(self.labels)
 
 
 class PodNames:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from moorage.objects.read.yaml_reader import read_yaml
 from .object_templates import fold_case, read_template, read_text
 from .ops import OPS, UNBUILT_OPS, CountedOp, Op, UnbuiltOp
 
+DEFAULT_RATE = 500
+"""Scheduling attempts per second of virtual time, for a workload without a threshold."""
 THROUGHPUT = "SchedulingThroughput"
 QUEUE_GATES = frozenset({"SchedulerQueueingHints"})
 """Gates of the scheduling queue, whose values in a workload have no effect here."""
@@ -69,6 +72,8 @@ class Workload:
         Path of the template of pods whose operation names none; "" for the default of scheduler_perf.
     unbuilt : str
         The first unsupported feature; "" if there is none.
+    attempts_per_second : Fraction or None
+        See `rate`.
     """
 
     source: str
@@ -80,6 +85,12 @@ class Workload:
     scheduler_config: Path | None
     pod_template: str
     unbuilt: str
+    attempts_per_second: Fraction | None = None
+
+    @property
+    def rate(self) -> Fraction:
+        """Scheduling attempts per second of virtual time; by default the threshold, else `DEFAULT_RATE`."""
+        return self.attempts_per_second or Fraction(str(self.threshold or DEFAULT_RATE))
 
     @property
     def full_name(self) -> str:

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from moorage.scheduler import Scheduler
 from moorage.sim.autoscaling.autoscaler_state import AutoscalerState
+from moorage.sim.virtual_time.clock_of_timeline import clock_of
 
 from .replayer import Replayer
-from .virtual_clock import VirtualClock
 
 
 class Checkpoint(NamedTuple):
@@ -53,7 +53,7 @@ class Checkpoints:
     def _add(self) -> None:
         replayer = self._replayer
         now = replayer.clock.now
-        fork = replayer.scheduler.fork(VirtualClock(now))
+        fork = replayer.scheduler.fork(clock_of(replayer.timeline, now))
         scaled = None if replayer.autoscaler is None else replayer.autoscaler.state.copy()
         self._kept.append(Checkpoint(now, replayer.cursor.at, replayer.recorder.next_pod, fork, scaled))
 

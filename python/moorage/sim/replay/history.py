@@ -14,13 +14,13 @@ from moorage._core.base.resources import pod_requests
 from moorage.errors import InputError
 from moorage.objects import Node, Pod, parse_milli, parse_value
 from moorage.sim.timeline import Timeline, Verb
+from moorage.sim.virtual_time.clock_of_timeline import clock_of
 from moorage.tables import Table, Tabular
 
 from .history_files import Part, write_table
 from .recorder import End, Recorder
 from .replayer import Replayer
 from .usage_over_time import Levels, levels, over_time
-from .virtual_clock import VirtualClock
 
 if TYPE_CHECKING:
     from moorage.scheduler import Scheduler
@@ -510,7 +510,14 @@ class History(Tabular):
         Returns
         -------
         Timeline
+
+        Raises
+        ------
+        InputError
+            The timeline has operations of scheduler_perf, which create the pods themselves.
         """
+        if (workload := self.timeline.workload) is not None:
+            raise InputError("operations of scheduler_perf take no bindings", obj=workload.full_name)
         out, columns, pods = self.timeline.without_bindings(), self.columns, self._pod_names
         known = pods["name"] < len(self.timeline.subjects)
         own = (columns["node"] >= 0) & (columns["attempt"] > 0) & known[columns["pod"]]
@@ -546,7 +553,7 @@ class History(Tabular):
         if not 0 <= time <= self.end:
             raise InputError(f"must be between 0 and {self.end:g}, not {time:g}", path="time")
         kept = self._checkpoints.before(time)
-        clock = VirtualClock(kept.time)
+        clock = clock_of(self.timeline, kept.time)
         scheduler = kept.scheduler.fork(clock)
         scaled = None if kept.scaled is None else kept.scaled.copy()
         again = Replayer(scheduler, clock, self.timeline, Recorder(self.timeline), kept.at, scaled)
@@ -554,7 +561,7 @@ class History(Tabular):
         again.drops = self._drops
         again.advance(time)
         again.settle()
-        clock.now = time
+        clock.set(time)
         return scheduler
 
 

@@ -11,6 +11,9 @@ from moorage.objects import Namespace, Object, ObjectMeta
 from moorage.scheduler import Scheduler
 from moorage.sim.timeline import Timeline
 from moorage.sim.timeline.time_spans import parse_duration
+from moorage.sim.virtual_time.clock_of_timeline import clock_of
+from moorage.sim.virtual_time.virtual_clock import VirtualClock
+from moorage.store import ObjectStore
 
 from .checkpoints import Checkpoints
 from .conditions import Condition, parse_condition
@@ -18,7 +21,6 @@ from .history import History
 from .history_log import SPILL_ROWS
 from .recorder import Recorder
 from .replayer import Replayer
-from .virtual_clock import VirtualClock
 
 ON_FAILURE = ("retry", "drop")
 
@@ -93,7 +95,7 @@ def start(timeline: Timeline, spill_rows: int, options: dict[str, Any]) -> Repla
     -------
     Replayer
     """
-    clock = VirtualClock()
+    clock = clock_of(timeline)
     scheduler = scheduler_at_start(timeline, clock, options)
     replayer = Replayer(scheduler, clock, timeline, Recorder(timeline, spill_rows))
     replayer.try_all()
@@ -122,6 +124,10 @@ def scheduler_at_start(timeline: Timeline, clock: VirtualClock, options: dict[st
     for name in ("clock", "wait"):
         if name in options:
             raise InputError("is virtual in a replay", path=name)
+    if timeline.workload is not None:
+        workload = timeline.workload
+        given = {"config": workload.scheduler_config, "feature_gates": workload.feature_gates}
+        return Scheduler(ObjectStore(), clock=clock, **given | options)
     scheduler = Scheduler(timeline.cluster, clock=clock, **options)
     present = {one.name for one in timeline.cluster.namespaces}
     used = {one.namespace for one in timeline.arguments if isinstance(one, Object)}

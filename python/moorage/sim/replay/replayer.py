@@ -1,4 +1,4 @@
-"""Replayer: the loop that takes a scheduler through a timeline in virtual time."""
+"""Replayer: takes a scheduler through a timeline, and notes what happens."""
 
 from __future__ import annotations
 
@@ -15,20 +15,24 @@ from moorage.objects import AnyGroup, Node, Object, Pod
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Failure, Scheduler, ScheduleResult
 from moorage.scheduler.placing.place import APART, LEDGER
-from moorage.scheduler.runs import Run
 from moorage.scheduler.scheduling_context import SEGMENTS, VOLUMES
 from moorage.sim.autoscaling import Autoscaler
 from moorage.sim.autoscaling.autoscaler_state import AutoscalerState
+from moorage.sim.perf import Workload
+from moorage.sim.perf.operation_cursor import Operations
+from moorage.sim.perf.ops import WorkloadFailedError
+from moorage.sim.perf.pods import Window
 from moorage.sim.timeline import Event, Timeline, Verb
+from moorage.sim.virtual_time.attempt_clock import AttemptClock
+from moorage.sim.virtual_time.virtual_clock import VirtualClock
+from moorage.sim.virtual_time.virtual_run import VirtualRun
 from moorage.store import ApiError, DeletedFinalStateUnknown, NotFoundError, ObjectStore, parse_reference
 from moorage.store.clock import timestamp
 from moorage.store.informers.handler_functions import last_state
 from moorage.store.pod_binding import Binding
 
-from .conditions import Condition
 from .event_cursor import EventCursor
 from .recorder import End, Recorder
-from .virtual_clock import VirtualClock
 
 AFTER_END = 600.0
 """Seconds after the last event for which backing off, waits on Permit and rollouts go on."""
@@ -50,7 +54,7 @@ class PodTemplate(Struct, frozen=True):
     priority: int
 
 
-class Replayer(Run):
+class Replayer(VirtualRun):
     """Applies the events of a timeline to a scheduler, has it try the pods, and notes what happens.
 
     All events of one instant are applied, then pods are tried until none is left to try; that takes no
@@ -83,7 +87,7 @@ class Replayer(Run):
     autoscaler : Autoscaler or None
     """
 
-    defers_failed_groups = False  # backoff limits the attempts, because virtual time passes
+    cursor: EventCursor
 
     def __init__(
         self,
@@ -94,11 +98,10 @@ class Replayer(Run):
         at: int = 0,
         scaled: AutoscalerState | None = None,
     ) -> None:
-        super().__init__(scheduler)
+        super().__init__(scheduler, clock)
         assert isinstance(scheduler.client, ObjectStore)
-        self.clock, self.timeline, self.recorder, self.store = clock, timeline, recorder, scheduler.client
+        self.timeline, self.recorder, self.store = timeline, recorder, scheduler.client
         self.drops = False
-        self.condition: Condition | None = None
         self._since = self.store.now()  # seconds since 1970 at the start of the timeline
         self._day = 0, timestamp(0)[:11]  # a day since 1970, and the beginning of its times
         self._unsettled: dict[str, Pod] = {}  # bound pods that the store has not got, by namespace/name
@@ -119,6 +122,30 @@ class Replayer(Run):
         spec = timeline.autoscaler
         self.autoscaler = None if spec is None else Autoscaler(spec, self, scaled)
 
+        if timeline.workload is not None:
+            self._operate(timeline.workload)
+
+    def _operate(self, workload: Workload) -> None:
+        """Follow the operations of a workload instead of events."""
+        if self.autoscaler is not None or any(event.verb is not Verb.OPERATION for event in self.timeline):
+            what = "events" if self.autoscaler is None else "an autoscaler"
+            raise InputError(f"cannot have {what} besides its operations", obj=workload.full_name)
+        clock = self.clock
+        if not isinstance(clock, AttemptClock):
+            raise InputError("its operations can only be replayed", obj=workload.full_name)
+        self._cause = End.DELETED
+        self.operations = Operations(self, clock, workload, self._note_window)
+
+    def _note_window(self, window: Window | None) -> None:
+        what = "startCollectingMetrics" if window is not None else "stopCollectingMetrics"
+        self.recorder.measures.append((self.clock.now, what))
+
+    def advance(self, until: float = math.inf, boundary: Callable[[], None] | None = None) -> None:
+        try:
+            super().advance(until, boundary)
+        except WorkloadFailedError as error:
+            self.recorder.counts[f"operation could not end: {error}"] += 1
+
     def _pod_template(self, pod: Pod) -> PodTemplate:
         meta = replace(pod.metadata, creation_timestamp=None, resource_version="", uid="")
         kept = replace(pod, metadata=meta)
@@ -138,38 +165,15 @@ class Replayer(Run):
 
     # ---- the loop ------------------------------------------------------------------------------------------
 
-    def advance(self, until: float = math.inf, boundary: Callable[[], None] | None = None) -> None:
-        """Apply the events up to a time, that one included, and try pods, until the condition holds.
-
-        Parameters
-        ----------
-        until : float, optional
-            Seconds; by default the replay ends with the timeline, or up to ten minutes later if pods are
-            backing off.
-        boundary : callable, optional
-            Called between two instants after some thousand events each.
-        """
-        cursor, clock, condition, autoscaler = self.cursor, self.clock, self.condition, self.autoscaler
-        while condition is None or not condition.holds(self):
-            due = cursor.time
-            now = due if self._idle else min(due, self._next_timer())
-            if autoscaler is not None:
-                now = min(now, autoscaler.next_time())
-            if condition is not None:
-                now = min(now, condition.due(self))
-            if now > until or now == math.inf:
-                return
-            clock.now = now
-            if due != now:
-                self.try_again()
-            elif self._idle and cursor.is_direct:
-                self._take_directly()
-            else:
-                self._take()
-            if autoscaler is not None and autoscaler.next_time() <= now:
-                autoscaler.act()
-            if boundary is not None and due == now and cursor.is_at_boundary():
-                boundary()
+    def happen(self, is_due: bool) -> None:
+        if self.operations is not None:
+            self.operations.happen()
+        elif not is_due:
+            self.try_again()
+        elif self._idle and self.cursor.is_direct:
+            self._take_directly()
+        else:
+            self._take()
 
     def _nothing_waits(self) -> bool:
         """Whether nothing happens before the next event."""
@@ -178,7 +182,7 @@ class Replayer(Run):
         rolls = controllers is not None and controllers.next_time() < math.inf
         return not (len(self.queue) or bindings.waiting or bindings.running or rolls)
 
-    def _next_timer(self) -> float:
+    def next_timer(self) -> float:
         """Return when the queue, a wait on Permit or a rollout goes on; after the last event the queue alone
         does not go on because of pods that fit nowhere."""
         scheduler, now = self.scheduler, self.clock.now
@@ -470,28 +474,32 @@ class Replayer(Run):
                 infos = self.take()
             if not infos:
                 break
-            self._infos = {info.pod.key: info for info in infos}
             self.attempt(infos)
-            self._drop()  # before bindings could have them tried again
             self.bind()
         result = self.result
         for part in (result.placements, result.unschedulable, result.evicted, result.skipped):
             part.clear()
         self._idle = self._nothing_waits()
 
+    def attempt(self, infos: Sequence[QueuedPodInfo]) -> int:
+        self._infos = {info.pod.key: info for info in infos}
+        tried = super().attempt(infos)
+        self._drop()  # before bindings could have them tried again
+        return tried
+
     def _note_placements(self, keys: Sequence[str], nodes: Sequence[str]) -> None:
         super()._note_placements(keys, nodes)
-        recorder, now = self.recorder, self.clock.now
+        recorder = self.recorder
         for key, node in zip(keys, nodes, strict=True):
-            info = self._infos.get(key)
-            recorder.decide(now, recorder.live[key], recorder.node(node), info.attempts if info else 1)
+            info, pod = self._infos.get(key), recorder.live[key]
+            recorder.decide(self.decided(), pod, recorder.node(node), info.attempts if info else 1)
             recorder.pending.pop(key, None)
 
     def _failed(self, info: QueuedPodInfo, failure: Failure) -> None:
         key, recorder = info.pod.key, self.recorder
         if key in recorder.live:
             reason = recorder.reason(failure.message)
-            recorder.decide(self.clock.now, recorder.live[key], -1, info.attempts, reason)
+            recorder.decide(self.decided(), recorder.live[key], -1, info.attempts, reason)
             if self.drops and not failure.nominated_node:
                 self._dropped.append(info.pod)
         super()._failed(info, failure)
@@ -505,12 +513,14 @@ class Replayer(Run):
         if not self._dropped:
             return
         pods, self._dropped = self._dropped, []
-        self._cause = End.DROPPED
+        cause, self._cause = self._cause, End.DROPPED
         for pod in pods:
             if pod.key in self.recorder.pending:
                 self.store.delete(Pod, pod.name, pod.namespace)
+                if self.operations is not None:
+                    self.operations.note_gone([pod.key])
         self.scheduler.sync()
-        self._cause = End.CONTROLLER
+        self._cause = cause
 
     # ---- what the informers report -------------------------------------------------------------------------
 

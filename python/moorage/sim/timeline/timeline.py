@@ -6,7 +6,7 @@ import math
 from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ from moorage.tables import Table, Tabular
 
 from .autoscaler_spec import AutoscalerSpec, checked
 from .timeline_event import Argument, Event, Verb
+
+if TYPE_CHECKING:
+    from moorage.sim.perf import Workload
 
 MOST_EVENTS = 2**31 - 1
 _NO_NUMBER = -1
@@ -50,6 +53,8 @@ class Timeline(Tabular):
         Measures of its histories, by name or as ``{name: options}`` (docs/measures.md).
     autoscaler : AutoscalerSpec or None
         What adds and removes nodes in its replays; see `autoscale`.
+    workload : Workload or None
+        The workload of scheduler_perf whose operations are the events.
     notes : dict of str to int
         What a loader has left out or repaired, with its count.
     """
@@ -61,6 +66,7 @@ class Timeline(Tabular):
         self.notes: dict[str, int] = {}
         self.measures: list[str | dict[str, dict[str, Any]]] = []
         self.autoscaler: AutoscalerSpec | None = None
+        self.workload: Workload | None = None
         self._subject_numbers: dict[str, int] = {}
         self._templates: dict[int, int] = {}  # id of an object that was passed to its argument number
         self._given: list[object] = []  # keeps those objects alive, so that no id is used twice
@@ -448,6 +454,17 @@ class Timeline(Tabular):
         used = np.frombuffer(self._ordinals, np.int32)[np.frombuffer(self._subjects, np.int32) == subject]
         return int(used.max()) + 1 if len(used) else 0
 
+    def operate(self, workload: Workload) -> None:
+        """Add the operations of a workload of scheduler_perf; the timeline has no other events.
+
+        Parameters
+        ----------
+        workload : Workload
+        """
+        self.workload = workload
+        for op in workload.ops:
+            self._event(0.0, Verb.OPERATION, op.opcode)
+
     # ---- making others -------------------------------------------------------------------------------------
 
     def repeat(self, times: int, every: float = 0.0) -> Timeline:
@@ -527,6 +544,7 @@ class Timeline(Tabular):
         out._templates, out._given = dict(self._templates), list(self._given)
         out.notes = dict(self.notes)
         out.measures, out.autoscaler = list(self.measures), self.autoscaler
+        out.workload = self.workload
         return out
 
     def _fill(self, *columns: npt.NDArray[Any]) -> None:

@@ -13,7 +13,8 @@ class Verb(IntEnum):
 
     A node joins with CREATE and leaves with LEAVE, which takes the pods on it with it. BIND records where
     another scheduler has put a pod: a replay decides itself, and compares (`moorage.sim.replay.verify`).
-    MEASURE names a moment.
+    MEASURE names a moment. OPERATION is one of the operations of the timeline's workload: each begins
+    when what the one before waits for is over.
     """
 
     CREATE = 0
@@ -29,6 +30,7 @@ class Verb(IntEnum):
     LABEL = 10
     MEASURE = 11
     BIND = 12
+    OPERATION = 13
 
 
 Argument = Object | dict[str, Any] | int | str | tuple[str, ...]

@@ -1,4 +1,4 @@
-"""The loop: churn, and pods that wait because they fit nowhere or are gated."""
+"""Operations in time: churn, and pods that wait because they fit nowhere or are gated."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from moorage.objects import Node
 from moorage.sim.perf import run_workload
-from moorage.sim.perf.loop import Run
+from moorage.sim.perf.measured_run import MeasuredRun
 from moorage.sim.perf.ops import WorkloadFailedError
 from tests.sim.perf.make import (
     BIG,
@@ -40,16 +40,16 @@ def test_churn_ticks_are_exact(tmp_path: Path, measured: int, rate: int, interva
     """Nodes come, which take no attempt; the tick that is due when the last pod is placed counts."""
     op = churn("node.yaml", intervalMilliseconds=interval)
     run = run_ops(tmp_path, nodes(100), op, pods(measured), rate=rate)
-    assert run.ticks == ticks
+    assert run.operations.ticks == ticks
     assert len(run.scheduler.client.list(Node)[0]) == 100 + ticks
-    assert run.time.now == Fraction(measured, rate)
-    assert run.counts()["nodes"] == 100
+    assert run.clock.exact == Fraction(measured, rate)
+    assert run.operations.counts()["nodes"] == 100
 
 
 def test_pods_of_churn_take_attempts_of_their_own(tmp_path: Path) -> None:
     run = run_ops(tmp_path, nodes(100), churn("pod.yaml", intervalMilliseconds=100), pods(100), rate=100)
     # A tick at 0.1 s, 0.2 s, …: pods of churn have their turn after those that were there before.
-    assert (run.ticks, run.time.now) == (10, 1)
+    assert (run.operations.ticks, run.clock.exact) == (10, 1)
     run = run_ops(
         tmp_path,
         nodes(100),
@@ -59,19 +59,19 @@ def test_pods_of_churn_take_attempts_of_their_own(tmp_path: Path) -> None:
         files={"first.yaml": POD.replace("spec:", "spec:\n  priority: 1")},
     )
     # Each takes 10 ms of every 100: after 1.1 s and 11 ticks, 10 of them have been placed.
-    assert (run.ticks, run.time.now) == (11, Fraction(11, 10))
-    assert sum(one.template.spec.priority == 1 and one.state[0] >= 0 for one in run.runs) == 10
+    assert (run.operations.ticks, run.clock.exact) == (11, Fraction(11, 10))
+    assert sum(one.template.spec.priority == 1 and one.state[0] >= 0 for one in run.operations.runs) == 10
 
 
 def test_recreate_creates_for_n_ticks_and_deletes_for_n(tmp_path: Path) -> None:
     seen = []
 
-    def look(run: Run) -> None:
-        run.time.every(Fraction(1), lambda: seen.append(count(run)) is None)
+    def look(run: MeasuredRun) -> None:
+        run.clock.every(Fraction(1), lambda: seen.append(count(run)) is None)
 
-    def count(run: Run) -> tuple[int, int]:
+    def count(run: MeasuredRun) -> tuple[int, int]:
         services, _ = run.scheduler.client.list("Service")
-        return len(services), sum(int((one.state >= 0).sum()) for one in run.runs)
+        return len(services), sum(int((one.state >= 0).sum()) for one in run.operations.runs)
 
     files = {"service.yaml": "kind: Service\nmetadata: {generateName: s-}\nspec: {selector: {a: b}}\n"}
     op = churn("service.yaml", "pod.yaml", mode="recreate", number=2, intervalMilliseconds=1000)
@@ -84,7 +84,7 @@ def test_recreate_creates_for_n_ticks_and_deletes_for_n(tmp_path: Path) -> None:
 def test_create_ends_after_its_number(tmp_path: Path) -> None:
     op = churn("pod.yaml", number=3, intervalMilliseconds=100)
     run = run_ops(tmp_path, nodes(2), op, {"opcode": "sleep", "duration": "2s"})
-    assert run.ticks == 3
+    assert run.operations.ticks == 3
     assert list(placements(run)) == ["namespace-1/pod-0", "namespace-1/pod-1", "namespace-1/pod-2"]
 
 
@@ -124,7 +124,7 @@ def test_they_are_tried_again_when_a_node_comes(tmp_path: Path, early: bool, beg
         featureGates={"SchedulerPopFromBackoffQ": early},
     )
     assert len(placements(run)) == len(set(placements(run).values())) == 5
-    assert run.time.now == begin + Fraction(3, 500)
+    assert run.clock.exact == begin + Fraction(3, 500)
 
 
 def test_and_when_a_pod_goes(tmp_path: Path) -> None:
@@ -145,12 +145,12 @@ def test_and_when_a_pod_goes(tmp_path: Path) -> None:
 def test_and_when_churn_brings_a_node_or_takes_a_pod(tmp_path: Path) -> None:
     op = churn("node.yaml", intervalMilliseconds=5000)
     run = run_ops(tmp_path, nodes(1), op, pods(2, podTemplatePath="big.yaml"), files={"big.yaml": BIG})
-    assert run.time.now == 5 + Fraction(1, 500)
+    assert run.clock.exact == 5 + Fraction(1, 500)
     op = churn("big.yaml", mode="recreate", number=1, intervalMilliseconds=5000)
     wait = {"opcode": "sleep", "duration": "6s"}
     big = pods(1, podTemplatePath="big.yaml")
     run = run_ops(tmp_path, nodes(1), op, wait, big, files={"big.yaml": BIG})
-    assert run.time.now == 10 + Fraction(1, 500)
+    assert run.clock.exact == 10 + Fraction(1, 500)
 
 
 def test_and_when_a_node_is_updated(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_gated_pods_are_not_tried(tmp_path: Path) -> None:
     hold = pods(4, podTemplatePath="gated.yaml", namespace="n", skipWaitToCompletion=True)
     attempted = {"opcode": "barrier", "stageRequirement": "Attempted"}
     run = run_ops(tmp_path, nodes(2), hold, attempted, files=files)
-    assert (placements(run), run.time.now) == ({}, 0)
+    assert (placements(run), run.clock.exact) == ({}, 0)
     free = {"opcode": "updateAny", "templatePath": "free.yaml", "namespace": "n", "count": 2}
     run = run_ops(
         tmp_path, nodes(2), hold, attempted, free, {"opcode": "sleep", "duration": "1s"}, files=files
@@ -233,14 +233,14 @@ def test_pods_of_high_priority_evict_others_and_come_again(tmp_path: Path) -> No
         pods(3, podTemplatePath="high.yaml", namespace="high", collectMetrics=True),
         files=files,
     )
-    counts = run.counts()
+    counts = run.operations.counts()
     assert (counts["preemptors"], counts["victims"], counts["unschedulable"]) == (3, 9, 0)
     on = placements(run)
     assert sum(name.startswith("high/") for name in on) == 3
     assert len({node for name, node in on.items() if name.startswith("high/")}) == 3
     assert sum(name.startswith("low/") for name in on) == 3
     assert run.meter.pods == 3
-    assert run.time.now == Fraction(12 + 3 + 3, 500), "each preemptor takes two attempts"
+    assert run.clock.exact == Fraction(12 + 3 + 3, 500), "each preemptor takes two attempts"
     report = run_workload(
         workload(
             tmp_path,
@@ -265,6 +265,6 @@ def test_churn_that_preempts(tmp_path: Path) -> None:
         {"opcode": "sleep", "duration": "3s"},
         files=files,
     )
-    assert (run.ticks, run.attempts.preemptors, run.attempts.victims) == (2, 2, 6)
+    assert (run.operations.ticks, run.operations.preemptors, run.operations.victims) == (2, 2, 6)
     assert run.meter.pods == 5
     assert len(placements(run)) == 20 - 6 + 2 + 5

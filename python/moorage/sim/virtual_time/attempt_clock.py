@@ -1,4 +1,4 @@
-"""Virtual time: each scheduling attempt takes a constant time, and events are processed in between."""
+"""The clock of scheduler_perf: each attempt takes a constant time, and actions happen in between."""
 
 from __future__ import annotations
 
@@ -7,41 +7,47 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
+from .virtual_clock import VirtualClock
+
 FAR = 1 << 62
 
 
-class VirtualTime:
+class AttemptClock(VirtualClock):
     """Exact virtual time in seconds since the start of the workload.
 
     Parameters
     ----------
     rate : Fraction
         Scheduling attempts per second.
+    start : Fraction or float, optional
+        The time at first.
 
     Attributes
     ----------
-    seconds : float
-        `now`, rounded.
+    now : float
+        `exact`, rounded.
     """
 
-    def __init__(self, rate: Fraction) -> None:
+    __slots__ = ("_events", "_per_attempt", "_per_second", "_sequence", "_ticks", "rate")
+
+    def __init__(self, rate: Fraction, start: Fraction | float = 0) -> None:
         self.rate = rate
-        self.now = Fraction(0)
         self._events: list[tuple[Fraction, int, Callable[[], None]]] = []
         self._sequence = 0
+        self.set(start)
 
     @property
-    def now(self) -> Fraction:
+    def exact(self) -> Fraction:
         """The time in seconds since the start."""
         return Fraction(self._ticks, self._per_second)
 
-    @now.setter
-    def now(self, now: Fraction) -> None:
+    def set(self, when: Fraction | float) -> None:
         # A fraction is not added to for each attempt: its normalization costs more than the attempt's event.
-        self._per_second = math.lcm(now.denominator, self.rate.numerator)
-        self._ticks = int(now * self._per_second)
+        exact = Fraction(when)
+        self._per_second = math.lcm(exact.denominator, self.rate.numerator)
+        self._ticks = int(exact * self._per_second)
         self._per_attempt = self._per_second // self.rate.numerator * self.rate.denominator
-        self.seconds = self._ticks / self._per_second
+        self.now = self._ticks / self._per_second
 
     def at(self, when: Fraction, action: Callable[[], None]) -> None:
         """Schedule an action; actions of equal time run in the order of the calls.
@@ -66,7 +72,7 @@ class VirtualTime:
         action : callable
             The action.
         """
-        start, ticks = self.now, 0
+        start, ticks = self.exact, 0
 
         def tick() -> None:
             nonlocal ticks
@@ -75,6 +81,9 @@ class VirtualTime:
                 self.at(start + (ticks + 1) * interval, tick)
 
         self.at(start + interval, tick)
+
+    def after(self, count: int) -> float:
+        return (self._ticks + count * self._per_attempt) / self._per_second
 
     def attempted(self, count: int) -> None:
         """Advance the time by a number of attempts.
@@ -85,7 +94,7 @@ class VirtualTime:
             Number of attempts.
         """
         self._ticks += count * self._per_attempt
-        self.seconds = self._ticks / self._per_second
+        self.now = self._ticks / self._per_second
 
     def attempts_until(self, when: Fraction | None) -> int:
         """Return the number of attempts that begin before a time.
@@ -100,7 +109,7 @@ class VirtualTime:
         int
             At least 1 for a future time.
         """
-        return FAR if when is None else math.ceil((when - self.now) * self.rate)
+        return FAR if when is None else math.ceil((when - self.exact) * self.rate)
 
     def next_event(self) -> Fraction | None:
         """Return the time of the next event; None if there is none."""

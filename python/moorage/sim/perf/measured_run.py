@@ -1,0 +1,274 @@
+"""MeasuredRun: runs a workload and measures how long its pods take.
+
+All objects are in the scheduler's store, which feeds its informers. Only scheduling attempts, and waiting of
+all pods, advance the time; creation of objects and binding take no virtual time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import partial
+from typing import cast
+
+import numpy as np
+
+from moorage._core.base.watch_events import keys_of
+from moorage.errors import InputError, NotBuiltError
+from moorage.framework.configuration import ConfigurationError
+from moorage.objects import AnyGroup, Pod
+from moorage.queue import QueuedPodInfo
+from moorage.scheduler import Scheduler, ScheduleResult
+from moorage.scheduler.cycle.engine import Engine
+from moorage.scheduler.groups.group_attempt import GroupResult
+from moorage.scheduler.groups.group_batch import GroupBatch
+from moorage.scheduler.runs import ALL, Run
+from moorage.sim.virtual_time.attempt_clock import AttemptClock
+from moorage.sim.virtual_time.virtual_run import VirtualRun
+from moorage.store import ObjectStore
+
+from .measure import Meter, Timer
+from .operation_cursor import Operations
+from .ops import WorkloadFailedError, WorkloadStuckError
+from .pods import PodRun, Window
+from .report import DEFAULT_TIE_BREAK, DONE, FAILURE, STUCK, WorkloadReport, make_report
+from .scheduler_perf_file import Workload
+
+MANY = 64
+"""Equal pods in a row from which on they are placed by their template."""
+
+Way = Callable[[Engine, ScheduleResult, Sequence[QueuedPodInfo], range], int]
+
+
+class MeasuredRun(VirtualRun):
+    """Takes the pods of a workload from the scheduler's queue, places and binds them, and measures that.
+
+    Parameters
+    ----------
+    workload : Workload
+        The workload.
+    rate : Fraction
+        Scheduling attempts per second of virtual time.
+    timer : callable
+        Returns nanoseconds of real time, for measurements.
+    tie_break : str
+        Choice among nodes of equal score; see `Scheduler`.
+
+    Attributes
+    ----------
+    operations : Operations
+    meter : Meter
+    """
+
+    clock: AttemptClock
+    operations: Operations
+
+    def __init__(self, workload: Workload, rate: Fraction, timer: Timer, tie_break: str) -> None:
+        clock = AttemptClock(rate)
+        scheduler = Scheduler(
+            ObjectStore(),
+            config=workload.scheduler_config,
+            feature_gates=workload.feature_gates,
+            tie_break=tie_break,
+            clock=clock,
+        )
+        super().__init__(scheduler, clock)
+        self.timer, self.meter = timer, Meter()
+        self._known: list[tuple[PodRun, int]] = []  # run of each popped pod, and its index in the run
+        self._template_at = -1  # index in the batch, see `_next_template`
+        self._began = self._measured = 0  # of the batch: when, and how many of its pods are measured
+        self.operations = Operations(self, clock, workload, self._measure)
+        scheduler.handle.on_eviction.append(self._evicted)
+
+    def _measure(self, window: Window | None) -> None:
+        if window is None:
+            self.meter.close()
+        else:
+            self.meter.open(window)
+
+    def happen(self, is_due: bool) -> None:
+        self.operations.happen()
+
+    def try_batch(self, limit: int = ALL) -> bool:
+        meter, pods = self.meter, self.meter.pods
+        self._began, self._measured, self._template_at, self._known = self.timer(), 0, -1, []
+        any_popped = super().try_batch(min(limit, meter.batch_limit()))
+        if meter.window is not None and self._known:
+            meter.tried(self.timer() - self._began, self._measured / len(self._known), meter.pods - pods)
+        return any_popped
+
+    def attempt(self, infos: Sequence[QueuedPodInfo]) -> int:
+        meter, self._known = self.meter, self.operations.known_of(infos)
+        if meter.window is not None:
+            runs = {pod_run for pod_run, _ in self._known}
+            counted = {pod_run for pod_run in runs if meter.measures(pod_run)}
+            self._measured = sum([pod_run in counted for pod_run, _ in self._known])
+            meter.queue_ns += (self.timer() - self._began) * self._measured // len(infos)
+            meter.queued += self._measured
+        return super().attempt(infos)
+
+    def place(
+        self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
+    ) -> int:
+        at, operations = pods.start, self.operations
+        evicted = operations.victims
+        while at < pods.stop and evicted == operations.victims:
+            may_fit = pods.stop - at >= MANY and not self._follows_eviction(infos[at])
+            stop = self._equal_until(infos, at, pods.stop) if may_fit else at
+            if stop >= at + MANY:
+                at += self._by_template(infos, at, stop)
+            else:
+                stop = self._next_template(infos, max(at + 1, stop), pods.stop)
+                at += self._timed(super().place, engine, result, infos, range(at, stop))
+        return at - pods.start
+
+    def _follows_eviction(self, info: QueuedPodInfo) -> bool:
+        """Whether pods were evicted for the pod of the same priority that was tried last."""
+        return self._has_evicted and (info.pod.spec.priority or 0) == self._preemptor_priority
+
+    def _each(
+        self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
+    ) -> int:
+        return self._timed(super()._each, engine, result, infos, pods)
+
+    def _next_template(self, infos: Sequence[QueuedPodInfo], at: int, end: int) -> int:
+        """The first index from `at` on where many equal pods may begin."""
+        if end - at < MANY:
+            return end
+        if self._template_at < at:
+            self._template_at = next(
+                filter(partial(self._may_be_many, infos), range(at, len(infos))), len(infos)
+            )
+        return min(self._template_at, end)
+
+    def _may_be_many(self, infos: Sequence[QueuedPodInfo], at: int) -> bool:
+        """Whether a pod equals its template, and its run has many pods."""
+        pod_run, _ = self._known[at]
+        return len(pod_run) >= MANY and pod_run.is_fresh(infos[at].pod)
+
+    def _equal_until(self, infos: Sequence[QueuedPodInfo], at: int, end: int) -> int:
+        """The end of the run of pods from `at` on that equal their template and have consecutive indices."""
+        pod_run, first = self._known[at]
+        for stop in range(at, end):
+            known_run, number = self._known[stop]
+            if known_run is not pod_run or number != first + stop - at:
+                return stop
+            if not pod_run.is_fresh(infos[stop].pod):
+                return stop
+        return end
+
+    def _by_template(self, infos: Sequence[QueuedPodInfo], at: int, stop: int) -> int:
+        """Place equal pods by their template; returns the number of attempts."""
+        pod_run, number = self._known[at]
+        operations, meter, timer = self.operations, self.meter, self.timer
+        began = timer()
+        done = self.scheduler.schedule_by_template(pod_run.template, stop - at, pod_run.first + number)
+        placed = len(done)
+        meter.scheduled(pod_run, placed, began, timer())
+        pod_run.state[number : number + placed] = done.rows
+        operations.placed += self._known[at : at + placed]
+        keys, nodes = keys_of([info.pod for info in infos[at : at + placed]]), cast(list[str], done.nodes)
+        Run._note_placements(self, keys, nodes)  # the states are those of the rows already
+        self._await_binding(keys, infos[at : at + placed])
+        if done.failure is None:
+            return placed
+        # Without evictions for the first pod that failed, nothing has changed for the pods after it.
+        failed = infos[at + placed : at + placed + 1 if done.failure.nominated_node else stop]
+        for info in failed:
+            self._failed(info, done.failure)
+        return placed + len(failed)
+
+    def _timed(
+        self, place: Way, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
+    ) -> int:
+        """Try some pods of a batch; returns the number of attempts."""
+        placed = self.operations.placed
+        before, began = len(placed), self.timer()
+        attempts = place(engine, result, infos, pods)
+        spent, tried = self.timer() - began, self._known[pods.start : pods.start + attempts]
+        self.meter.tried_each(tried, placed[before:], spent)
+        return attempts
+
+    def place_unit(
+        self, group: AnyGroup | None, pods: Sequence[Pod], scheduled: Sequence[Pod]
+    ) -> GroupResult:
+        pod_run, began = self.operations.known[pods[0].key][0], self.timer()
+        done = super().place_unit(group, pods, scheduled)
+        placed = int(np.count_nonzero(done.rows >= 0))
+        self.meter.scheduled(pod_run, placed, began, self.timer())
+        return done
+
+    def place_units(self, batch: GroupBatch, first: int) -> int:
+        began = self.timer()
+        end = super().place_units(batch, first)
+        placed = self._known[batch.begin(first) : batch.begin(end)]
+        self.meter.tried_each(placed, placed, self.timer() - began)
+        return end
+
+
+def run_workload(
+    workload: Workload,
+    rate: Fraction | None = None,
+    timer: Timer = time.perf_counter_ns,
+    tie_break: str | None = None,
+) -> WorkloadReport:
+    """Run a workload from an empty cluster.
+
+    Parameters
+    ----------
+    workload : Workload
+        The workload.
+    rate : Fraction, optional
+        Scheduling attempts per second of virtual time; by default the workload's threshold, else 500.
+    timer : callable
+        Returns nanoseconds of real time, for measurements.
+    tie_break : str, optional
+        Choice among nodes of equal score; see `Scheduler`. By default "go-heap", and "random" for a workload
+        in which "go-heap" leaves pods without a node: until v1.34 kube-scheduler chose at random, and some
+        workloads rely on it.
+
+    Returns
+    -------
+    WorkloadReport
+        Its status is ``failed: …`` if the workload uses an unsupported feature or cannot finish.
+
+    Raises
+    ------
+    InputError
+        An object or the scheduler configuration is invalid.
+    """
+    if workload.unbuilt:
+        return make_report(workload, Meter(), _not_built(workload.unbuilt))
+    rate = rate or workload.rate
+    if tie_break is not None:
+        return _run(workload, rate, timer, tie_break)
+    report = _run(workload, rate, timer, DEFAULT_TIE_BREAK)
+    if report.status == DONE or not report.unschedulable:
+        return report
+    by_chance = _run(workload, rate, timer, "random")
+    return by_chance if by_chance.status == DONE else report
+
+
+def _run(workload: Workload, rate: Fraction, timer: Timer, tie_break: str) -> WorkloadReport:
+    try:
+        run = MeasuredRun(workload, rate, timer, tie_break)
+    except ConfigurationError as error:
+        source = str(workload.scheduler_config)
+        raise InputError(error.message, source=source, path=error.path) from None
+    status = DONE
+    try:
+        run.advance()
+    except NotBuiltError as error:
+        status = _not_built(str(error).removeprefix("not built yet: "))
+    except WorkloadStuckError as error:
+        status = f"{STUCK}: {error}"
+    except WorkloadFailedError as error:
+        status = f"{FAILURE}: {error}"
+    finally:
+        run.meter.close()
+    return make_report(workload, run.meter, status, tie_break=tie_break, **run.operations.counts())
+
+
+def _not_built(what: str) -> str:
+    return f"{FAILURE}: {what} not built yet"

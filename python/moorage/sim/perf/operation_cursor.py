@@ -1,0 +1,422 @@
+"""Operations: the operations of a workload as a cursor, with what they create and wait for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+from moorage._core.base.watch_events import keys_of
+from moorage.errors import InputError, located
+from moorage.objects import Pod
+from moorage.queue import QueuedPodInfo
+from moorage.scheduler import Failure
+from moorage.sim.virtual_time.attempt_clock import AttemptClock
+from moorage.sim.virtual_time.virtual_run import VirtualRun
+
+from .object_templates import BASE_POD, ObjectTemplate, read_template
+from .ops import Wait, WorkloadFailedError, WorkloadStuckError
+from .pods import FAILED, GATED, GONE, NEW, PodNames, PodRun, Window
+from .scheduler_perf_file import Workload
+from .workload_cluster import SimulatedCluster
+
+MOST_TRIES = 16
+"""Attempts of each pod without a node, and no change of the cluster in between, after which waiting ends."""
+
+
+class Operations:
+    """The operations of a workload, one after the other; those that recur happen in between.
+
+    Parameters
+    ----------
+    run : VirtualRun
+        Over an empty store.
+    clock : AttemptClock
+        Of the run.
+    workload : Workload
+        The workload.
+    measures : callable
+        Called with the window whenever pods begin to be measured, and with None when that ends.
+
+    Attributes
+    ----------
+    runs : list of PodRun
+        All pods that were created, deleted ones included.
+    known : dict of str to (PodRun, int)
+        By ``namespace/name`` of a pod, its run and its index in the run.
+    init_pods : int
+        Number of pods that were created and not measured.
+    ticks : int
+        Number of repetitions of churn operations.
+    preemptors, victims : int
+        Number of attempts that evicted pods, and of evicted pods.
+    failures : int
+        Number of attempts that failed.
+    placed : list of (PodRun, int)
+        Runs and indices of the pods that the last batch placed.
+    on_placed : callable or None
+        Called with the run and the index of each placed pod.
+    """
+
+    at = 0
+    is_direct = False
+
+    def __init__(
+        self,
+        run: VirtualRun,
+        clock: AttemptClock,
+        workload: Workload,
+        measures: Callable[[Window | None], None],
+    ) -> None:
+        self.clock, self.workload, self.measures = clock, workload, measures
+        self.scheduler = run.scheduler
+        self.cluster = SimulatedCluster(run.scheduler)
+        self.names = PodNames()
+        self.runs: list[PodRun] = []
+        self.known: dict[str, tuple[PodRun, int]] = {}
+        self.window: Window | None = None
+        self.init_pods = self.ticks = self.preemptors = self.victims = self.failures = 0
+        self.placed: list[tuple[PodRun, int]] = []
+        self.on_placed: Callable[[PodRun, int], None] | None = None
+        self._run = run
+        self._read = cache(read_template)
+        self._failure: Failure | None = None  # why the last failed pod was not placed
+        self._is_held = False  # whether no attempt ends before the time up to which the run goes
+        self._where = workload.full_name  # which operation, for errors
+        self.follow(self._steps())
+
+    def follow(self, steps: Iterable[Wait]) -> None:
+        """Execute steps from now on.
+
+        Parameters
+        ----------
+        steps : iterable of Wait
+        """
+        self._waits = iter(steps)
+        self._wait: Wait | None = Wait(lambda: True)
+        self._deadline = self.clock.exact
+        self._had = self.failures, self.victims  # when something has changed last
+        self._has_tried = True  # whether the last batch had pods, so that more may be waiting
+
+    def _steps(self) -> Iterator[Wait]:
+        """Execute the operations in order, up to what each waits for."""
+        for number, op in enumerate(self.workload.ops):
+            self._where = f"{self.workload.full_name}: workloadTemplate[{number}]"
+            with located(source=self.workload.source, obj=self._where):
+                yield from op.execute(self, number)
+
+    # ---- the cursor ----------------------------------------------------------------------------------------
+
+    @property
+    def time(self) -> Fraction | float:
+        """When something can happen; infinite after the last operation.
+
+        Raises
+        ------
+        WorkloadFailedError
+            The operation that waits can never end.
+        """
+        if self._wait is None:
+            return math.inf
+        if self._is_held:  # until time ends, unless an event comes before
+            coming = self._next_event()
+            return math.inf if coming is None or coming <= self.clock.exact else coming
+        if self._has_tried:
+            return self.clock.exact
+        coming = self._next_event()
+        if coming is None:
+            raise self._no_end("nothing is left to happen")
+        return max(self.clock.exact, min(coming, self._deadline))
+
+    def is_at_boundary(self) -> bool:
+        """Never: what operations wait for cannot be saved."""
+        return False
+
+    def happen(self) -> None:
+        """Do what is due, go on with the operations unless they wait, and try the pods of a batch.
+
+        Raises
+        ------
+        WorkloadStuckError
+            An operation does not end in time, or can never end, and pods fit nowhere. Groups that fail
+            without a plugin's rejection are tried again at once (SchedulerPopFromBackoffQ), so waiting ends
+            after `MOST_TRIES` attempts in vain.
+        WorkloadFailedError
+            The same, and all pods have nodes.
+        """
+        clock, self._is_held = self.clock, False
+        with located(source=self.workload.source, obj=self._where):
+            while self._wait is not None:
+                clock.run_due()
+                self.scheduler.queue.run_periodic(clock.now)
+                if not self._wait.is_over():
+                    if clock.exact >= self._deadline:
+                        raise self._no_end(f"timed out after {float(self._wait.timeout):g} s")
+                    self._try_batch()
+                    return
+                self._wait = next(self._waits, None)
+                self._had = self.failures, self.victims
+                if self._wait is not None:
+                    self._deadline = clock.exact + self._wait.timeout
+
+    def _try_batch(self) -> None:
+        """Try pods up to the next event."""
+        run, clock = self._run, self.clock
+        limit = clock.attempts_until(self._next_event())
+        if run.until < math.inf:
+            until = Fraction(run.until).limit_denominator(10**9)  # 0.3 for the float that is a little less
+            room = math.floor((until - clock.exact) * clock.rate)
+            self._is_held = room < 1
+            if self._is_held:
+                return
+            limit = min(limit, room)
+        self.placed = []
+        self._has_tried = run.try_batch(max(1, limit))
+        if self.on_placed is not None:
+            for pod_run, number in self.placed:
+                if pod_run.state[number] >= 0:
+                    self.on_placed(pod_run, number)
+        if not self._has_tried:
+            return
+        failures, victims = self._had
+        if self.placed or victims != self.victims or self._awaits_events():
+            self._had = self.failures, self.victims
+        elif self._has_tried_enough(self.failures - failures):
+            raise self._no_end(f"nothing has changed in {MOST_TRIES} attempts")
+
+    def _awaits_events(self) -> bool:
+        """Whether an event of the workload or a binding cycle comes."""
+        return self.clock.next_event() is not None or self.scheduler.bindings.next_step() is not None
+
+    def _has_tried_enough(self, failures: int) -> bool:
+        return failures >= MOST_TRIES and failures >= MOST_TRIES * sum(run.count(FAILED) for run in self.runs)
+
+    def _next_event(self) -> Fraction | None:
+        """Time of the next event of the workload, the queue or a binding cycle; None if there is none."""
+        queue, binding = self.scheduler.queue.next_event(), self.scheduler.bindings.next_step()
+        others = [Fraction(when) for when in (queue, binding) if when is not None]
+        coming = [self.clock.next_event(), *others]
+        return min((when for when in coming if when is not None), default=None)
+
+    def is_interrupted(self) -> bool:
+        """Whether an event of the workload or the queue is due."""
+        clock = self.clock
+        return clock.has_come(clock.next_event()) or clock.has_come(self.scheduler.queue.next_event())
+
+    def _no_end(self, text: str) -> WorkloadFailedError:
+        waiting = self.waiting()
+        return WorkloadStuckError(text + waiting) if waiting else WorkloadFailedError(text)
+
+    def waiting(self) -> str:
+        """Return the number of pods that fit nowhere, and why, as the end of a message; "" without such."""
+        pods = sum(run.count(FAILED) for run in self.runs)
+        if not pods or self._failure is None:
+            return ""
+        return f": {pods} pods fit nowhere ({self._failure.message}){self.cluster.devices.unreachable()}"
+
+    def counts(self) -> dict[str, int | float]:
+        """Return the fields of the report of `moorage perf` that are not measured."""
+        return {
+            "nodes": self.cluster.nodes,
+            "init_pods": self.init_pods,
+            "unschedulable": sum(run.count(FAILED) for run in self.runs),
+            "churn_ticks": self.ticks,
+            "preemptors": self.preemptors,
+            "victims": self.victims,
+            "virtual_seconds": round(self.clock.now, 6),
+        }
+
+    # ---- what happens to the pods --------------------------------------------------------------------------
+
+    def note_placements(self, keys: Sequence[str], nodes: Sequence[str]) -> None:
+        """Note the nodes of pods.
+
+        Parameters
+        ----------
+        keys : sequence of str
+            ``namespace/name`` of the pods.
+        nodes : sequence of str
+        """
+        placed, rows = list(map(self.known.__getitem__, keys)), map(self.scheduler.table.find_row, nodes)
+        for (pod_run, number), row in zip(placed, rows, strict=True):
+            assert row is not None
+            pod_run.state[number] = row
+        self.placed += placed
+
+    def note_failure(self, info: QueuedPodInfo, failure: Failure) -> None:
+        """Note that a pod fits nowhere.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+        failure : Failure
+        """
+        pod_run, number = self.known[info.pod.key]
+        pod_run.state[number] = FAILED
+        self._failure = failure
+        self.failures += 1
+        self.preemptors += bool(failure.nominated_node)
+
+    def note_evictions(self, keys: Sequence[str]) -> None:
+        """Note that pods were evicted.
+
+        Parameters
+        ----------
+        keys : sequence of str
+            ``namespace/name`` of the pods.
+        """
+        self.victims += len(keys)
+        self.note_gone(keys)
+
+    def note_gone(self, keys: Sequence[str]) -> None:
+        """Note that pods are gone.
+
+        Parameters
+        ----------
+        keys : sequence of str
+            ``namespace/name`` of the pods.
+        """
+        for pod_run, number in map(self.known.__getitem__, keys):
+            pod_run.state[number] = GONE
+
+    def known_of(self, infos: Sequence[QueuedPodInfo]) -> list[tuple[PodRun, int]]:
+        """Return the run of each popped pod, and its index in the run.
+
+        Parameters
+        ----------
+        infos : sequence of QueuedPodInfo
+
+        Returns
+        -------
+        list of (PodRun, int)
+        """
+        return list(map(self.known.__getitem__, keys_of([info.pod for info in infos])))
+
+    # ---- for the operations --------------------------------------------------------------------------------
+
+    def template(self, path: str, params: Mapping[str, Any], count: int) -> ObjectTemplate:
+        """Return a template file with its parameters.
+
+        Parameters
+        ----------
+        path : str
+            Path relative to the file of the workload; "" for the default pod of scheduler_perf.
+        params : mapping
+            Values of the names in the template.
+        count : int
+            Number of objects made from the template.
+
+        Returns
+        -------
+        ObjectTemplate
+
+        Raises
+        ------
+        InputError
+            The file cannot be read, or is not a template.
+        """
+        text = self._read(self.workload.path(path)) if path else BASE_POD
+        return ObjectTemplate(text, params, count)
+
+    def measure(self, window: Window | None) -> None:
+        """Begin or end the measurement of pods.
+
+        Parameters
+        ----------
+        window : Window or None
+            The pods to measure; None at the end.
+
+        Raises
+        ------
+        InputError
+            Pods are being measured already.
+        """
+        if window is not None and self.window is not None:
+            raise InputError("metrics are being collected already", path="collectMetrics")
+        self.window = window
+        self.measures(window)
+
+    def add(self, *runs: PodRun) -> None:
+        """Create the pods of runs in the cluster.
+
+        Parameters
+        ----------
+        *runs : PodRun
+            The runs.
+
+        Raises
+        ------
+        WorkloadFailedError
+            A pod names an unknown profile.
+        """
+        window = self.window
+        for run in runs:
+            name = run.template.spec.scheduler_name
+            if name not in self.scheduler.engines:
+                raise WorkloadFailedError(f"no profile of the name {name}")
+            self.runs.append(run)
+            self.init_pods += 0 if window is not None and window.measures(run) else len(run)
+            for number in range(len(run)):
+                self.known[run.key(number)] = run, number
+        self.cluster.create_many(pod for run in runs for pod in run.pods())
+        for run in runs:
+            framework = self.scheduler.engines[run.template.spec.scheduler_name].framework
+            first = self.cluster.with_claims(run) if run.template.spec.resource_claims else run.template
+            if framework.run_pre_enqueue_plugins(first) is not None:
+                run.state[:] = GATED
+
+    def update_pod(self, pod: Pod) -> None:
+        """Replace a pod, which may remove its scheduling gates.
+
+        Parameters
+        ----------
+        pod : Pod
+            The new state of the pod.
+
+        Raises
+        ------
+        InputError
+            There is no pod of this name.
+        """
+        self.cluster.update_pod(pod)
+        run, number = self.known[pod.key]
+        framework = self.scheduler.engines[pod.spec.scheduler_name].framework
+        if run.state[number] == GATED and framework.run_pre_enqueue_plugins(pod) is None:
+            run.state[number] = NEW
+
+    def find(self, namespaces: Sequence[str], labels: dict[str, str]) -> Iterator[PodRun]:
+        """Iterate over runs of pods.
+
+        Parameters
+        ----------
+        namespaces : sequence of str
+            Namespaces of the pods; empty for all.
+        labels : dict of str to str
+            Labels that the pods have.
+
+        Yields
+        ------
+        PodRun
+            A run of matching pods.
+        """
+        for run in self.runs:
+            if run.matches(labels) and (not namespaces or run.template.metadata.namespace in namespaces):
+                yield run
+
+    def sleep(self, seconds: Fraction) -> Wait:
+        """Return a wait until virtual time has passed, while scheduling continues.
+
+        Parameters
+        ----------
+        seconds : Fraction
+            Virtual time.
+
+        Returns
+        -------
+        Wait
+        """
+        end = self.clock.exact + seconds
+        self.clock.at(end, lambda: None)
+        return Wait(lambda: self.clock.exact >= end, seconds + 1)

@@ -1,0 +1,208 @@
+"""VirtualRun: the loop that takes a scheduler through a timeline in virtual time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from moorage.scheduler.runs import ALL, Run
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from fractions import Fraction
+
+    from moorage._core.decide.pod_batch import PodBatch
+    from moorage.queue import QueuedPodInfo
+    from moorage.scheduler import Failure, Scheduler
+    from moorage.scheduler.cycle.results import Eviction
+    from moorage.sim.autoscaling import Autoscaler
+    from moorage.sim.perf.operation_cursor import Operations
+
+    from .virtual_clock import VirtualClock
+
+
+class Cursor(Protocol):
+    """What comes next in a timeline.
+
+    Attributes
+    ----------
+    time : float or Fraction
+        Seconds at which it happens; infinite at the end.
+    at : int
+        Index of the next event.
+    """
+
+    @property
+    def time(self) -> float | Fraction: ...
+
+    @property
+    def at(self) -> int: ...
+
+    def is_at_boundary(self) -> bool:
+        """Whether this is a moment to save memory and state."""
+        ...
+
+
+class StopCondition(Protocol):
+    """What ends a run: a `Condition` of its state."""
+
+    def holds(self, run: Any, /) -> bool:
+        """Whether it holds now."""
+        ...
+
+    def due(self, run: Any, /) -> float:
+        """Return the next time at which a part of it begins to hold by itself."""
+        ...
+
+
+class VirtualRun(Run):
+    """A run in virtual time: what is due at a moment happens, pods are tried, and time goes on to the next.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+        With the clock, over a store of its own.
+    clock : VirtualClock
+
+    Attributes
+    ----------
+    cursor : Cursor
+    condition : StopCondition or None
+        At which `advance` stops.
+    autoscaler : Autoscaler or None
+    operations : Operations or None
+        The operations of scheduler_perf, which are the cursor where there are some.
+    until : float
+        The time up to which `advance` goes.
+    """
+
+    defers_failed_groups = False  # backoff limits the attempts, because virtual time passes
+    cursor: Cursor
+    condition: StopCondition | None = None
+    autoscaler: Autoscaler | None = None
+    operations: Operations | None = None
+
+    def __init__(self, scheduler: Scheduler, clock: VirtualClock) -> None:
+        super().__init__(scheduler)
+        self.clock = clock
+        self.until = math.inf
+        self._idle = True  # whether nothing happens before the next event
+        self._counted = 0  # attempts of the batch whose time has passed
+        self._decisions = 0  # that were noted of the batch
+        self._decided = 0.0  # when the last of them was taken
+
+    # ---- the loop ------------------------------------------------------------------------------------------
+
+    def advance(self, until: float = math.inf, boundary: Callable[[], None] | None = None) -> None:
+        """Apply the events up to a time, that one included, and try pods, until the condition holds.
+
+        Parameters
+        ----------
+        until : float, optional
+            Seconds; by default the run ends with the timeline, or up to ten minutes later if pods are
+            backing off.
+        boundary : callable, optional
+            Called between two instants after some thousand events each.
+        """
+        cursor: Cursor = self.cursor if self.operations is None else self.operations
+        clock, condition, autoscaler = self.clock, self.condition, self.autoscaler
+        self.until = until
+        while condition is None or not condition.holds(self):
+            due = cursor.time
+            now: float | Fraction = due if self._idle else min(due, self.next_timer())
+            if autoscaler is not None:
+                now = min(now, autoscaler.next_time())
+            if condition is not None:
+                now = min(now, condition.due(self))
+            if now == math.inf or float(now) > until:
+                return
+            clock.set(now)
+            self.happen(due == now)
+            if autoscaler is not None and autoscaler.next_time() <= now:
+                autoscaler.act()
+            if boundary is not None and due == now and cursor.is_at_boundary():
+                boundary()
+
+    def next_timer(self) -> float:
+        """Return when the queue, a binding cycle or a controller goes on without an event.
+
+        Returns
+        -------
+        float
+        """
+        raise NotImplementedError
+
+    def happen(self, is_due: bool) -> None:
+        """Do what happens now, and try pods.
+
+        Parameters
+        ----------
+        is_due : bool
+            Whether the next events of the cursor happen now.
+        """
+        raise NotImplementedError
+
+    # ---- batches -------------------------------------------------------------------------------------------
+
+    def try_batch(self, limit: int = ALL) -> bool:
+        """Pop pods, try and bind them. The time of the attempts passes.
+
+        Parameters
+        ----------
+        limit : int
+            Number of pods without a group, at most.
+
+        Returns
+        -------
+        bool
+            Whether there were any.
+        """
+        result, self._counted, self._decisions = self.result, 0, 0
+        for part in (result.placements, result.unschedulable, result.evicted, result.skipped):
+            part.clear()
+        self.resume(self.clock.now)
+        infos = self.take(limit)
+        tried = self.attempt(infos) if infos else 0
+        self.bind()
+        self.clock.attempted(tried - self._counted)
+        return bool(infos or result.placements or result.skipped)
+
+    def _follow_up(self, batch: PodBatch, infos: Sequence[QueuedPodInfo], at: int) -> bool:
+        operations = self.operations
+        if operations is None:
+            return super()._follow_up(batch, infos, at)
+        if self._placed or not super()._follow_up(batch, infos, at):  # placed pods are bound first
+            return False
+        self.clock.attempted(at - self._counted)
+        self._counted = at
+        return not operations.is_interrupted()
+
+    def decided(self) -> float:
+        """Return when the next pod of the batch is decided; each attempt takes its time.
+
+        Returns
+        -------
+        float
+            Seconds, not before the decision that was asked for last.
+        """
+        self._decisions += 1
+        self._decided = max(self._decided, self.clock.after(self._decisions - self._counted))
+        return self._decided
+
+    # ---- the pods of operations ----------------------------------------------------------------------------
+
+    def _note_placements(self, keys: Sequence[str], nodes: Sequence[str]) -> None:
+        if self.operations is not None:
+            self.operations.note_placements(keys, nodes)
+        super()._note_placements(keys, nodes)
+
+    def _failed(self, info: QueuedPodInfo, failure: Failure) -> None:
+        if self.operations is not None:
+            self.operations.note_failure(info, failure)
+        super()._failed(info, failure)
+
+    def _note_evictions(self, keys: Sequence[str], evictions: Sequence[Eviction]) -> None:
+        super()._note_evictions(keys, evictions)
+        if self.operations is not None:
+            self.operations.note_evictions(keys)

@@ -135,7 +135,7 @@ class ControlPlane:
         )
         self._await("kube-apiserver", f"{self.url}/readyz", "admin-token")
 
-    def start_scheduler(self) -> None:
+    def start_scheduler(self, *options: str) -> None:
         """Start kube-scheduler with one worker and without leader election."""
         kubeconfig = self.kubeconfig(SCHEDULER)
         path = self.folder / "scheduler.yaml"
@@ -148,6 +148,7 @@ class ControlPlane:
             f"--authentication-kubeconfig={kubeconfig}",
             f"--authorization-kubeconfig={kubeconfig}",
             "--v=2",
+            *options,
         )
         self._await("kube-scheduler", f"https://127.0.0.1:{self.scheduler_port}/healthz", "")
 

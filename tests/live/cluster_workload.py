@@ -83,30 +83,29 @@ def varied_objects(nodes: int, pods: int) -> Iterator[dict[str, Any]]:
     """`objects` with priorities, and with volumes for some pods: of a CSI driver, bound to claims before and
     limited per node, or local and chosen with the node. All fit."""
     for at, name in enumerate(("low", "middle", "high")):
-        value = {"value": 100 * at, "globalDefault": False}
-        yield _object("scheduling.k8s.io/v1", "PriorityClass", name) | value
+        yield _object("scheduling.k8s.io/v1", "PriorityClass", name) | {"value": 100 * at}
     for name, mode in (("csi", "Immediate"), ("local", "WaitForFirstConsumer")):
-        value = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": mode}
-        yield _object("storage.k8s.io/v1", "StorageClass", name) | value
+        fields = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": mode}
+        yield _object("storage.k8s.io/v1", "StorageClass", name) | fields
     for at in range(nodes):
         driver = {"name": "csi.test", "nodeID": f"n{at:04}", "allocatable": {"count": 2}}
         yield _object("storage.k8s.io/v1", "CSINode", f"n{at:04}") | {"spec": {"drivers": [driver]}}
     for at in range(nodes // 2):
         yield _volume(f"local{at:04}", "local", {"local": {"path": "/d"}}, HOST, f"n{2 * at:04}")
-    values = list(objects(nodes, pods))
+    values: list[dict[str, Any]] = list(objects(nodes, pods))
     csi = values[nodes + 2 :: 20]
     for at, value in enumerate(csi):
-        source = {"csi": {"driver": "csi.test", "volumeHandle": f"h{at}"}}
-        volume = _volume(f"csi{at:05}", "csi", source, ZONE, f"z{at % 3}")
-        claim = {"namespace": "default", "name": f"csi-{value['metadata']['name']}"}
-        volume["spec"]["claimRef"] = claim
+        handle: dict[str, Any] = {"csi": {"driver": "csi.test", "volumeHandle": f"h{at}"}}
+        volume = _volume(f"csi{at:05}", "csi", handle, ZONE, f"z{at % 3}")
+        name = f"csi-{value['metadata']['name']}"
+        volume["spec"]["claimRef"] = {"namespace": "default", "name": name}
         yield volume
     local = values[nodes + 9 :: 50]
     for storage_class, users in (("csi", csi), ("local", local)):
         for value in users:
             name = f"{storage_class}-{value['metadata']['name']}"
-            request = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-            claim = {**request, "storageClassName": storage_class}
+            claim: dict[str, Any] = {"accessModes": ["ReadWriteOnce"], "storageClassName": storage_class}
+            claim["resources"] = {"requests": {"storage": "1Gi"}}
             yield _object("v1", "PersistentVolumeClaim", name) | {"spec": claim}
             source = {"name": "v", "persistentVolumeClaim": {"claimName": name}}
             value["spec"]["volumes"] = [*value["spec"].get("volumes", ()), source]

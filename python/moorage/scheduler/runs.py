@@ -509,8 +509,11 @@ class Run:
         for at, row in enumerate(done.rows.tolist()):
             if row < 0:
                 pod, failure = infos[at].pod, failures[at]
+                if self.reports_failures:
+                    report_failure(scheduler.context, scheduler.context.engine_of(pod), pod, failure)
                 self._failed(infos[at], failure)
-                scheduler.bindings.nominate(scheduler.handle.nominator, pod, failure.nominating)
+                if not self.reports_failures:
+                    scheduler.bindings.nominate(scheduler.handle.nominator, pod, failure.nominating)
             elif at not in done.started:
                 self._assumed([infos[at]], [scheduler.table.row_name(row)])
             else:

@@ -46,7 +46,8 @@ def patch_pod_status(client: PodPatcher, current: Pod, status: PodStatus) -> Non
     """Write the nomination and the conditions of a pod, if they change.
 
     No other field of the status is written, so a kubelet can write its own meanwhile (kube-scheduler v1.36,
-    util/utils.go PatchPodStatus). A condition can be added or changed, not removed.
+    util/utils.go PatchPodStatus). A condition can be added or changed, not removed; at an API server it tells
+    the generation of the pod for which it holds.
 
     Parameters
     ----------
@@ -81,6 +82,7 @@ def patch_pod_status(client: PodPatcher, current: Pod, status: PodStatus) -> Non
                 "reason": one.reason,
                 "message": one.message,
                 "lastTransitionTime": one.last_transition_time,
+                "observedGeneration": current.metadata.generation or None,
             }
             for one in conditions
         ]

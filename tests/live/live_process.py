@@ -6,11 +6,12 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 from tests.live.control_plane import LIMIT, SCHEDULER, ControlPlane
 
 from moorage.objects import Pod
-from moorage.store import ApiError
+from moorage.store import ApiError, Informer
 from moorage.store.api import ApiClient
 
 CONFIGURATION = """apiVersion: kubescheduler.config.k8s.io/v1
@@ -20,22 +21,18 @@ leaderElection: {leaderElect: false}
 """
 
 
-def placements(client: ApiClient) -> dict[str, str]:
-    return {one.name: one.spec.node_name for one in client.list(Pod)[0]}
-
-
 def bound(found: dict[str, str]) -> dict[str, str]:
     return {name: node for name, node in found.items() if node}
 
 
 def await_bound(client: ApiClient, count: int, limit: float = LIMIT) -> dict[str, str]:
-    """Wait until so many pods are bound; return where all are."""
-    until = time.monotonic() + limit
+    """Wait until so many pods are bound; return where all are. A watch tells, as lists would cost the server
+    more than the scheduler does."""
+    informer, until = Informer(client, Pod), time.monotonic() + limit
     while True:
-        try:
-            found = placements(client)
-        except ApiError:
-            found = {}
+        with suppress(ApiError):
+            informer.run_once()
+        found = {one.name: one.spec.node_name for one in informer.indexer.values()}
         if len(bound(found)) >= count:
             return found
         assert time.monotonic() < until, len(bound(found))

@@ -27,7 +27,7 @@ _USERS = (
 )
 _CONFIGURATION = """apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
-parallelism: 1
+parallelism: {parallelism}
 clientConnection: {{kubeconfig: {kubeconfig}, qps: 5000, burst: 5000}}
 leaderElection: {{leaderElect: false}}
 """
@@ -135,11 +135,11 @@ class ControlPlane:
         )
         self._await("kube-apiserver", f"{self.url}/readyz", "admin-token")
 
-    def start_scheduler(self, *options: str) -> None:
-        """Start kube-scheduler with one worker and without leader election."""
+    def start_scheduler(self, *options: str, parallelism: int = 1) -> None:
+        """Start kube-scheduler without leader election."""
         kubeconfig = self.kubeconfig(SCHEDULER)
         path = self.folder / "scheduler.yaml"
-        path.write_text(_CONFIGURATION.format(kubeconfig=kubeconfig))
+        path.write_text(_CONFIGURATION.format(kubeconfig=kubeconfig, parallelism=parallelism))
         self._spawn(
             "kube-scheduler",
             f"--config={path}",

@@ -65,14 +65,13 @@ def patch_pod(
     nominating : NominatingInfo or None
         None, or `noop`, leaves the nomination.
     """
-    is_local = isinstance(client, ObjectStore)
-    if condition is None and is_local:
+    if condition is None and isinstance(client, ObjectStore):
         if nominating is not None and not nominating.noop:
             with suppress(NotFoundError, ConflictError):  # the latter for another UID
                 client.patch_pod_status(pod, nominating.nominated_node_name, ())
         return
     try:
-        current = client.get(Pod, pod.name, pod.namespace) if is_local else pod
+        current = client.get(Pod, pod.name, pod.namespace) if isinstance(client, ObjectStore) else pod
         if current.metadata.uid != pod.metadata.uid:
             return
         status = current.status

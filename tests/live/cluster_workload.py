@@ -82,8 +82,7 @@ def objects(nodes: int, pods: int) -> Iterator[dict[str, Any]]:
 def varied_objects(nodes: int, pods: int) -> Iterator[dict[str, Any]]:
     """`objects` with priorities, and with volumes for some pods: of a CSI driver, bound to claims before and
     limited per node, or local and chosen with the node. All fit."""
-    for at, name in enumerate(("low", "middle", "high")):
-        yield _object("scheduling.k8s.io/v1", "PriorityClass", name) | {"value": 100 * at}
+    yield from priority_classes()
     for name, mode in (("csi", "Immediate"), ("local", "WaitForFirstConsumer")):
         fields = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": mode}
         yield _object("storage.k8s.io/v1", "StorageClass", name) | fields
@@ -104,15 +103,34 @@ def varied_objects(nodes: int, pods: int) -> Iterator[dict[str, Any]]:
     for storage_class, users in (("csi", csi), ("local", local)):
         for value in users:
             name = f"{storage_class}-{value['metadata']['name']}"
-            claim: dict[str, Any] = {"accessModes": ["ReadWriteOnce"], "storageClassName": storage_class}
-            claim["resources"] = {"requests": {"storage": "1Gi"}}
-            yield _object("v1", "PersistentVolumeClaim", name) | {"spec": claim}
+            yield _claim(name, storage_class)
             source = {"name": "v", "persistentVolumeClaim": {"claimName": name}}
             value["spec"]["volumes"] = [*value["spec"].get("volumes", ()), source]
     for at, value in enumerate(values):
         if value["kind"] == "Pod":
             value["spec"]["priorityClassName"] = ("low", "middle", "high")[at % 13 % 3]
         yield value
+
+
+def priority_classes() -> Iterator[dict[str, Any]]:
+    for at, name in enumerate(("low", "middle", "high")):
+        yield _object("scheduling.k8s.io/v1", "PriorityClass", name) | {"value": 100 * at}
+
+
+def local_volumes(count: int) -> Iterator[dict[str, Any]]:
+    """A volume for each node, and as many claims, which are bound with the pods that use them."""
+    fields = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
+    yield _object("storage.k8s.io/v1", "StorageClass", "local") | fields
+    for at in range(count):
+        yield _volume(f"local-n{at:04}", "local", {"local": {"path": "/d"}}, HOST, f"n{at:04}")
+    for at in range(count):
+        yield _claim(f"claim{at}", "local")
+
+
+def _claim(name: str, storage_class: str) -> dict[str, Any]:
+    claim: dict[str, Any] = {"accessModes": ["ReadWriteOnce"], "storageClassName": storage_class}
+    claim["resources"] = {"requests": {"storage": "1Gi"}}
+    return _object("v1", "PersistentVolumeClaim", name) | {"spec": claim}
 
 
 def _volume(name: str, storage_class: str, source: dict[str, Any], key: str, value: str) -> dict[str, Any]:

@@ -75,15 +75,15 @@ class ControlPlane:
         rows = [f'{token},{user},{user},"{group}"' for token, user, group in _USERS]
         (folder / "tokens.csv").write_text("\n".join(rows) + "\n")
 
-    def kubeconfig(self, user: str = ADMIN, *, certificate: bool = False) -> str:
-        """The path of a kubeconfig with a token, or with the client certificate of the administrator."""
+    def kubeconfig(self, user: str = ADMIN, *, certificate: bool = False, port: int = 0) -> str:
+        """The path of a kubeconfig with a token, or with the client certificate of the administrator; for the
+        port of a proxy, where one is given."""
         credentials = f"token: {user}-token"
         if certificate:
             credentials = f"client-certificate: {self.folder}/admin.crt, client-key: {self.folder}/admin.key"
-        path = self.folder / f"{user}{'-certificate' if certificate else ''}.kubeconfig"
-        path.write_text(
-            _KUBECONFIG.format(user=user, url=self.url, folder=self.folder, credentials=credentials)
-        )
+        path = self.folder / f"{user}{'-certificate' if certificate else ''}{port or ''}.kubeconfig"
+        url = f"https://127.0.0.1:{port}" if port else self.url
+        path.write_text(_KUBECONFIG.format(user=user, url=url, folder=self.folder, credentials=credentials))
         return str(path)
 
     def start(self) -> None:

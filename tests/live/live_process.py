@@ -6,12 +6,15 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from threading import Event, Thread
 
 from tests.live.control_plane import LIMIT, SCHEDULER, ControlPlane
 
-from moorage.objects import Pod
-from moorage.store import ApiError, Informer
+from moorage.controllers.persistent_volume import ControllerParameters, PersistentVolumeController
+from moorage.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from moorage.store import ApiError, Informer, InformerFactory
 from moorage.store.api import ApiClient
 
 CONFIGURATION = """apiVersion: kubescheduler.config.k8s.io/v1
@@ -40,16 +43,37 @@ def await_bound(client: ApiClient, count: int, limit: float = LIMIT) -> dict[str
 
 
 class Process:
-    """``moorage scheduler`` in a process."""
+    """``moorage scheduler`` in a process.
+
+    Parameters
+    ----------
+    plane : ControlPlane
+    name : str, optional
+        Of its files.
+    configuration : str, optional
+    *options : str
+    killed_at : sequence of str, optional
+        Arguments of `tests.live.killed_scheduler`.
+    port : int, optional
+        Of a proxy of the API server.
+    """
 
     def __init__(
-        self, plane: ControlPlane, name: str = "ours", configuration: str = CONFIGURATION, *options: str
+        self,
+        plane: ControlPlane,
+        name: str = "ours",
+        configuration: str = CONFIGURATION,
+        *options: str,
+        killed_at: Sequence[str] = (),
+        port: int = 0,
     ) -> None:
         config = plane.folder / f"{name}.yaml"
         config.write_text(configuration)
         self.log = plane.folder / f"{name}.log"
-        command = [sys.executable, "-X", "faulthandler", "-m", "moorage", "scheduler"]
-        command += ["--kubeconfig", plane.kubeconfig(SCHEDULER), "--config", str(config), *options]
+        module = ["tests.live.killed_scheduler", *killed_at] if killed_at else ["moorage"]
+        command = [sys.executable, "-X", "faulthandler", "-m", *module, "scheduler"]
+        command += ["--kubeconfig", plane.kubeconfig(SCHEDULER, port=port)]
+        command += ["--config", str(config), *options]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
 
@@ -60,3 +84,28 @@ class Process:
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise
+
+
+@contextmanager
+def volume_controller(client: ApiClient) -> Iterator[None]:
+    """The controller that binds claims, in threads."""
+    factory, stop = InformerFactory(client), Event()
+    informer = factory.informer
+    parameters = ControllerParameters(
+        kube_client=client,
+        volume_informer=informer(PersistentVolume),
+        claim_informer=informer(PersistentVolumeClaim),
+        class_informer=informer(StorageClass),
+        pod_informer=informer(Pod),
+        node_informer=informer(Node),
+    )
+    controller = PersistentVolumeController(parameters)
+    kinds = (PersistentVolume, PersistentVolumeClaim, StorageClass, Pod, Node)
+    threads = [informer(kind).run(stop) for kind in kinds]
+    threads.append(Thread(target=controller.run, args=(stop,), daemon=True))
+    threads[-1].start()
+    yield
+    stop.set()
+    client.arrivals.wake()
+    for thread in threads:
+        thread.join(10)

@@ -7,19 +7,16 @@ list has the order of the keys. With one worker nothing else is left to chance.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from threading import Event, Thread
+from collections.abc import Callable
+from threading import Event
 from typing import Any
 
 import pytest
 from tests.live.cluster_workload import create, varied_objects
 from tests.live.control_plane import ControlPlane, await_all
-from tests.live.live_process import CONFIGURATION, Process, await_bound
+from tests.live.live_process import CONFIGURATION, Process, await_bound, volume_controller
 
-from moorage.controllers.persistent_volume import ControllerParameters, PersistentVolumeController
-from moorage.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
-from moorage.store import InformerFactory
+from moorage.objects import PersistentVolumeClaim
 from moorage.store.api import ApiClient, connect
 
 pytestmark = pytest.mark.live
@@ -27,31 +24,6 @@ pytestmark = pytest.mark.live
 ORDERED = "--feature-gates=WatchListClient=false"
 LIMIT = 600.0
 """Seconds for a run."""
-
-
-@contextmanager
-def volume_controller(client: ApiClient) -> Iterator[None]:
-    """The controller that binds claims, in threads."""
-    factory, stop = InformerFactory(client), Event()
-    informer = factory.informer
-    parameters = ControllerParameters(
-        kube_client=client,
-        volume_informer=informer(PersistentVolume),
-        claim_informer=informer(PersistentVolumeClaim),
-        class_informer=informer(StorageClass),
-        pod_informer=informer(Pod),
-        node_informer=informer(Node),
-    )
-    controller = PersistentVolumeController(parameters)
-    kinds = (PersistentVolume, PersistentVolumeClaim, StorageClass, Pod, Node)
-    threads = [informer(kind).run(stop) for kind in kinds]
-    threads.append(Thread(target=controller.run, args=(stop,), daemon=True))
-    threads[-1].start()
-    yield
-    stop.set()
-    client.arrivals.wake()
-    for thread in threads:
-        thread.join(10)
 
 
 def prepare(client: ApiClient, values: list[dict[str, Any]], pause: Event) -> int:

@@ -112,6 +112,19 @@ def varied_objects(nodes: int, pods: int) -> Iterator[dict[str, Any]]:
         yield value
 
 
+def occupied_objects(nodes: int) -> Iterator[dict[str, Any]]:
+    """Nodes that four pods each fill, no two of equal priority, and half as many pods that preempt some."""
+    for at in range(4 * nodes):
+        yield _object("scheduling.k8s.io/v1", "PriorityClass", f"priority{at}") | {"value": at}
+    yield _object("scheduling.k8s.io/v1", "PriorityClass", "highest") | {"value": 10_000}
+    for at in range(nodes):
+        yield node(f"n{at:04}")
+    for at in range(4 * nodes):
+        yield pod(f"low{at:04}", "1", nodeName=f"n{at // 4:04}", priorityClassName=f"priority{at}")
+    for at in range(nodes // 2):
+        yield pod(f"high{at:04}", str(1 + at % 3), priorityClassName="highest")
+
+
 def priority_classes() -> Iterator[dict[str, Any]]:
     for at, name in enumerate(("low", "middle", "high")):
         yield _object("scheduling.k8s.io/v1", "PriorityClass", name) | {"value": 100 * at}

@@ -132,13 +132,16 @@ def live_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     InputError
         See `read_plugin_file`.
     """
-    from moorage.framework.profiles.plugin_registry import Registry
+    from moorage.framework.profiles.plugin_registry import Registry, installed_plugins
     from moorage.plugins.registry import read_configuration
 
     settings = scheduler_settings({**options, "percentage": None})
-    registry = read_plugin_file(options["plugins"]) if options["plugins"] else Registry()
+    given = read_plugin_file(options["plugins"]) if options["plugins"] else Registry()
     if settings["config"] is None:
-        settings["config"] = read_configuration(configuration_with(registry), settings["feature_gates"])
+        settings["config"] = read_configuration(configuration_with(given), settings["feature_gates"])
+    registry = Registry(installed_plugins())
+    with located(source=options["plugins"] or ""):
+        registry.merge(given)
     return settings | {"registry": registry}
 
 

@@ -377,7 +377,7 @@ class Run:
             The number of pods that were tried.
         """
         context, batch, began = self.scheduler.context, cast(PodBatch, result.batch), time.perf_counter()
-        placing = Placing(context, engine, batch, result)
+        placing = Placing(context, engine, batch, result, writes_nominations=not self.reports_failures)
         claiming = context.volume_classes.claiming
         if claiming:
             engine.profile.claims_plugin.follow_claims()

@@ -61,6 +61,15 @@ def requests(plane: ControlPlane) -> float:
     return sum(float(count) for verb, count in _COUNTED.findall(text) if verb != "WATCH")
 
 
+def await_quiet(plane: ControlPlane) -> float:
+    """Wait until the last events are written; return the number of requests so far."""
+    before, now = -1.0, requests(plane)
+    while now - before > 20.0:  # leases and health checks go on
+        time.sleep(1.0)
+        before, now = now, requests(plane)
+    return now
+
+
 def bound_rate(client: ApiClient, count: int) -> float:
     """Wait until all pods are bound; return how many were per second."""
     informer, until = Informer(client, Pod), time.monotonic() + LIMIT
@@ -93,9 +102,9 @@ def measure(plane: ControlPlane, admin: ApiClient, count: int, *, is_ours: bool)
             plane.start_scheduler(parallelism=16)
             pid = plane.processes["kube-scheduler"].pid
         rate = bound_rate(watcher, count)
-        time.sleep(1.0)  # until the last events are written
+        sent = await_quiet(plane) - sent
         used = [cpu_seconds(pid) - at for pid, at in zip(servers, before, strict=True)]
-        done = Measured(rate, (requests(plane) - sent) / count, cpu_seconds(pid), *used)
+        done = Measured(rate, sent / count, cpu_seconds(pid), *used)
     if is_ours:
         assert process.end() == 0, process.log.read_text()
     else:

@@ -11,7 +11,7 @@ from tests.store.api.test_api_client import answers, cuts
 from tests.store.api.test_engine_over_wire import LIMIT, fill, nodes_of
 from tests.store.api.wire_server import WireServer
 
-from moorage.objects import Pod
+from moorage.objects import Pod, PodGroup
 from moorage.serve import LeaderLease, LiveScheduler
 from moorage.serve.live_scheduler import Election, LostLeaseError
 from moorage.store import ObjectStore
@@ -264,11 +264,15 @@ def test_pods_of_a_failed_group_get_conditions(
     live = LiveScheduler(client, client.connection, clock=clock, feature_gates=gates)
     try:
         until(live, lambda: all(one.status.conditions for one in store.list(Pod)[0]))
+        until(live, lambda: bool(store.get(PodGroup, "g", "default").status.conditions))
         live.recorder.flush()
         conditions = {one.name: one.status.conditions[0] for one in store.list(Pod)[0]}
         assert {one.reason for one in conditions.values()} == {"Unschedulable"}
         assert conditions["a"].message.startswith("pod group is unschedulable")
         assert conditions["b"].message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
+        (scheduled,) = store.get(PodGroup, "g", "default").status.conditions
+        assert (scheduled.type, scheduled.status) == ("PodGroupScheduled", "False")
+        assert scheduled.last_transition_time
         notes = {one["regarding"]["name"]: one["note"] for one in events(server)}
         assert notes == {name: one.message for name, one in conditions.items()}
     finally:

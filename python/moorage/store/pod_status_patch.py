@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from moorage.objects import Pod
+from moorage.objects.model.meta import Condition
 from moorage.objects.model.pod import PodStatus
 
 from .protocol import Patch, PatchType
@@ -75,16 +76,29 @@ def patch_pod_status(client: PodPatcher, current: Pod, status: PodStatus) -> Non
         return
     changes: dict[str, Any] = {} if node is None else {"nominatedNodeName": node}
     if conditions:
-        changes["conditions"] = [
-            {
-                "type": one.type,
-                "status": one.status,
-                "reason": one.reason,
-                "message": one.message,
-                "lastTransitionTime": one.last_transition_time,
-                "observedGeneration": current.metadata.generation or None,
-            }
-            for one in conditions
-        ]
+        changes["conditions"] = [condition_value(one, current.metadata.generation) for one in conditions]
     patch = {"metadata": {"uid": current.metadata.uid}, "status": changes}
     client.patch(Pod, current.name, current.namespace, patch, type="strategic", subresource="status")
+
+
+def condition_value(condition: Condition, generation: int) -> dict[str, Any]:
+    """Return a condition as an element of a strategic merge patch.
+
+    Parameters
+    ----------
+    condition : Condition
+    generation : int
+        Of the object for which it holds; 0 where that is not known.
+
+    Returns
+    -------
+    dict
+    """
+    return {
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastTransitionTime": condition.last_transition_time,
+        "observedGeneration": generation or None,
+    }

@@ -35,9 +35,11 @@ _COUNTED = re.compile(r'^apiserver_request_total\{.*verb="([A-Z]+)".*\} (\S+)$',
 
 
 class Measured(NamedTuple):
-    """One run: pods per second, requests per pod, and seconds of processor time by process."""
+    """One run: pods bound per second, pods whose events are written as well per second, requests per pod, and
+    seconds of processor time by process."""
 
     rate: float
+    written: float
     requests: float
     scheduler: float
     apiserver: float
@@ -61,17 +63,19 @@ def requests(plane: ControlPlane) -> float:
     return sum(float(count) for verb, count in _COUNTED.findall(text) if verb != "WATCH")
 
 
-def await_quiet(plane: ControlPlane) -> float:
-    """Wait until the last events are written; return the number of requests so far."""
-    before, now = -1.0, requests(plane)
-    while now - before > 20.0:  # leases and health checks go on
-        time.sleep(1.0)
-        before, now = now, requests(plane)
-    return now
+def await_quiet(plane: ControlPlane) -> tuple[float, float]:
+    """Wait until the last events are written; return the number of requests so far, and when that was."""
+    sent, at = requests(plane), time.monotonic()
+    while True:
+        time.sleep(0.5)
+        now = requests(plane)
+        if now - sent < 10.0:  # leases and health checks go on
+            return now, at
+        sent, at = now, time.monotonic()
 
 
-def bound_rate(client: ApiClient, count: int) -> float:
-    """Wait until all pods are bound; return how many were per second."""
+def bound_rate(client: ApiClient, count: int) -> tuple[float, float]:
+    """Wait until all pods are bound; return how many were per second, and when the first was."""
     informer, until = Informer(client, Pod), time.monotonic() + LIMIT
     first = before = 0.0
     known = 0
@@ -85,7 +89,7 @@ def bound_rate(client: ApiClient, count: int) -> float:
         assert now < until, f"{known} of {count} pods are bound"
         client.arrivals.wait(seen, 1.0)
         time.sleep(0.05)
-    return (count - before) / (now - first)
+    return (count - before) / (now - first), first
 
 
 def measure(plane: ControlPlane, admin: ApiClient, count: int, *, is_ours: bool) -> Measured:
@@ -101,10 +105,10 @@ def measure(plane: ControlPlane, admin: ApiClient, count: int, *, is_ours: bool)
         else:
             plane.start_scheduler(parallelism=16)
             pid = plane.processes["kube-scheduler"].pid
-        rate = bound_rate(watcher, count)
-        sent = await_quiet(plane) - sent
+        rate, began = bound_rate(watcher, count)
+        total, ended = await_quiet(plane)
         used = [cpu_seconds(pid) - at for pid, at in zip(servers, before, strict=True)]
-        done = Measured(rate, sent / count, cpu_seconds(pid), *used)
+        done = Measured(rate, count / (ended - began), (total - sent) / count, cpu_seconds(pid), *used)
     if is_ours:
         assert process.end() == 0, process.log.read_text()
     else:
@@ -123,7 +127,10 @@ def main(count: int, rounds: int) -> None:
             plane.start()
             with connect(plane.kubeconfig()) as admin:
                 create(admin, objects(NODES, 0))
-                print(f"{'':16}{'pods/s':>8}{'requests/pod':>14}{'CPU s: scheduler':>18}", end="")
+                print(
+                    f"{'':16}{'bound/s':>8}{'+ events/s':>11}{'requests/pod':>14}{'CPU s: scheduler':>18}",
+                    end="",
+                )
                 print(f"{'apiserver':>11}{'etcd':>6}")
                 found: dict[str, list[Measured]] = {"kube-scheduler": [], "moorage": []}
                 for at in range(rounds):
@@ -144,10 +151,8 @@ def _median(runs: list[Measured]) -> Measured:
 
 
 def _print(name: str, one: Measured) -> None:
-    print(
-        f"{name:16}{one.rate:8.0f}{one.requests:14.2f}{one.scheduler:18.1f}{one.apiserver:11.1f}{one.etcd:6.1f}",
-        flush=True,
-    )
+    print(f"{name:16}{one.rate:8.0f}{one.written:11.0f}{one.requests:14.2f}", end="")
+    print(f"{one.scheduler:18.1f}{one.apiserver:11.1f}{one.etcd:6.1f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -492,7 +492,7 @@ class Run:
         """Record groups whose pods were all placed."""
         scheduler, pods = self.scheduler, range(batch.begin(first), batch.begin(end))
         self._assumed(infos[pods.start : pods.stop], batch.result.nodes_of(pods))
-        patch_groups(scheduler.client, batch.groups_of(first, end), since=self._since())
+        patch_groups(scheduler.client, batch.groups_of(first, end), since=self._condition_time())
         for scheduled in batch.scheduled[first:end]:
             self._allow(scheduled)
 
@@ -521,13 +521,13 @@ class Run:
                 self._record(scheduler.bindings.bind(done.started[at]))
         for message, outcomes in groupby(sorted(done.outcomes, key=itemgetter(1)), itemgetter(1)):
             groups = [one for one, _ in outcomes]
-            patch_groups(scheduler.client, groups, message, done.is_error, since=self._since())
+            patch_groups(scheduler.client, groups, message, done.is_error, since=self._condition_time())
         if done.succeeded:
             self._allow(scheduled)
         elif self.defers_failed_groups and not self._evicts:
             self._failed_groups.add(unit)
 
-    def _since(self) -> str | None:
+    def _condition_time(self) -> str | None:
         """Return the time for conditions; None for those of a store, which have none."""
         scheduler = self.scheduler
         return None if isinstance(scheduler.client, ObjectStore) else timestamp(int(scheduler.handle.now()))

@@ -9,7 +9,7 @@ SOURCES := $(wildcard pyx/moorage/*.pxd pyx/moorage/_core pyx/moorage/_core/* py
 
 COMPILED = python/moorage/_core/*.so python/moorage/_core/*/*.so tests/core/*.so
 
-.PHONY: demo test lint docs bench bench-front bench-compare bench-scale bench-schedulers sanitize debug-test leaks machine test-ray test-report test-live dist dist-test wheels wheels-test build tools clean check FORCE
+.PHONY: demo test lint docs bench bench-front bench-compare bench-scale bench-schedulers sanitize debug-test leaks machine test-ray test-report test-live dist dist-test wheels wheels-test build tools clean check bench-live FORCE
 
 demo: build
 	$(PY) -m moorage simulate -f examples
@@ -100,7 +100,12 @@ test-report: tools
 # Against a real kube-apiserver, etcd and kube-scheduler on loopback. Go builds them once, in about 15 minutes.
 test-live: tools
 	servers="$$($(PY) -m tests.live.servers.build)" && \
-	MOORAGE_SERVERS="$$servers" $(PY) -X faulthandler -m pytest -q -p no:benchmark -p no:xdist -m live tests/live
+	MOORAGE_SERVERS="$$servers" $(PY) -X faulthandler -m pytest -q -p no:benchmark -p no:xdist \
+		-o faulthandler_timeout=1200 -m live tests/live
+
+# Bindings per second beside kube-scheduler's, on one API server.
+bench-live: tools
+	servers="$$($(PY) -m tests.live.servers.build)" && MOORAGE_SERVERS="$$servers" $(PY) -m bench.live.throughput
 
 dist: tools
 	rm -rf dist

@@ -43,3 +43,20 @@ def connected(cluster: ControlPlane) -> Iterator[Callable[..., ApiClient]]:
     yield make
     for client in clients:
         client.close()
+
+
+@pytest.fixture
+def planes(binaries: Path, tmp_path: Path) -> Iterator[Callable[[], ControlPlane]]:
+    """Makes control planes."""
+    made: list[ControlPlane] = []
+
+    def make() -> ControlPlane:
+        folder = tmp_path / f"plane{len(made)}"
+        folder.mkdir()
+        made.append(ControlPlane(binaries, folder))
+        made[-1].start()
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.stop()

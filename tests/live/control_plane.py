@@ -27,7 +27,7 @@ _USERS = (
 )
 _CONFIGURATION = """apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
-parallelism: 1
+parallelism: {parallelism}
 clientConnection: {{kubeconfig: {kubeconfig}, qps: 5000, burst: 5000}}
 leaderElection: {{leaderElect: false}}
 """
@@ -75,15 +75,15 @@ class ControlPlane:
         rows = [f'{token},{user},{user},"{group}"' for token, user, group in _USERS]
         (folder / "tokens.csv").write_text("\n".join(rows) + "\n")
 
-    def kubeconfig(self, user: str = ADMIN, *, certificate: bool = False) -> str:
-        """The path of a kubeconfig with a token, or with the client certificate of the administrator."""
+    def kubeconfig(self, user: str = ADMIN, *, certificate: bool = False, port: int = 0) -> str:
+        """The path of a kubeconfig with a token, or with the client certificate of the administrator; for the
+        port of a proxy, where one is given."""
         credentials = f"token: {user}-token"
         if certificate:
             credentials = f"client-certificate: {self.folder}/admin.crt, client-key: {self.folder}/admin.key"
-        path = self.folder / f"{user}{'-certificate' if certificate else ''}.kubeconfig"
-        path.write_text(
-            _KUBECONFIG.format(user=user, url=self.url, folder=self.folder, credentials=credentials)
-        )
+        path = self.folder / f"{user}{'-certificate' if certificate else ''}{port or ''}.kubeconfig"
+        url = f"https://127.0.0.1:{port}" if port else self.url
+        path.write_text(_KUBECONFIG.format(user=user, url=url, folder=self.folder, credentials=credentials))
         return str(path)
 
     def start(self) -> None:
@@ -135,11 +135,11 @@ class ControlPlane:
         )
         self._await("kube-apiserver", f"{self.url}/readyz", "admin-token")
 
-    def start_scheduler(self) -> None:
-        """Start kube-scheduler with one worker and without leader election."""
+    def start_scheduler(self, *options: str, parallelism: int = 1) -> None:
+        """Start kube-scheduler without leader election."""
         kubeconfig = self.kubeconfig(SCHEDULER)
         path = self.folder / "scheduler.yaml"
-        path.write_text(_CONFIGURATION.format(kubeconfig=kubeconfig))
+        path.write_text(_CONFIGURATION.format(kubeconfig=kubeconfig, parallelism=parallelism))
         self._spawn(
             "kube-scheduler",
             f"--config={path}",
@@ -148,6 +148,7 @@ class ControlPlane:
             f"--authentication-kubeconfig={kubeconfig}",
             f"--authorization-kubeconfig={kubeconfig}",
             "--v=2",
+            *options,
         )
         self._await("kube-scheduler", f"https://127.0.0.1:{self.scheduler_port}/healthz", "")
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import msgspec
 import pytest
 from msgspec.structs import replace
+from tests.live.cluster_workload import create, node, pod
 from tests.live.control_plane import SCHEDULER, ControlPlane, await_all
 
 from moorage.objects import Namespace, Node, PersistentVolume, Pod, PodGroup
@@ -28,32 +29,6 @@ from moorage.store.api import ApiClient
 
 pytestmark = pytest.mark.live
 Connected = Callable[..., ApiClient]
-SIZE = {"cpu": "4", "memory": "8Gi", "pods": "110"}
-
-
-def node(name: str, **labels: str) -> Any:
-    meta = {"name": name, "labels": {"kubernetes.io/hostname": name, **labels}}
-    ready = [{"type": "Ready", "status": "True"}]
-    status = {"capacity": SIZE, "allocatable": SIZE, "conditions": ready}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": status}
-
-
-def pod(name: str, cpu: str = "100m", **spec: Any) -> Any:
-    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
-    spec = {"terminationGracePeriodSeconds": 0, "containers": [container], **spec}
-    return {
-        "kind": "Pod",
-        "apiVersion": "v1",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": spec,
-    }
-
-
-def create(client: ApiClient, values: Iterable[Any]) -> None:
-    """Create objects from JSON values with all of their fields."""
-    for value in values:
-        plural = {"Node": "nodes", "Pod": "namespaces/default/pods"}[value["kind"]]
-        client.connection.request("POST", f"/api/v1/{plural}", None, encoded(value))
 
 
 def encoded(value: Any) -> bytes:

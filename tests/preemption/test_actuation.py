@@ -88,9 +88,10 @@ def test_the_condition_names_the_scheduler_of_the_preemptor() -> None:
 def test_another_condition_of_that_type_is_replaced() -> None:
     held = Condition(type="DisruptionTarget", status="True", reason="Other", last_transition_time="then")
     ready = Condition(type="Ready", status="True")
-    one = full(replace(victim("v"), status=replace(victim("v").status, conditions=(held, ready))))
+    known = replace(victim("v"), status=replace(victim("v").status, conditions=(held, ready)))
+    one = full(known)
     client = watched(one)
-    prepare(one, victim("v"))
+    prepare(one, known)
     assert [(c.type, c.reason, c.last_transition_time) for c in client.last["v"]] == [
         ("DisruptionTarget", "PreemptionByScheduler", "then"),
         ("Ready", "", None),

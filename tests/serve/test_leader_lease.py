@@ -80,7 +80,7 @@ def test_an_election_is_lost_at_the_deadline(client: ApiClient, server: WireServ
     clock.now += 2.0
     with pytest.raises(LostLeaseError, match="leaderelection lost"):
         election.step()
-    assert not election.is_leader
+    assert not election.holds()
 
 
 def test_an_election_is_lost_to_another_holder(client: ApiClient, server: WireServer) -> None:

@@ -11,11 +11,13 @@ from tests.store.api.test_api_client import answers, cuts
 from tests.store.api.test_engine_over_wire import LIMIT, fill, nodes_of
 from tests.store.api.wire_server import WireServer
 
-from moorage.objects import Pod
-from moorage.serve import LiveScheduler
+from moorage.objects import Pod, PodGroup
+from moorage.serve import LeaderLease, LiveScheduler
+from moorage.serve.live_scheduler import Election, LostLeaseError
 from moorage.store import ObjectStore
 from moorage.store.api import ApiClient
 
+GROUPS = "scheduling.k8s.io/v1alpha2"
 SIZE = {"cpu": "4", "memory": "8Gi", "pods": "10"}
 
 
@@ -187,6 +189,8 @@ def test_preemption_deletes_and_nominates(
     assert 'scheduler_pod_scheduling_attempts_bucket{le="1.0"} 0.0' in lines
     assert 'scheduler_pod_scheduling_attempts_bucket{le="2.0"} 1.0' in lines
     assert 'scheduler_pod_scheduling_sli_duration_seconds_count{attempts="2"} 1.0' in lines
+    about_pods = [(method, path) for method, path, _ in server.requests if path.count("/pods/")]
+    assert [method for method, _ in about_pods] == ["PATCH", "DELETE", "PATCH", "POST"]  # nothing is read
     victim = next(one for one in events(server) if one["reason"] == "Preempted")
     assert victim["note"].startswith(
         f"Preempted by pod {store.get(Pod, 'high', 'default').metadata.uid} on node n"
@@ -226,3 +230,103 @@ def test_pods_of_others_are_left_alone(live: LiveScheduler, store: ObjectStore, 
     assert {name for name, where in nodes_of(store).items() if where} == {"a"}
     writes = [path for method, path, _ in server.requests if method != "GET" and "/pods/" in path]
     assert writes == ["/api/v1/namespaces/default/pods/a/binding"]
+
+
+def test_a_condition_tells_the_generation_of_the_pod(
+    live: LiveScheduler, store: ObjectStore, server: WireServer
+) -> None:
+    server.extra["default/big"] = {"metadata": {"generation": 3}}
+    bodies = list[dict[str, Any]]()
+
+    def note(handler: Any) -> bool:
+        if handler.path.endswith("/pods/big/status"):
+            bodies.append(handler.body)
+        return False
+
+    server.faults.append(note)
+    fill(store, [pod("big", "5")])
+    until(live, lambda: bool(store.get(Pod, "big", "default").status.conditions))
+    (condition,) = bodies[0]["status"]["conditions"]
+    assert condition["observedGeneration"] == 3
+    assert condition["lastTransitionTime"]
+
+
+def test_pods_of_a_failed_group_get_conditions(
+    client: ApiClient, store: ObjectStore, server: WireServer, clock: Clock
+) -> None:
+    fill(store, [node("n0")])
+    group = {"name": "g", "namespace": "default"}
+    policy = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    fill(store, [{"apiVersion": GROUPS, "kind": "PodGroup", "metadata": group, "spec": policy}])
+    member = {"schedulingGroup": {"podGroupName": "g"}}
+    fill(store, [pod("a", "3", **member), pod("b", "3", **member)])
+    gates = {"GenericWorkload": True, "GangScheduling": True}
+    live = LiveScheduler(client, client.connection, clock=clock, feature_gates=gates)
+    try:
+        until(live, lambda: all(one.status.conditions for one in store.list(Pod)[0]))
+        until(live, lambda: bool(store.get(PodGroup, "g", "default").status.conditions))
+        live.recorder.flush()
+        conditions = {one.name: one.status.conditions[0] for one in store.list(Pod)[0]}
+        assert {one.reason for one in conditions.values()} == {"Unschedulable"}
+        assert conditions["a"].message.startswith("pod group is unschedulable")
+        assert conditions["b"].message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
+        (scheduled,) = store.get(PodGroup, "g", "default").status.conditions
+        assert (scheduled.type, scheduled.status) == ("PodGroupScheduled", "False")
+        assert scheduled.last_transition_time
+        notes = {one["regarding"]["name"]: one["note"] for one in events(server)}
+        assert notes == {name: one.message for name, one in conditions.items()}
+    finally:
+        live.run.finish(LIMIT)
+        live.recorder.close()
+
+
+def test_nothing_is_bound_without_the_lease(
+    client: ApiClient, store: ObjectStore, server: WireServer, clock: Clock
+) -> None:
+    """The Lease runs out while the pods are tried: bindings that were not yet sent are not."""
+    lease = LeaderLease(client.connection, "one", clock=clock, now=clock)
+    election = Election(lease, 10.0, 2.0, clock)
+    fill(store, [node("n0"), pod("a")])
+    live = LiveScheduler(client, client.connection, election=election, clock=clock)
+    try:
+        election.step()
+        clock.now += 10.0
+        until(live, lambda: live.run.failed == 1)
+        assert nodes_of(store) == {"a": ""}
+        assert not any(path.endswith("/binding") for _, path, _ in server.requests)
+        with pytest.raises(LostLeaseError):
+            live.step(Event())
+    finally:
+        live.run.finish(LIMIT)
+        live.recorder.close()
+
+
+def test_the_lease_is_renewed_while_a_step_takes_long(
+    client: ApiClient, store: ObjectStore, server: WireServer
+) -> None:
+    now = [0.0]
+    lease = LeaderLease(client.connection, "one", clock=lambda: now[0], now=lambda: now[0])
+    live = LiveScheduler(
+        client, client.connection, election=Election(lease, 10.0, 0.0, lambda: now[0]), clock=lambda: now[0]
+    )
+    stop, renewed = Event(), Event()
+
+    def note(handler: Any) -> bool:
+        if handler.command == "PUT" and handler.path.endswith("/kube-scheduler") and now[0]:
+            renewed.set()
+        return False
+
+    def long(_: Event) -> None:
+        now[0] = 5.0
+        assert renewed.wait(LIMIT)
+        stop.set()
+
+    server.faults.append(note)
+    live.step = long  # type: ignore[method-assign,assignment]
+    live.work(stop)
+    assert (
+        server.raw["apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"]["spec"][
+            "holderIdentity"
+        ]
+        == ""
+    )

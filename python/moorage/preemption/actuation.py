@@ -19,7 +19,8 @@ from moorage.framework import FrameworkHandle, NominatingInfo, Status, as_status
 from moorage.framework.runtime.preempt_handle import PreemptHandle
 from moorage.objects import AnyGroup, Pod
 from moorage.objects.model.meta import Condition, with_condition
-from moorage.store import ApiError, NotFoundError, ObjectStore, patch_pod_status
+from moorage.store import ApiError, ConflictError, NotFoundError, ObjectStore, patch_pod_status
+from moorage.store.clock import timestamp
 
 from .eligibility import BY_SCHEDULER, DISRUPTION_TARGET
 from .eviction_units import priority_of
@@ -185,19 +186,15 @@ def _delete_by_client(
     handle: FrameworkHandle, victim: Pod, preemptor: Pod | AnyGroup, condition: Condition
 ) -> bool:
     """Delete a victim at an API server, after adding a condition; return whether it was deleted here."""
-    client = handle.client
+    client, since = handle.client, timestamp(int(handle.now()))
+    conditions = with_condition(victim.status.conditions, replace(condition, last_transition_time=since))
+    is_known = False
     try:
-        current = client.get(Pod, victim.name, victim.namespace)
-        if current.metadata.uid != victim.metadata.uid:
-            return _remove_from_cache(handle, victim)
-    except NotFoundError:
-        return _remove_from_cache(handle, victim)
-    try:
-        conditions = with_condition(current.status.conditions, condition)
-        patch_pod_status(client, current, replace(current.status, conditions=conditions))
+        patch_pod_status(client, victim, replace(victim.status, conditions=conditions))
+        is_known = True
         client.delete(Pod, victim.name, victim.namespace)
-    except NotFoundError:
-        return False
+    except (NotFoundError, ConflictError):  # the latter for another UID
+        return not is_known and _remove_from_cache(handle, victim)
     except ApiError as error:
         logger.error("Tried to preempt pod %s for %s: %s", victim.key, preemptor.key, error)
         raise

@@ -25,6 +25,7 @@ from moorage.objects import AnyGroup, Pod, UnitKey
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.queue import Place, QueuedPodInfo
 from moorage.store import ApiError, ObjectStore
+from moorage.store.clock import timestamp
 
 from .cycle.engine import Engine
 from .cycle.results import Decision, Eviction, Failure, ScheduleResult
@@ -377,7 +378,7 @@ class Run:
             The number of pods that were tried.
         """
         context, batch, began = self.scheduler.context, cast(PodBatch, result.batch), time.perf_counter()
-        placing = Placing(context, engine, batch, result)
+        placing = Placing(context, engine, batch, result, writes_nominations=not self.reports_failures)
         claiming = context.volume_classes.claiming
         if claiming:
             engine.profile.claims_plugin.follow_claims()
@@ -491,7 +492,7 @@ class Run:
         """Record groups whose pods were all placed."""
         scheduler, pods = self.scheduler, range(batch.begin(first), batch.begin(end))
         self._assumed(infos[pods.start : pods.stop], batch.result.nodes_of(pods))
-        patch_groups(scheduler.client, batch.groups_of(first, end))
+        patch_groups(scheduler.client, batch.groups_of(first, end), since=self._condition_time())
         for scheduled in batch.scheduled[first:end]:
             self._allow(scheduled)
 
@@ -509,19 +510,27 @@ class Run:
         for at, row in enumerate(done.rows.tolist()):
             if row < 0:
                 pod, failure = infos[at].pod, failures[at]
+                if self.reports_failures:
+                    report_failure(scheduler.context, scheduler.context.engine_of(pod), pod, failure)
                 self._failed(infos[at], failure)
-                scheduler.bindings.nominate(scheduler.handle.nominator, pod, failure.nominating)
+                if not self.reports_failures:
+                    scheduler.bindings.nominate(scheduler.handle.nominator, pod, failure.nominating)
             elif at not in done.started:
                 self._assumed([infos[at]], [scheduler.table.row_name(row)])
             else:
                 self._record(scheduler.bindings.bind(done.started[at]))
         for message, outcomes in groupby(sorted(done.outcomes, key=itemgetter(1)), itemgetter(1)):
             groups = [one for one, _ in outcomes]
-            patch_groups(scheduler.client, groups, message, done.is_error)
+            patch_groups(scheduler.client, groups, message, done.is_error, since=self._condition_time())
         if done.succeeded:
             self._allow(scheduled)
         elif self.defers_failed_groups and not self._evicts:
             self._failed_groups.add(unit)
+
+    def _condition_time(self) -> str | None:
+        """Return the time for conditions; None for those of a store, which have none."""
+        scheduler = self.scheduler
+        return None if isinstance(scheduler.client, ObjectStore) else timestamp(int(scheduler.handle.now()))
 
     def _allow(self, pods: Sequence[Pod]) -> None:
         """Allow pods of a group that were placed before the others and wait for them on Permit."""

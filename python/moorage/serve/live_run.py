@@ -11,7 +11,7 @@ from moorage.queue import QueuedPodInfo
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
 from moorage.scheduler.placing.single_cycle import report_failure
 from moorage.scheduler.runs import Run
-from moorage.store import ApiError
+from moorage.store import ApiError, UnreachableError
 
 from .scheduler_metrics import SchedulerMetrics
 
@@ -42,6 +42,8 @@ class LiveRun(Run):
         Over an `ApiClient`, with a clock.
     wake : callable
         Called by the threads after each binding.
+    may_bind : callable, optional
+        Asked by the threads before each binding: while it returns False, none is sent.
 
     Attributes
     ----------
@@ -53,9 +55,11 @@ class LiveRun(Run):
     defers_failed_groups = False
     reports_failures = True
 
-    def __init__(self, scheduler: Scheduler, wake: Callable[[], object]) -> None:
+    def __init__(
+        self, scheduler: Scheduler, wake: Callable[[], object], may_bind: Callable[[], bool] | None = None
+    ) -> None:
         super().__init__(scheduler)
-        self._wake = wake
+        self._wake, self._may_bind = wake, may_bind
         self._pool = ThreadPoolExecutor(THREADS, "bind")
         self._sent: dict[Future[None], tuple[QueuedPodInfo, str]] = {}
         self.bound = self.failed = 0
@@ -103,9 +107,15 @@ class LiveRun(Run):
         for key, info in placed.items():
             node = self.result.placements.pop(key, "")
             if node:
-                sent = self._pool.submit(scheduler.client.bind, info.pod, node)
+                sent = self._pool.submit(self._send, info.pod, node)
                 self._sent[sent] = info, node
                 sent.add_done_callback(lambda _: self._wake())
+
+    def _send(self, pod: Pod, node: str) -> None:
+        """Bind a pod; in a thread."""
+        if self._may_bind is not None and not self._may_bind():
+            raise UnreachableError("the Lease is not held")
+        self.scheduler.client.bind(pod, node)
 
     def next_time(self) -> float | None:
         """Return when the queue or a binding cycle goes on by itself, in seconds; None for never."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from threading import Event
+from threading import Event, Thread
 from typing import Any
 
 from moorage.scheduler import Scheduler
@@ -33,6 +33,8 @@ class LostLeaseError(Exception):
 class Election:
     """When to renew a Lease, and when it counts as lost.
 
+    One thread renews, any may ask.
+
     Parameters
     ----------
     lease : LeaderLease
@@ -44,6 +46,7 @@ class Election:
     Attributes
     ----------
     is_leader : bool
+        Whether the Lease was held at the last attempt. It may have run out since; see `holds`.
     """
 
     def __init__(
@@ -60,16 +63,29 @@ class Election:
         Raises
         ------
         LostLeaseError
-            The Lease was not renewed in time, or another candidate has it.
+            See `check`.
         """
         now = self._clock()
         if now - self._tried >= self.retry_period:
             self._tried = now
             if self.lease.try_to_hold():
                 self._renewed, self.is_leader = now, True
+        self.check()
+
+    def holds(self) -> bool:
+        """Whether no other candidate can lead now."""
         is_taken = self.lease.holder not in ("", self.lease.identity)
-        if self.is_leader and (is_taken or self._clock() - self._renewed >= self._deadline):
-            self.is_leader = False
+        return self.is_leader and not is_taken and self._clock() - self._renewed < self._deadline
+
+    def check(self) -> None:
+        """Do nothing while the Lease is held, or was never held.
+
+        Raises
+        ------
+        LostLeaseError
+            The Lease was not renewed in time, or another candidate has it.
+        """
+        if self.is_leader and not self.holds():
             raise LostLeaseError("leaderelection lost")
 
 
@@ -111,8 +127,10 @@ class LiveScheduler:
         self.recorder = EventBroadcaster(events, name, client.now)
         for handle in (self.scheduler.handle, *(one.handle for one in self.scheduler.engines.values())):
             handle.recorder = self.recorder
-        self.run = LiveRun(self.scheduler, client.arrivals.wake)
+        may_bind = None if election is None else election.holds
+        self.run = LiveRun(self.scheduler, client.arrivals.wake, may_bind)
         self.is_synced = False
+        self._ended = Event()
 
     def work(self, stop: Event) -> None:
         """Schedule until an event is set; then finish the bindings in flight, write the events that wait and
@@ -127,15 +145,32 @@ class LiveScheduler:
         LostLeaseError
             Another scheduler may lead now. Bindings in flight have ended, and the Lease is not given up.
         """
+        renewer = Thread(target=self._renew, name="lease", daemon=True)
+        if self._election is not None:
+            renewer.start()
         try:
             while not stop.is_set():
                 self.step(stop)
-        except LostLeaseError:
+        finally:
             self._finish()
-            raise
-        self._finish()
+            self._ended.set()
         if self._election is not None:
+            renewer.join()
             self._election.lease.release()
+
+    def _renew(self) -> None:
+        """Acquire and renew the Lease, whatever the other threads wait for."""
+        election = self._election
+        assert election is not None
+        try:
+            while not self._ended.is_set():
+                was_leader = election.is_leader
+                election.step()
+                if election.is_leader and not was_leader:
+                    self.client.arrivals.wake()
+                self._ended.wait(election.retry_period)
+        except LostLeaseError:
+            self.client.arrivals.wake()
 
     def step(self, stop: Event) -> None:
         """Do what there is to do, or wait for it.
@@ -144,15 +179,20 @@ class LiveScheduler:
         ----------
         stop : threading.Event
             Ends a wait after a refusal.
+
+        Raises
+        ------
+        LostLeaseError
+            Another scheduler may lead now.
         """
         seen = self.client.arrivals.count
         if self._election is not None:
-            self._election.step()
+            self._election.check()
         try:
             if self._election is not None and not self._election.is_leader:
                 self.scheduler.sync()  # what a leader needs to know is known when it begins to lead
                 self.is_synced = True
-                self.client.arrivals.wait(seen, min(IDLE, self._election.retry_period))
+                self.client.arrivals.wait(seen, IDLE)
             else:
                 has_more = self.run.step()
                 self.is_synced = True
@@ -165,8 +205,7 @@ class LiveScheduler:
     def _idle(self) -> float:
         """Return the seconds to wait for an event."""
         when = self.run.next_time()
-        seconds = IDLE if when is None else min(IDLE, max(0.0, when - self._clock()))
-        return seconds if self._election is None else min(seconds, self._election.retry_period)
+        return IDLE if when is None else min(IDLE, max(0.0, when - self._clock()))
 
     def _finish(self) -> None:
         if not self.run.finish(FINISH):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from moorage.objects import Pod
+from moorage.objects.model.meta import Condition
 from moorage.objects.model.pod import PodStatus
 
 from .protocol import Patch, PatchType
@@ -46,7 +47,8 @@ def patch_pod_status(client: PodPatcher, current: Pod, status: PodStatus) -> Non
     """Write the nomination and the conditions of a pod, if they change.
 
     No other field of the status is written, so a kubelet can write its own meanwhile (kube-scheduler v1.36,
-    util/utils.go PatchPodStatus). A condition can be added or changed, not removed.
+    util/utils.go PatchPodStatus). A condition can be added or changed, not removed; at an API server it tells
+    the generation of the pod for which it holds.
 
     Parameters
     ----------
@@ -74,15 +76,29 @@ def patch_pod_status(client: PodPatcher, current: Pod, status: PodStatus) -> Non
         return
     changes: dict[str, Any] = {} if node is None else {"nominatedNodeName": node}
     if conditions:
-        changes["conditions"] = [
-            {
-                "type": one.type,
-                "status": one.status,
-                "reason": one.reason,
-                "message": one.message,
-                "lastTransitionTime": one.last_transition_time,
-            }
-            for one in conditions
-        ]
+        changes["conditions"] = [condition_value(one, current.metadata.generation) for one in conditions]
     patch = {"metadata": {"uid": current.metadata.uid}, "status": changes}
     client.patch(Pod, current.name, current.namespace, patch, type="strategic", subresource="status")
+
+
+def condition_value(condition: Condition, generation: int) -> dict[str, Any]:
+    """Return a condition as an element of a strategic merge patch.
+
+    Parameters
+    ----------
+    condition : Condition
+    generation : int
+        Of the object for which it holds; 0 where that is not known.
+
+    Returns
+    -------
+    dict
+    """
+    return {
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastTransitionTime": condition.last_transition_time,
+        "observedGeneration": generation or None,
+    }

@@ -12,7 +12,7 @@ from moorage.framework.plugin.interface import NominatingInfo
 from moorage.objects.model.meta import Condition
 from moorage.objects.model.pod import Pod, PodStatus
 from moorage.scheduler.placing.scheduled_condition import not_scheduled, patch_pod
-from moorage.store import ConflictError, ObjectStore
+from moorage.store import ForbiddenError, ObjectStore
 
 FAILED = not_scheduled("Unschedulable", "no room")
 OTHER = Condition(type="Ready", status="True")
@@ -80,7 +80,7 @@ def test_a_store_that_refuses_is_logged(
     one = store()
 
     def refuse(*arguments: Any, **options: Any) -> Any:
-        raise ConflictError("too late")
+        raise ForbiddenError("too late")
 
     monkeypatch.setattr(one, "patch_pod_status", refuse)
     patch_pod(one, pod("p"), FAILED, None)

@@ -18,6 +18,11 @@ from moorage.cli.options.serving import serving_options
 @click.command()
 @connection_options
 @click.option("--config", metavar="FILE", help="A KubeSchedulerConfiguration, as for kube-scheduler.")
+@click.option(
+    "--plugins",
+    metavar="FILE",
+    help="A Python file whose variable `registry` has plugins; without --config all of them take part.",
+)
 @GATE_OPTIONS[0]
 @GATE_OPTIONS[1]
 @click.option(

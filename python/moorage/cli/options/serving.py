@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moorage.cli.options.inputs import scheduler_settings
+from moorage.cli.options.plugin_file import configuration_with, read_plugin_file
 from moorage.errors import InputError, located
 
 if TYPE_CHECKING:
@@ -120,19 +121,28 @@ def live_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     Parameters
     ----------
     options : mapping of str to object
-        See `scheduler_settings`.
+        See `scheduler_settings`; ``plugins`` names a file of plugins.
 
     Returns
     -------
     dict of str to object
+
+    Raises
+    ------
+    InputError
+        See `read_plugin_file`.
     """
+    from moorage.framework.profiles.plugin_registry import Registry, installed_plugins
     from moorage.plugins.registry import read_configuration
 
     settings = scheduler_settings({**options, "percentage": None})
+    given = read_plugin_file(options["plugins"]) if options["plugins"] else Registry()
     if settings["config"] is None:
-        head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-        settings["config"] = read_configuration(head, settings["feature_gates"])
-    return settings
+        settings["config"] = read_configuration(configuration_with(given), settings["feature_gates"])
+    registry = Registry(installed_plugins())
+    with located(source=options["plugins"] or ""):
+        registry.merge(given)
+    return settings | {"registry": registry}
 
 
 def with_connection(

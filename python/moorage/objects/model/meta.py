@@ -65,6 +65,7 @@ class ObjectMeta(Struct, frozen=True):
     annotations: dict[str, str] = {}
     owner_references: tuple[OwnerReference, ...] = ()
     finalizers: tuple[str, ...] = ()
+    generation: Int64 = 0
 
     def controller(self) -> OwnerReference | None:
         """Return the owner reference whose ``controller`` is true, if there is one."""

@@ -56,6 +56,7 @@ class _Metadata(msgspec.Struct, rename="camel", gc=False):
     annotations: Raw = Raw(b"{}")
     owner_references: Raw = Raw(b"[]")
     finalizers: tuple[str, ...] = ()
+    generation: Int64 = 0
 
 
 class _NodeStatus(msgspec.Struct, rename="camel", gc=False):
@@ -254,6 +255,7 @@ class PartsReader:
                 annotations=self._annotations[bytes(meta.annotations)],
                 owner_references=self._owners[bytes(meta.owner_references)],
                 finalizers=meta.finalizers,
+                generation=meta.generation,
             ),
             spec=self._spec(metadata, spec),
             status=self._status.decode(status) if _TIMES in status_text else self._statuses[status_text],

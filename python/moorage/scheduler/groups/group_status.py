@@ -6,10 +6,12 @@ import logging
 from collections.abc import Sequence
 from typing import Any, cast
 
+from msgspec.structs import replace
+
 from moorage.objects.model.meta import Condition, with_condition
 from moorage.objects.model.pod_group import AnyGroup, CompositePodGroup, PodGroup
-from moorage.objects.read.write import plain
 from moorage.store import ApiError, NotFoundError, ObjectClient, ObjectStore
+from moorage.store.pod_status_patch import condition_value
 
 logger = logging.getLogger("moorage.scheduler")
 
@@ -23,7 +25,12 @@ IS_SCHEDULED = {
 
 
 def patch_groups(
-    client: ObjectClient, groups: Sequence[AnyGroup], message: str = "", is_error: bool = False
+    client: ObjectClient,
+    groups: Sequence[AnyGroup],
+    message: str = "",
+    is_error: bool = False,
+    *,
+    since: str | None = None,
 ) -> None:
     """Write the result of one attempt of each of several groups, if that changes the status of the group.
 
@@ -40,15 +47,17 @@ def patch_groups(
         Why the attempts failed; "" where they succeeded.
     is_error : bool, optional
         Whether they failed with an error.
+    since : str, optional
+        The transition time, which an API server wants; a condition whose status stays keeps its own.
     """
     by_kind: dict[type[AnyGroup], list[AnyGroup]] = {}
     for group in groups:
         by_kind.setdefault(type(group), []).append(group)
     for kind, alike in by_kind.items():
-        condition = IS_SCHEDULED[kind]
+        condition = replace(IS_SCHEDULED[kind], last_transition_time=since) if since else IS_SCHEDULED[kind]
         if message:
             reason = "SchedulerError" if is_error else "Unschedulable"
-            condition = Condition(type=condition.type, status="False", reason=reason, message=message)
+            condition = replace(condition, status="False", reason=reason, message=message)
         elif isinstance(client, ObjectStore):
             godel = [group for group in alike if isinstance(group, PodGroup) and group.is_godel]
             client.set_condition(
@@ -67,7 +76,8 @@ def _patch(client: ObjectClient, group: AnyGroup, condition: Condition) -> None:
         is_godel = isinstance(current, PodGroup) and current.is_godel
         change = _phase(cast(PodGroup, current), condition) if is_godel else _conditions(current, condition)
         if change:
-            client.patch(kind, group.name, group.namespace, {"status": change}, subresource="status")
+            name = group.name, group.namespace
+            client.patch(kind, *name, {"status": change}, type="strategic", subresource="status")
     except NotFoundError:
         return
     except ApiError as error:
@@ -86,4 +96,7 @@ def _conditions(group: AnyGroup, condition: Condition) -> dict[str, Any]:
     latest = next((one for one in group.status.conditions if one.type == condition.type), None)
     conditions = with_condition(group.status.conditions, condition)
     stays = condition.status != "True" and latest is not None and latest.status == "True"
-    return {} if stays or conditions == group.status.conditions else {"conditions": plain(conditions)}
+    if stays or conditions == group.status.conditions:
+        return {}
+    (new,) = [one for one in conditions if one.type == condition.type]
+    return {"conditions": [condition_value(new, group.metadata.generation)]}

@@ -553,7 +553,9 @@ class BindingCycles:
         self.report(engine, started.pod, failure, NominatingInfo(), silent)
         return Outcome(started.pod, failure=failure)
 
-    def nominate(self, nominator: PodNominator, pod: Pod, info: NominatingInfo | None) -> None:
+    def nominate(
+        self, nominator: PodNominator, pod: Pod, info: NominatingInfo | None, *, writes: bool = True
+    ) -> None:
         """Record a change of nomination by PostFilter, for a pod whose failure is not reported otherwise.
 
         Parameters
@@ -562,12 +564,15 @@ class BindingCycles:
         pod : Pod
         info : NominatingInfo or None
             None, or `noop`, leaves the nomination as it is.
+        writes : bool, optional
+            Whether the status of the pod is written, and not only the nominator.
         """
         if info is None or info.noop:
             return
         if info.nominated_node_name or pod.status.nominated_node_name or nominator.nominated_node(pod):
             nominator.add_nominated_pod(pod, info)
-            patch_pod(self.client, pod, None, info)
+            if writes:
+                patch_pod(self.client, pod, None, info)
 
     def report(
         self,

@@ -47,6 +47,8 @@ class Placing(Struct):
         Receives rows and failures at the indexes of the pods.
     sink : Sink, optional
         Receives the placed pods; by default the ledger, which assumes them.
+    writes_nominations : bool, optional
+        Whether nominations are written to the pods here; else the report of the failure has them.
     """
 
     context: SchedulingContext
@@ -54,6 +56,7 @@ class Placing(Struct):
     batch: PodBatch
     result: ScheduleResult
     sink: Sink = LEDGER
+    writes_nominations: bool = True
     _latest: dict[Target, Failure] = {}  # latest failure of each target, for `_complete_failures`
     _failed_search: tuple[int, FailedSearch] | None = None  # with the pod's index
 
@@ -293,7 +296,8 @@ class Placing(Struct):
         if decision.node is not None:
             context.assume(pod, decision.node)
         else:
-            context.bindings.nominate(context.nominator, pod, decision.nominating)
+            writes = self.writes_nominations
+            context.bindings.nominate(context.nominator, pod, decision.nominating, writes=writes)
         return decision
 
 

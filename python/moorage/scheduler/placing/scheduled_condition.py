@@ -53,6 +53,9 @@ def patch_pod(
     """Write the condition and the nomination of a pod, if that changes its status. A pod that is not in the
     store, or has another UID there, is left alone.
 
+    An API server is not asked for the latest status: as kube-scheduler does, the status that the pod had when
+    it was tried is compared.
+
     Parameters
     ----------
     client : ObjectClient
@@ -68,7 +71,7 @@ def patch_pod(
                 client.patch_pod_status(pod, nominating.nominated_node_name, ())
         return
     try:
-        current = client.get(Pod, pod.name, pod.namespace)
+        current = client.get(Pod, pod.name, pod.namespace) if isinstance(client, ObjectStore) else pod
         if current.metadata.uid != pod.metadata.uid:
             return
         status = current.status
@@ -77,7 +80,7 @@ def patch_pod(
         if condition is not None:
             status = replace(status, conditions=with_condition(status.conditions, condition))
         patch_pod_status(client, current, status)
-    except NotFoundError:
+    except (NotFoundError, ConflictError):  # the latter for another UID
         return
     except ApiError as error:
         logger.error("Error updating pod %s: %s", pod.key, error)

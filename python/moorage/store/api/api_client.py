@@ -472,7 +472,8 @@ class ApiClient:
 
 
 _SERVERS = (
-    *("resourceVersion", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"),
+    *("resourceVersion", "uid", "generation"),
+    *("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"),
 )
 """Fields of metadata that the server alone sets."""
 

@@ -1,0 +1,163 @@
+"""Objects of the live tests, as JSON values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
+from typing import Any
+
+import msgspec
+
+from moorage.store.api import ApiClient
+
+SIZE = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+ZONE = "topology.kubernetes.io/zone"
+HOST = "kubernetes.io/hostname"
+WRITERS = 8
+"""Connections that create objects."""
+_NAMESPACED = "namespaces/default/"
+PATHS = {
+    "Node": "/api/v1/nodes",
+    "Pod": f"/api/v1/{_NAMESPACED}pods",
+    "PersistentVolume": "/api/v1/persistentvolumes",
+    "PersistentVolumeClaim": f"/api/v1/{_NAMESPACED}persistentvolumeclaims",
+    "CSINode": "/apis/storage.k8s.io/v1/csinodes",
+    "StorageClass": "/apis/storage.k8s.io/v1/storageclasses",
+    "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "PodDisruptionBudget": f"/apis/policy/v1/{_NAMESPACED}poddisruptionbudgets",
+}
+"""Collections by kind; objects of namespaces are in the default one."""
+
+
+def node(name: str, **labels: str) -> Any:
+    ready = [{"type": "Ready", "status": "True"}]
+    status = {"capacity": SIZE, "allocatable": SIZE, "conditions": ready}
+    return _object("v1", "Node", name, {HOST: name, **labels}) | {"status": status}
+
+
+def pod(name: str, cpu: str = "100m", **spec: Any) -> Any:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    spec = {"terminationGracePeriodSeconds": 0, "containers": [container], **spec}
+    value = _object("v1", "Pod", name) | {"spec": spec}
+    value["metadata"]["namespace"] = "default"
+    return value
+
+
+def create(client: ApiClient, values: Iterable[Any]) -> None:
+    """Create objects from JSON values with all of their fields: kind after kind, each by several threads, so
+    in no certain order."""
+
+    def send(value: Any) -> None:
+        client.connection.request("POST", PATHS[value["kind"]], None, msgspec.json.encode(value))
+
+    with ThreadPoolExecutor(WRITERS) as pool:
+        for _, alike in groupby(values, lambda value: value["kind"]):
+            list(pool.map(send, alike))
+
+
+def objects(nodes: int, pods: int) -> Iterator[dict[str, Any]]:
+    """Nodes of three zones, and pods with spread, affinity and requests of several sizes, which all fit."""
+    for at in range(nodes):
+        yield node(f"n{at:04}", **{ZONE: f"z{at % 3}", "disk": "ab"[at % 2]})
+    for at in range(pods):
+        app = f"app{at % 7}"
+        labels = {"matchLabels": {"app": app}}
+        spec: dict[str, Any] = {}
+        if at % 5 == 0:
+            constraint = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
+            spec["topologySpreadConstraints"] = [{**constraint, "labelSelector": labels}]
+        if at % 7 == 1:
+            term = {"topologyKey": HOST, "labelSelector": labels}
+            preferred = {"weight": 10, "podAffinityTerm": term}
+            kind = "podAntiAffinity" if at % 2 else "podAffinity"
+            spec["affinity"] = {kind: {"preferredDuringSchedulingIgnoredDuringExecution": [preferred]}}
+        if at % 11 == 3:
+            spec["nodeSelector"] = {"disk": "a"}
+        value = pod(f"p{at:05}", f"{(1 + at % 4) * 50}m", **spec)
+        value["metadata"]["labels"] = {"app": app}
+        yield value
+
+
+def varied_objects(nodes: int, pods: int) -> Iterator[dict[str, Any]]:
+    """`objects` with priorities, and with volumes for some pods: of a CSI driver, bound to claims before and
+    limited per node, or local and chosen with the node. All fit."""
+    yield from priority_classes()
+    for name, mode in (("csi", "Immediate"), ("local", "WaitForFirstConsumer")):
+        fields = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": mode}
+        yield _object("storage.k8s.io/v1", "StorageClass", name) | fields
+    for at in range(nodes):
+        driver = {"name": "csi.test", "nodeID": f"n{at:04}", "allocatable": {"count": 2}}
+        yield _object("storage.k8s.io/v1", "CSINode", f"n{at:04}") | {"spec": {"drivers": [driver]}}
+    for at in range(nodes // 2):
+        yield _volume(f"local{at:04}", "local", {"local": {"path": "/d"}}, HOST, f"n{2 * at:04}")
+    values: list[dict[str, Any]] = list(objects(nodes, pods))
+    csi = values[nodes + 2 :: 20]
+    for at, value in enumerate(csi):
+        handle: dict[str, Any] = {"csi": {"driver": "csi.test", "volumeHandle": f"h{at}"}}
+        volume = _volume(f"csi{at:05}", "csi", handle, ZONE, f"z{at % 3}")
+        name = f"csi-{value['metadata']['name']}"
+        volume["spec"]["claimRef"] = {"namespace": "default", "name": name}
+        yield volume
+    local = values[nodes + 9 :: 50]
+    for storage_class, users in (("csi", csi), ("local", local)):
+        for value in users:
+            name = f"{storage_class}-{value['metadata']['name']}"
+            yield _claim(name, storage_class)
+            source = {"name": "v", "persistentVolumeClaim": {"claimName": name}}
+            value["spec"]["volumes"] = [*value["spec"].get("volumes", ()), source]
+    for at, value in enumerate(values):
+        if value["kind"] == "Pod":
+            value["spec"]["priorityClassName"] = ("low", "middle", "high")[at % 13 % 3]
+        yield value
+
+
+def occupied_objects(nodes: int) -> Iterator[dict[str, Any]]:
+    """Nodes that four pods each fill, no two of equal priority, and half as many pods that preempt some."""
+    for at in range(4 * nodes):
+        yield _object("scheduling.k8s.io/v1", "PriorityClass", f"priority{at}") | {"value": at}
+    yield _object("scheduling.k8s.io/v1", "PriorityClass", "highest") | {"value": 10_000}
+    for at in range(nodes):
+        yield node(f"n{at:04}")
+    for at in range(4 * nodes):
+        yield pod(f"low{at:04}", "1", nodeName=f"n{at // 4:04}", priorityClassName=f"priority{at}")
+    for at in range(nodes // 2):
+        yield pod(f"high{at:04}", str(1 + at % 3), priorityClassName="highest")
+
+
+def priority_classes() -> Iterator[dict[str, Any]]:
+    for at, name in enumerate(("low", "middle", "high")):
+        yield _object("scheduling.k8s.io/v1", "PriorityClass", name) | {"value": 100 * at}
+
+
+def local_volumes(count: int) -> Iterator[dict[str, Any]]:
+    """A volume for each node, and as many claims, which are bound with the pods that use them."""
+    fields = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
+    yield _object("storage.k8s.io/v1", "StorageClass", "local") | fields
+    for at in range(count):
+        yield _volume(f"local-n{at:04}", "local", {"local": {"path": "/d"}}, HOST, f"n{at:04}")
+    for at in range(count):
+        yield _claim(f"claim{at}", "local")
+
+
+def _claim(name: str, storage_class: str) -> dict[str, Any]:
+    claim: dict[str, Any] = {"accessModes": ["ReadWriteOnce"], "storageClassName": storage_class}
+    claim["resources"] = {"requests": {"storage": "1Gi"}}
+    return _object("v1", "PersistentVolumeClaim", name) | {"spec": claim}
+
+
+def _volume(name: str, storage_class: str, source: dict[str, Any], key: str, value: str) -> dict[str, Any]:
+    """A volume for nodes with a label."""
+    term = {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}
+    spec = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": storage_class,
+    }
+    affinity = {"nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}}
+    return _object("v1", "PersistentVolume", name) | {"spec": {**spec, **source, **affinity}}
+
+
+def _object(version: str, kind: str, name: str, labels: dict[str, str] | None = None) -> dict[str, Any]:
+    meta: dict[str, Any] = {"name": name} | ({"labels": labels} if labels else {})
+    return {"apiVersion": version, "kind": kind, "metadata": meta}

@@ -1,0 +1,107 @@
+"""What `connect` makes of a kubeconfig, where lightkube alone would do something else."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import sys
+from pathlib import Path
+from threading import Thread
+
+import httpx2
+import pytest
+from tests.live.certificates import Authority
+from tests.store.api.wire_server import Handler, WireServer
+
+from moorage.objects import Pod
+from moorage.store.api import ApiClient, Connection, connect
+from moorage.store.api.connection import READ_TIMEOUT, STREAM_TIMEOUT
+from moorage.store.api.kubeconfig import USER_AGENT
+
+KUBECONFIG = """apiVersion: v1
+kind: Config
+current-context: c
+clusters: [{{name: c, cluster: {{server: "{url}"{more}}}}}]
+users: [{{name: u, user: {user}}}]
+contexts: [{{name: c, context: {{cluster: c, user: u}}}}]
+"""
+COMMAND = """
+import json, os
+info = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
+assert info["kind"] == "ExecCredential"
+words = [info["apiVersion"].rpartition("/")[2], info["spec"]["cluster"]["server"], os.environ["OWN"]]
+status = {{"token": "|".join(words)}}
+print(json.dumps({{"apiVersion": "{version}", "kind": "ExecCredential", "status": status}}))
+"""
+
+
+def client_of(tmp_path: Path, url: str, user: str = "{}", more: str = "") -> ApiClient:
+    path = tmp_path / "config"
+    path.write_text(KUBECONFIG.format(url=url, user=user, more=more))
+    return connect(str(path))
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+def test_commands_tell_credentials(tmp_path: Path, server: WireServer, version: str) -> None:
+    """Of version v1 as well, which lightkube refuses; the command learns of the cluster."""
+    group = "client.authentication.k8s.io"
+    script = tmp_path / "credentials.py"
+    script.write_text(COMMAND.format(version=f"{group}/v1beta1"))
+    own = "env: [{name: OWN, value: mine}]"
+    command = f'command: "{sys.executable}", args: ["{script}"], {own}'
+    user = f"{{exec: {{apiVersion: {group}/{version}, interactiveMode: Never, {command}}}}}"
+    told: list[tuple[str, str]] = []
+
+    def note(handler: Handler) -> bool:
+        told.append((handler.headers["Authorization"], handler.headers["User-Agent"]))
+        return False
+
+    server.faults.append(note)
+    with client_of(tmp_path, server.url, user) as client:
+        assert client.list(Pod)[0] == []
+    assert set(told) == {(f"Bearer {version}|{server.url}|mine", USER_AGENT)}
+
+
+def test_the_protocol_is_http_1(tmp_path: Path) -> None:
+    """A server that would rather speak HTTP/2 is not offered it."""
+    Authority(tmp_path).issue("server", "localhost", serves=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "server.crt", tmp_path / "server.key")
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    chosen: list[str | None] = []
+
+    def answer(listener: socket.socket) -> None:
+        with context.wrap_socket(listener.accept()[0], server_side=True) as one:
+            chosen.append(one.selected_alpn_protocol())
+            one.recv(1 << 16)
+            one.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = Thread(target=answer, args=(listener,), daemon=True)
+        thread.start()
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}"
+        with client_of(tmp_path, url, more=f", certificate-authority: {tmp_path}/ca.crt") as client:
+            assert client.connection.request("GET", "/version") == b"{}"
+        thread.join(10)
+    assert chosen == ["http/1.1"]
+
+
+def test_timeouts(tmp_path: Path) -> None:
+    """lightkube's 10 s would end requests of a busy server, and each watch without events."""
+    asked: list[tuple[str, float]] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        asked.append((request.url.path, request.extensions["timeout"]["read"]))
+        return httpx2.Response(200, content=b"{}\n")
+
+    with client_of(tmp_path, "http://127.0.0.1:1") as client:
+        timeout = client.connection._http.timeout
+    http = httpx2.Client(base_url="http://x", transport=httpx2.MockTransport(answer), timeout=timeout)
+    connection = Connection(http)
+    connection.request("GET", "/request")
+    with connection.stream("/stream", {}) as stream:
+        list(stream)
+    connection.close()
+    assert asked == [("/request", READ_TIMEOUT), ("/stream", STREAM_TIMEOUT)]
+    assert READ_TIMEOUT >= 60.0
+    assert STREAM_TIMEOUT > 60.0  # the time between two bookmarks

@@ -108,7 +108,7 @@ def test_every_verb_is_answered(scheduler: Scheduler, server: ExtenderServer, na
         }
         assert extender.process_preemption(waiting(), {"c": victims["c"]}) == {}
         extender.bind(waiting(), "d")
-        with pytest.raises(ExtenderError, match="already assigned|already bound|is bound"):
+        with pytest.raises(ExtenderError, match="already assigned to node"):
             extender.bind(waiting(), "a")
     assert scheduler.client.get(Pod, "waiting", "default").spec.node_name == "d"
     assert [one.name for one in scheduler.cache.node_info("d").pods] == ["waiting"]  # type: ignore[union-attr]
@@ -241,9 +241,11 @@ def test_mutual_tls(scheduler: Scheduler, tmp_path: Path) -> None:
     ) as extender:
         assert extender.filter(waiting(), nodes())[0] == ["a", "d"]
     anonymous = {"caFile": file["ca.crt"]}
-    with asking(server, scheduler, "https", enableHTTPS=True, tlsConfig=anonymous) as extender:
-        with pytest.raises(ExtenderError):
-            extender.filter(waiting(), nodes())
+    with (
+        asking(server, scheduler, "https", enableHTTPS=True, tlsConfig=anonymous) as extender,
+        pytest.raises(ExtenderError),
+    ):
+        extender.filter(waiting(), nodes())
     server.close()
 
 

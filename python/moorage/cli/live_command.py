@@ -1,4 +1,4 @@
-"""``moorage scheduler`` schedules the pods of a real cluster; ``moorage serve`` answers its kube-scheduler."""
+"""``moorage scheduler`` schedules the pods of a cluster; ``moorage serve`` answers its kube-scheduler."""
 
 from __future__ import annotations
 

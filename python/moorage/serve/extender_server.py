@@ -18,8 +18,8 @@ MAX_BODY = 128 << 20
 REQUEST_TIMEOUT = 30.0
 """Seconds between two parts of a request at most."""
 IDLE_TIMEOUT = 120.0
-"""Seconds that a connection is kept between two requests: longer than Go's client keeps it, so that no request
-meets a connection that is being closed."""
+"""Seconds that a connection is kept between two requests: longer than Go's client keeps it, so that no
+request meets a connection that is being closed."""
 _JSON = "application/json"
 _TEXT = "text/plain; charset=utf-8"
 Answer = Callable[[str, bytes], tuple[int, bytes]]
@@ -145,12 +145,12 @@ class _Handler(BaseHTTPRequestHandler):
             return int(given)
         return None
 
-    def _other_method(self) -> None:
-        self._refuse(
-            405, f"method {self.command}: verbs of extenders are requested by POST", ("Allow", "POST")
-        )
-
-    do_GET = do_HEAD = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = _other_method
+    def __getattr__(self, name: str) -> Callable[[], None]:
+        """Refuse every other method: the server looks for ``do_METHOD``."""
+        if not name.startswith("do_"):
+            raise AttributeError(name)
+        text = f"method {self.command}: verbs of extenders are requested by POST"
+        return lambda: self._refuse(405, text, ("Allow", "POST"))
 
     def _refuse(self, status: int, text: str, *headers: tuple[str, str]) -> None:
         """Answer without having read the body, so the connection cannot be used again."""

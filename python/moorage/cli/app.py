@@ -21,13 +21,14 @@ COMMANDS = {
     "perf": "Run scheduler_perf workloads in virtual time.",
     "replay": "Replay a trace or a scenario in virtual time.",
     "scheduler": "Schedule the pods of a real cluster, in place of kube-scheduler.",
+    "serve": "Answer a real kube-scheduler as its extender.",
     "simulate": "Schedule all pending pods, and say where they go.",
     "sweep": "Replay configurations, timelines, changes and seeds, and compare them.",
     "version": "Print the version.",
 }
 """The commands and what ``--help`` says of them. Each is in the module of its name, which is imported when
 the command runs."""
-_MODULES = {"scheduler": "live_command"}
+_MODULES = {"scheduler": "live_command", "serve": "live_command"}
 """Modules of commands whose name another module has."""
 
 

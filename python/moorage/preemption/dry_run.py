@@ -116,7 +116,7 @@ class PreemptionDryRuns:
         status : Status or None
             Why evictions do not help; None if they do.
         """
-        attempt = _Attempt(self.preempt_handle, self.state.clone(), self.pod, info.clone())
+        attempt = Attempt(self.preempt_handle, self.state.clone(), self.pod, info.clone())
         priority = priority_of(self.pod)
         potential = [unit for unit in self.units.of(info.pods) if unit.priority < priority]
         for unit in potential:
@@ -223,7 +223,7 @@ def _violates(candidate: Candidate) -> bool:
     return candidate.victims.num_pdb_violations > 0
 
 
-class _Attempt:
+class Attempt:
     """A dry run for a pod on one node."""
 
     def __init__(
@@ -239,11 +239,11 @@ class _Attempt:
     def change(self, unit: Unit, adds: bool) -> fwk.Status | None:
         """Add or remove the pods of a unit; an Error if a PreFilter extension fails."""
         for other in unit.pods:
-            if status := self._change(other, adds):
+            if status := self.change_pod(other, adds):
                 return status
         return None
 
-    def _change(self, other: Pod, adds: bool) -> fwk.Status | None:
+    def change_pod(self, other: Pod, adds: bool) -> fwk.Status | None:
         """Add or remove one pod. If the pod is on another node, the NodeInfo of that node is not changed."""
         is_here = other.spec.node_name == self.node_info.name
         if is_here:

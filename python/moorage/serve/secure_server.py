@@ -60,7 +60,7 @@ class SecureServer:
             render = staticmethod(metrics)
             checks = dict(ready)
 
-        self._http = _Server(address, Bound)
+        self._http = HttpServer(address, Bound)
         self._http.context = context
         self.port: int = self._http.server_port
         self._thread = Thread(target=self._http.serve_forever, args=(0.1,), name="https", daemon=True)
@@ -73,9 +73,21 @@ class SecureServer:
         self._thread.join()
 
 
-class _Server(ThreadingHTTPServer):
+class HttpServer(ThreadingHTTPServer):
+    """A thread for each connection, over TLS with a context, else plain.
+
+    Parameters
+    ----------
+    address : (str, int)
+    handler : type
+
+    Attributes
+    ----------
+    context : SSLContext or None
+    """
+
     daemon_threads = True
-    context: ssl.SSLContext
+    context: ssl.SSLContext | None
 
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
         if ":" in address[0]:
@@ -92,6 +104,9 @@ class _Server(ThreadingHTTPServer):
         """Do the handshake in the thread of the connection, so that a slow client delays no other."""
         request.settimeout(TIMEOUT)
         handler: Any = self.RequestHandlerClass
+        if self.context is None:
+            handler(request, client_address, self)
+            return
         with self.context.wrap_socket(request, server_side=True) as secure:
             handler(secure, client_address, self)
 

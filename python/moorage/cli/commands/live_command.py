@@ -1,4 +1,4 @@
-"""``moorage scheduler``: schedules the pods of a real cluster."""
+"""``moorage scheduler`` schedules the pods of a cluster; ``moorage serve`` answers its kube-scheduler."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from moorage.cli.options.inputs import (
     GATE_OPTIONS,
     connected,
     connection_options,
+    input_options,
+    scheduler_options,
     seed_option,
 )
-from moorage.cli.options.serving import serving_options
+from moorage.cli.options.serving import extender_options, serving_options
 
 
 @click.command()
@@ -72,4 +74,39 @@ def scheduler(leader_elect: bool | None, **options: Any) -> int:
         finally:
             for one, handler in before.items():
                 signal.signal(one, handler)
+    return 0
+
+
+@click.group()
+def serve() -> None:
+    """Answer a real kube-scheduler."""
+
+
+@serve.command()
+@input_options
+@scheduler_options
+@extender_options
+def extender(**options: Any) -> int:
+    """Serve filter, prioritize, preempt and bind to kube-scheduler until SIGTERM or SIGINT.
+
+    The state is that of the cluster (--kubeconfig, --in-cluster), followed by watches, or that of files (-f).
+    The answers are those of the profile of the pod's schedulerName, else of the first profile of --config,
+    with its plugins in Python. Scores are 0 to 10.
+
+    Exit codes: 0 it was stopped; 2 bad input, or the server has refused at the start.
+    """
+    import signal
+    from threading import Event
+
+    from moorage.cli.options.serving import serving_extender
+
+    stop = Event()
+    before = {one: signal.signal(one, lambda *_: stop.set()) for one in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        with serving_extender(options) as url:
+            click.echo(f"urlPrefix: {url}", err=True)
+            stop.wait()
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
     return 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.cli.options.inputs import scheduler_settings
+from moorage.cli.options.inputs import connected, load_input, names_server, scheduler_settings
 from moorage.cli.options.plugin_file import configuration_with, read_plugin_file
 from moorage.errors import InputError, located
 
@@ -47,6 +47,38 @@ _SERVING_OPTIONS = (
         help="The server that knows who may get /metrics; without it nobody may.",
     ),
 )
+_EXTENDER_OPTIONS = (
+    click.option(
+        "--bind-address", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Where to listen."
+    ),
+    click.option(
+        "--port",
+        type=click.IntRange(0, 65535),
+        default=8888,
+        show_default=True,
+        help="The port; 0 for any that is free.",
+    ),
+    click.option("--path", metavar="PATH", default="", help="The path of urlPrefix, before the verbs."),
+    click.option("--tls-cert-file", metavar="FILE", help="The certificate of HTTPS; without it: plain HTTP."),
+    click.option("--tls-private-key-file", metavar="FILE", help="The key of --tls-cert-file."),
+    click.option(
+        "--client-ca-file", metavar="FILE", help="Serve only clients with a certificate by this authority."
+    ),
+    click.option(
+        "--max-body",
+        type=click.IntRange(1),
+        default=128 << 20,
+        show_default=True,
+        help="Bytes of a request at most.",
+    ),
+    click.option(
+        "--timeout",
+        type=click.FloatRange(0, min_open=True),
+        default=30.0,
+        show_default=True,
+        help="Seconds between two parts of a request at most.",
+    ),
+)
 _OF_PORT = (
     "bind_address",
     "tls_cert_file",
@@ -70,6 +102,76 @@ def serving_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(_SERVING_OPTIONS):
         command = option(command)
     return command
+
+
+def extender_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a command with the options of `serving_extender`.
+
+    Parameters
+    ----------
+    command : callable
+
+    Returns
+    -------
+    callable
+    """
+    for option in reversed(_EXTENDER_OPTIONS):
+        command = option(command)
+    return command
+
+
+@contextmanager
+def serving_extender(options: Mapping[str, Any]) -> Iterator[str]:
+    """Serve the verbs of an extender in the block; yields the value of ``urlPrefix``.
+
+    Parameters
+    ----------
+    options : mapping of str to object
+        The values of `input_options`, `scheduler_options` and `extender_options`.
+
+    Raises
+    ------
+    UsageError, InputError
+        Options contradict each other, a file is wrong, or the address cannot be used.
+    """
+    from moorage.scheduler import Scheduler
+    from moorage.serve import ExtenderServer, ExtenderService
+
+    certificate, key = options["tls_cert_file"], options["tls_private_key_file"]
+    if bool(certificate) != bool(key):
+        raise click.UsageError("--tls-cert-file and --tls-private-key-file need each other")
+    if options["client_ca_file"] and not certificate:
+        raise click.UsageError("--client-ca-file needs --tls-cert-file and --tls-private-key-file")
+    is_live = names_server(options)
+    if is_live and (options["files"] or options["synthetic"] or options["namespace"]):
+        raise click.UsageError("-f, --synthetic and -n are not for a state that follows a cluster")
+    settings = scheduler_settings(options)
+    if settings["config"] is not None and settings["config"].extenders:
+        raise InputError("an extender calls no extenders", source=options["config"], path="extenders")
+    with ExitStack() as stack:
+        if is_live:
+            client = stack.enter_context(connected(options))
+            scheduler = Scheduler(client, clock=time.monotonic, **settings)
+        else:
+            scheduler = Scheduler(load_input(options), **settings)
+        scheduler.sync()
+        tls = f"--tls-cert-file {certificate}, " if certificate else ""
+        with located(OSError, source=f"{tls}--bind-address {options['bind_address']}"):
+            server = ExtenderServer(
+                (options["bind_address"], options["port"]),
+                ExtenderService(scheduler).answer,
+                certificate=certificate,
+                key=key,
+                client_authorities=options["client_ca_file"],
+                prefix=options["path"],
+                max_body=options["max_body"],
+                timeout=options["timeout"],
+            )
+        stack.callback(server.close)
+        address = options["bind_address"]
+        host = f"[{address}]" if ":" in address else address
+        path = "/" + options["path"].strip("/") if options["path"].strip("/") else ""
+        yield f"{'https' if certificate else 'http'}://{host}:{server.port}{path}"
 
 
 @contextmanager

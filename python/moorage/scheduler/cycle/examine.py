@@ -102,15 +102,54 @@ def _score(
     engine: Engine, state: CycleState, examination: Examination, rows: npt.NDArray[np.int32]
 ) -> Examination:
     """Return the examination with the scores of its feasible nodes."""
+    try:
+        raw, normalized, total = score_rows(engine, state, rows)
+    except StatusError as failed:
+        return replace(examination, error=failed.status.message())
+    return replace(
+        examination,
+        skipped_score=sorted(state.skip_score_plugins) if engine.profile.at(ScorePlugin) else [],
+        raw=raw,
+        normalized=normalized,
+        total=total,
+        best=[name for name, score in zip(examination.feasible, total, strict=True) if score == total.max()],
+    )
+
+
+def score_rows(
+    engine: Engine, state: CycleState, rows: npt.NDArray[np.int32]
+) -> tuple[dict[str, npt.NDArray[np.int64]], dict[str, npt.NDArray[np.int64]], npt.NDArray[np.int64]]:
+    """Score nodes that are feasible together, in a cycle whose search has begun.
+
+    Parameters
+    ----------
+    engine : Engine
+    state : CycleState
+    rows : (n,) int32 array
+        Rows of the node table.
+
+    Returns
+    -------
+    raw, normalized : dict of str to (n,) int64 array
+        By plugin.
+    total : (n,) int64 array
+        Weighted sums of the normalized scores.
+
+    Raises
+    ------
+    StatusError
+        A plugin failed, or its scores are out of range.
+    """
     profile = engine.profile
+    raw: dict[str, npt.NDArray[np.int64]] = {}
+    normalized: dict[str, npt.NDArray[np.int64]] = {}
     if not profile.at(ScorePlugin):  # every node counts 1 (v1.36, schedule_one.go prioritizeNodes)
-        return replace(examination, total=np.ones(len(rows), dtype=np.int64), best=examination.feasible)
+        return raw, normalized, np.ones(len(rows), dtype=np.int64)
     try:
         engine.bridge.pre_score(rows)
     except StatusError:
         if len(rows) > 1:  # a single node is not scored
             raise
-    raw, normalized = {}, {}
     total = np.zeros(len(rows), dtype=np.int64)
     for plugin in profile.at(ScorePlugin):
         if plugin.name in state.skip_score_plugins:
@@ -123,15 +162,5 @@ def _score(
             scores = engine.bridge.raw_and_normalized(plugin, rows)
         raw[plugin.name], normalized[plugin.name] = scores
         total += profile.weight(plugin) * normalized[plugin.name]
-    try:
-        check_range(normalized)
-    except StatusError as failed:
-        return replace(examination, error=failed.status.message())
-    return replace(
-        examination,
-        skipped_score=sorted(state.skip_score_plugins),
-        raw=raw,
-        normalized=normalized,
-        total=total,
-        best=[name for name, score in zip(examination.feasible, total, strict=True) if score == total.max()],
-    )
+    check_range(normalized)
+    return raw, normalized, total

@@ -88,6 +88,54 @@ class ExtenderPreemptionResult(Wire, kw_only=True):
     node_name_to_meta_victims: dict[str, MetaVictims] | None = None
 
 
+class Request(Part, rename="pascal", kw_only=True):
+    """Base of requests. As kube-scheduler writes them; unknown fields are not read."""
+
+
+class WholeNodes(Part, kw_only=True):
+    """A list of whole nodes, as they were sent."""
+
+    items: list[Raw] | None = None
+
+
+class ExtenderArgs(Request, kw_only=True):
+    """Request of the verbs filter and prioritize: names, or whole nodes."""
+
+    pod: Raw = Raw(b"null")
+    nodes: WholeNodes | None = None
+    node_names: list[str] | None = None
+
+
+class ExtenderBindingArgs(Request, kw_only=True):
+    """Request of the verb bind."""
+
+    pod_name: str = ""
+    pod_namespace: str = ""
+    pod_uid: str = field(default="", name="PodUID")
+    node: str = ""
+
+
+class Victim(Part, kw_only=True):
+    """The part of a whole victim that is read."""
+
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+class WholeVictims(Request, kw_only=True):
+    """Whole victims on one node."""
+
+    pods: list[Victim] | None = None
+    num_pdb_violations: Int64 = field(default=0, name="NumPDBViolations")
+
+
+class ExtenderPreemptionArgs(Request, kw_only=True):
+    """Request of the verb preempt: victims by UID, or whole."""
+
+    pod: Raw = Raw(b"null")
+    node_name_to_victims: dict[str, WholeVictims] | None = None
+    node_name_to_meta_victims: dict[str, MetaVictims] | None = None
+
+
 class Answer:
     """The type of a response: a message, or a list of messages.
 

@@ -1,0 +1,361 @@
+"""ExtenderService: the verbs of a scheduler extender, answered by a profile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import repeat
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from moorage._core.decide.decider import count_verdicts
+from moorage.errors import InputError, MoorageError
+from moorage.framework import CycleState, PreFilterRun, Status
+from moorage.framework.plugin.interface import Code
+from moorage.framework.runtime.call import StatusError
+from moorage.framework.runtime.preempt_handle import PreemptHandle
+from moorage.objects import Pod
+from moorage.objects.read.decode import decode_kind
+from moorage.preemption.dry_run import Attempt
+from moorage.scheduler import Scheduler
+from moorage.scheduler.cycle.diagnosis import explain_verdict
+from moorage.scheduler.cycle.engine import Engine
+from moorage.scheduler.cycle.examine import score_rows
+from moorage.scheduler.extenders import extender_wire as wire
+from moorage.scheduler.extenders.extended_search import MAX_EXTENDER_PRIORITY
+from moorage.store import ApiError
+
+UNKNOWN = "node is not known to the extender"
+NOT_SEARCHED = "node is not among those that PreFilter plugins of the extender allow"
+_UNKNOWN, _NOT_SEARCHED = 2**64 - 1, 2**64 - 2
+"""In place of verdicts, for nodes without one."""
+
+
+class RequestError(MoorageError):
+    """A request that cannot be answered.
+
+    Parameters
+    ----------
+    status : int
+        Of HTTP, for verbs whose answer has no field for an error.
+    text : str
+    """
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class ExtenderService:
+    """Answers the requests of kube-scheduler from the state of a scheduler.
+
+    The profile is that of the pod's schedulerName, else the first one. Pods that kube-scheduler has placed
+    count once they are bound and the scheduler has seen it.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+        Its pods are not scheduled here. It must not be used elsewhere meanwhile.
+
+    Attributes
+    ----------
+    verbs : dict of str to callable
+        filter, prioritize, preempt and bind: each takes the body of a request and returns that of the answer.
+    """
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+        self.verbs: dict[str, Callable[[bytes], bytes]] = {
+            "filter": self.filter,
+            "prioritize": self.prioritize,
+            "preempt": self.preempt,
+            "bind": self.bind,
+        }
+        self._version = -1
+        self._place: dict[str, int] = {}
+
+    def answer(self, verb: str, body: bytes) -> tuple[int, bytes]:
+        """Answer one request, after what has happened in the cluster was taken in.
+
+        Parameters
+        ----------
+        verb : str
+        body : bytes
+
+        Returns
+        -------
+        status : int
+            200 where the answer has a field for an error (filter and bind): kube-scheduler shows the text of
+            that field, and nothing of the body of another status.
+        body : bytes
+        """
+        try:
+            if verb not in self.verbs:
+                raise RequestError(404, f"unknown verb {verb!r}: there are {', '.join(self.verbs)}")
+            with self.scheduler.cache.lock:
+                self.scheduler.sync()
+                return 200, self.verbs[verb](body)
+        except RequestError as error:
+            status, text = error.status, str(error)
+        except (StatusError, MoorageError) as error:
+            status = 500
+            text = error.status.message() if isinstance(error, StatusError) else str(error)
+        if verb in ("filter", "bind"):
+            return 200, msgspec.json.encode({"Error": text})
+        return status, f"{text}\n".encode()
+
+    def filter(self, body: bytes) -> bytes:
+        """Answer with the nodes on which the pod fits, and why it does not fit on the others.
+
+        Parameters
+        ----------
+        body : bytes
+            ExtenderArgs.
+
+        Returns
+        -------
+        bytes
+            ExtenderFilterResult.
+        """
+        args = _decoded(_ARGS, body)
+        names = _names(args)
+        engine, state, ran = self._begin(args.pod)
+        if ran.rejection is not None:
+            unknown = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (UNKNOWN,))
+            place = self._place
+            rejected = [(name, ran.rejection if name in place else unknown) for name in names]
+            return _filtered(args, np.zeros(len(names), dtype=bool), rejected)
+        rows, searched = engine.search.verdicts(*state.target)
+        statuses = engine.number_statuses(rows, searched)
+        by_row = np.full(engine.cache.state.table.used + 1, _NOT_SEARCHED, dtype=np.uint64)
+        by_row[-1] = _UNKNOWN
+        by_row[rows] = searched
+        verdicts = by_row[self._rows_of(names)]
+        passed = verdicts == 0
+        reason = {
+            verdict: explain_verdict(engine.profile, state.shape, verdict, statuses)
+            for verdict in count_verdicts(searched)
+            if verdict
+        }
+        for verdict, text in ((_UNKNOWN, UNKNOWN), (_NOT_SEARCHED, NOT_SEARCHED)):
+            reason[verdict] = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
+        lost = np.flatnonzero(~passed)
+        why = map(reason.__getitem__, verdicts[lost].tolist())
+        return _filtered(args, passed, zip(map(names.__getitem__, lost.tolist()), why, strict=True))
+
+    def prioritize(self, body: bytes) -> bytes:
+        """Answer with scores from 0 to 10: the best nodes have 10, and the others their place between the
+        lowest and the highest total, rounded down. Unknown nodes have 0.
+
+        Parameters
+        ----------
+        body : bytes
+            ExtenderArgs.
+
+        Returns
+        -------
+        bytes
+            HostPriorityList.
+        """
+        args = _decoded(_ARGS, body)
+        names = _names(args)
+        engine, state, ran = self._begin(args.pod)
+        scores = np.zeros(len(names), dtype=np.int64)
+        if ran.rejection is None:
+            rows = self._rows_of(names)
+            known = rows >= 0
+            if known.any():
+                totals = score_rows(engine, state, rows[known])[2]
+                low, high = int(totals.min()), int(totals.max())
+                scores[known] = MAX_EXTENDER_PRIORITY
+                if high > low:
+                    scores[known] = (totals - low) * MAX_EXTENDER_PRIORITY // (high - low)
+        hosts = [_HostPriority(*one) for one in zip(names, scores.tolist(), strict=True)]
+        return msgspec.json.encode(hosts)
+
+    def preempt(self, body: bytes) -> bytes:
+        """Answer with the candidates on which the pod fits once their victims are gone. Victims are not
+        changed, and nothing is evicted.
+
+        Parameters
+        ----------
+        body : bytes
+            ExtenderPreemptionArgs.
+
+        Returns
+        -------
+        bytes
+            ExtenderPreemptionResult.
+        """
+        args = _decoded(_PREEMPTION_ARGS, body)
+        offered = _victims(args)
+        engine, state, ran = self._begin(args.pod)
+        pod, left = self._pod(args.pod), dict[str, Any]()
+        engine.take_turn()
+        for node, (uids, violated) in offered.items() if ran.rejection is None else ():
+            info = engine.cache.node_info(node)
+            if info is None or info.node is None:
+                continue
+            attempt = Attempt(PreemptHandle(engine.handle), state.clone(), pod, info.clone())
+            here = {one.metadata.uid: one for one in info.pods}
+            failed = [attempt.change_pod(here[uid], adds=False) for uid in uids if uid in here]
+            if any(failed) or attempt.rejection() is not None:
+                continue
+            left[node] = {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": violated}
+        return msgspec.json.encode({"NodeNameToMetaVictims": left})
+
+    def bind(self, body: bytes) -> bytes:
+        """Bind a pod by the Bind plugins of the profile.
+
+        Parameters
+        ----------
+        body : bytes
+            ExtenderBindingArgs.
+
+        Returns
+        -------
+        bytes
+            ExtenderBindingResult.
+        """
+        args = _decoded(_BINDING_ARGS, body)
+        for field, value in (("PodName", args.pod_name), ("Node", args.node)):
+            if not value:
+                raise RequestError(400, f"ExtenderBindingArgs: {field} is empty")
+        scheduler = self.scheduler
+        if scheduler.cache.node_info(args.node) is None:
+            raise RequestError(400, f'node "{args.node}" is not known to the extender')
+        try:
+            pod = scheduler.client.get(Pod, args.pod_name, args.pod_namespace)
+            if args.pod_uid and pod.metadata.uid != args.pod_uid:
+                raise RequestError(
+                    409, f"pod {pod.key} has the UID {pod.metadata.uid}, not {args.pod_uid} as asked"
+                )
+            engine = scheduler.context.engine_for(pod)
+            status = engine.framework.run_bind_plugins(engine.framework.new_state(pod), pod, args.node)
+        except ApiError as error:
+            raise RequestError(409, str(error)) from None
+        if status is not None and not status.is_success:
+            raise RequestError(409, status.message())
+        scheduler.sync()
+        return b'{"Error":""}'
+
+    def _pod(self, raw: msgspec.Raw) -> Pod:
+        if bytes(raw) == b"null":
+            raise RequestError(400, "the request has no Pod")
+        try:
+            pod = decode_kind(raw, "Pod")
+        except (InputError, msgspec.DecodeError) as error:
+            raise RequestError(400, f"Pod: {error}") from None
+        assert isinstance(pod, Pod)
+        return pod
+
+    def _begin(self, raw: msgspec.Raw) -> tuple[Engine, CycleState, PreFilterRun]:
+        """Begin the cycle of a pod, up to the search."""
+        pod = self._pod(raw)
+        engine = self.scheduler.context.engine_for(pod)
+        engine.begin_cycle()
+        self._index(engine)
+        state = engine.framework.new_state(pod)
+        ran = engine.framework.run_pre_filter_plugins(state, pod)
+        if ran.error:
+            raise RequestError(500, ran.error)
+        if ran.rejection is None:
+            engine.begin_search(state, pod, ran)
+        return engine, state, ran
+
+    def _index(self, engine: Engine) -> None:
+        """Find the rows of all nodes again, if nodes came or went."""
+        view = engine.cache.state.view
+        view.refresh()
+        if view.static_version != self._version:
+            self._version = view.static_version
+            self._place = dict(zip(view.node_names(), view.rows().tolist(), strict=True))
+
+    def _rows_of(self, names: list[str]) -> npt.NDArray[np.int32]:
+        """Return the rows of nodes, -1 for unknown ones."""
+        return np.fromiter(map(self._place.get, names, repeat(-1)), dtype=np.int32, count=len(names))
+
+
+class _HostPriority(msgspec.Struct, rename="pascal"):
+    host: str
+    score: int
+
+
+class _NodeMeta(msgspec.Struct):
+    name: str = ""
+
+
+class _NodeHead(msgspec.Struct):
+    metadata: _NodeMeta
+
+
+_ARGS = msgspec.json.Decoder(wire.ExtenderArgs)
+_BINDING_ARGS = msgspec.json.Decoder(wire.ExtenderBindingArgs)
+_PREEMPTION_ARGS = msgspec.json.Decoder(wire.ExtenderPreemptionArgs)
+_NODE = msgspec.json.Decoder(_NodeHead)
+
+
+def _decoded(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
+    try:
+        return decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise RequestError(400, f"the request is no {decoder.type.__name__}: {error}") from None
+
+
+def _names(args: wire.ExtenderArgs) -> list[str]:
+    """Return the names of the candidate nodes."""
+    if args.node_names is not None:
+        return args.node_names
+    if args.nodes is None:
+        raise RequestError(400, "the request has neither NodeNames nor Nodes")
+    try:
+        return [_NODE.decode(raw).metadata.name for raw in args.nodes.items or ()]
+    except msgspec.DecodeError as error:
+        raise RequestError(400, f"Nodes: {error}") from None
+
+
+def _filtered(
+    args: wire.ExtenderArgs, passed: npt.NDArray[np.bool_], rejected: Iterable[tuple[str, Status]]
+) -> bytes:
+    """Return the answer, with names or with the nodes as they were sent."""
+    nodes, names = None, None
+    if args.node_names is not None:
+        names = args.node_names if passed.all() else _kept(args.node_names, passed)
+    else:
+        assert args.nodes is not None
+        nodes = {"metadata": {}, "items": _kept(args.nodes.items or [], passed)}
+    failed, unresolvable, texts = dict[str, str](), dict[str, str](), dict[int, str]()
+    for name, status in rejected:
+        if (text := texts.get(id(status))) is None:
+            text = texts[id(status)] = ", ".join(status.reasons)
+        (unresolvable if status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE else failed)[name] = text
+    return msgspec.json.encode(
+        {
+            "Nodes": nodes,
+            "NodeNames": names,
+            "FailedNodes": failed,
+            "FailedAndUnresolvableNodes": unresolvable,
+            "Error": "",
+        }
+    )
+
+
+def _kept(items: list[Any], passed: npt.NDArray[np.bool_]) -> list[Any]:
+    return [items[at] for at in np.flatnonzero(passed).tolist()]
+
+
+def _victims(args: wire.ExtenderPreemptionArgs) -> dict[str, tuple[list[str], int]]:
+    """Return the UIDs of the victims of each candidate, and the number of violated budgets."""
+    if args.node_name_to_meta_victims is not None:
+        return {
+            node: ([one.uid for one in victims.pods or ()], victims.num_pdb_violations)
+            for node, victims in args.node_name_to_meta_victims.items()
+        }
+    if args.node_name_to_victims is None:
+        raise RequestError(400, "the request has neither NodeNameToMetaVictims nor NodeNameToVictims")
+    return {
+        node: ([str(one.metadata.get("uid", "")) for one in victims.pods or ()], victims.num_pdb_violations)
+        for node, victims in args.node_name_to_victims.items()
+    }

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from moorage.devices.allocation.device_pools import DeviceSlices
 from moorage.devices.claims.claim_cache import ClaimCache
+from moorage.devices.claims.claim_consumers import ClaimConsumers
+from moorage.objects.model.pod_group import PodGroup
 from moorage.objects.model.resource_claims import DeviceClass, ResourceClaim
 from moorage.objects.model.resource_slices import DeviceTaintRule, ResourceSlice
 from moorage.store import InformerFactory
@@ -33,6 +35,7 @@ class DeviceState:
     Attributes
     ----------
     claim_cache : ClaimCache
+    consumers : ClaimConsumers
     selectors : SelectorCache
     counts : DeviceCounts
     demands : DeviceDemands
@@ -41,6 +44,7 @@ class DeviceState:
     def __init__(self, informers: InformerFactory, features: Features) -> None:
         self.features = features
         self.claim_cache = ClaimCache(informers.informer(ResourceClaim), features.consumable_capacity)
+        self.consumers = ClaimConsumers(informers.lister(PodGroup) if features.claims_of_groups else None)
         self.selectors = SelectorCache()
         self.counts = DeviceCounts(self.selectors)
         self.demands = DeviceDemands(self)

@@ -24,6 +24,8 @@ class Features:
         Devices for several allocations, and requested capacity.
     extended_resources : bool
         Extended resources from device classes.
+    claims_of_groups : bool
+        Claims that pods share with their pod group.
     """
 
     prioritized_list: bool = True
@@ -32,6 +34,7 @@ class Features:
     binding_conditions: bool = True
     consumable_capacity: bool = True
     extended_resources: bool = True
+    claims_of_groups: bool = False
 
     @classmethod
     def of(cls, gates: Mapping[str, bool]) -> Features:
@@ -52,6 +55,7 @@ class Features:
             binding_conditions=gates["DRADeviceBindingConditions"] and gates["DRAResourceClaimDeviceStatus"],
             consumable_capacity=gates["DRAConsumableCapacity"],
             extended_resources=gates["DRAExtendedResource"],
+            claims_of_groups=gates["DRAWorkloadResourceClaims"],
         )
 
     @property

@@ -37,8 +37,11 @@ def test_a_gate_that_is_built_has_a_test(name: str) -> None:
     assert matches(rf'{name}"?(?:: |=){not GATES[name].default}', "tests")
 
 
+NEEDED = {"DRAWorkloadResourceClaims": {"GenericWorkload": True}}
+
+
 def other(gate: Gate) -> dict[str, bool]:
-    return {gate.name: not gate.default}
+    return {gate.name: not gate.default} | NEEDED.get(gate.name, {})
 
 
 @pytest.mark.parametrize("gate", GATES.values(), ids=lambda gate: gate.name)
@@ -55,6 +58,12 @@ def test_what_may_be_set(gate: Gate) -> None:
         if gate.is_locked
         else f"feature gate {gate.name}={value} is not built, only its default {default} is"
     )
+
+
+def test_a_gate_needs_another() -> None:
+    text = r"^DRAWorkloadResourceClaims is enabled, but depends on features that are disabled: "
+    with pytest.raises(ValueError, match=text + r"\[GenericWorkload\]$"):
+        feature_gates({"DRAWorkloadResourceClaims": True})
 
 
 def test_gates_that_are_none() -> None:

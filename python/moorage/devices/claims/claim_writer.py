@@ -55,15 +55,20 @@ class ClaimWriter:
         """The time of the first allocation, for all that one writer writes."""
         return self._timestamp()
 
-    def reserve(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> ResourceClaim:
-        """Reserve a claim for a pod, with its allocation if it has none yet.
+    def reserve(
+        self,
+        claim: ResourceClaim,
+        allocation: AllocationResult | None,
+        user: ResourceClaimConsumerReference,
+    ) -> ResourceClaim:
+        """Reserve a claim for a pod or a pod group, with its allocation if it has none yet.
 
         Parameters
         ----------
         claim : ResourceClaim
             As the cycle has seen it.
         allocation : AllocationResult or None
-        pod : Pod
+        user : ResourceClaimConsumerReference
 
         Returns
         -------
@@ -78,7 +83,7 @@ class ClaimWriter:
             if attempt:
                 claim = self._read(claim)
             try:
-                return self._reserve(claim, allocation, pod)
+                return self._reserve(claim, allocation, user)
             except ConflictError as error:
                 conflict = error
         raise ClaimWriteError(f"{_what(allocation)} claim {claim.key}: {conflict}")
@@ -89,8 +94,13 @@ class ClaimWriter:
         except ApiError as error:
             raise ClaimWriteError(f"get updated claim {claim.key} after conflict: {error}") from None
 
-    def _reserve(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> ResourceClaim:
-        reserved = self.reserved(claim, allocation, pod)
+    def _reserve(
+        self,
+        claim: ResourceClaim,
+        allocation: AllocationResult | None,
+        user: ResourceClaimConsumerReference,
+    ) -> ResourceClaim:
+        reserved = self.reserved(claim, allocation, user)
         is_protected = reserved.metadata is claim.metadata
         what = _what(allocation) if is_protected else "add finalizer to"
         try:
@@ -105,8 +115,13 @@ class ClaimWriter:
         except ApiError as error:
             raise ClaimWriteError(f"{what} claim {claim.key}: {error}") from None
 
-    def reserved(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> ResourceClaim:
-        """Return a claim as it is written for a pod, with its allocation if it has none yet.
+    def reserved(
+        self,
+        claim: ResourceClaim,
+        allocation: AllocationResult | None,
+        user: ResourceClaimConsumerReference,
+    ) -> ResourceClaim:
+        """Return a claim as it is written for a user, with its allocation if it has none yet.
 
         With an allocation it gets the finalizer, which is another write before this one except in an
         ObjectStore.
@@ -115,7 +130,7 @@ class ClaimWriter:
         ----------
         claim : ResourceClaim
         allocation : AllocationResult or None
-        pod : Pod
+        user : ResourceClaimConsumerReference
 
         Returns
         -------
@@ -139,7 +154,6 @@ class ClaimWriter:
             raise ClaimWriteError(f"claim {claim.key} got deallocated elsewhere in the meantime")
         if written.allocation_timestamp is None and self._time is not None:
             written = replace(written, allocation_timestamp=self._time)
-        user = ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.metadata.uid)
         status = replace(status, allocation=written, reserved_for=(*status.reserved_for, user))
         return replace(claim, metadata=meta, status=status)
 
@@ -165,15 +179,21 @@ class ClaimWriter:
         patch: dict[str, Any] = {"metadata": meta, "status": {name: value.get(name) for name in fields}}
         return self._client.patch(ResourceClaim, claim.name, claim.namespace, patch, subresource="status")
 
-    def unreserve(self, claim: ResourceClaim, pod: Pod) -> None:
-        """Take back the reservation of a claim for a pod; an error is only logged.
+    def unreserve(self, claim: ResourceClaim, uid: str) -> bool:
+        """Take back the reservation of a claim; an error is only logged.
 
         Parameters
         ----------
         claim : ResourceClaim
-        pod : Pod
+        uid : str
+            UID of the user.
+
+        Returns
+        -------
+        bool
+            Whether it was written.
         """
-        entry = {"$patch": "delete", "uid": pod.metadata.uid}
+        entry = {"$patch": "delete", "uid": uid}
         patch: dict[str, Any] = {"metadata": {"uid": claim.metadata.uid}, "status": {"reservedFor": [entry]}}
         try:
             self._client.patch(
@@ -181,6 +201,8 @@ class ClaimWriter:
             )
         except ApiError as error:
             logger.error("unreserve claim %s: %s", claim.key, error)
+            return False
+        return True
 
     def create(self, claim: ResourceClaim) -> ResourceClaim:
         """Create a claim for extended resources.

@@ -10,7 +10,11 @@ from moorage._core.base.selectors import NodeSelectorMatcher
 from moorage.devices.allocation.allocator import Allocator, ClaimResult
 from moorage.devices.allocation.claim_requests import ClaimRequests
 from moorage.devices.extended_resources import IN_MEMORY, Mappings
-from moorage.objects.model.resource_claims import AllocationResult, ResourceClaim
+from moorage.objects.model.resource_claims import (
+    AllocationResult,
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+)
 
 from .common_demand import CommonDemand
 
@@ -37,6 +41,8 @@ class ClaimOfCycle:
         Whether `allocation` is in flight for another pod of the pod group cycle, since before PreFilter.
     uid : str
         By which its allocation in flight is known.
+    user : ResourceClaimConsumerReference or None
+        For whom it is to be reserved; None for the pod.
     """
 
     claim: ResourceClaim
@@ -46,6 +52,7 @@ class ClaimOfCycle:
     allocation: AllocationResult | None = None
     is_shared: bool = False
     uid: str = ""
+    user: ResourceClaimConsumerReference | None = None
 
     @property
     def needs_allocation(self) -> bool:

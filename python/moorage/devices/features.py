@@ -26,6 +26,10 @@ class Features:
         Extended resources from device classes.
     claims_of_groups : bool
         Claims that pods share with their pod group.
+    node_allocatable : bool
+        What devices take of the resources of the node.
+    pod_level_resources : bool
+        Requests of a pod as a whole.
     """
 
     prioritized_list: bool = True
@@ -35,6 +39,8 @@ class Features:
     consumable_capacity: bool = True
     extended_resources: bool = True
     claims_of_groups: bool = False
+    node_allocatable: bool = False
+    pod_level_resources: bool = True
 
     @classmethod
     def of(cls, gates: Mapping[str, bool]) -> Features:
@@ -56,6 +62,8 @@ class Features:
             consumable_capacity=gates["DRAConsumableCapacity"],
             extended_resources=gates["DRAExtendedResource"],
             claims_of_groups=gates["DRAWorkloadResourceClaims"],
+            node_allocatable=gates["DRANodeAllocatableResources"],
+            pod_level_resources=gates["PodLevelResources"],
         )
 
     @property

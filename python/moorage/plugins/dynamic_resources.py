@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
@@ -35,6 +36,7 @@ from moorage.devices.claims.claim_consumers import group_claims, of_pod
 from moorage.devices.claims.claim_writer import ClaimWriteError, ClaimWriter
 from moorage.devices.claims.claims_of_cycle import ClaimOfCycle, DeviceCycleState, NodeAllocation
 from moorage.devices.claims.common_demand import CommonDemand, FoundAllocations
+from moorage.devices.claims.node_resources import take_of_node, why_shared
 from moorage.devices.claims.placed_claims import PlacedClaims, take_devices
 from moorage.devices.claims.pod_resource_claims import ClaimError, is_reserved_for, may_be_of
 from moorage.devices.device_demands import DeviceNeeds
@@ -68,6 +70,7 @@ from moorage.store.clock import timestamp
 from moorage.volume.binding.claims import VolumeError
 
 STATE = "DynamicResources"
+logger = logging.getLogger("moorage.devices")
 NO_CLAIMS = "no new claims to deallocate"
 NOT_FOUND = "not found"
 FREES_NOTHING = fwk.Status(fwk.Code.UNSCHEDULABLE, (NO_CLAIMS,), STATE)
@@ -404,10 +407,16 @@ class DynamicResources(
                 return status
             if on_node.extended is None and not any(True for _ in found.of_user()):
                 return None
-        unavailable = [
-            at for at, one in enumerate(found.claims) if not self._is_available(one, node_info.node)
-        ]
-        status = self._allocate(found, node_info, on_node)
+        unavailable = []
+        for at, one in enumerate(found.claims):
+            if not self._is_available(one, node_info.node):
+                unavailable.append(at)
+            shared = self._why_shared(one, pod, node_info)
+            if shared:
+                return _rejected(shared)
+        status = self._allocate(found, node_info, on_node) or take_of_node(
+            self.devices, found, on_node, pod, node_info
+        )
         if status is not None:
             return status
         if unavailable:
@@ -436,6 +445,14 @@ class DynamicResources(
         row = self.required_handle().cache.state.table.find_row(name)
         results = common.results(row, self.devices)
         return None if results is None else NodeAllocation(results, common.extended, common.mappings)
+
+    def _why_shared(self, one: ClaimOfCycle, pod: Pod, node_info: fwk.NodeInfo) -> str:
+        """Why an allocated claim takes resources of a node for another pod already; "" if it does not."""
+        if one.needs_allocation or not self.devices.features.node_allocatable:
+            return ""
+        if one.nodes is not None and node_info.node is not None and not one.nodes.matches(node_info.node):
+            return ""
+        return why_shared(pod, one.claim, node_info.pods)
 
     def _is_available(self, one: ClaimOfCycle, node: Any) -> bool:
         """Whether a node can use an allocated claim."""
@@ -642,6 +659,16 @@ class DynamicResources(
                 self._drop_extended(one)
             elif claim.status.allocation is not None and is_reserved_for(claim, pod):
                 self._writer().unreserve(claim, pod.metadata.uid)
+        on_node = found.nodes.get(node_name)
+        if on_node is not None and on_node.statuses:
+            self._clear_statuses(pod)
+
+    def _clear_statuses(self, pod: Pod) -> None:
+        """Take back what PreBind has told about the node's resources; an error is only logged."""
+        try:
+            self._writer().tell_statuses(pod, ())
+        except ClaimWriteError as error:
+            logger.error("clear NodeAllocatableResourceClaimStatuses of %s: %s", pod.key, error)
 
     def _drop_extended(self, one: ClaimOfCycle) -> None:
         """Delete the claim that was written for extended resources."""
@@ -668,6 +695,9 @@ class DynamicResources(
             for one in found.claims:
                 if not self.devices.consumers.is_reserved_for(one.claim, pod):
                     self._bind_claim(found, one, pod, node_name)
+            on_node = found.nodes.get(node_name)
+            if on_node is not None and on_node.statuses:
+                self._writer().tell_statuses(pod, on_node.statuses)
         except ClaimWriteError as error:
             return fwk.as_status(error)
         waits = any(has_conditions(one.claim) for one in found.claims)

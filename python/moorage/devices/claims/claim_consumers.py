@@ -12,7 +12,7 @@ from moorage.objects.model.pod_group import PodGroup
 from moorage.objects.model.resource_claims import ResourceClaim, ResourceClaimConsumerReference
 from moorage.store import Lister, NotFoundError
 
-from .pod_resource_claims import ClaimError, pod_claims
+from .pod_resource_claims import ClaimError, claims_by_use, pod_claims
 
 API_GROUP = "scheduling.k8s.io"
 RESOURCE = "podgroups"
@@ -123,6 +123,25 @@ class ClaimConsumers:
         ClaimError
         """
         return pod_claims(pod, find, self.are_groups)
+
+    def uses_of(self, pod: Pod, find: Callable[[str], ResourceClaim | None]) -> dict[str, str]:
+        """Return the UIDs of the claims of a pod by their names in its spec; see `claims_of`.
+
+        Parameters
+        ----------
+        pod : Pod
+        find : callable
+
+        Returns
+        -------
+        dict of str to str
+
+        Raises
+        ------
+        ClaimError
+        """
+        found = claims_by_use(pod, find, self.are_groups)
+        return {use: claim.metadata.uid for use, claim in found}
 
     def consumers_of(self, pod: Pod) -> list[ResourceClaimConsumerReference]:
         """Return who is to use the claims of a pod.

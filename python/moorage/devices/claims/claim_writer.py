@@ -23,6 +23,8 @@ from moorage.objects.model.resource_claims import (
 from moorage.objects.read.write import plain
 from moorage.store import ApiError, ConflictError, NotFoundError, ObjectClient, ObjectStore
 
+from .node_resources import Statuses, with_statuses
+
 FINALIZER = "resource.kubernetes.io/delete-protection"
 RETRIES = 5
 """How often a write is tried that meets a conflict (client-go, retry.DefaultRetry)."""
@@ -280,6 +282,30 @@ class ClaimWriter:
                     continue
                 text = f"update pod {pod.key} ExtendedResourceClaimStatus: {error}"
                 raise ClaimWriteError(text) from None
+
+    def tell_statuses(self, pod: Pod, statuses: Statuses) -> None:
+        """Write into the status of a pod what its claims take of the node.
+
+        Parameters
+        ----------
+        pod : Pod
+        statuses : tuple of NodeAllocatableResourceClaimStatus
+
+        Raises
+        ------
+        ClaimWriteError
+        """
+        client = self._client
+        try:
+            if isinstance(client, ObjectStore):
+                client.update(with_statuses(client.get(Pod, pod.name, pod.namespace), statuses))
+                return
+            value = [plain(one) for one in statuses] or None
+            patch: dict[str, Any] = {"status": {"nodeAllocatableResourceClaimStatuses": value}}
+            client.patch(Pod, pod.name, pod.namespace, patch, type="strategic", subresource="status")
+        except ApiError as error:
+            text = f"updating pod {pod.key} NodeAllocatableResourceClaimStatuses: {error}"
+            raise ClaimWriteError(text) from None
 
     def _set_extended_claim(self, pod: Pod, status: PodExtendedResourceClaimStatus) -> None:
         client = self._client

@@ -10,6 +10,7 @@ from moorage._core.base.selectors import NodeSelectorMatcher
 from moorage.devices.allocation.allocator import Allocator, ClaimResult
 from moorage.devices.allocation.claim_requests import ClaimRequests
 from moorage.devices.extended_resources import IN_MEMORY, Mappings
+from moorage.objects import Pod
 from moorage.objects.model.resource_claims import (
     AllocationResult,
     ResourceClaim,
@@ -17,6 +18,7 @@ from moorage.objects.model.resource_claims import (
 )
 
 from .common_demand import CommonDemand
+from .node_resources import Statuses, with_statuses
 
 MAX_ALTERNATIVES = 8
 
@@ -77,11 +79,14 @@ class NodeAllocation:
     extended : ResourceClaim or None
         The claim for the extended resources that the node has as devices.
     mappings : tuple of ContainerExtendedResourceRequest
+    statuses : tuple of NodeAllocatableResourceClaimStatus
+        What the devices take of the node.
     """
 
     results: list[ClaimResult]
     extended: ResourceClaim | None = None
     mappings: Mappings = ()
+    statuses: Statuses = ()
     shared: list[AllocationResult] = field(default_factory=list)
 
     def request_names(self) -> Iterator[set[str]]:
@@ -124,6 +129,21 @@ class DeviceCycleState:
 
     def clone(self) -> Self:
         return self
+
+    def assumed(self, pod: Pod, node_name: str) -> Pod:
+        """Return a pod with what its claims take of a node in its status.
+
+        Parameters
+        ----------
+        pod : Pod
+        node_name : str
+
+        Returns
+        -------
+        Pod
+        """
+        on_node = self.nodes.get(node_name)
+        return with_statuses(pod, () if on_node is None else on_node.statuses)
 
     @property
     def extended(self) -> ClaimOfCycle | None:

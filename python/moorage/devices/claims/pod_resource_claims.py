@@ -35,8 +35,29 @@ def pod_claims(
     ClaimError
         A claim is missing, being deleted, or owned by another pod.
     """
+    return [claim for _, claim in claims_by_use(pod, find, of_group)]
+
+
+def claims_by_use(
+    pod: Pod, find: Callable[[str], ResourceClaim | None], of_group: bool = False
+) -> list[tuple[str, ResourceClaim]]:
+    """Return the claims of a pod with their names in its spec; see `pod_claims`.
+
+    Parameters
+    ----------
+    pod, find, of_group
+        See `pod_claims`.
+
+    Returns
+    -------
+    list of (str, ResourceClaim)
+
+    Raises
+    ------
+    ClaimError
+    """
     found = []
-    for name, is_generated in _claim_names(pod):
+    for use, name, is_generated in _claim_names(pod):
         key = f"{pod.namespace}/{name}"
         claim = find(key)
         if claim is None:
@@ -45,7 +66,7 @@ def pod_claims(
             raise ClaimError(f'resourceclaim "{claim.name}" is being deleted')
         if is_generated and not claim.metadata.is_controlled_by(pod.metadata.uid):
             _check_group_owner(claim, pod, of_group)
-        found.append(claim)
+        found.append((use, claim))
     return found
 
 
@@ -93,25 +114,27 @@ def claim_keys(pod: Pod) -> list[str]:
     """
     try:
         return (
-            [f"{pod.namespace}/{name}" for name, _ in _claim_names(pod)] if pod.spec.resource_claims else []
+            [f"{pod.namespace}/{name}" for _, name, _ in _claim_names(pod)]
+            if pod.spec.resource_claims
+            else []
         )
     except ClaimError:
         return []
 
 
-def _claim_names(pod: Pod) -> Iterator[tuple[str, bool]]:
-    """The names of the claims of a pod, and whether each was made from a template."""
+def _claim_names(pod: Pod) -> Iterator[tuple[str, str, bool]]:
+    """The claims of a pod: their names in its spec, their own names, and whether each was made from a template."""
     statuses = {status.name: status for status in pod.status.resource_claim_statuses}
     for use in pod.spec.resource_claims:
         if use.resource_claim_name is not None:
-            yield use.resource_claim_name, False
+            yield use.name, use.resource_claim_name, False
         elif use.resource_claim_template_name is None:
             text = f'spec.resourceClaim "{use.name}": none of the supported fields are set'
             raise ClaimError(f'pod "{pod.key}", {text}')
         elif use.name not in statuses:
             raise ClaimError(f'pod "{pod.key}": ResourceClaim not created yet')
         elif (name := statuses[use.name].resource_claim_name) is not None:
-            yield name, True
+            yield use.name, name, True
 
 
 def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:

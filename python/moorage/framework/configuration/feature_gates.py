@@ -90,10 +90,8 @@ _OF_THE_SCHEDULER: dict[tuple[Stage, bool, Effect], dict[str, str]] = {
     (Stage.ALPHA, False, Effect.NONE): {
         "DRAListTypeAttributes": "Lists as attributes, which only the API server refuses without it."
     },
-    (Stage.ALPHA, False, Effect.NOT_BUILT): {
-        "DRANodeAllocatableResources": "What claims take of a node's own resources.",
-    },
     (Stage.ALPHA, False, Effect.BUILT): {
+        "DRANodeAllocatableResources": "What devices take of a node's own resources counts.",
         "DRAWorkloadResourceClaims": "Pods share claims with their PodGroup. It needs GenericWorkload.",
         "GangScheduling": "At least minCount pods of a pod group are placed, or none.",
         "GenericWorkload": "Pods of a PodGroup are tried together.",
@@ -300,4 +298,5 @@ def pod_gates(gates: Mapping[str, bool]) -> PodGates:
         pod_level_resizing=gates["InPlacePodLevelResourcesVerticalScaling"],
         comparison_operators=gates["TaintTolerationComparisonOperators"],
         match_label_keys=gates["MatchLabelKeysInPodTopologySpread"],
+        node_allocatable_claims=gates["DRANodeAllocatableResources"],
     )

@@ -123,7 +123,7 @@ def claim_keys(pod: Pod) -> list[str]:
 
 
 def _claim_names(pod: Pod) -> Iterator[tuple[str, str, bool]]:
-    """The claims of a pod: their names in its spec, their own names, and whether each was made from a template."""
+    """Yield the name of each claim in the spec of a pod, its own, and whether it was made from a template."""
     statuses = {status.name: status for status in pod.status.resource_claim_statuses}
     for use in pod.spec.resource_claims:
         if use.resource_claim_name is not None:

@@ -190,6 +190,10 @@ class DeviceDemands:
         DeviceNeeds or None
             None where plugins have to schedule the pod, or the batch ends before it.
         """
+        if self._state.features.node_allocatable or (
+            pod.spec.scheduling_group is not None and self._state.consumers.are_groups
+        ):
+            return None
         cache, asking, selectors = self._state.claim_cache, list[AskingClaim](), list[NodeSelector]()
         try:
             claims = pod_claims(pod, cache.find)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from moorage.devices.allocation.device_pools import DeviceSlices
 from moorage.devices.claims.claim_cache import ClaimCache
+from moorage.devices.claims.claim_consumers import ClaimConsumers
+from moorage.devices.claims.node_resources import devices_by_name
+from moorage.objects.model.pod_group import PodGroup
 from moorage.objects.model.resource_claims import DeviceClass, ResourceClaim
-from moorage.objects.model.resource_slices import DeviceTaintRule, ResourceSlice
+from moorage.objects.model.resource_slices import Device, DeviceTaintRule, ResourceSlice
 from moorage.store import InformerFactory
 
 from .device_counts import DeviceCounts
@@ -33,6 +36,7 @@ class DeviceState:
     Attributes
     ----------
     claim_cache : ClaimCache
+    consumers : ClaimConsumers
     selectors : SelectorCache
     counts : DeviceCounts
     demands : DeviceDemands
@@ -41,6 +45,7 @@ class DeviceState:
     def __init__(self, informers: InformerFactory, features: Features) -> None:
         self.features = features
         self.claim_cache = ClaimCache(informers.informer(ResourceClaim), features.consumable_capacity)
+        self.consumers = ClaimConsumers(informers.lister(PodGroup) if features.claims_of_groups else None)
         self.selectors = SelectorCache()
         self.counts = DeviceCounts(self.selectors)
         self.demands = DeviceDemands(self)
@@ -49,6 +54,7 @@ class DeviceState:
         self._rules = informers.lister(DeviceTaintRule)
         self._assumed_slices: tuple[ResourceSlice, ...] = ()
         self._known_slices: tuple[int, DeviceSlices] | None = None
+        self._devices: tuple[DeviceSlices, dict[tuple[str, str], Device]] | None = None
         self._by_resource: tuple[int, dict[str, DeviceClass]] | None = None
         self._extended: tuple[dict[str, DeviceClass], frozenset[str]] | None = None
         self._by_name: tuple[int, dict[str, DeviceClass]] | None = None
@@ -73,6 +79,13 @@ class DeviceState:
         if self._known_slices is None or self._known_slices[0] != changes:
             self._known_slices = changes, DeviceSlices(self.published(), self.features)
         return self._known_slices[1]
+
+    def devices_by_name(self) -> Mapping[tuple[str, str], Device]:
+        """Return the devices of the cluster by pool and name."""
+        slices = self.slices()
+        if self._devices is None or self._devices[0] is not slices:
+            self._devices = slices, devices_by_name(self.published())
+        return self._devices[1]
 
     def published(self) -> Sequence[ResourceSlice]:
         """Return the slices of the cluster as objects."""

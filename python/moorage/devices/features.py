@@ -24,6 +24,12 @@ class Features:
         Devices for several allocations, and requested capacity.
     extended_resources : bool
         Extended resources from device classes.
+    claims_of_groups : bool
+        Claims that pods share with their pod group.
+    node_allocatable : bool
+        What devices take of the resources of the node.
+    pod_level_resources : bool
+        Requests of a pod as a whole.
     """
 
     prioritized_list: bool = True
@@ -32,6 +38,9 @@ class Features:
     binding_conditions: bool = True
     consumable_capacity: bool = True
     extended_resources: bool = True
+    claims_of_groups: bool = False
+    node_allocatable: bool = False
+    pod_level_resources: bool = True
 
     @classmethod
     def of(cls, gates: Mapping[str, bool]) -> Features:
@@ -52,6 +61,9 @@ class Features:
             binding_conditions=gates["DRADeviceBindingConditions"] and gates["DRAResourceClaimDeviceStatus"],
             consumable_capacity=gates["DRAConsumableCapacity"],
             extended_resources=gates["DRAExtendedResource"],
+            claims_of_groups=gates["DRAWorkloadResourceClaims"],
+            node_allocatable=gates["DRANodeAllocatableResources"],
+            pod_level_resources=gates["PodLevelResources"],
         )
 
     @property

@@ -54,13 +54,18 @@ def store_with_claims(scheduler: Scheduler, pods: Sequence[Pod]) -> list[Pod]:
     for at in asking:
         with suppress(AlreadyExistsError):
             client.create(out[at])
-    controller = ResourceClaimController(client)
+    controller = _controller(scheduler)
     controller.make_claims([client.get(Pod, out[at].name, out[at].namespace) for at in asking])
     scheduler.sync()
     for at in asking:
         stored = client.get(Pod, out[at].name, out[at].namespace)
         out[at] = replace(stored, spec=out[at].spec)
     return out
+
+
+def _controller(scheduler: Scheduler) -> ResourceClaimController:
+    for_groups = scheduler.handle.feature_gates["DRAWorkloadResourceClaims"]
+    return ResourceClaimController(scheduler.client, for_groups)
 
 
 def release_claims(scheduler: Scheduler) -> None:
@@ -70,7 +75,7 @@ def release_claims(scheduler: Scheduler) -> None:
     ----------
     scheduler : Scheduler
     """
-    if ResourceClaimController(scheduler.client).settle():
+    if _controller(scheduler).settle():
         scheduler.sync()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
@@ -31,11 +32,13 @@ from moorage.devices.claims.binding_conditions import (
     is_overdue,
     is_ready,
 )
+from moorage.devices.claims.claim_consumers import group_claims, of_pod
 from moorage.devices.claims.claim_writer import ClaimWriteError, ClaimWriter
 from moorage.devices.claims.claims_of_cycle import ClaimOfCycle, DeviceCycleState, NodeAllocation
 from moorage.devices.claims.common_demand import CommonDemand, FoundAllocations
+from moorage.devices.claims.node_resources import take_of_node, why_shared
 from moorage.devices.claims.placed_claims import PlacedClaims, take_devices
-from moorage.devices.claims.pod_resource_claims import ClaimError, is_reserved_for, may_be_of, pod_claims
+from moorage.devices.claims.pod_resource_claims import ClaimError, is_reserved_for, may_be_of
 from moorage.devices.device_demands import DeviceNeeds
 from moorage.devices.device_state import DeviceState
 from moorage.devices.extended_resources import find_claim, is_extended, new_claim, with_requests
@@ -43,6 +46,7 @@ from moorage.errors import MoorageError
 from moorage.framework.configuration.durations import parse_duration
 from moorage.framework.plugin import events
 from moorage.framework.plugin.events import ActionType, is_same_pod, on, queue_if
+from moorage.framework.plugin.group_index import PodGroups
 from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.framework.plugin.signing import UNSIGNED
 from moorage.framework.profiles.in_core import (
@@ -55,7 +59,7 @@ from moorage.framework.profiles.in_core import (
     gates_only_with,
 )
 from moorage.framework.runtime.steps import StatusSteps
-from moorage.objects import Pod
+from moorage.objects import Pod, group_of
 from moorage.objects.model.resource_claims import (
     DeviceClass,
     DeviceRequest,
@@ -66,6 +70,7 @@ from moorage.store.clock import timestamp
 from moorage.volume.binding.claims import VolumeError
 
 STATE = "DynamicResources"
+logger = logging.getLogger("moorage.devices")
 NO_CLAIMS = "no new claims to deallocate"
 NOT_FOUND = "not found"
 FREES_NOTHING = fwk.Status(fwk.Code.UNSCHEDULABLE, (NO_CLAIMS,), STATE)
@@ -148,7 +153,11 @@ class DynamicResources(
 
     def concerns(self, pod: Pod) -> bool:
         handle = self.handle
-        if handle is None or handle.informers is None or not handle.informers.lister(DeviceClass).changes:
+        if handle is None or handle.informers is None:
+            return False
+        if pod.spec.scheduling_group is not None and self.devices.consumers.misses_group(pod):
+            return True
+        if not handle.informers.lister(DeviceClass).changes:
             return False
         by_resource = self.devices.by_resource()
         return bool(by_resource) and not by_resource.keys().isdisjoint(pod_requests(pod))
@@ -179,7 +188,7 @@ class DynamicResources(
     @gates_only_with("resource_claims")
     def pre_enqueue(self, pod: Pod) -> fwk.Status | None:
         try:
-            pod_claims(pod, self._reported)
+            self.devices.consumers.claims_of(pod, self._reported)
         except ClaimError as error:
             return _rejected(str(error))
         return None
@@ -249,7 +258,7 @@ class DynamicResources(
     def _claims(self, pod: Pod) -> list[ResourceClaim] | None:
         """The claims of a pod; None if one is missing, being deleted, or owned by another pod."""
         try:
-            return pod_claims(pod, self._reported)
+            return self.devices.consumers.claims_of(pod, self._reported)
         except ClaimError:
             return None
 
@@ -260,13 +269,20 @@ class DynamicResources(
         state.write(STATE, found)
         devices = self.devices
         try:
-            claims = [ClaimOfCycle(claim) for claim in pod_claims(pod, devices.claim_cache.find)]
+            found_claims = devices.consumers.claims_of(pod, devices.claim_cache.find)
+            claims = [ClaimOfCycle(claim) for claim in found_claims]
         except ClaimError as error:
             return _rejected(str(error))
         extended = self._extended_claim(pod, found)
         self._provide_devices(found, nodes)
         if extended is not None:
             claims.append(ClaimOfCycle(extended, is_extended=True))
+        try:
+            users = devices.consumers.consumers_of(pod)
+        except ClaimError as error:
+            return _rejected(str(error))
+        for one, user in zip(claims, users, strict=False):
+            one.user = user
         if not claims:
             return fwk.SKIP
         for one in claims:
@@ -391,10 +407,16 @@ class DynamicResources(
                 return status
             if on_node.extended is None and not any(True for _ in found.of_user()):
                 return None
-        unavailable = [
-            at for at, one in enumerate(found.claims) if not self._is_available(one, node_info.node)
-        ]
-        status = self._allocate(found, node_info, on_node)
+        unavailable = []
+        for at, one in enumerate(found.claims):
+            if not self._is_available(one, node_info.node):
+                unavailable.append(at)
+            shared = self._why_shared(one, pod, node_info)
+            if shared:
+                return _rejected(shared)
+        status = self._allocate(found, node_info, on_node) or take_of_node(
+            self.devices, found, on_node, pod, node_info
+        )
         if status is not None:
             return status
         if unavailable:
@@ -423,6 +445,14 @@ class DynamicResources(
         row = self.required_handle().cache.state.table.find_row(name)
         results = common.results(row, self.devices)
         return None if results is None else NodeAllocation(results, common.extended, common.mappings)
+
+    def _why_shared(self, one: ClaimOfCycle, pod: Pod, node_info: fwk.NodeInfo) -> str:
+        """Why an allocated claim takes resources of a node for another pod already; "" if it does not."""
+        if one.needs_allocation or not self.devices.features.node_allocatable:
+            return ""
+        if one.nodes is not None and node_info.node is not None and not one.nodes.matches(node_info.node):
+            return ""
+        return why_shared(pod, one.claim, node_info.pods)
 
     def _is_available(self, one: ClaimOfCycle, node: Any) -> bool:
         """Whether a node can use an allocated claim."""
@@ -514,7 +544,27 @@ class DynamicResources(
         if extended is not None and not extended.is_in_memory:
             self._writer().delete(extended.claim)
             return _unschedulable("deletion of ResourceClaim completed")
-        return _unschedulable("still not schedulable")
+        return self._unreserve_group(pod) or _unschedulable("still not schedulable")
+
+    def _unreserve_group(self, pod: Pod) -> fwk.Status | None:
+        """Take the reservation of a claim from the pod's group while no pod of it has a node, so that other
+        devices may be found."""
+        consumers, handle, key = self.devices.consumers, self.required_handle(), group_of(pod)
+        if not consumers.are_groups or pod.spec.scheduling_group is None or key is None:
+            return None
+        tried = {one.metadata.uid for one in handle.tried}
+        if any(one.metadata.uid not in tried for one in handle.shared(PodGroups).scheduled(key)[0]):
+            return None
+        try:
+            group = consumers.group_of(pod)
+            for claim in group_claims(group, self.devices.claim_cache.find) if group is not None else ():
+                if claim.status.allocation is None or not consumers.is_reserved_for(claim, pod):
+                    continue
+                if group is not None and self._writer().unreserve(claim, group.metadata.uid):
+                    return _rejected("ResourceClaim unreserved for PodGroup")
+        except ClaimError as error:
+            return fwk.as_status(error)
+        return None
 
     def failure(self, state: fwk.CycleState) -> fwk.Status | None:
         """Return the Error of a cycle whose PreFilter ended before this plugin wrote its state.
@@ -608,7 +658,17 @@ class DynamicResources(
             if one.is_extended:
                 self._drop_extended(one)
             elif claim.status.allocation is not None and is_reserved_for(claim, pod):
-                self._writer().unreserve(claim, pod)
+                self._writer().unreserve(claim, pod.metadata.uid)
+        on_node = found.nodes.get(node_name)
+        if on_node is not None and on_node.statuses:
+            self._clear_statuses(pod)
+
+    def _clear_statuses(self, pod: Pod) -> None:
+        """Take back what PreBind has told about the node's resources; an error is only logged."""
+        try:
+            self._writer().tell_statuses(pod, ())
+        except ClaimWriteError as error:
+            logger.error("clear NodeAllocatableResourceClaimStatuses of %s: %s", pod.key, error)
 
     def _drop_extended(self, one: ClaimOfCycle) -> None:
         """Delete the claim that was written for extended resources."""
@@ -633,8 +693,11 @@ class DynamicResources(
             return None
         try:
             for one in found.claims:
-                if not is_reserved_for(one.claim, pod):
+                if not self.devices.consumers.is_reserved_for(one.claim, pod):
                     self._bind_claim(found, one, pod, node_name)
+            on_node = found.nodes.get(node_name)
+            if on_node is not None and on_node.statuses:
+                self._writer().tell_statuses(pod, on_node.statuses)
         except ClaimWriteError as error:
             return fwk.as_status(error)
         waits = any(has_conditions(one.claim) for one in found.claims)
@@ -652,7 +715,7 @@ class DynamicResources(
             claim = one.claim
             if one.is_in_memory and on_node is not None and on_node.extended is not None:
                 claim = one.claim = writer.create(on_node.extended)
-            written = writer.reserve(claim, one.allocation, pod)
+            written = writer.reserve(claim, one.allocation, one.user or of_pod(pod))
             if one.is_extended and on_node is not None:
                 writer.tell_pod(pod, written, on_node.mappings)
         finally:

@@ -202,7 +202,10 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         configuration, gates, clock = options.configuration, options.gates, options.clock
         self.cache, self.client, self.informers = cache, client, InformerFactory(client)
         nominator = PodNominator(self.is_waiting)
-        self.volumes = volume_controller(options.owns_store, client, self.sync, options.wait, clock)
+        for_groups = gates["DRAWorkloadResourceClaims"]
+        self.volumes = volume_controller(
+            options.owns_store, client, self.sync, options.wait, clock, for_groups
+        )
         setting = configuration, options.tie_break, options.seed, self.volumes, gates
         self.handle = make_handle(cache, client, self.informers, nominator, *setting)
         self.handle.plugin_errors.fail_fast = options.fail_fast

@@ -33,6 +33,8 @@ class SimulatedController:
         The store.
     sync : callable
         Has the scheduler process the new events of the store.
+    for_groups : bool, optional
+        Whether pod groups have resource claims.
 
     Attributes
     ----------
@@ -40,10 +42,10 @@ class SimulatedController:
         See `ExternalController`.
     """
 
-    def __init__(self, client: ObjectClient, sync: Callable[[], object]) -> None:
+    def __init__(self, client: ObjectClient, sync: Callable[[], object], for_groups: bool = False) -> None:
         self._client = client
         self._sync = sync
-        self._resource_claims = ResourceClaimController(client)
+        self._resource_claims = ResourceClaimController(client, for_groups)
         self._provisioners: tuple[str, ...] = ()
         self._controller: PersistentVolumeController | None = None
         self._now = 0.0  # seconds
@@ -250,6 +252,7 @@ def volume_controller(
     sync: Callable[[], object],
     wait: Wait | None,
     clock: Callable[[], float] | None = None,
+    for_groups: bool = False,
 ) -> SimulatedController | ExternalController:
     """Return the controller for the store of a scheduler.
 
@@ -265,13 +268,15 @@ def volume_controller(
         See `Scheduler`.
     clock : callable, optional
         See `Scheduler`.
+    for_groups : bool, optional
+        See `SimulatedController`.
 
     Returns
     -------
     SimulatedController or ExternalController
     """
     if wait is None and owns_store:
-        return SimulatedController(client, sync)
+        return SimulatedController(client, sync, for_groups)
     if wait is None and clock is None:
         return ExternalController(sync, time.sleep, time.monotonic)
     return ExternalController(sync, wait, clock)

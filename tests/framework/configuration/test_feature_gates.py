@@ -37,14 +37,18 @@ def test_a_gate_that_is_built_has_a_test(name: str) -> None:
     assert matches(rf'{name}"?(?:: |=){not GATES[name].default}', "tests")
 
 
+NEEDED = {"DRAWorkloadResourceClaims": {"GenericWorkload": True}}
+
+
 def other(gate: Gate) -> dict[str, bool]:
-    return {gate.name: not gate.default}
+    return {gate.name: not gate.default} | NEEDED.get(gate.name, {})
 
 
 @pytest.mark.parametrize("gate", GATES.values(), ids=lambda gate: gate.name)
 def test_what_may_be_set(gate: Gate) -> None:
     assert feature_gates({gate.name: gate.default}) == DEFAULT_GATES
-    if not gate.is_locked and gate.effect is not Effect.NOT_BUILT:
+    assert gate.is_locked or gate.effect is not Effect.NOT_BUILT
+    if not gate.is_locked:
         assert feature_gates(other(gate)) == DEFAULT_GATES | other(gate)
         return
     with pytest.raises(ValueError, match=gate.name) as caught:
@@ -52,9 +56,13 @@ def test_what_may_be_set(gate: Gate) -> None:
     default, value = str(gate.default).lower(), str(not gate.default).lower()
     assert str(caught.value) == (
         f"cannot set feature gate {gate.name} to {value}, feature is locked to {default}"
-        if gate.is_locked
-        else f"feature gate {gate.name}={value} is not built, only its default {default} is"
     )
+
+
+def test_a_gate_needs_another() -> None:
+    text = r"^DRAWorkloadResourceClaims is enabled, but depends on features that are disabled: "
+    with pytest.raises(ValueError, match=text + r"\[GenericWorkload\]$"):
+        feature_gates({"DRAWorkloadResourceClaims": True})
 
 
 def test_gates_that_are_none() -> None:
@@ -66,19 +74,10 @@ def test_gates_that_are_none() -> None:
 
 def test_all_gates_of_a_stage() -> None:
     """Those that are set themselves stay as they are set."""
-    unbuilt = {
-        name: False
-        for name, gate in GATES.items()
-        if gate.stage is Stage.ALPHA and gate.effect is Effect.NOT_BUILT
-    }
-    gates = feature_gates({"AllAlpha": True, "GangScheduling": False} | unbuilt)
+    gates = feature_gates({"AllAlpha": True, "GangScheduling": False})
     alpha = {name for name, gate in GATES.items() if gate.stage is Stage.ALPHA}
-    assert {name for name in gates if gates[name] != DEFAULT_GATES[name]} == alpha - unbuilt.keys() - {
-        "GangScheduling"
-    }
+    assert {name for name in gates if gates[name] != DEFAULT_GATES[name]} == alpha - {"GangScheduling"}
     assert feature_gates({"AllAlpha": False}) == DEFAULT_GATES
-    with pytest.raises(ValueError, match=r"^feature gate DRANodeAllocatableResources=true is not built"):
-        feature_gates({"AllAlpha": True})
     gates = feature_gates({"AllBeta": True})
     assert {
         gate.name for gate in GATES.values() if gate.stage is Stage.BETA and not gates[gate.name]

@@ -37,7 +37,7 @@ def gang(name: str, minimum: int, parent: str = "", **spec: Any) -> PodGroup:
     if not minimum:
         policy = PodGroupSchedulingPolicy(basic=BasicSchedulingPolicy())
     meta = ObjectMeta(name=name, namespace="default", uid=f"group-{name}")
-    up = {"parent_composite_pod_group_name": parent, "workload_ref": REF} if parent else {}
+    up: dict[str, Any] = {"parent_composite_pod_group_name": parent, "workload_ref": REF} if parent else {}
     return PodGroup(metadata=meta, spec=PodGroupSpec(scheduling_policy=policy, **up, **spec))
 
 

@@ -13,6 +13,7 @@ class PodGates(NamedTuple):
     pod_level_resizing: bool = True
     comparison_operators: bool = False
     match_label_keys: bool = True
+    node_allocatable_claims: bool = False
 
 def is_counted(name: str) -> bool: ...
 def is_infeasible(pod: Pod) -> bool: ...
@@ -22,8 +23,13 @@ def pod_requests(
     pod_level: bool = True,
     resizes: bool = True,
     pod_resizes: bool = True,
+    claims: bool = False,
 ) -> dict[str, Quantity]: ...
 def pod_level_requests(pod: Pod, resizes: bool = False) -> dict[str, Quantity]: ...
 def nonzero_requests(
-    pod: Pod, requests: dict[str, Quantity], pod_level: bool = True, pod_resizes: bool = True
+    pod: Pod,
+    requests: dict[str, Quantity],
+    pod_level: bool = True,
+    pod_resizes: bool = True,
+    claims: bool = False,
 ) -> dict[str, Quantity]: ...

@@ -2,33 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
+from moorage.devices.claims.claim_consumers import API_GROUP, RESOURCE
 from moorage.devices.claims.claim_writer import FINALIZER
 from moorage.objects.model.meta import ObjectMeta, OwnerReference
 from moorage.objects.model.pod import Pod, PodResourceClaim, PodResourceClaimStatus
-from moorage.objects.model.resource_claims import ResourceClaim, ResourceClaimTemplate
+from moorage.objects.model.pod_group import PodGroup
+from moorage.objects.model.resource_claims import (
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+    ResourceClaimTemplate,
+)
 from moorage.store import NotFoundError, ObjectClient
 
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 """Annotation of a generated claim: its name in the pod's spec."""
+Owner = Pod | PodGroup
 _DONE = ("Succeeded", "Failed")
 
 
 class ResourceClaimController:
-    """Makes the claims of pods from templates, and releases the claims of pods that are gone.
+    """Makes the claims of pods and pod groups from templates, and releases those of the ones that are gone.
 
     It keeps nothing: what it does follows from the objects of the store.
 
     Parameters
     ----------
     client : ObjectClient
+    for_groups : bool, optional
+        Whether pod groups have claims (gate DRAWorkloadResourceClaims).
     """
 
-    def __init__(self, client: ObjectClient) -> None:
+    def __init__(self, client: ObjectClient, for_groups: bool = False) -> None:
         self._client = client
+        self._for_groups = for_groups
 
     def settle(self) -> bool:
         """Do all that is to be done.
@@ -44,21 +54,24 @@ class ResourceClaimController:
             return False
         pods: Sequence[Pod] = self._client.list(Pod)[0]
         running = {pod.metadata.uid for pod in pods if not _is_done(pod)}
+        groups = {group.metadata.uid for group in self._groups()} if self._for_groups else None
         for claim in claims:
-            self._release(claim, running)
+            self._release(claim, running, groups)
         self.make_claims([pod for pod in pods if pod.metadata.uid in running])
         return True
 
     # ---- claims of templates -------------------------------------------------------------------------------
 
     def make_claims(self, pods: Iterable[Pod]) -> None:
-        """Make the claims that pods miss, and note their names in the status of the pods.
+        """Make the claims that pods and all pod groups miss, and note their names in the status of each.
 
         Parameters
         ----------
         pods : iterable of Pod
         """
-        waiting = [pod for pod in pods if _misses_claims(pod)]
+        groups = {group.key: group for group in self._groups()}
+        waiting: list[Owner] = [group for group in groups.values() if _misses_claims(group)]
+        waiting += [pod for pod in pods if _misses_claims(pod)]
         if not waiting:
             return
         made: dict[tuple[str, str], str] = {}
@@ -66,32 +79,49 @@ class ResourceClaimController:
             owner, use = claim.metadata.controller(), claim.metadata.annotations.get(POD_CLAIM_NAME)
             if owner is not None and use is not None:
                 made[owner.uid, use] = claim.name
-        for pod in waiting:
-            self._complete(pod, made)
+        for one in waiting:
+            group = None
+            if self._for_groups and isinstance(one, Pod) and one.spec.scheduling_group is not None:
+                group = groups.get(f"{one.namespace}/{one.spec.scheduling_group.pod_group_name}")
+                if group is None:
+                    continue
+            self._complete(one, group, made)
 
-    def _complete(self, pod: Pod, existing: Mapping[tuple[str, str], str]) -> None:
-        """Make the claims that a pod misses, unless they were made and only its status does not tell; as
-        upstream, none after the first whose template is missing."""
-        known = {one.name for one in pod.status.resource_claim_statuses}
+    def _groups(self) -> Iterator[PodGroup]:
+        """Return the pod groups that may have claims."""
+        groups: Sequence[PodGroup] = self._client.list(PodGroup)[0] if self._for_groups else ()
+        return (group for group in groups if not group.is_godel)
+
+    def _complete(self, owner: Owner, group: PodGroup | None, existing: dict[tuple[str, str], str]) -> None:
+        """Make the claims that a pod or a group misses, unless they were made and only its status does not
+        tell; as upstream, none after the first whose template is missing. Those that a pod shares with its
+        group are the group's."""
+        known = {one.name for one in owner.status.resource_claim_statuses}
         made: list[PodResourceClaimStatus] = []
-        for use in pod.spec.resource_claims:
+        for use in owner.spec.resource_claims:
             if use.name in known or use.resource_claim_template_name is None:
                 continue
-            name = existing.get((pod.metadata.uid, use.name))
+            is_shared = group is not None and use in group.spec.resource_claims
+            uid = group.metadata.uid if group is not None and is_shared else owner.metadata.uid
+            name = existing.get((uid, use.name))
+            if name is None and is_shared:
+                continue
             if name is not None:
                 made.append(PodResourceClaimStatus(use.name, name))
                 continue
             try:
                 template = self._client.get(
-                    ResourceClaimTemplate, use.resource_claim_template_name, pod.namespace
+                    ResourceClaimTemplate, use.resource_claim_template_name, owner.namespace
                 )
             except NotFoundError:
                 break
-            claim = self._client.create(claim_of_template(pod, use, template))
+            claim = self._client.create(claim_of_template(owner, use, template))
+            existing[uid, use.name] = claim.name
             made.append(PodResourceClaimStatus(use.name, claim.name))
         if made:
-            status = replace(pod.status, resource_claim_statuses=(*pod.status.resource_claim_statuses, *made))
-            self._client.update(replace(pod, status=status))
+            statuses = (*owner.status.resource_claim_statuses, *made)
+            status = replace(owner.status, resource_claim_statuses=statuses)
+            self._client.update(replace(owner, status=status))
 
     # ---- claims of pods that are gone ----------------------------------------------------------------------
 
@@ -110,11 +140,13 @@ class ResourceClaimController:
                 users = {one.uid for one in claim.status.reserved_for}
                 self._release(claim, users - {pod.metadata.uid})
 
-    def _release(self, claim: ResourceClaim, running: set[str]) -> None:
-        """Take the reservations of pods that are gone, with the last of them the devices, and delete a claim
-        that was made for such a pod."""
+    def _release(
+        self, claim: ResourceClaim, running: Container[str], groups: Container[str] | None = None
+    ) -> None:
+        """Take the reservations of pods and groups that are gone, with the last of them the devices, and
+        delete a claim that was made for one of them. Without `groups` those of groups stay."""
         status = claim.status
-        kept = tuple([one for one in status.reserved_for if one.resource != "pods" or one.uid in running])
+        kept = tuple([one for one in status.reserved_for if _stays(one, running, groups)])
         if len(kept) < len(status.reserved_for):
             allocation = status.allocation if kept else None
             finalizers = claim.metadata.finalizers
@@ -124,8 +156,13 @@ class ResourceClaimController:
             meta = replace(claim.metadata, finalizers=finalizers)
             status = replace(status, reserved_for=kept, allocation=allocation, devices=devices)
             claim = self._client.update(replace(claim, metadata=meta, status=status))
-        owner = next((one for one in claim.metadata.owner_references if one.controller), None)
-        if owner is not None and owner.kind == "Pod" and owner.uid not in running and not kept:
+        owner = claim.metadata.controller()
+        if owner is None or kept:
+            return
+        is_gone = owner.kind == "Pod" and owner.uid not in running
+        if groups is not None and _is_of_group(owner):
+            is_gone = owner.uid not in groups
+        if is_gone:
             self._client.delete(ResourceClaim, claim.name, claim.namespace)
 
 
@@ -135,23 +172,37 @@ def _is_done(pod: Pod) -> bool:
     return pod.status.phase in _DONE or is_deleted_early
 
 
-def _misses_claims(pod: Pod) -> bool:
-    """Whether claims are to be made for a pod; those of pods that are being deleted are not."""
-    known = {one.name for one in pod.status.resource_claim_statuses}
-    return pod.metadata.deletion_timestamp is None and any(
+def _stays(
+    user: ResourceClaimConsumerReference, running: Container[str], groups: Container[str] | None
+) -> bool:
+    """Whether a user of a claim may use it still; others than pods and groups always."""
+    if user.resource == "pods":
+        return user.uid in running
+    is_group = groups is not None and (user.api_group, user.resource) == (API_GROUP, RESOURCE)
+    return groups is None or not is_group or user.uid in groups
+
+
+def _is_of_group(owner: OwnerReference) -> bool:
+    return owner.kind == PodGroup().kind and owner.api_version.startswith(f"{API_GROUP}/")
+
+
+def _misses_claims(owner: Owner) -> bool:
+    """Whether claims are to be made for a pod or a group; those that are being deleted get none."""
+    known = {one.name for one in owner.status.resource_claim_statuses}
+    return owner.metadata.deletion_timestamp is None and any(
         one.resource_claim_template_name is not None and one.name not in known
-        for one in pod.spec.resource_claims
+        for one in owner.spec.resource_claims
     )
 
 
-def claim_of_template(pod: Pod, use: PodResourceClaim, template: ResourceClaimTemplate) -> ResourceClaim:
-    """Return the claim of a pod from a template.
+def claim_of_template(owner: Owner, use: PodResourceClaim, template: ResourceClaimTemplate) -> ResourceClaim:
+    """Return the claim of a pod or a pod group from a template.
 
     Parameters
     ----------
-    pod : Pod
+    owner : Pod or PodGroup
     use : PodResourceClaim
-        One of the pod's spec.
+        One of the owner's spec.
     template : ResourceClaimTemplate
 
     Returns
@@ -159,12 +210,14 @@ def claim_of_template(pod: Pod, use: PodResourceClaim, template: ResourceClaimTe
     ResourceClaim
         Without a name: it is to be generated.
     """
-    owner = OwnerReference("v1", "Pod", pod.name, pod.metadata.uid, True, True)
+    is_pod = isinstance(owner, Pod)
+    version = "v1" if is_pod else owner.api_version
+    reference = OwnerReference(version, owner.kind, owner.name, owner.metadata.uid, True, is_pod)
     meta = ObjectMeta(
-        namespace=pod.namespace,
-        generate_name=f"{pod.name}-{use.name}-",
+        namespace=owner.namespace,
+        generate_name=f"{owner.name}-{use.name}-",
         labels=template.spec.metadata.labels,
         annotations=template.spec.metadata.annotations | {POD_CLAIM_NAME: use.name},
-        owner_references=(owner,),
+        owner_references=(reference,),
     )
     return ResourceClaim(metadata=meta, spec=template.spec.spec)

@@ -23,6 +23,8 @@ from moorage.objects.model.resource_claims import (
 from moorage.objects.read.write import plain
 from moorage.store import ApiError, ConflictError, NotFoundError, ObjectClient, ObjectStore
 
+from .node_resources import Statuses, with_statuses
+
 FINALIZER = "resource.kubernetes.io/delete-protection"
 RETRIES = 5
 """How often a write is tried that meets a conflict (client-go, retry.DefaultRetry)."""
@@ -55,15 +57,20 @@ class ClaimWriter:
         """The time of the first allocation, for all that one writer writes."""
         return self._timestamp()
 
-    def reserve(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> ResourceClaim:
-        """Reserve a claim for a pod, with its allocation if it has none yet.
+    def reserve(
+        self,
+        claim: ResourceClaim,
+        allocation: AllocationResult | None,
+        user: ResourceClaimConsumerReference,
+    ) -> ResourceClaim:
+        """Reserve a claim for a pod or a pod group, with its allocation if it has none yet.
 
         Parameters
         ----------
         claim : ResourceClaim
             As the cycle has seen it.
         allocation : AllocationResult or None
-        pod : Pod
+        user : ResourceClaimConsumerReference
 
         Returns
         -------
@@ -78,7 +85,7 @@ class ClaimWriter:
             if attempt:
                 claim = self._read(claim)
             try:
-                return self._reserve(claim, allocation, pod)
+                return self._reserve(claim, allocation, user)
             except ConflictError as error:
                 conflict = error
         raise ClaimWriteError(f"{_what(allocation)} claim {claim.key}: {conflict}")
@@ -89,8 +96,13 @@ class ClaimWriter:
         except ApiError as error:
             raise ClaimWriteError(f"get updated claim {claim.key} after conflict: {error}") from None
 
-    def _reserve(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> ResourceClaim:
-        reserved = self.reserved(claim, allocation, pod)
+    def _reserve(
+        self,
+        claim: ResourceClaim,
+        allocation: AllocationResult | None,
+        user: ResourceClaimConsumerReference,
+    ) -> ResourceClaim:
+        reserved = self.reserved(claim, allocation, user)
         is_protected = reserved.metadata is claim.metadata
         what = _what(allocation) if is_protected else "add finalizer to"
         try:
@@ -105,8 +117,13 @@ class ClaimWriter:
         except ApiError as error:
             raise ClaimWriteError(f"{what} claim {claim.key}: {error}") from None
 
-    def reserved(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> ResourceClaim:
-        """Return a claim as it is written for a pod, with its allocation if it has none yet.
+    def reserved(
+        self,
+        claim: ResourceClaim,
+        allocation: AllocationResult | None,
+        user: ResourceClaimConsumerReference,
+    ) -> ResourceClaim:
+        """Return a claim as it is written for a user, with its allocation if it has none yet.
 
         With an allocation it gets the finalizer, which is another write before this one except in an
         ObjectStore.
@@ -115,7 +132,7 @@ class ClaimWriter:
         ----------
         claim : ResourceClaim
         allocation : AllocationResult or None
-        pod : Pod
+        user : ResourceClaimConsumerReference
 
         Returns
         -------
@@ -139,7 +156,6 @@ class ClaimWriter:
             raise ClaimWriteError(f"claim {claim.key} got deallocated elsewhere in the meantime")
         if written.allocation_timestamp is None and self._time is not None:
             written = replace(written, allocation_timestamp=self._time)
-        user = ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.metadata.uid)
         status = replace(status, allocation=written, reserved_for=(*status.reserved_for, user))
         return replace(claim, metadata=meta, status=status)
 
@@ -165,15 +181,21 @@ class ClaimWriter:
         patch: dict[str, Any] = {"metadata": meta, "status": {name: value.get(name) for name in fields}}
         return self._client.patch(ResourceClaim, claim.name, claim.namespace, patch, subresource="status")
 
-    def unreserve(self, claim: ResourceClaim, pod: Pod) -> None:
-        """Take back the reservation of a claim for a pod; an error is only logged.
+    def unreserve(self, claim: ResourceClaim, uid: str) -> bool:
+        """Take back the reservation of a claim; an error is only logged.
 
         Parameters
         ----------
         claim : ResourceClaim
-        pod : Pod
+        uid : str
+            UID of the user.
+
+        Returns
+        -------
+        bool
+            Whether it was written.
         """
-        entry = {"$patch": "delete", "uid": pod.metadata.uid}
+        entry = {"$patch": "delete", "uid": uid}
         patch: dict[str, Any] = {"metadata": {"uid": claim.metadata.uid}, "status": {"reservedFor": [entry]}}
         try:
             self._client.patch(
@@ -181,6 +203,8 @@ class ClaimWriter:
             )
         except ApiError as error:
             logger.error("unreserve claim %s: %s", claim.key, error)
+            return False
+        return True
 
     def create(self, claim: ResourceClaim) -> ResourceClaim:
         """Create a claim for extended resources.
@@ -258,6 +282,30 @@ class ClaimWriter:
                     continue
                 text = f"update pod {pod.key} ExtendedResourceClaimStatus: {error}"
                 raise ClaimWriteError(text) from None
+
+    def tell_statuses(self, pod: Pod, statuses: Statuses) -> None:
+        """Write into the status of a pod what its claims take of the node.
+
+        Parameters
+        ----------
+        pod : Pod
+        statuses : tuple of NodeAllocatableResourceClaimStatus
+
+        Raises
+        ------
+        ClaimWriteError
+        """
+        client = self._client
+        try:
+            if isinstance(client, ObjectStore):
+                client.update(with_statuses(client.get(Pod, pod.name, pod.namespace), statuses))
+                return
+            value = [plain(one) for one in statuses] or None
+            patch: dict[str, Any] = {"status": {"nodeAllocatableResourceClaimStatuses": value}}
+            client.patch(Pod, pod.name, pod.namespace, patch, type="strategic", subresource="status")
+        except ApiError as error:
+            text = f"updating pod {pod.key} NodeAllocatableResourceClaimStatuses: {error}"
+            raise ClaimWriteError(text) from None
 
     def _set_extended_claim(self, pod: Pod, status: PodExtendedResourceClaimStatus) -> None:
         client = self._client

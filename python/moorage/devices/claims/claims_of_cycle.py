@@ -10,9 +10,15 @@ from moorage._core.base.selectors import NodeSelectorMatcher
 from moorage.devices.allocation.allocator import Allocator, ClaimResult
 from moorage.devices.allocation.claim_requests import ClaimRequests
 from moorage.devices.extended_resources import IN_MEMORY, Mappings
-from moorage.objects.model.resource_claims import AllocationResult, ResourceClaim
+from moorage.objects import Pod
+from moorage.objects.model.resource_claims import (
+    AllocationResult,
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+)
 
 from .common_demand import CommonDemand
+from .node_resources import Statuses, with_statuses
 
 MAX_ALTERNATIVES = 8
 
@@ -37,6 +43,8 @@ class ClaimOfCycle:
         Whether `allocation` is in flight for another pod of the pod group cycle, since before PreFilter.
     uid : str
         By which its allocation in flight is known.
+    user : ResourceClaimConsumerReference or None
+        For whom it is to be reserved; None for the pod.
     """
 
     claim: ResourceClaim
@@ -46,6 +54,7 @@ class ClaimOfCycle:
     allocation: AllocationResult | None = None
     is_shared: bool = False
     uid: str = ""
+    user: ResourceClaimConsumerReference | None = None
 
     @property
     def needs_allocation(self) -> bool:
@@ -70,11 +79,14 @@ class NodeAllocation:
     extended : ResourceClaim or None
         The claim for the extended resources that the node has as devices.
     mappings : tuple of ContainerExtendedResourceRequest
+    statuses : tuple of NodeAllocatableResourceClaimStatus
+        What the devices take of the node.
     """
 
     results: list[ClaimResult]
     extended: ResourceClaim | None = None
     mappings: Mappings = ()
+    statuses: Statuses = ()
     shared: list[AllocationResult] = field(default_factory=list)
 
     def request_names(self) -> Iterator[set[str]]:
@@ -117,6 +129,21 @@ class DeviceCycleState:
 
     def clone(self) -> Self:
         return self
+
+    def assumed(self, pod: Pod, node_name: str) -> Pod:
+        """Return a pod with what its claims take of a node in its status.
+
+        Parameters
+        ----------
+        pod : Pod
+        node_name : str
+
+        Returns
+        -------
+        Pod
+        """
+        on_node = self.nodes.get(node_name)
+        return with_statuses(pod, () if on_node is None else on_node.statuses)
 
     @property
     def extended(self) -> ClaimOfCycle | None:

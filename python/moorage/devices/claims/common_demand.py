@@ -67,7 +67,9 @@ class CommonDemand(Struct, frozen=True):
         """
         claims = [one.claim for one in found.claims]
         mappings: Mappings = ()
-        if handle.framework is None or any(one.is_shared or not one.needs_allocation for one in found.claims):
+        if devices.features.node_allocatable or handle.framework is None:
+            return cls()
+        if any(one.is_shared or not one.needs_allocation for one in found.claims):
             return cls()
         cluster, extended = handle.cache.state, None
         if found.extended is not None:

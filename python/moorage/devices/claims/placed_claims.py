@@ -15,6 +15,7 @@ from moorage.objects import Pod
 from moorage.objects.model.resource_claims import AllocationResult, ResourceClaim
 from moorage.store import ApiError, ObjectStore
 
+from .claim_consumers import of_pod
 from .claim_writer import ClaimWriteError, ClaimWriter
 from .pod_resource_claims import is_reserved_for
 
@@ -128,7 +129,7 @@ class PlacedClaims:
             key = claim.key
             claim = earlier.get(key) or store.get(ResourceClaim, claim.name, claim.namespace)
             if not is_reserved_for(claim, pod):
-                out[key] = self._writer.reserved(claim, allocation, pod)
+                out[key] = self._writer.reserved(claim, allocation, of_pod(pod))
         return out
 
     def _allocated(self, placed: PlacedPod) -> Iterator[tuple[ResourceClaim, AllocationResult | None]]:
@@ -145,10 +146,10 @@ class PlacedClaims:
                 if isinstance(client, ObjectStore):  # other pods of the batch may have written it
                     claim = client.get(ResourceClaim, claim.name, claim.namespace)
                 if not is_reserved_for(claim, pod):
-                    written.append(self._writer.reserve(claim, allocation, pod))
+                    written.append(self._writer.reserve(claim, allocation, of_pod(pod)))
                     if not isinstance(client, ObjectStore):
                         self._devices.claim_cache.assume_written(written[-1])
         except (ApiError, ClaimWriteError):
             for claim in written:
-                self._writer.unreserve(claim, pod)
+                self._writer.unreserve(claim, pod.metadata.uid)
             raise

@@ -13,7 +13,9 @@ class ClaimError(MoorageError):
     """A claim of a pod is not there, or is not the pod's."""
 
 
-def pod_claims(pod: Pod, find: Callable[[str], ResourceClaim | None]) -> list[ResourceClaim]:
+def pod_claims(
+    pod: Pod, find: Callable[[str], ResourceClaim | None], of_group: bool = False
+) -> list[ResourceClaim]:
     """Return the claims of a pod, in the order of its spec.
 
     Parameters
@@ -21,6 +23,8 @@ def pod_claims(pod: Pod, find: Callable[[str], ResourceClaim | None]) -> list[Re
     pod : Pod
     find : callable
         Returns the claim of a key, or None.
+    of_group : bool, optional
+        Whether claims may be owned by the pod's group.
 
     Returns
     -------
@@ -31,8 +35,29 @@ def pod_claims(pod: Pod, find: Callable[[str], ResourceClaim | None]) -> list[Re
     ClaimError
         A claim is missing, being deleted, or owned by another pod.
     """
+    return [claim for _, claim in claims_by_use(pod, find, of_group)]
+
+
+def claims_by_use(
+    pod: Pod, find: Callable[[str], ResourceClaim | None], of_group: bool = False
+) -> list[tuple[str, ResourceClaim]]:
+    """Return the claims of a pod with their names in its spec; see `pod_claims`.
+
+    Parameters
+    ----------
+    pod, find, of_group
+        See `pod_claims`.
+
+    Returns
+    -------
+    list of (str, ResourceClaim)
+
+    Raises
+    ------
+    ClaimError
+    """
     found = []
-    for name, is_generated in _claim_names(pod):
+    for use, name, is_generated in _claim_names(pod):
         key = f"{pod.namespace}/{name}"
         claim = find(key)
         if claim is None:
@@ -40,9 +65,40 @@ def pod_claims(pod: Pod, find: Callable[[str], ResourceClaim | None]) -> list[Re
         if claim.metadata.deletion_timestamp is not None:
             raise ClaimError(f'resourceclaim "{claim.name}" is being deleted')
         if is_generated and not claim.metadata.is_controlled_by(pod.metadata.uid):
-            raise ClaimError(f"ResourceClaim {key} was not created for Pod {pod.key} (Pod is not owner)")
-        found.append(claim)
+            _check_group_owner(claim, pod, of_group)
+        found.append((use, claim))
     return found
+
+
+def _check_group_owner(claim: ResourceClaim, pod: Pod, of_group: bool) -> None:
+    """Raise a ClaimError, unless the group of a pod owns a claim. A pod without a group is not owner either;
+    upstream panics there with the gate for the claims of groups."""
+    start, group = f"ResourceClaim {claim.key} was not created for Pod {pod.key}", pod.spec.scheduling_group
+    if not of_group or group is None:
+        raise ClaimError(f"{start} (Pod is not owner)")
+    if not is_owned_by_group(claim, group.pod_group_name):
+        raise ClaimError(f"{start} (neither Pod nor PodGroup {group.pod_group_name} is the owner)")
+
+
+def is_owned_by_group(claim: ResourceClaim, group: str) -> bool:
+    """Whether a claim was made for a pod group of a name; pods do not know its UID.
+
+    Parameters
+    ----------
+    claim : ResourceClaim
+    group : str
+        Name of the group.
+
+    Returns
+    -------
+    bool
+    """
+    owner = claim.metadata.controller()
+    return (
+        owner is not None
+        and (owner.name, owner.kind) == (group, "PodGroup")
+        and owner.api_version.startswith("scheduling.k8s.io/")
+    )
 
 
 def claim_keys(pod: Pod) -> list[str]:
@@ -58,29 +114,31 @@ def claim_keys(pod: Pod) -> list[str]:
     """
     try:
         return (
-            [f"{pod.namespace}/{name}" for name, _ in _claim_names(pod)] if pod.spec.resource_claims else []
+            [f"{pod.namespace}/{name}" for _, name, _ in _claim_names(pod)]
+            if pod.spec.resource_claims
+            else []
         )
     except ClaimError:
         return []
 
 
-def _claim_names(pod: Pod) -> Iterator[tuple[str, bool]]:
-    """The names of the claims of a pod, and whether each was made from a template."""
+def _claim_names(pod: Pod) -> Iterator[tuple[str, str, bool]]:
+    """Yield the name of each claim in the spec of a pod, its own, and whether it was made from a template."""
     statuses = {status.name: status for status in pod.status.resource_claim_statuses}
     for use in pod.spec.resource_claims:
         if use.resource_claim_name is not None:
-            yield use.resource_claim_name, False
+            yield use.name, use.resource_claim_name, False
         elif use.resource_claim_template_name is None:
             text = f'spec.resourceClaim "{use.name}": none of the supported fields are set'
             raise ClaimError(f'pod "{pod.key}", {text}')
         elif use.name not in statuses:
             raise ClaimError(f'pod "{pod.key}": ResourceClaim not created yet')
         elif (name := statuses[use.name].resource_claim_name) is not None:
-            yield name, True
+            yield use.name, name, True
 
 
 def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
-    """Whether a claim is reserved for a pod.
+    """Whether a claim is reserved for a pod itself.
 
     Parameters
     ----------
@@ -95,7 +153,7 @@ def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
 
 
 def may_be_of(claim: ResourceClaim, pod: Pod) -> bool:
-    """Whether a claim may be one of a pod: it was not made for another, or the pod names it.
+    """Whether a claim may be one of a pod: it was not made for another pod or group, or the pod names it.
 
     Parameters
     ----------
@@ -106,7 +164,9 @@ def may_be_of(claim: ResourceClaim, pod: Pod) -> bool:
     -------
     bool
     """
-    uid = pod.metadata.uid
+    uid, group = pod.metadata.uid, pod.spec.scheduling_group
     if not any(owner.controller and owner.uid != uid for owner in claim.metadata.owner_references):
+        return True
+    if group is not None and is_owned_by_group(claim, group.pod_group_name):
         return True
     return any(use.resource_claim_name == claim.name for use in pod.spec.resource_claims)

@@ -90,11 +90,9 @@ _OF_THE_SCHEDULER: dict[tuple[Stage, bool, Effect], dict[str, str]] = {
     (Stage.ALPHA, False, Effect.NONE): {
         "DRAListTypeAttributes": "Lists as attributes, which only the API server refuses without it."
     },
-    (Stage.ALPHA, False, Effect.NOT_BUILT): {
-        "DRANodeAllocatableResources": "What claims take of a node's own resources.",
-        "DRAWorkloadResourceClaims": "Claims of pod groups.",
-    },
     (Stage.ALPHA, False, Effect.BUILT): {
+        "DRANodeAllocatableResources": "What devices take of a node's own resources counts.",
+        "DRAWorkloadResourceClaims": "Pods share claims with their PodGroup. It needs GenericWorkload.",
         "GangScheduling": "At least minCount pods of a pod group are placed, or none.",
         "GenericWorkload": "Pods of a PodGroup are tried together.",
         "StorageCapacityScoring": "VolumeBinding scores nodes by how full their storage would be.",
@@ -191,6 +189,10 @@ _OF_OTHERS: dict[str, dict[Stage, str]] = {
 """By stage and reason, the gates; alpha gates are off, beta gates are on unless marked ``=off``."""
 
 
+_NEEDS = {"DRAWorkloadResourceClaims": "GenericWorkload"}
+"""Gates that cannot be on without another."""
+
+
 def _gates() -> Iterator[Gate]:
     for (stage, default, effect), reasons in _OF_THE_SCHEDULER.items():
         for name, reason in reasons.items():
@@ -230,8 +232,8 @@ def feature_gates(changes: Mapping[str, bool] | None = None) -> dict[str, bool]:
     Raises
     ------
     ValueError
-        A gate is unknown or locked, or a value is not a boolean (with upstream's message); or a value is not
-        built.
+        A gate is unknown or locked, needs another that is off, or a value is not a boolean (with upstream's
+        message); or a value is not built.
     """
     gates = dict(DEFAULT_GATES)
     if not changes:
@@ -248,6 +250,9 @@ def feature_gates(changes: Mapping[str, bool] | None = None) -> dict[str, bool]:
     for name, value in gates.items():
         if value != DEFAULT_GATES[name]:
             _check(name, value)
+    for name, needed in _NEEDS.items():
+        if gates[name] and not gates[needed]:
+            raise ValueError(f"{name} is enabled, but depends on features that are disabled: [{needed}]")
     return gates
 
 
@@ -293,4 +298,5 @@ def pod_gates(gates: Mapping[str, bool]) -> PodGates:
         pod_level_resizing=gates["InPlacePodLevelResourcesVerticalScaling"],
         comparison_operators=gates["TaintTolerationComparisonOperators"],
         match_label_keys=gates["MatchLabelKeysInPodTopologySpread"],
+        node_allocatable_claims=gates["DRANodeAllocatableResources"],
     )

@@ -177,6 +177,8 @@ class FrameworkHandle:
         See `Scheduler`.
     postponed : list of callable, optional
         In the transaction of a pod group cycle, the evictions and changes of nominations to perform after it.
+    tried : sequence of Pod
+        The pods that a pod group cycle schedules; empty outside of such cycles.
     clock, wait : callable
         Return the time in seconds, and wait a number of seconds, for plugins that wait in PreBind.
     now : callable
@@ -203,6 +205,7 @@ class FrameworkHandle:
     preempts_for_groups: bool = False
     balanced_allocation: str | None = None
     postponed: list[Callable[[], object]] | None = None
+    tried: Sequence[Pod] = ()
     clock: Callable[[], float] = time.monotonic
     wait: Callable[[float], object] = time.sleep
     now: Callable[[], float] = time.time

@@ -336,6 +336,14 @@ class PodExtendedResourceClaimStatus(Struct, frozen=True):
     resource_claim_name: str = ""
 
 
+class NodeAllocatableResourceClaimStatus(Struct, frozen=True):
+    """What the devices of a claim take of the node's own resources, and the containers that use the claim."""
+
+    resource_claim_name: Annotated[str, required] = ""
+    containers: tuple[str, ...] = ()
+    resources: Resources = {}
+
+
 class PodStatus(Struct, frozen=True):
     """Status of a pod."""
 
@@ -350,6 +358,7 @@ class PodStatus(Struct, frozen=True):
     qos_class: str = ""
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
     extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
+    node_allocatable_resource_claim_statuses: tuple[NodeAllocatableResourceClaimStatus, ...] = ()
 
 
 class Pod(Object, frozen=True, dict=True, gc=True):

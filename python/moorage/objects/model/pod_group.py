@@ -8,8 +8,9 @@ from moorage._core.base.fields import GROUP_ANNOTATION as GROUP_ANNOTATION
 from moorage._core.base.fields import group_of as group_of
 from moorage.errors import InputError
 
-from .field_rules import between, labels, one_of, required
+from .field_rules import at_most, between, labels, one_of, required
 from .meta import Condition, Int32, Object, Struct
+from .pod import PodResourceClaim, PodResourceClaimStatus
 
 GODEL = "scheduling.godel.kubewharf.io"
 """The API group of Gödel's PodGroup."""
@@ -114,7 +115,8 @@ class PodGroupSpec(Struct, frozen=True):
     """Spec of a pod group.
 
     `min_member` and `schedule_timeout_seconds` are fields of Gödel's kind, all others of Kubernetes'. In
-    v1alpha2 the disruption mode is a string, ``Pod`` or ``PodGroup``.
+    v1alpha2 the disruption mode is a string, ``Pod`` or ``PodGroup``. `resource_claims` counts with the gate
+    DRAWorkloadResourceClaims: a pod of the group that has an equal entry shares the claim with the group.
     """
 
     scheduling_policy: PodGroupSchedulingPolicy | None = None
@@ -124,8 +126,22 @@ class PodGroupSpec(Struct, frozen=True):
     priority_class_name: str = ""
     workload_ref: WorkloadReference | None = None
     parent_composite_pod_group_name: str | None = None
+    resource_claims: Annotated[tuple[PodResourceClaim, ...], at_most(4)] = ()
     min_member: Annotated[Int32 | None, between(1)] = None
     schedule_timeout_seconds: Annotated[Int32 | None, between(0)] = None
+
+    def check(self) -> None:
+        names: set[str] = set()
+        for at, claim in enumerate(self.resource_claims):
+            path = f"resourceClaims[{at}]"
+            if not claim.name:
+                raise InputError("required", path=f"{path}.name")
+            if claim.name in names:
+                raise InputError(f'duplicate name "{claim.name}"', path=f"{path}.name")
+            names.add(claim.name)
+            if (claim.resource_claim_name is None) == (claim.resource_claim_template_name is None):
+                text = "must have exactly one of resourceClaimName, resourceClaimTemplateName"
+                raise InputError(text, path=path)
 
 
 _PHASES = ("Pending", "PreScheduling", "Scheduled", "Running", "Finished", "Failed", "Timeout", "Unknown")
@@ -135,6 +151,7 @@ class PodGroupStatus(Struct, frozen=True):
     """Status of a pod group; `phase` is a field of Gödel's kind."""
 
     conditions: tuple[Condition, ...] = ()
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
     phase: Annotated[str, one_of(*_PHASES)] = ""
 
 

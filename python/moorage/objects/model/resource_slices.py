@@ -126,6 +126,19 @@ class DeviceTaint(Struct, frozen=True):
     time_added: Annotated[str | None, timestamp] = None
 
 
+class NodeAllocatableResourceMapping(Struct, frozen=True):
+    """How much a device takes of a resource of the node: an amount, or a multiple of a capacity of it."""
+
+    capacity_key: str | None = None
+    allocation_multiplier: Annotated[QuantityLike | None, quantity] = None
+
+    def check(self) -> None:
+        if self.capacity_key is None and self.allocation_multiplier is None:
+            raise InputError("at least one of allocationMultiplier and capacityKey is required")
+        if self.allocation_multiplier is not None and not Quantity(self.allocation_multiplier).sign():
+            raise InputError("must be positive", path="allocationMultiplier")
+
+
 class Device(Struct, frozen=True):
     """A device.
 
@@ -147,8 +160,16 @@ class Device(Struct, frozen=True):
     binding_conditions: Annotated[tuple[str, ...] | None, _MAX_CONDITIONS] = None
     binding_failure_conditions: Annotated[tuple[str, ...] | None, _MAX_CONDITIONS] = None
     allow_multiple_allocations: bool | None = None
+    node_allocatable_resource_mappings: dict[str, NodeAllocatableResourceMapping] = {}
 
     def check(self) -> None:
+        for resource, mapping in self.node_allocatable_resource_mappings.items():
+            path = f"nodeAllocatableResourceMappings[{resource}]"
+            if "/" in resource and "kubernetes.io/" not in resource:
+                raise InputError("must be a resource of the node, and no extended one", path=path)
+            if mapping.capacity_key is not None and mapping.capacity_key not in self.capacity:
+                text = f'no capacity "{mapping.capacity_key}"'
+                raise InputError(text, path=f"{path}.capacityKey")
         count = len(self.attributes) + len(self.capacity)
         if count > _MAX_PROPERTIES:
             raise InputError(f"must have at most {_MAX_PROPERTIES} attributes and capacities, not {count}")

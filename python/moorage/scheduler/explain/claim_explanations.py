@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from moorage._core.base.resources import pod_requests
 from moorage.controllers.resource_claims.resource_claim_controller import claim_of_template
 from moorage.devices.allocation.claim_requests import ClaimRequests, ClassOf, Request
-from moorage.devices.claims.pod_resource_claims import ClaimError, pod_claims
+from moorage.devices.claims.pod_resource_claims import ClaimError
 from moorage.devices.device_state import DeviceState
 from moorage.devices.extended_resources import ANNOTATION, find_claim, new_claim, with_requests
 from moorage.devices.request_survey import (
@@ -30,6 +30,7 @@ from moorage.devices.request_survey import (
 )
 from moorage.objects import Node, Pod
 from moorage.objects.model.pod import PodResourceClaim, PodResourceClaimStatus
+from moorage.objects.model.pod_group import PodGroup
 from moorage.objects.model.resource_claims import (
     DeviceClass,
     ResourceClaim,
@@ -151,7 +152,7 @@ class PodClaims:
         for use in self.pod.spec.resource_claims:
             alone = with_claims(self.pod, [use])
             with suppress(ClaimError):
-                for claim in pod_claims(alone, self.state.claim_cache.find):
+                for claim in self.state.consumers.claims_of(alone, self.state.claim_cache.find):
                     yield use.name, claim
 
     def extended(self) -> ResourceClaim | None:
@@ -296,13 +297,17 @@ def released_claims(devices: PodClaims) -> list[ResourceClaim]:
     ]
 
 
-def generated_claims(client: ObjectClient, pod: Pod) -> tuple[Pod, list[ResourceClaim]]:
+def generated_claims(
+    client: ObjectClient, pod: Pod, group: PodGroup | None
+) -> tuple[Pod, list[ResourceClaim]]:
     """Return the claims that a controller would make for a pod, and the pod with their names in its status.
 
     Parameters
     ----------
     client : ObjectClient
     pod : Pod
+    group : PodGroup or None
+        With which the pod may share claims.
 
     Returns
     -------
@@ -316,13 +321,18 @@ def generated_claims(client: ObjectClient, pod: Pod) -> tuple[Pod, list[Resource
     for use in pod.spec.resource_claims:
         if use.resource_claim_template_name is None or use.name in known:
             continue
+        owner = group if group is not None and use in group.spec.resource_claims else pod
+        ready = next((one for one in owner.status.resource_claim_statuses if one.name == use.name), None)
+        if ready is not None:
+            statuses.append(ready)
+            continue
         try:
             template = client.get(ResourceClaimTemplate, use.resource_claim_template_name, pod.namespace)
         except NotFoundError:
             return pod, []
-        claim = claim_of_template(pod, use, template)
+        claim = claim_of_template(owner, use, template)
         name = claim.metadata.generate_name.rstrip("-")
-        meta = replace(claim.metadata, name=name, uid=f"{pod.key}/{name}", resource_version="0")
+        meta = replace(claim.metadata, name=name, uid=f"{owner.key}/{name}", resource_version="0")
         made.append(replace(claim, metadata=meta))
         statuses.append(PodResourceClaimStatus(use.name, name))
     return replace(pod, status=replace(pod.status, resource_claim_statuses=tuple(statuses))), made

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from msgspec import structs
 
 from moorage.cache import SchedulerCache
+from moorage.devices.claims.pod_resource_claims import ClaimError
 from moorage.errors import InputError
 from moorage.framework import CycleState, FilterPlugin, PreFilterRun, Status, StatusError
 from moorage.framework.plugin.group_index import PodGroups
@@ -109,7 +110,10 @@ def explain(engine: Engine, pod: Pod, skipped: str) -> Explanation:
     devices = PodClaims.of(fork, waiting)
     if devices is None:
         return _explain(fork.for_pod(waiting), waiting, bound_to, skipped)
-    waiting, made = generated_claims(cast(ObjectClient, fork.handle.client), waiting)
+    group = None
+    with suppress(ClaimError):
+        group = devices.state.consumers.group_of(waiting)
+    waiting, made = generated_claims(cast(ObjectClient, fork.handle.client), waiting, group)
     if made and skipped.startswith(f"{DynamicResources.name}: ") and not _is_stored(fork, pod):
         skipped = ""  # its claims would be made with it
     claims = [*made, *released_claims(devices)] if bound_to else made

@@ -17,7 +17,6 @@ import numpy as np
 
 from moorage._core.decide.pod_batch import PodBatch, Sink
 from moorage._core.state.cluster_state import ClusterState
-from moorage._core.state.pod_spec import bound
 from moorage.cache import Transaction
 from moorage.framework import NominatingInfo, PermitPlugin, Placement, PlacementGeneratePlugin
 from moorage.framework.runtime.binding_points import WAITING
@@ -27,7 +26,7 @@ from moorage.plugins.gang_scheduling import WAITS, GangScheduling
 from moorage.scheduler.cycle.diagnosis import Diagnosis
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
-from moorage.scheduler.placing.binding_cycle import Started
+from moorage.scheduler.placing.binding_cycle import Started, assumed_on
 from moorage.scheduler.placing.place import LEDGER, WHOLE_CYCLE, Placing
 from moorage.scheduler.scheduling_context import SEGMENTS, SchedulingContext
 
@@ -461,7 +460,7 @@ class MemberPlacing(Placing, kw_only=True):
             attempt.preempting[at] = node
         else:
             attempt.rows[at] = self.engine.row_in_view(node)
-        assumed = bound(pod, node)
+        assumed = assumed_on(engine, state, pod, node)
         context.cache.assume_pod(assumed)
         context.handle.nominator.delete_nominated_pod_if_exists(pod)
         if self.segment.whole_cycle:

@@ -210,12 +210,12 @@ def _engines_in_cycle(
     plugins = preemption_plugins(members.engine.profile)
     for plugin in plugins:
         plugin.reason_against = reason_against(handle, members.group)
-    handle.postponed = postponed
+    handle.postponed, handle.tried = postponed, members.pods
     try:
         with members.engines_in_cycle(evicts):
             yield
     finally:
-        handle.postponed = None
+        handle.postponed, handle.tried = None, ()
         for plugin in plugins:
             plugin.reason_against = ""
         for engine in members.engines:

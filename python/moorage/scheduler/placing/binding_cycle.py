@@ -18,6 +18,7 @@ from typing import Any
 from msgspec import Struct
 
 from moorage._core.state.pod_spec import bound
+from moorage.devices.claims.claims_of_cycle import DeviceCycleState
 from moorage.errors import CacheError, ExtenderError
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.interface import NominatingInfo, PreBindPlugin
@@ -28,6 +29,7 @@ from moorage.framework.runtime.binding_points import permitted
 from moorage.framework.runtime.steps import Ended, StatusSteps, take_step
 from moorage.objects.model.cluster import Cluster
 from moorage.objects.model.pod import Pod
+from moorage.plugins.dynamic_resources import DynamicResources
 from moorage.scheduler.cycle.diagnosis import Diagnosis
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure
@@ -71,6 +73,27 @@ def threads_for(cluster: Cluster | ObjectClient, requested: int | None, time: ob
     if requested < 0 or (requested and not takes_real_time):
         raise ValueError(f"binding_threads {requested}: 0 or more; 0 with a Cluster, a clock or wait")
     return requested
+
+
+def assumed_on(engine: Engine, state: CycleState, pod: Pod, node: str) -> Pod:
+    """Return a pod as it is assumed on a node, with what the devices of its claims take of the node.
+
+    Parameters
+    ----------
+    engine : Engine
+    state : CycleState
+    pod : Pod
+    node : str
+
+    Returns
+    -------
+    Pod
+    """
+    if engine.handle.feature_gates["DRANodeAllocatableResources"]:
+        found: DeviceCycleState | None = state.find(DynamicResources.name)
+        if found is not None:
+            pod = found.assumed(pod, node)
+    return bound(pod, node)
 
 
 class Started(Struct, frozen=True):
@@ -265,7 +288,7 @@ class BindingCycles:
         Started or Outcome
             The argument of `bind`; or the failure of the pod, which is then forgotten.
         """
-        assumed = bound(pod, node)
+        assumed = assumed_on(engine, state, pod, node)
         started = Started(engine, state, pod, assumed)
         try:
             engine.cache.assume_pod(assumed)

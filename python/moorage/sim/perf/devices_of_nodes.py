@@ -39,7 +39,8 @@ class SimulatedDevices:
     def __init__(self, scheduler: Scheduler) -> None:
         assert isinstance(scheduler.client, ObjectStore)
         self.scheduler, self.store = scheduler, scheduler.client
-        self.controller = ResourceClaimController(self.store)
+        for_groups = scheduler.handle.feature_gates["DRAWorkloadResourceClaims"]
+        self.controller = ResourceClaimController(self.store, for_groups)
 
     def publish(self, driver: str, nodes: str, number: int, conditions: bool = False) -> None:
         """Publish devices of a driver, one slice for each node.

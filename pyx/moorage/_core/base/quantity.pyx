@@ -243,6 +243,9 @@ cdef class Quantity:
     def __sub__(self, other: object) -> Quantity:
         return add(self, <Quantity>other, -1) if isinstance(other, Quantity) else NotImplemented
 
+    def __mul__(self, other: object) -> Quantity:
+        return multiply(self, <Quantity>other) if isinstance(other, Quantity) else NotImplemented
+
     def __eq__(self, other: object) -> bool:
         return self._nanos() == (<Quantity>other)._nanos() if isinstance(other, Quantity) else NotImplemented
 
@@ -280,6 +283,17 @@ cdef bint _scale_int64(int64_t* out, object unscaled, int before, int scale) exc
             out[0] += 1 if amount > 0 else -1
         return True
     return not multiply_overflows(amount, power, out)
+
+
+cdef Quantity multiply(Quantity a, Quantity b):
+    """Return a * b in the format of a, rounded up to nano (upstream multiplies big decimals)."""
+    cdef Quantity result = Quantity.__new__(Quantity)
+    result._format = a._format
+    result._scale, result._unscaled = a._scale + b._scale, a._unscaled * b._unscaled
+    if result._scale < NANO:
+        result._unscaled = -(-result._unscaled // ten_to(NANO - result._scale))
+        result._scale = NANO
+    return result
 
 
 cdef Quantity add(Quantity a, Quantity b, int sign):

@@ -11,8 +11,9 @@ from moorage._core.base.quantity import Quantity
 from moorage._core.base.quantity cimport parse
 
 PodGates = namedtuple(
-    "PodGates", "pod_level_resources pod_level_resizing comparison_operators match_label_keys",
-    defaults=(True, True, False, True), module=__name__,
+    "PodGates",
+    "pod_level_resources pod_level_resizing comparison_operators match_label_keys node_allocatable_claims",
+    defaults=(True, True, False, True, False), module=__name__,
 )
 
 DEFAULT_MILLI_CPU = Quantity("100m")
@@ -97,7 +98,9 @@ def _container_requests(pod, container, status, dict missing):
     return requests
 
 
-def pod_requests(pod, dict missing=None, bint pod_level=True, bint resizes=True, bint pod_resizes=True):
+def pod_requests(
+    pod, dict missing=None, bint pod_level=True, bint resizes=True, bint pod_resizes=True, bint claims=False
+):
     """Return the effective requests of a pod.
 
     For each resource: the maximum of the sum over containers and sidecars and of what each init container
@@ -117,6 +120,9 @@ def pod_requests(pod, dict missing=None, bint pod_level=True, bint resizes=True,
     pod_resizes : bool, default True
         Whether resizes of pod-level resources count too (the feature gate
         InPlacePodLevelResourcesVerticalScaling).
+    claims : bool, default False
+        Whether what devices take of the node, by the status, is added to the containers' (the feature gate
+        DRANodeAllocatableResources).
 
     Returns
     -------
@@ -143,6 +149,9 @@ def pod_requests(pod, dict missing=None, bint pod_level=True, bint resizes=True,
             _add(requests, sidecars)
         _maximum(init, requests)
     _maximum(total, init)
+    if claims:
+        for status in pod.status.node_allocatable_resource_claim_statuses:
+            _add(total, _parsed(status.resources))
     if pod_level:
         total.update(pod_level_requests(pod, resizes and pod_resizes))
     _add(total, _parsed(pod.spec.overhead))
@@ -180,7 +189,9 @@ def _of_pod_level(dict requests):
     }
 
 
-def nonzero_requests(pod, dict requests not None, bint pod_level=True, bint pod_resizes=True):
+def nonzero_requests(
+    pod, dict requests not None, bint pod_level=True, bint pod_resizes=True, bint claims=False
+):
     """Return what a placed pod adds to NonZeroRequested of its node.
 
     A container without a request counts as requesting 100m of cpu and 200Mi of memory. In a pod with
@@ -192,7 +203,7 @@ def nonzero_requests(pod, dict requests not None, bint pod_level=True, bint pod_
     pod : Pod
     requests : dict of str to Quantity
         The effective requests of the pod, from `pod_requests`.
-    pod_level, pod_resizes : bool, default True
+    pod_level, pod_resizes, claims : bool, optional
         As for `pod_requests`.
 
     Returns
@@ -203,4 +214,4 @@ def nonzero_requests(pod, dict requests not None, bint pod_level=True, bint pod_
     missing = NON_ZERO
     if pod_level and pod_level_requests(pod):
         missing = {name: quantity for name, quantity in NON_ZERO.items() if name not in requests}
-    return pod_requests(pod, missing, pod_level, True, pod_resizes) if missing else requests
+    return pod_requests(pod, missing, pod_level, True, pod_resizes, claims) if missing else requests

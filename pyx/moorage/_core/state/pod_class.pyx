@@ -125,10 +125,11 @@ cdef class Shape:
         cdef Py_ssize_t at
         pod_level, pod_resizes = classes.gates.pod_level_resources, classes.gates.pod_level_resizing
         needs = pod_requests(pod, None, pod_level, False)
-        requests = pod_requests(pod, None, pod_level, True, pod_resizes) if resized(pod) else needs
+        claims = classes.gates.node_allocatable_claims
+        requests = pod_requests(pod, None, pod_level, True, pod_resizes, claims) if resized(pod) else needs
         score = nonzero = pod_requests(pod, NON_ZERO, False, False)
         if pod.spec.resources is not None or requests is not needs:
-            nonzero = nonzero_requests(pod, requests, pod_level, pod_resizes)
+            nonzero = nonzero_requests(pod, requests, pod_level, pod_resizes, claims)
         self.c.need_cpu, self.c.need_memory = _cpu_and_memory(needs)
         self.c.cpu, self.c.memory = _cpu_and_memory(requests)
         self.c.score_cpu, self.c.score_memory = _cpu_and_memory(score)

@@ -20,6 +20,7 @@ cdef tuple VOLUME_SOURCES = tuple([
 
 cdef Field SCHEDULING_GROUP = Field("scheduling_group")
 cdef Field RESOURCE_CLAIMS = Field("resource_claims")
+cdef Field NODE_ALLOCATABLE_CLAIMS = Field("node_allocatable_resource_claim_statuses")
 cdef Fields SPEC_FIELDS = Fields("node_name")
 cdef tuple CLASS_METADATA = (NAMESPACE, Field("labels"), ANNOTATIONS, Field("owner_references"))
 
@@ -28,7 +29,8 @@ encode = msgspec.msgpack.Encoder().encode
 
 
 cpdef tuple resized(pod):
-    """Return the part of the status that affects effective requests: resizes of resources.
+    """Return the part of the status that affects effective requests: resizes of resources, and what devices
+    take of the node.
 
     Parameters
     ----------
@@ -37,19 +39,21 @@ cpdef tuple resized(pod):
     Returns
     -------
     tuple
-        Empty for a pod that has never been resized; else (statuses of containers with resources,
-        status.resources, status.allocatedResources, whether a pending resize is infeasible).
+        Empty for a pod without either; else (statuses of containers with resources, status.resources,
+        status.allocatedResources, whether a pending resize is infeasible,
+        status.nodeAllocatableResourceClaimStatuses).
     """
     status = STATUS.of(pod)
     whole = RESOURCES.of(status) is not None or bool(ALLOCATED_RESOURCES.of(status))
     containers, init_containers = CONTAINER_STATUSES.of(status), INIT_CONTAINER_STATUSES.of(status)
-    if not (whole or containers or init_containers):
+    claims = NODE_ALLOCATABLE_CLAIMS.of(status)
+    if not (whole or containers or init_containers or claims):
         return ()
     statuses = (*containers, *init_containers)
     held = [s for s in statuses if s.resources is not None]
-    if not held and not whole:
+    if not held and not whole and not claims:
         return ()
-    return held, status.resources, status.allocated_resources, is_infeasible(pod)
+    return held, status.resources, status.allocated_resources, is_infeasible(pod), claims
 
 
 def spec_key(pod):

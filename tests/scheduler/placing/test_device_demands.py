@@ -80,8 +80,8 @@ def make(others: Sequence[Object], pods: Sequence[Pod], nodes: int = 3, **option
 
 
 def outcome(one: Scheduler) -> tuple[dict[str, str], dict[str, str], list[Any]]:
-    """Placements, messages, and the claims as they are in the store, with what pods know of those for extended
-    resources; these have the names of their pods."""
+    """Placements, messages, and the claims as they are in the store, with what pods know of those for
+    extended resources; these have the names of their pods."""
     result = one.run()
     claims: list[ResourceClaim] = one.client.list(ResourceClaim)[0]
     states: list[Any] = []

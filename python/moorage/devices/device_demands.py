@@ -22,6 +22,7 @@ from moorage.devices.allocation.claim_requests import ClaimRequests, Request
 from moorage.devices.allocation.device_pools import DevicePool, DeviceSlices
 from moorage.devices.claims.binding_conditions import has_conditions
 from moorage.devices.claims.pod_resource_claims import ClaimError, pod_claims
+from moorage.devices.extended_resources import Mappings
 from moorage.errors import MoorageError
 from moorage.framework.plugin.nodes_view import NodesView
 from moorage.framework.profiles.in_core import VolumesOfBatch
@@ -175,7 +176,13 @@ class DeviceDemands:
             for device in views.places if changed is None else changed:
                 views.set_state(device, device in in_use.devices, in_use.consumed.get(device))
 
-    def needs_of(self, pod: Pod, batch: VolumesOfBatch, most_steps: int) -> DeviceNeeds | None:
+    def needs_of(
+        self,
+        pod: Pod,
+        batch: VolumesOfBatch,
+        most_steps: int,
+        extended: tuple[ResourceClaim, Mappings] | None = None,
+    ) -> DeviceNeeds | None:
         """Return what the claims of a pod need of a node, and note them in its batch.
 
         Parameters
@@ -184,6 +191,8 @@ class DeviceDemands:
         batch : VolumesOfBatch
         most_steps : int
             The number of steps that the search on one node may take; 0 for any number.
+        extended : (ResourceClaim, tuple of ContainerExtendedResourceRequest), optional
+            The claim for extended resources, which is not written yet, and its mappings.
 
         Returns
         -------
@@ -220,10 +229,18 @@ class DeviceDemands:
                 if self.mask_of(allocation.node_selector) is None:
                     return None
                 selectors.append(allocation.node_selector)
+        mappings: Mappings = ()
+        if extended is not None:
+            claim, mappings = extended
+            asked = self.asking(claim)
+            if asked is None:
+                return None
+            claims.append(claim)
+            asking.append(asked)
         demand = self.demand_of(asking, most_steps) if asking else None
         if asking and demand is None:
             return None
-        batch.claiming[batch.at] = claims, asking
+        batch.claiming[batch.at] = claims, asking, mappings
         return DeviceNeeds(demand, tuple(selectors))
 
     def nodes_of(self, selectors: Sequence[NodeSelector]) -> Mask | None:

@@ -35,13 +35,20 @@ from moorage.devices.claims.binding_conditions import (
 from moorage.devices.claims.claim_consumers import group_claims, of_pod
 from moorage.devices.claims.claim_writer import ClaimWriteError, ClaimWriter
 from moorage.devices.claims.claims_of_cycle import ClaimOfCycle, DeviceCycleState, NodeAllocation
-from moorage.devices.claims.common_demand import CommonDemand, FoundAllocations
+from moorage.devices.claims.common_demand import CommonDemand, FoundAllocations, everywhere
 from moorage.devices.claims.node_resources import take_of_node, why_shared
 from moorage.devices.claims.placed_claims import PlacedClaims, take_devices
 from moorage.devices.claims.pod_resource_claims import ClaimError, is_reserved_for, may_be_of
 from moorage.devices.device_demands import DeviceNeeds
 from moorage.devices.device_state import DeviceState
-from moorage.devices.extended_resources import find_claim, is_extended, new_claim, with_requests
+from moorage.devices.extended_resources import (
+    IN_MEMORY,
+    Mappings,
+    find_claim,
+    is_extended,
+    new_claim,
+    with_requests,
+)
 from moorage.errors import MoorageError
 from moorage.framework.configuration.durations import parse_duration
 from moorage.framework.plugin import events
@@ -123,15 +130,26 @@ class DynamicResources(
     def needs_of(
         self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: VolumesOfBatch | None = None
     ) -> tuple[()] | DeviceNeeds | None:
-        if self.concerns(pod):
-            return None
-        if not pod.spec.resource_claims:
+        asks = self.concerns(pod)
+        if not (asks or pod.spec.resource_claims):
             return ()
-        return (
-            None
-            if batch is None or self._refuses_rules()
-            else self.devices.demands.needs_of(pod, batch, self._most_steps)
-        )
+        if batch is None or self._refuses_rules():
+            return None
+        extended = self._extended_on_all_nodes(pod) if asks else None
+        if asks and extended is None:
+            return None
+        return self.devices.demands.needs_of(pod, batch, self._most_steps, extended)
+
+    def _extended_on_all_nodes(self, pod: Pod) -> tuple[ResourceClaim, Mappings] | None:
+        """The claim for the extended resources of a pod, and its mappings, if it is the same on all nodes and
+        no score reads these resources; else None."""
+        handle, found = self.required_handle(), DeviceCycleState()
+        claim, framework = self._extended_claim(pod, found), handle.framework
+        if claim is None or claim.name != IN_MEMORY or framework is None or framework.kernels is None:
+            return None
+        if not framework.kernels.search.plan.scored.isdisjoint(found.resources):
+            return None
+        return everywhere(self.devices, handle.cache.state.table, claim, pod, found.resources)
 
     def _refuses_rules(self) -> bool:
         """Whether there are taint rules, with which kube-scheduler v1.36.2 panics."""
@@ -146,7 +164,8 @@ class DynamicResources(
     @property
     def demand_version(self) -> int:
         handle = self.required_handle()
-        if handle.framework is None or not handle.informers.lister(ResourceClaim).changes:
+        has_claims = handle.informers.lister(ResourceClaim).changes or self.delegated_resources()
+        if handle.framework is None or not has_claims:
             return 0
         self.devices.demands.refresh(handle.cache.state, handle.framework.all_nodes())
         return self.devices.demands.generation
@@ -369,7 +388,7 @@ class DynamicResources(
             return None
         requests = {name: parse_value(str(amount)) for name, amount in pod_requests(pod).items()}
         state.resources = {name: amount for name, amount in requests.items() if amount and is_extended(name)}
-        if state.resources.keys().isdisjoint(by_resource):
+        if by_resource.keys().isdisjoint(state.resources):
             return None
         return find_claim(pod, self.devices.claim_cache.extended_claims(pod)) or new_claim(pod)
 

@@ -166,9 +166,13 @@ class SchedulingContext:
             With `by_demand` it ends before a pod with a claim that an earlier pod of the batch allocates.
         """
         self._forget_routes()
-        return PodBatch(
-            self.cache.state, pods, self.routes, self.volume_classes.begin() if by_demand else None, first
-        )
+        classes = self.volume_classes.begin() if by_demand else None
+        return PodBatch(self.cache.state, pods, self.routes, classes, first, self._delegated())
+
+    def _delegated(self) -> frozenset[str]:
+        """The extended resources that device classes provide."""
+        found = [engine.profile.delegated_resources() for engine in self.rotation.engines]
+        return found[0] if len(found) == 1 else frozenset[str]().union(*found)
 
     @lazy_attribute
     def volume_classes(self) -> VolumeClasses:
@@ -187,7 +191,8 @@ class SchedulingContext:
     def _route_of_class(self, pod: Pod, target: Target, uses_volumes: bool) -> int:
         """Return the route bits that all pods of a class share."""
         engine = self.engine_of(pod)
-        if not uses_volumes and engine.profile.asks_devices(pod):
+        by_demand = target[0] in engine.search.states.volume_demands
+        if not (uses_volumes or by_demand) and engine.profile.asks_devices(pod):
             return engine.number * PROFILE | Route.PYTHON | Route.VOLUMES
         route, decider = engine.number * PROFILE, engine.deciding(uses_volumes)
         if not decider.profile.is_in_core:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tests.devices.make import DRIVER, claim, device, device_class, request, res
 from moorage import Cluster, Scheduler
 from moorage.devices.claims.placed_claims import PlacedClaims, PlacedPod
 from moorage.devices.device_demands import DeviceDemands
+from moorage.devices.extended_resources import ANNOTATION
 from moorage.objects import Node, Object, Pod, decode_object
 from moorage.objects.model.resource_claims import ResourceClaim, ResourceClaimTemplate
 from moorage.store import BadRequestError
@@ -21,20 +23,24 @@ KIND = f'device.attributes["{DRIVER}"].kind'
 Json = dict[str, Any]
 
 
-def node(name: str, cpu: int = 8) -> Node:
+GPU = "example.com/gpu"
+CLASS = device_class(extendedResourceName=GPU)
+
+
+def node(name: str, cpu: int = 8, **allocatable: str) -> Node:
     found = decode_object(
         {
             "apiVersion": "v1",
             "kind": "Node",
             "metadata": {"name": name, "labels": {"zone": name[0]}},
-            "status": {"allocatable": {"cpu": str(cpu), "memory": "32Gi", "pods": "20"}},
+            "status": {"allocatable": {"cpu": str(cpu), "memory": "32Gi", "pods": "20"} | allocatable},
         }
     )
     assert isinstance(found, Node)
     return found
 
 
-def pod(name: str, *claims: str, template: str = "", cpu: str = "1") -> Pod:
+def pod(name: str, *claims: str, template: str = "", cpu: str = "1", **resources: str) -> Pod:
     uses = [{"name": one, "resourceClaimName": one} for one in claims]
     if template:
         uses.append({"name": "own", "resourceClaimTemplateName": template})
@@ -44,7 +50,7 @@ def pod(name: str, *claims: str, template: str = "", cpu: str = "1") -> Pod:
             "kind": "Pod",
             "metadata": {"name": name, "namespace": "default"},
             "spec": {
-                "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}],
+                "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu} | resources}}],
                 "resourceClaims": uses,
             },
         }
@@ -67,22 +73,34 @@ def template(name: str, requests: Sequence[Json], constraints: Sequence[Json] = 
 
 
 def make(others: Sequence[Object], pods: Sequence[Pod], nodes: int = 3, **options: Any) -> Scheduler:
-    cluster = Cluster(nodes=[node(f"n{at}") for at in range(nodes)], others=list(others), pods=list(pods))
+    there = [node(f"n{at}") for at in range(nodes)] + [one for one in others if isinstance(one, Node)]
+    rest = [one for one in others if not isinstance(one, Node)]
+    cluster = Cluster(nodes=there, others=rest, pods=list(pods))
     return Scheduler(cluster, clock=lambda: 0.0, **options)
 
 
 def outcome(one: Scheduler) -> tuple[dict[str, str], dict[str, str], list[Any]]:
-    """Placements, messages, and the claims as they are in the store."""
+    """Placements, messages, and the claims as they are in the store, with what pods know of those for
+    extended resources; these have the names of their pods."""
     result = one.run()
     claims: list[ResourceClaim] = one.client.list(ResourceClaim)[0]
-    states = [(each.key, each.metadata.finalizers, each.status) for each in claims]
+    states: list[Any] = []
+    for each in claims:
+        key, told = each.key, None
+        if ANNOTATION in each.metadata.annotations:
+            key = each.metadata.owner_references[0].name
+            told = one.client.get(Pod, key, "default").status.extended_resource_claim_status
+            assert told is not None
+            assert told.resource_claim_name == each.name
+        states.append((key, each.spec, each.metadata.finalizers, each.status, told and told.request_mappings))
+    states.sort(key=itemgetter(0))
     messages = {key: failure.message for key, failure in result.unschedulable.items()}
     return result.placements, messages, states
 
 
 def in_single_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have plugins schedule all pods with claims."""
-    monkeypatch.setattr(DeviceDemands, "needs_of", lambda self, pod, batch, most_steps: None)
+    monkeypatch.setattr(DeviceDemands, "needs_of", lambda self, *rest: None)
 
 
 kinds = st.integers(0, 2)
@@ -120,7 +138,7 @@ SHARED = (), (), ("shared-a",), ("shared-b",), ("shared-a", "shared-b"), ("none"
 
 @st.composite
 def clusters(draw: st.DrawFn) -> tuple[list[Object], list[Pod]]:
-    others: list[Object] = [device_class()]
+    others: list[Object] = [CLASS]
     for at in range(3):
         drawn = draw(st.lists(kinds, max_size=4))
         devices = [device(f"d{i}", {"kind": kind}) for i, kind in enumerate(drawn)]
@@ -138,7 +156,11 @@ def clusters(draw: st.DrawFn) -> tuple[list[Object], list[Pod]]:
     for at in range(draw(st.integers(1, 8))):
         shared = draw(st.sampled_from(SHARED))
         own = draw(st.sampled_from(("", "a", "b"))) if not shared or draw(st.booleans()) else ""
-        pods.append(pod(f"p{at}", *shared, template=own, cpu=draw(st.sampled_from(("1", "3")))))
+        cpu, gpus = draw(st.sampled_from(("1", "3"))), draw(st.sampled_from(("", "", "1", "2")))
+        resources = {GPU: gpus} if gpus else {}
+        pods.append(pod(f"p{at}", *shared, template=own, cpu=cpu, **resources))
+    if draw(st.integers(0, 3)) == 0:
+        others.append(node("own", **{GPU: "1"}))
     return others, pods
 
 
@@ -182,8 +204,41 @@ def test_pods_with_claims_stay_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> N
     assert names == [f"p{at}" for at in range(6)]
     assert list(messages) == ["default/p6"]
     assert "3 cannot allocate all claims" in messages["default/p6"]
-    taken = [one.allocation.devices.results[0] for *_, one in claims if one.allocation is not None]
+    taken = [one[3].allocation.devices.results[0] for one in claims if one[3].allocation is not None]
     assert len({(one.pool, one.device) for one in taken}) == 6
+
+
+def test_pods_with_extended_resources_stay_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = of_core(monkeypatch)
+    pods = [pod(f"p{at}", **{GPU: "1"}) for at in range(4)]
+    placements, messages, claims = outcome(make([CLASS, *DEVICES[:2]], [*pods, pod("last", **{GPU: "2"})]))
+    assert names == list(map("p{}".format, range(4)))
+    assert list(placements) == [f"default/{name}" for name in names]
+    assert "3 cannot allocate all claims" in messages["default/last"]
+    assert [claim[0] for claim in claims] == names
+    one = make([CLASS, *DEVICES[:2], node("own", **{GPU: "1"})], pods)
+    assert len(outcome(one)[0]) == 4
+    assert names == list(map("p{}".format, range(4))), "a node has the resource itself: plugins decide"
+
+
+def test_a_pod_that_cannot_be_told_of_its_claim_returns_its_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = make([CLASS, resource_slice("n0", [device("d0")])], [pod("p", **{GPU: "1"})])
+    update = one.client.update
+
+    def refuse(obj: Object) -> Object:
+        if isinstance(obj, Pod):
+            raise BadRequestError("no")
+        return update(obj)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(one.client, "update", refuse)
+        _, messages, claims = outcome(one)
+    assert messages == {"default/p": messages["default/p"]}
+    assert "update pod default/p ExtendedResourceClaimStatus: no" in messages["default/p"]
+    assert not claims
+    one.queue.activate([one.client.get(Pod, "p", "default")])
+    assert one.run().placements == {"default/p": "n0"}
+    assert len(one.client.list(ResourceClaim)[0]) == 1
 
 
 def test_pods_that_share_a_claim_follow_its_allocation(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +247,7 @@ def test_pods_that_share_a_claim_follow_its_allocation(monkeypatch: pytest.Monke
     placements, _, claims = outcome(make([device_class(), *DEVICES, claim("c", [request()])], pods))
     assert names == ["p0", "p1", "p2", "p3"]
     assert len(set(placements.values())) == 1
-    assert [one.name for one in claims[0][2].reserved_for] == names
+    assert [one.name for one in claims[0][3].reserved_for] == names
 
 
 def test_counters_of_a_pool_that_some_nodes_cannot_use_are_known(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,6 +46,7 @@ class PodBatch:
         class_with_volumes: Callable[[Pod, int, int], tuple[int, list[tuple[int, int, int]], bool]]
         | None = None,
         first: int = 0,
+        delegated: frozenset[str] = frozenset(),
     ) -> Self: ...
     @staticmethod
     def of_template(

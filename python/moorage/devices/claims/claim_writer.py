@@ -206,13 +206,15 @@ class ClaimWriter:
             return False
         return True
 
-    def create(self, claim: ResourceClaim) -> ResourceClaim:
+    def create(self, claim: ResourceClaim, status: ResourceClaimStatus | None = None) -> ResourceClaim:
         """Create a claim for extended resources.
 
         Parameters
         ----------
         claim : ResourceClaim
             With `generateName`.
+        status : ResourceClaimStatus, optional
+            Kept by an ObjectStore alone; by default the claim is not allocated.
 
         Returns
         -------
@@ -225,7 +227,7 @@ class ClaimWriter:
         """
         meta: ObjectMeta = replace(claim.metadata, name="", uid="")
         try:
-            return self._client.create(replace(claim, metadata=meta, status=ResourceClaimStatus()))
+            return self._client.create(replace(claim, metadata=meta, status=status or ResourceClaimStatus()))
         except ApiError as error:
             text = f"create claim for extended resources {claim.namespace}/: {error}"
             raise ClaimWriteError(text) from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from moorage._core.services.device_demand import DeviceDemand
+from moorage._core.state.node_table import NodeTable
 from moorage.devices.allocation.allocator import ClaimResult, claim_results
 from moorage.devices.device_demands import AskingClaim
 from moorage.devices.extended_resources import Mappings, with_requests
@@ -24,6 +25,37 @@ if TYPE_CHECKING:
 
 FITS, LACKS, INVALID = range(3)
 """Whether a node has the devices; or has not, and a pool of it is invalid."""
+
+
+def everywhere(
+    devices: DeviceState, table: NodeTable, claim: ResourceClaim, pod: Pod, resources: Mapping[str, int]
+) -> tuple[ResourceClaim, Mappings] | None:
+    """Return the claim for the extended resources of a pod, if it has the same requests on all nodes.
+
+    Parameters
+    ----------
+    devices : DeviceState
+    table : NodeTable
+    claim : ResourceClaim
+        See `new_claim`.
+    pod : Pod
+    resources : mapping of str to int
+        The extended resources that the pod requests.
+
+    Returns
+    -------
+    claim : ResourceClaim
+        With requests.
+    mappings : tuple of ContainerExtendedResourceRequest
+        Or None instead of both: a class provides some of the resources alone, nodes have one themselves, or
+        the claim is of an earlier cycle.
+    """
+    by_resource = devices.by_resource()
+    if claim.spec.devices.requests or not resources.keys() <= by_resource.keys():
+        return None
+    if any(np.any(table.column("allocatable", name)) for name in resources):
+        return None
+    return with_requests(claim, pod, resources, by_resource)
 
 
 class CommonDemand(Struct, frozen=True):
@@ -73,12 +105,10 @@ class CommonDemand(Struct, frozen=True):
             return cls()
         cluster, extended = handle.cache.state, None
         if found.extended is not None:
-            by_resource, table = devices.by_resource(), cluster.table
-            if found.extended.claim.spec.devices.requests or not found.resources.keys() <= by_resource.keys():
+            alike = everywhere(devices, cluster.table, found.extended.claim, pod, found.resources)
+            if alike is None:
                 return cls()
-            if any(np.any(table.column("allocatable", name)) for name in found.resources):
-                return cls()
-            extended, mappings = with_requests(found.extended.claim, pod, found.resources, by_resource)
+            extended, mappings = alike
             claims[-1] = extended
         if not devices.demands.refresh(cluster, handle.framework.all_nodes()):
             return cls()

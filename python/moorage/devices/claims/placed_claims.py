@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
@@ -10,6 +11,7 @@ from msgspec import Struct
 from moorage.devices.allocation.claim_requests import AllocationError
 from moorage.devices.device_demands import AskingClaim, DeviceDemands, TakenDevices
 from moorage.devices.device_state import DeviceState
+from moorage.devices.extended_resources import ANNOTATION, IN_MEMORY, Mappings
 from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.objects import Pod
 from moorage.objects.model.resource_claims import AllocationResult, ResourceClaim
@@ -31,12 +33,15 @@ class PlacedPod(Struct, frozen=True):
         Those of them that have to be allocated.
     taken : TakenDevices or None
         Their devices; None if there are no such claims.
+    mappings : tuple of ContainerExtendedResourceRequest
+        Of the claim for extended resources, the last of `claims`, which is to be created.
     """
 
     node: str
     claims: list[ResourceClaim]
     asking: list[AskingClaim]
     taken: TakenDevices | None
+    mappings: Mappings = ()
 
 
 def take_devices(
@@ -47,8 +52,8 @@ def take_devices(
     Parameters
     ----------
     demands : DeviceDemands
-    claiming : mapping of int to (list of ResourceClaim, list of AskingClaim)
-        By the index in the batch, the claims of pods.
+    claiming : mapping of int to (list of ResourceClaim, list of AskingClaim, tuple)
+        By the index in the batch, the claims of pods, and the mappings of extended resources.
     placed : mapping of int to str
         By the index in the batch, the nodes of those that were placed.
 
@@ -58,8 +63,8 @@ def take_devices(
     """
     taken, out = demands.take(), dict[int, PlacedPod]()
     for at, node in placed.items():
-        claims, asking = claiming[at]
-        out[at] = PlacedPod(node, claims, asking, taken.pop(at, None))
+        claims, asking, mappings = claiming[at]
+        out[at] = PlacedPod(node, claims, asking, taken.pop(at, None), mappings)
     demands.give_back(taken.values())
     return out
 
@@ -107,27 +112,53 @@ class PlacedClaims:
         """Write the claims of pods as one write, if the client is an ObjectStore; return the indexes of pods
         whose claims are left: each by itself tells why."""
         client, left, claims = self._handle.client, list[int](), dict[str, ResourceClaim]()
+        extended = dict[int, ResourceClaim]()
         if not isinstance(client, ObjectStore):
             return range(len(pods))
         for at, (pod, placed) in enumerate(pods):
             try:
-                claims.update(self._reserved(client, pod, placed, claims))
+                own = self._reserved(client, pod, placed, claims)
             except (AllocationError, ApiError, ClaimWriteError):
                 left.append(at)
+                continue
+            if placed.mappings:
+                extended[at] = own.pop(placed.claims[-1].key)
+            claims.update(own)
         try:
             client.update_many(claims.values())
         except ApiError:
             return range(len(pods))
+        for at, claim in extended.items():
+            pod, placed = pods[at]
+            try:
+                self._tell(pod, self._writer.create(claim, claim.status), placed)
+            except ClaimWriteError:
+                left.append(at)
         return left
+
+    def _tell(self, pod: Pod, claim: ResourceClaim, placed: PlacedPod) -> None:
+        """Tell a pod which claim serves its extended resources; an error deletes the claim."""
+        try:
+            self._writer.tell_pod(pod, claim, placed.mappings)
+        except ClaimWriteError:
+            self._delete(claim)
+            raise
+
+    def _delete(self, claim: ResourceClaim) -> None:
+        """Delete a claim for extended resources; an error is left to the controller of claims."""
+        with suppress(ApiError, ClaimWriteError):
+            self._writer.delete(claim)
 
     def _reserved(
         self, store: ObjectStore, pod: Pod, placed: PlacedPod, earlier: Mapping[str, ResourceClaim]
     ) -> dict[str, ResourceClaim]:
-        """Return the claims of a pod, by key, as they are to be written after those of earlier pods."""
+        """Return the claims of a pod, by key, as they are to be written after those of earlier pods. That for
+        extended resources is to be created."""
         out = dict[str, ResourceClaim]()
         for claim, allocation in self._allocated(placed):
             key = claim.key
-            claim = earlier.get(key) or store.get(ResourceClaim, claim.name, claim.namespace)
+            if claim.name != IN_MEMORY:
+                claim = earlier.get(key) or store.get(ResourceClaim, claim.name, claim.namespace)
             if not is_reserved_for(claim, pod):
                 out[key] = self._writer.reserved(claim, allocation, of_pod(pod))
         return out
@@ -143,6 +174,13 @@ class PlacedClaims:
         written, client = list[ResourceClaim](), self._handle.client
         try:
             for claim, allocation in self._allocated(placed):
+                if claim.name == IN_MEMORY:
+                    written.append(self._writer.create(claim))
+                    written[-1] = self._writer.reserve(written[-1], allocation, pod)
+                    self._writer.tell_pod(pod, written[-1], placed.mappings)
+                    if not isinstance(client, ObjectStore):
+                        self._devices.claim_cache.assume_written(written[-1])
+                    continue
                 if isinstance(client, ObjectStore):  # other pods of the batch may have written it
                     claim = client.get(ResourceClaim, claim.name, claim.namespace)
                 if not is_reserved_for(claim, pod):
@@ -151,5 +189,8 @@ class PlacedClaims:
                         self._devices.claim_cache.assume_written(written[-1])
         except (ApiError, ClaimWriteError):
             for claim in written:
-                self._writer.unreserve(claim, pod.metadata.uid)
+                if claim.metadata.annotations.get(ANNOTATION):
+                    self._delete(claim)
+                else:
+                    self._writer.unreserve(claim, pod.metadata.uid)
             raise

@@ -218,11 +218,15 @@ class Engine:
     def begin_cycle(self) -> None:
         """Begin a scheduling cycle: refresh the snapshot of plugins and the resources of classes."""
         names = self.plan.delegated if self._without_volumes is None else self.profile.delegated_resources()
-        if names != self.plan.delegated:
-            self.plan.delegate(names)
-            self.search.states.open_scope()
+        self.delegate(names)
         if self.profile.has_out_of_tree_plugins:
             self.handle.begin_cycle()
+
+    def delegate(self, names: frozenset[str]) -> None:
+        """Set the extended resources that device classes provide; see `Plan.delegate`."""
+        if names is not self.plan.delegated and names != self.plan.delegated:
+            self.plan.delegate(names)
+            self.search.states.open_scope()
 
     def nodes_in_view(self) -> int:
         """Return the number of nodes in the snapshot of a cycle that begins now."""

@@ -21,6 +21,7 @@ from moorage.preemption.eviction_units import Unit, Units, units_by_importance, 
 
 from .composite_attempt import CompositeAttempt, CompositeMembers, decide_tree, groups_of
 from .group_attempt import Attempt, Members
+from .group_room import GroupRoom, decides_by_room
 
 NO_VICTIMS = "No preemption victims found for incoming preemptor"
 TOPOLOGY = "workload aware preemption is not supported for pod groups with scheduling constraints"
@@ -90,11 +91,12 @@ class _Search:
             return NO_VICTIMS
         rotation = self.context.rotation
         with self.members.engines_in_cycle(evicts=False):
+            by_room = decides_by_room(self.members)  # asked here: pods that leave may have affinity terms
             with self.cache.transaction():
                 for unit in ordered:
                     self._remove(unit)
                 why = self._does_not_fit()
-                removed = [] if why else self._reprieve(ordered)
+                removed = [] if why else self._reprieve(ordered, by_room)
                 start = rotation.start
             rotation.start = start
         self.victims = [pod for at in sorted(removed) for pod in ordered[at].pods]
@@ -116,17 +118,23 @@ class _Search:
                 return TERMINATING
         return ""
 
-    def _reprieve(self, ordered: Sequence[Unit]) -> list[int]:
+    def _reprieve(self, ordered: Sequence[Unit], by_room: bool) -> list[int]:
         """Return the indexes of the units that have to go. Units protected by a disruption budget are put
-        back first."""
+        back first. `by_room`: see `decides_by_room`."""
         costs = violations(ordered, budgets_of(self.handle))
-        removed = []
+        room, removed = GroupRoom(self.members) if by_room else None, list[int]()
+        if room is not None and not room.searches_all_nodes:
+            room = None
         for at in sorted(range(len(ordered)), key=lambda at: not costs[at]):
-            for pod in ordered[at].pods:
+            unit = ordered[at]
+            for pod in unit.pods:
                 self.cache.state.assume_pod(pod)
-            if self._does_not_fit():
-                self._remove(ordered[at])
+            rows = () if room is None else room.rows_of(unit)
+            if self._does_not_fit() if room is None else not room.fits_after(rows):
+                self._remove(unit)
                 removed.append(at)
+                if room is not None:
+                    room.fits_after(rows)
         return removed
 
     def _remove(self, unit: Unit) -> None:

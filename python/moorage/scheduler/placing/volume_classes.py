@@ -145,6 +145,7 @@ class VolumeClasses:
             engine.cache.state.view.refresh()
             versions = [plugin.demand_version for plugin in profile.volume_plugins]
             version = engine.cache.state.view.static_version, *versions
+            engine.delegate(profile.delegated_resources())
             if version != self._versions.get(engine):
                 self._versions[engine], engine.search.states.volume_demands = version, {}
                 engine.search.states.open_scope()  # failures of classes with other demands hold no longer

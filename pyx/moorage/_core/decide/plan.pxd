@@ -14,7 +14,7 @@ cdef class Plan:
     cdef readonly int hard_pod_affinity_weight
     cdef frozenset ignored, ignored_groups
     cdef dict masks  # by the id of a shape: its requests that are ignored, as bits
-    cdef readonly frozenset delegated
+    cdef readonly frozenset delegated, scored
     cdef readonly list fit  # names of the resources that NodeResourcesFit scores
     cdef dict devices  # the arrays to which `c.fit` points
     cdef Shape added

@@ -111,6 +111,7 @@ cdef class Plan:
         self._keep_externals()
         self.c.n_fit = _weigh(table, fit, &self.c.fit[0])
         self.fit = [name for name, _ in fit]
+        self.scored = frozenset([name for name, _ in (*fit, *balanced)])
         self.c.n_balanced = _weigh(table, balanced, &self.c.balanced[0])
         self.c.balanced_difference = balanced_difference
         self.c.fit_unresolvable = fit_unresolvable

@@ -53,6 +53,8 @@ cdef class PodBatch:
     cdef Routes routes
     cdef readonly object pods
     cdef object class_with_volumes
+    cdef frozenset delegated
+    cdef bint delegates  # whether pods of the last class ask for such a resource
     cdef bint is_cut  # whether it ends before the last of the pods
     cdef Replicas replicas  # the pods of a template; None: `pods` has them
     cdef PodSpan only  # the memory of a single run

@@ -68,6 +68,8 @@ cdef class PodBatch:
         pod's claims take devices of the node.
     first : int, optional
         The index of the first pod to read. Nothing is known of those before.
+    delegated : frozenset of str, optional
+        Extended resources that device classes provide. Pods that request one are as those with volumes.
 
     Attributes
     ----------
@@ -76,7 +78,8 @@ cdef class PodBatch:
     """
 
     def __cinit__(self, ClusterState state not None, pods=None, Routes routes=None, class_with_volumes=None,
-                  Py_ssize_t first=0):
+                  Py_ssize_t first=0, frozenset delegated=frozenset()):
+        self.delegated = delegated
         self.state, self.routes, self.class_with_volumes = state, routes, class_with_volumes
         self.pods = () if pods is None else pods
         if pods is not None:
@@ -348,6 +351,7 @@ cdef int32_t _fill(PodBatch batch, PodSpan* out, object pod, int32_t known) exce
     if pod_class != known:  # most pods have the class of the previous one
         shape = batch.state.classes.shape(pod_class)
         batch.of_class = (PINNED if shape.is_pinned else 0) | (PORTS if shape.ports else 0)
+        batch.delegates = batch.delegated and not batch.delegated.isdisjoint(shape.others)
     out.pod_class, out.route, out.node_name, out.pinned = pod_class, batch.of_class, 0, 0
     if batch.of_class & PINNED:
         out.pinned = batch.state.classes.pinned_symbol(pod_class, pod)
@@ -358,7 +362,7 @@ cdef int32_t _fill(PodBatch batch, PodSpan* out, object pod, int32_t known) exce
         out.route |= TERMINATING
     if NOMINATED_NODE_NAME.of(STATUS.of(pod)):
         out.route |= NOMINATED
-    if uses_volumes(pod):
+    if batch.delegates or uses_volumes(pod):
         _fill_volumes(batch, out, pod)
     if batch.routes is not None:
         out.route |= batch.routes.of(pod, out)

@@ -9,7 +9,7 @@ SOURCES := $(wildcard pyx/moorage/*.pxd pyx/moorage/_core pyx/moorage/_core/* py
 
 COMPILED = python/moorage/_core/*.so python/moorage/_core/*/*.so tests/core/*.so
 
-.PHONY: demo test lint bench bench-front bench-compare bench-scale bench-schedulers sanitize debug-test leaks machine test-ray test-report test-live dist dist-test build tools clean check FORCE
+.PHONY: demo test lint bench bench-front bench-compare bench-scale bench-schedulers sanitize debug-test leaks machine campaign campaign-short mutants nightly coverage test-ray test-report test-live dist dist-test build tools clean check FORCE
 
 demo: build
 	$(PY) -m moorage simulate -f examples
@@ -81,6 +81,29 @@ machine: tools
 leaks: tools
 	$(PY) -m pytest -n auto -q -p no:benchmark -m slow tests/leaks
 
+# Long runs with a seed (docs/testing.md): hours, or ten minutes. OPTIONS='--jobs fuzz --seed 7 --scale 0.1' runs a part.
+campaign: .venv/campaign
+	$(PY) -m tests.campaign $(OPTIONS)
+
+campaign-short: .venv/campaign
+	$(PY) -m tests.campaign --short $(OPTIONS)
+
+# Changes of the code that the tests have to notice: SAMPLE of them, chosen by SEED.
+mutants: tools
+	mkdir -p build/campaign
+	$(PY) -m tests.campaign.mutants build/campaign/mutants.json --sample $(or $(SAMPLE),500) --seed $(or $(SEED),1)
+
+# Branches of the Python code that the tests reach; coverage is installed for it.
+coverage: .venv/campaign
+	$(PY) -m coverage run --branch --source=python/moorage -m pytest -q -p no:benchmark -p no:xdist $(TESTS)
+	$(PY) -m coverage report --skip-covered --sort=cover
+
+# Every job that a push does not run, one after the other.
+nightly: tools
+	for job in debug-test sanitize machine leaks campaign test-report dist-test test-live; do \
+		$(MAKE) --no-print-directory $$job || failed="$$failed $$job"; \
+	done; test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
+
 # Sweeps and several schedulers on a Ray cluster of several nodes on this machine; the extra ray is installed for it.
 test-ray: tools
 	$(PIP) 'ray>=2.40'
@@ -123,6 +146,11 @@ PIP = $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.tx
 
 .venv/tools: .venv/built .venv/packages tests/core/build_kernels.py
 	$(PY) tests/core/build_kernels.py
+	touch $@
+
+.venv/campaign: .venv/tools
+	$(PY) .ci/requirements.py campaign > .venv/requirements.txt
+	$(PIP) -r .venv/requirements.txt
 	touch $@
 
 .venv/packages: .venv/ready

@@ -1,12 +1,14 @@
 """Python's allocations fail, one after the other: `python -m tests.campaign.allocations REPORT [--every N]`.
 
-Each operation runs on three nodes and six pods in a process of its own per failing allocation, so that a crash is seen.
-What is allowed is a MemoryError, with the cluster as it was before; or no error, where the interpreter or a cache does
-without the memory. Failing buffers of the core are the matter of tests/leaks/test_memory_error.py.
+Each operation runs on three nodes and six pods in a process of its own per failing allocation, so that a
+crash is seen. What is allowed is a MemoryError, with the cluster as it was before; or no error, where the
+interpreter or a cache does without the memory. Failing buffers of the core are the matter of
+tests/leaks/test_memory_error.py.
 """
 
 from __future__ import annotations
 
+import _testcapi  # type: ignore[import-not-found]
 import argparse
 import json
 import os
@@ -16,8 +18,6 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import _testcapi  # type: ignore[import-not-found]
 
 from moorage import Cluster, Scheduler
 from moorage.objects import Node, Pod, dump
@@ -47,7 +47,7 @@ def seen(scheduler: Scheduler) -> list[Any]:
         for name, column in getattr(table, kind).items()
         if any(column)
     }
-    stored = [dump([one]) for kind in (Pod, Node) for one in scheduler.client.list(kind).objects]
+    stored = [dump([one]) for kind in (Pod, Node) for one in scheduler.client.list(kind)[0]]
     held = sorted((one.name, one.spec.node_name) for one in state.pods())
     return [stored, usage, held, state.assumed_pods(), state.view.node_names()]
 
@@ -109,8 +109,8 @@ def later(scheduler: Scheduler) -> str:
         scheduler.run()
         other = made()
         other.run()
-        names = {one.name: one.spec.node_name for one in scheduler.client.list(Pod).objects}
-        expected = {one.name: one.spec.node_name for one in other.client.list(Pod).objects}
+        names = {one.name: one.spec.node_name for one in scheduler.client.list(Pod)[0]}
+        expected = {one.name: one.spec.node_name for one in other.client.list(Pod)[0]}
         return "" if names == expected else f"placed {names} instead of {expected}"
     except BaseException:
         return traceback.format_exc(limit=-3)

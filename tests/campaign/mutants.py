@@ -1,7 +1,8 @@
 """Mutation testing: `python -m tests.campaign.mutants REPORT [--sample N] [--seed N]`.
 
-A mutant is one changed operator, comparison, constant or condition in a room of the package or in a kernel. It is killed
-when the tests of its room fail. The tree itself stays as it is: mutants live in a copy, which is built there for C.
+A mutant is one changed operator, comparison, constant or condition in a room of the package or in a kernel.
+It is killed when the tests of its room fail. The tree itself stays as it is: mutants live in a copy, which is
+built there for C.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import os
 import random
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -24,7 +26,11 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = {
     "python/moorage/scheduler": ["tests/scheduler"],
-    "python/moorage/queue": ["tests/queue", "tests/scheduler/test_queueing.py", "tests/scheduler/test_run.py"],
+    "python/moorage/queue": [
+        "tests/queue",
+        "tests/scheduler/test_queueing.py",
+        "tests/scheduler/test_run.py",
+    ],
     "python/moorage/preemption": ["tests/preemption", "tests/scheduler/whole"],
     "python/moorage/cache": ["tests/cache", "tests/core/state"],
     "csrc": ["tests/core", "tests/preemption", "tests/scheduler/placing"],
@@ -99,7 +105,9 @@ def of_python(file: str, text: str) -> Iterator[Mutant]:
             yield whole(node, ast.unparse(node.operand))
         elif isinstance(node, ast.Constant) and type(node.value) in (int, bool):
             yield whole(node, str(not node.value if isinstance(node.value, bool) else node.value + 1))
-        elif isinstance(node, ast.If | ast.While) and not isinstance(node.test, ast.Compare | ast.BoolOp | ast.Constant):
+        elif isinstance(node, ast.If | ast.While) and not isinstance(
+            node.test, ast.Compare | ast.BoolOp | ast.Constant
+        ):
             if ast.unparse(node.test) != "TYPE_CHECKING":
                 yield whole(node.test, f"(not ({ast.unparse(node.test)}))")
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
@@ -108,10 +116,7 @@ def of_python(file: str, text: str) -> Iterator[Mutant]:
 
 def of_c(file: str, text: str) -> Iterator[Mutant]:
     """The mutants of a C file; comments, strings and directives stay."""
-    from tests.house.source import strip_c
-
     kept = re.sub(r"//[^\n]*|(?s:/\*.*?\*/)", lambda found: re.sub(r"[^\n]", " ", found[0]), text)
-    assert len(kept) == len(text) and strip_c
     starts = [found.start() for found in re.finditer(r"^", text, re.MULTILINE)]
     for number, start in enumerate(starts):
         line = kept[start : kept.find("\n", start)]
@@ -138,16 +143,16 @@ class Workbench:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        ignored = shutil.ignore_patterns(".git", "build", "__pycache__", ".hypothesis", "dist", ".*_cache")
+        ignored = shutil.ignore_patterns(".git", ".venv", "build", "__pycache__", ".hypothesis", ".*_cache")
         shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(ROOT, folder, ignore=lambda path, names: {*ignored(path, names), ".venv"} & set(names))
+        shutil.copytree(ROOT, folder, ignore=ignored)
         (folder / ".venv").symlink_to(ROOT / ".venv")
 
     def build(self) -> bool:
         """Compile the kernels anew; false if that fails, as no mutant should."""
-        flags = {"FLAGS": [], "KERNEL_FLAGS": [], "LINK_FLAGS": []} | runpy_flags()
-        command = ["cc", "-shared", "-fPIC", "-Icsrc", "-Ipython/moorage/include", *flags["FLAGS"], *flags["KERNEL_FLAGS"]]
-        command += ["-O1", *(str(one) for one in sorted((self.folder / "csrc").glob("*.c")))]
+        flags = runpy.run_path(str(ROOT / "csrc/flags.py"))
+        command = ["cc", "-shared", "-fPIC", "-Icsrc", "-Ipython/moorage/include", *flags["FLAGS"], "-O1"]
+        command += [*flags["KERNEL_FLAGS"], *map(str, sorted((self.folder / "csrc").glob("*.c")))]
         command += [*flags["LINK_FLAGS"], "-lm", "-o", "python/moorage/_core/libmoorage_kernels.so"]
         return subprocess.run(command, cwd=self.folder, capture_output=True, check=False).returncode == 0
 
@@ -167,16 +172,12 @@ class Workbench:
         environment = os.environ | {"PYTHONPATH": str(self.folder / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
         command = [sys.executable, "-m", "pytest", *ENOUGH, *tests]
         try:
-            done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, timeout=LIMIT, check=False)
+            done = subprocess.run(
+                command, cwd=self.folder, env=environment, capture_output=True, timeout=LIMIT, check=False
+            )
         except subprocess.TimeoutExpired:
             return False
         return done.returncode == 0
-
-
-def runpy_flags() -> dict[str, Any]:
-    import runpy
-
-    return runpy.run_path(str(ROOT / "csrc/flags.py"))
 
 
 def nearest(mutant: Mutant, tests: list[str]) -> list[list[str]]:

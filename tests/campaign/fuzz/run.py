@@ -1,8 +1,9 @@
-"""Fuzzes one target with atheris: `python -m tests.campaign.fuzz.run TARGET REPORT [--seconds S] [--runs N] [--seed N]`.
+"""Fuzzes one target with atheris: `python -m tests.campaign.fuzz.run TARGET REPORT [--seconds S] [--runs N]
+[--seed N]`.
 
 Python code of the package is instrumented, so that inputs that reach new branches are kept; where the code is
-compiled, the twin that it is compared with is. A finding does not end the run: each place that fails is reported
-once, with its shortest input. The report is JSON; its key `findings` is empty where all is well.
+compiled, the twin that it is compared with is. A finding does not end the run: each place that fails is
+reported once, with its shortest input. The report is JSON; its key `findings` is empty where all is well.
 """
 
 from __future__ import annotations
@@ -99,7 +100,13 @@ def main() -> None:
     fuzzed.corpus.mkdir(parents=True, exist_ok=True)
     for number, data in enumerate(seeds(options.target)):
         (fuzzed.corpus / f"seed-{number}").write_bytes(data)
-    arguments = [f"-seed={options.seed}", "-max_len=4096", "-timeout=600", "-rss_limit_mb=4096", "-verbosity=0"]
+    arguments = [
+        f"-seed={options.seed}",
+        "-max_len=4096",
+        "-timeout=600",
+        "-rss_limit_mb=4096",
+        "-verbosity=0",
+    ]
     atheris.Setup([sys.argv[0], *arguments, str(fuzzed.corpus)], fuzzed)
     atheris.Fuzz()
 

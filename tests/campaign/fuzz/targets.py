@@ -1,7 +1,7 @@
 """One function per reader: it takes bytes, and raises where the reader does anything but read or refuse.
 
-What a reader may raise is what its documentation says. Where two ways of reading exist, or an exact twin, they have
-to agree as well.
+What a reader may raise is what its documentation says. Where two ways of reading exist, or an exact twin,
+they have to agree as well.
 """
 
 from __future__ import annotations
@@ -120,7 +120,9 @@ def quantity(data: bytes) -> None:
     except ValueError:
         return
     assert Quantity(str(found)) == found
-    match = not text.startswith("-") and quantity_twin.GRAMMAR.fullmatch(text)  # the twin is of amounts from 0 on
+    match = not text.startswith("-") and quantity_twin.GRAMMAR.fullmatch(
+        text
+    )  # the twin is of amounts from 0 on
     if match and (match[3] in quantity_twin.BINARY or len(match[3]) <= 4):
         exact = quantity_twin.exact(text)
         limit = quantity_twin.INT64_MAX

@@ -1,4 +1,6 @@
-"""Builds the native driver into a folder: `python tests/campaign/native/build_driver.py FOLDER`, with the flags of the core."""
+"""Builds the native driver into a folder: `python tests/campaign/native/build_driver.py FOLDER`, with the
+flags of the core.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Runs the native driver: `python -m tests.campaign.native.drive FOLDER REPORT --operations N --seed N`.
 
-The operations are split over clusters, each with a seed of its own. FOLDER has the driver as `build_driver.py` makes it.
+The operations are split over clusters, each with a seed of its own. FOLDER has the driver as
+`build_driver.py` makes it.
 """
 
 from __future__ import annotations
@@ -15,8 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
-from tests.core.make import ZONE, node, pod, port
-from tests.core.placing import place_run
 
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.placer import Placer
@@ -32,6 +31,8 @@ from moorage.objects.model.pod import (
     WeightedPodAffinityTerm,
 )
 from moorage.plugins.registry import default_profile
+from tests.core.make import ZONE, node, pod, port
+from tests.core.placing import place_run
 
 NODES = [f"n{number}" for number in range(8)]
 ZONES = ["x", "y", ""]
@@ -42,7 +43,7 @@ WEB = LabelSelector(match_labels={"app": "web"})
 
 
 def variants() -> list[Pod]:
-    """Six kinds of pods: small, with a host port, spread, with affinity, with anti-affinity, and of another resource."""
+    """Pods: small, with a host port, spread, with affinity, with anti-affinity, and of another resource."""
     spread = TopologySpreadConstraint(
         max_skew=1, topology_key=ZONE, when_unsatisfiable="DoNotSchedule", label_selector=WEB
     )

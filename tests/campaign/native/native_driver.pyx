@@ -1,8 +1,9 @@
 """Random operations on a cluster state, and all that is derived recomputed at random moments.
 
-The model is a few C arrays: where each pod is, which of its variants it is, which nodes there are. A check derives
-the rows of the node table, the lists of the ledger, the tree, the view and the counters from it, without the code
-that keeps them. Transactions nest to a depth of three; a rollback takes the model back as well.
+The model is a few C arrays: where each pod is, which of its variants it is, which nodes there are. A check
+derives the rows of the node table, the lists of the ledger, the tree, the view and the counters from it,
+without the code that keeps them. Transactions nest to a depth of three; a rollback takes the model back as
+well.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
@@ -70,8 +71,8 @@ cdef class Driver:
     cdef int32_t classes[VARIANTS]
     cdef readonly int64_t operations, checks, rollbacks, refusals, decisions
 
-    def __cinit__(self, ClusterState state not None, list pods not None, list nodes not None, list names not None,
-                  compare, uint64_t seed):
+    def __cinit__(self, ClusterState state not None, list pods not None, list nodes not None,
+                  list names not None, compare, uint64_t seed):
         cdef int32_t at
         self.state, self.pods, self.nodes, self.names = state, pods, nodes, names
         self.compare = compare
@@ -149,7 +150,8 @@ cdef class Driver:
                 now.state[number] = ABSENT
                 return 0
             if self.draw(4) == 0:
-                now.node[number], now.variant[number] = <int32_t>self.draw(NODES), <int32_t>self.draw(VARIANTS)
+                now.node[number] = <int32_t>self.draw(NODES)
+                now.variant[number] = <int32_t>self.draw(VARIANTS)
             self.state.add_pod(self.pod(number, now.node[number], now.variant[number]))
             now.state[number] = ADDED
             return 0
@@ -244,7 +246,7 @@ cdef class Driver:
 
     cdef int check_rows(self) except -1:
         """Usage, presence and the lists of pods of each row."""
-        cdef int32_t node, row, number, count, here, living = 0
+        cdef int32_t node, row, number, count, living = 0
         cdef int64_t cpu, memory, other_cpu, other_memory
         cdef mr_row* record
         cdef Shape shape
@@ -330,15 +332,16 @@ cdef class Driver:
         return 0
 
     cdef int check_view(self) except -1:
-        """The view lists the nodes of the tree, each once, in an order that may be older; its positions are those of
-        the list."""
+        """The view lists the nodes of the tree, each once, in an order that may be older; its positions are
+        those of the list."""
         cdef int32_t position, row
         cdef int32_t* order = <int32_t*>self.state.view.order.data
         cdef int32_t* names
         if self.state.view.size != self.state.tree.size():
             self.fail("size of the view")
         names = <int32_t*>self.state.view.names.data
-        if sorted([names[position] for position in range(self.state.view.size)]) != sorted(self.state.tree.list()):
+        listed = sorted([names[position] for position in range(self.state.view.size)])
+        if listed != sorted(self.state.tree.list()):
             self.fail("nodes of the view")
         for position in range(self.state.view.size):
             row = order[position]

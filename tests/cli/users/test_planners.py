@@ -265,6 +265,7 @@ def test_15_tables_to_pass_on(run: Any) -> None:
         "rl",
         "test",
         "bench",
+        "campaign",
         "lint",
     }  # none is without use
 

@@ -20,6 +20,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -180,11 +181,24 @@ class Workbench:
         return done.returncode == 0
 
 
+@cache
+def texts() -> dict[str, str]:
+    """The text of each test by its path."""
+    found = sorted((ROOT / "tests").rglob("test_*.py"))
+    return {path.relative_to(ROOT).as_posix(): path.read_text() for path in found}
+
+
 def nearest(mutant: Mutant, tests: list[str]) -> list[list[str]]:
-    """The tests of a mutant in two steps: those that are named as its file, then all of its room."""
+    """The tests of a mutant in steps: those named as its file, those that name its module, then all of its room."""
     stem = Path(mutant.file).stem
-    named = [str(one.relative_to(ROOT)) for one in (ROOT / "tests").rglob(f"test_{stem}*.py")]
-    return [named, tests] if named else [tests]
+    named = [path for path in texts() if Path(path).stem == f"test_{stem}"]
+    naming = [path for path, text in texts().items() if re.search(rf"\b{stem}\b", text)]
+    steps = [
+        named,
+        [path for path in naming if path.startswith(tuple(tests)) and path not in named][:6],
+        tests,
+    ]
+    return [step for step in steps if step]
 
 
 def campaign(options: argparse.Namespace) -> dict[str, Any]:

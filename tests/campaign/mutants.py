@@ -189,7 +189,7 @@ def texts() -> dict[str, str]:
 
 
 def nearest(mutant: Mutant, tests: list[str]) -> list[list[str]]:
-    """The tests of a mutant in steps: those named as its file, those that name its module, then all of its room."""
+    """The tests of a mutant in steps: named as its file, those that name it, all of its room."""
     stem = Path(mutant.file).stem
     named = [path for path in texts() if Path(path).stem == f"test_{stem}"]
     naming = [path for path, text in texts().items() if re.search(rf"\b{stem}\b", text)]

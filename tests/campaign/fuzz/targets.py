@@ -36,8 +36,11 @@ from moorage.scheduler.extenders import extender_wire
 from moorage.sim.loaders.formats import FORMATS
 from moorage.sim.perf.go_template import parse as parse_template
 from moorage.sim.perf.scheduler_perf_file import read_workloads
+from moorage.sim.sweep.sweep_file import read_sweep
 from moorage.sim.timeline import Timeline
 from moorage.sim.timeline.time_spans import parse_duration as parse_time_span
+from moorage.store.api import wire_format
+from moorage.store.api.server_errors import error_of, status_of
 from moorage.store.errors import ApiError
 from moorage.store.field_selectors import predicate
 from moorage.store.patches.patch import apply_patch
@@ -261,6 +264,22 @@ def patch(data: bytes) -> None:
     assert dump([_pod()]) == before
 
 
+def wire(data: bytes) -> None:
+    """What an API server answers: objects, lists, events of a watch, statuses."""
+    with suppress(ApiError):
+        wire_format.decode_object_of(Pod, data)
+    with suppress(ApiError):
+        wire_format.decode_list(Node, data)
+    with suppress(ApiError):
+        wire_format.decode_bookmark(wire_format.decode_event(data))
+    str(error_of(status_of(data, 500)))
+
+
+def sweep(data: bytes) -> None:
+    with suppress(InputError):
+        read_sweep(file_of(data, "sweep.yaml"))
+
+
 # ---- traces ------------------------------------------------------------------------------------------------
 
 
@@ -291,6 +310,8 @@ TARGETS: dict[str, Target] = {
         configuration,
         extender,
         patch,
+        wire,
+        sweep,
         trace,
     )
 }

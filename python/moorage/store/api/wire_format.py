@@ -183,8 +183,16 @@ def decode_bookmark(event: RawEvent) -> tuple[str, bool]:
     -------
     resource_version : str
     ends_list : bool
+
+    Raises
+    ------
+    ServerError
+        Its object is none.
     """
-    bookmark = _BOOKMARK.decode(event.object)
+    try:
+        bookmark = _BOOKMARK.decode(event.object)
+    except UNREADABLE as error:
+        raise ServerError(f"a bookmark of the API server cannot be read: {error}") from None
     return bookmark.metadata.resource_version, bookmark.ends_list
 
 

@@ -152,7 +152,8 @@ class ClusterCache:
         with self.lock:
             transaction, outer = Transaction(), len(self.transactions)
             depth, mark = self.state.journal.depth, self.state.mark()
-            commit, rollback = self.state.commit, self.state.rollback  # made now: there may be no memory later
+            # Bound now: there may be no memory later.
+            commit, rollback = self.state.commit, self.state.rollback
             try:
                 for participant in self.participants:
                     transaction.enlist(participant)

@@ -681,8 +681,8 @@ cdef class ClusterState:
 cdef bint _can_run_out(ClusterState state, int32_t number, object pod, int32_t pod_class) except -1:
     """Whether replacing a pod can run out of memory after its first change.
 
-    Memory for a new row, a freed row, a new set of host ports and the journal is allocated during the changes;
-    all other memory is allocated here.
+    Memory for a new row, a freed row, a new set of host ports and the journal is allocated during the
+    changes; all other memory is allocated here.
     """
     cdef int32_t row
     state.ledger.make_room(1)

@@ -211,7 +211,8 @@ cdef class Ledger:
             self.journal.on_undo(partial(self._strike, number, uid))
         if self.watched:
             _note_moved(self, uid)
-        self.index[uid] = number  # what needs memory comes first: outside of a transaction nothing undoes the rest
+        # What needs memory comes first: outside of a transaction nothing undoes the rest.
+        self.index[uid] = number
         self.objects[number] = pod
         _enter(self, row, pod_class, terminating, state)
         return number

@@ -19,8 +19,8 @@ IS_DEBUG = os.environ.get("MOORAGE_DEBUG") == "1"
 if IS_DEBUG:
     FLAGS += ["-DMR_DEBUG", "-g"]
 
-# For `make sanitize` and `make threads`: ends at the first bad access or undefined operation, or reports races
-# of threads. -fwrapv defines signed overflow.
+# For `make sanitize` and `make threads`: ends at the first bad access or undefined operation, or reports
+# races of threads. -fwrapv defines signed overflow.
 SANITIZERS = {
     "1": ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
     "thread": ["-fsanitize=thread"],

@@ -9,7 +9,7 @@ SOURCES := $(wildcard pyx/moorage/*.pxd pyx/moorage/_core pyx/moorage/_core/* py
 
 COMPILED = python/moorage/_core/*.so python/moorage/_core/*/*.so tests/core/*.so
 
-.PHONY: demo test lint docs bench bench-front bench-compare bench-scale bench-schedulers sanitize debug-test leaks machine test-ray test-report test-live dist dist-test wheels wheels-test build tools clean check bench-live FORCE
+.PHONY: demo test lint docs bench bench-front bench-compare bench-scale bench-schedulers sanitize debug-test leaks machine test-ray test-report test-live dist dist-test wheels wheels-test build tools clean check bench-live threads campaign campaign-short mutants nightly coverage FORCE
 
 demo: build
 	$(PY) -m moorage simulate -f examples
@@ -69,6 +69,20 @@ sanitize: tools
 	$(PY) -c 'import moorage; assert "$(SANITIZED)" in moorage.__file__, moorage.__file__' && \
 	$(PY) -m pytest -n auto -q -p no:benchmark || { cat $(SANITIZED)/report.* 2> /dev/null; exit 1; }
 
+# Races of threads, in a build with ThreadSanitizer. CPython itself is not built with it: what its own locks order
+# is seen through them, and tests/campaign/threads.supp leaves out what it orders otherwise.
+THREADS := build/threads
+RACES := tests/cache/test_threads.py tests/core/test_parallel.py tests/store/informers/test_threads.py \
+	tests/scheduler/placing/test_background_binding.py
+threads: tools
+	MOORAGE_SANITIZE=thread $(PY) setup.py --quiet build --build-lib $(THREADS)/lib --build-temp $(THREADS)/temp
+	rm -f $(THREADS)/report.*
+	export LD_PRELOAD="$$($(CC) -print-file-name=libtsan.so)" PYTHONPATH=$(THREADS)/lib \
+		LD_LIBRARY_PATH=$(CURDIR)/$(THREADS)/lib/moorage/_core \
+		TSAN_OPTIONS=suppressions=$(CURDIR)/tests/campaign/threads.supp:log_path=$(CURDIR)/$(THREADS)/report; \
+	$(PY) -c 'import moorage; assert "$(THREADS)" in moorage.__file__, moorage.__file__' && \
+	$(PY) -m pytest -q -p no:benchmark -p no:xdist $(RACES) || { cat $(THREADS)/report.* 2> /dev/null; exit 1; }
+
 # A build with assertions of capacity, bounds and logging, and the tests that break each of them.
 DEBUG := build/debug
 debug-test: tools
@@ -84,6 +98,29 @@ machine: tools
 # Each operation 100,000 times in flat memory.
 leaks: tools
 	$(PY) -m pytest -n auto -q -p no:benchmark -m slow tests/leaks
+
+# Long runs with a seed (docs/testing.md): hours, or ten minutes. OPTIONS='--jobs fuzz --seed 7 --scale 0.1' runs a part.
+campaign: .venv/campaign
+	$(PY) -m tests.campaign $(OPTIONS)
+
+campaign-short: .venv/campaign
+	$(PY) -m tests.campaign --short $(OPTIONS)
+
+# Changes of the code that the tests have to notice: SAMPLE of them, chosen by SEED.
+mutants: tools
+	mkdir -p build/campaign
+	$(PY) -m tests.campaign.mutants build/campaign/mutants.json --sample $(or $(SAMPLE),500) --seed $(or $(SEED),1)
+
+# Branches of the Python code that the tests reach; coverage is installed for it.
+coverage: .venv/campaign
+	$(PY) -m coverage run --branch --source=python/moorage -m pytest -q -p no:benchmark -p no:xdist $(TESTS)
+	$(PY) -m coverage report --skip-covered --sort=cover
+
+# Every job that a push does not run, one after the other.
+nightly: tools
+	for job in debug-test sanitize threads machine leaks campaign test-report dist-test test-live; do \
+		$(MAKE) --no-print-directory $$job || failed="$$failed $$job"; \
+	done; test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 
 # Sweeps and several schedulers on a Ray cluster of several nodes on this machine; the extra ray is installed for it.
 test-ray: tools
@@ -140,6 +177,11 @@ PIP = $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.tx
 
 .venv/tools: .venv/built .venv/packages tests/core/build_kernels.py
 	$(PY) tests/core/build_kernels.py
+	touch $@
+
+.venv/campaign: .venv/tools
+	$(PY) .ci/requirements.py campaign > .venv/requirements.txt
+	$(PIP) -r .venv/requirements.txt
 	touch $@
 
 .venv/packages: .venv/ready

@@ -19,8 +19,13 @@ IS_DEBUG = os.environ.get("MOORAGE_DEBUG") == "1"
 if IS_DEBUG:
     FLAGS += ["-DMR_DEBUG", "-g"]
 
-# For `make sanitize`: ends at the first bad access or undefined operation. -fwrapv defines signed overflow.
-if os.environ.get("MOORAGE_SANITIZE") == "1":
-    SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+# For `make sanitize` and `make threads`: ends at the first bad access or undefined operation, or reports
+# races of threads. -fwrapv defines signed overflow.
+SANITIZERS = {
+    "1": ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
+    "thread": ["-fsanitize=thread"],
+}
+SANITIZE = SANITIZERS.get(os.environ.get("MOORAGE_SANITIZE", ""), [])
+if SANITIZE:
     FLAGS += [*SANITIZE, "-O1", "-g", "-fno-omit-frame-pointer"]
     LINK_FLAGS += SANITIZE

@@ -16,7 +16,10 @@ from packaging.version import Version
 
 from tests.house.source import ROOT, files, name
 
-EXTRAS = {"cli", "report", "devices", "lp", "test", "bench", "lint", "metrics", "ray", "kube", "rl", "docs"}
+EXTRAS = {
+    *("cli", "report", "devices", "lp", "test", "bench", "lint", "metrics", "ray", "kube", "rl"),
+    *("docs", "campaign"),
+}
 # typing_extensions: msgspec takes it along where it happens to be installed.
 THIRD_PARTIES = {"fastrlock", "numpy", "msgspec", "yaml", "typing_extensions"}
 
@@ -70,7 +73,7 @@ def test_constraints_pin_what_make_installs() -> None:
     pinned = {canonical(package): Version(version) for package, version in pins.items()}
     project = metadata()["project"]
     wanted = [*project["dependencies"], *metadata()["build-system"]["requires"]]
-    for extra in ("cli", "report", "metrics", "kube", "rl", "test", "bench", "lint", "docs"):
+    for extra in ("cli", "report", "metrics", "kube", "rl", "test", "bench", "lint", "docs", "campaign"):
         wanted += project["optional-dependencies"][extra]
     for requirement in map(Requirement, wanted):
         if requirement.name != "moorage":

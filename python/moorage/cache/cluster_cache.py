@@ -152,6 +152,8 @@ class ClusterCache:
         with self.lock:
             transaction, outer = Transaction(), len(self.transactions)
             depth, mark = self.state.journal.depth, self.state.mark()
+            # Bound now: there may be no memory later.
+            commit, rollback = self.state.commit, self.state.rollback
             try:
                 for participant in self.participants:
                     transaction.enlist(participant)
@@ -164,7 +166,7 @@ class ClusterCache:
             finally:
                 try:
                     if self.state.journal.depth > depth:  # else an exception occurred before it began
-                        (self.state.commit if transaction.committed else self.state.rollback)(mark)
+                        (commit if transaction.committed else rollback)(mark)
                 finally:
                     del self.transactions[outer:]
                     transaction.end()

@@ -266,6 +266,7 @@ def test_15_tables_to_pass_on(run: Any) -> None:
         "docs",
         "test",
         "bench",
+        "campaign",
         "lint",
     }  # none is without use
 

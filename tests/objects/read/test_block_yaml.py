@@ -231,6 +231,7 @@ def test_changed_lines(value: dict[str, Any], changes: list[tuple[int, str, int]
         "a: >\n  x\n",
         "a: |\n  x",
         "a: |\n\n  x\n",
+        "m:\am: 1\n",
         f"{'k' * 251}: 1\n",
         "\n".join(" " * at + "a:" for at in range(MAX_DEPTH + 1)) + "\n",
         "- " * (MAX_DEPTH + 1) + "a\n",

@@ -153,6 +153,12 @@ def test_errors_name_archive_and_member(tmp_path: Path) -> None:
     assert refusal(packed) == "b.zip: there are no objects in its files"
 
 
+def test_an_archive_with_a_file_without_a_name(tmp_path: Path) -> None:
+    packed = pack(tmp_path / "a.zip", {"name": b"", "n.json": json.dumps(NODE).encode()})
+    packed.write_bytes(packed.read_bytes().replace(b"name", b"\0ame"))  # a name ends at its first zero
+    assert names(load(packed)) == ["n1"]
+
+
 @pytest.mark.parametrize("name", ["a.tar.gz", "a.zip"])
 def test_bombs(name: str, tmp_path: Path) -> None:
     packed = pack(tmp_path / name, {"x.json": bytes(40 << 20)})

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 import moorage as mo
+from moorage.errors import InputError
 from moorage.sim.timeline import Timeline
 from tests.house.source import ROOT
 
@@ -166,3 +167,37 @@ def test_simkube_on_a_real_trace(tmp_path: Path) -> None:
 def _columns(history: mo.History) -> tuple[list[str], list[float]]:
     columns = history.pods().to_dict()
     return columns["pod"], columns["ended"]
+
+
+@pytest.mark.parametrize("format", ["audit", "kube-scheduler-simulator"])
+def test_fields_of_other_types_are_left_out(format: str, tmp_path: Path) -> None:
+    request = {"stage": "ResponseComplete", "stageTimestamp": "2026-01-01T00:00:00Z", "verb": "create"}
+    about = {"resource": "pods", "name": 5}
+    rows = [
+        request | {"objectRef": 1, "responseStatus": 2},
+        request | {"objectRef": about, "responseStatus": {"code": "x"}},
+        request | {"objectRef": about | {"resource": ["pods"]}},
+        request | {"objectRef": about | {"subresource": "binding"}, "requestObject": {"target": 4}},
+        request | {"objectRef": about, "responseObject": {"metadata": 1}},
+        {"time": "2026-01-01T00:00:00Z", "event": "Delete", "resource": {"metadata": 3}},
+    ]
+    assert len(Timeline.read(write_lines(tmp_path / "x", rows), format=format)) == 0
+
+
+@pytest.mark.parametrize("format", ["simkube", "kubectl-events"])
+@pytest.mark.parametrize("text", [b'{"\xb1": 1}', b"[" * 5000])
+def test_a_text_that_is_no_json_is_refused(format: str, text: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(text)
+    with pytest.raises(InputError, match="x: is no "):
+        Timeline.read(path, format=format)
+
+
+def test_events_of_other_types_are_left_out(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    trace.write_text(json.dumps({"events": [1, {"ts": 1, "applied_objs": 2, "deleted_objs": {}}]}))
+    assert len(Timeline.read(trace, format="simkube")) == 0
+    trace.write_text(
+        json.dumps({"items": [{"kind": "Event", "metadata": 1, "involvedObject": 2}, {"kind": 3}]})
+    )
+    assert len(Timeline.read(trace, format="kubectl-events")) == 0

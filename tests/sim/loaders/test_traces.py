@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import moorage as mo
+from moorage.errors import InputError
 from moorage.sim.timeline import Timeline
 
 
@@ -166,6 +167,22 @@ def test_philly(tmp_path: Path) -> None:
         "jobs left out: they were never run": 1,
         "jobs left out: no time of submission": 1,
     }
+
+
+@pytest.mark.parametrize("text", [b'[{"a": "\xb1"}]', b"[" * 5000, b'[{"a": 1}, 2]', b"[1"])
+def test_a_log_of_philly_that_is_none(text: bytes, tmp_path: Path) -> None:
+    log = tmp_path / "cluster_job_log"
+    log.write_bytes(text)
+    with pytest.raises(InputError, match="cluster_job_log: is no list of jobs"):
+        Timeline.read(log, format="philly")
+
+
+def test_jobs_of_philly_whose_fields_are_of_other_types_are_left_out(tmp_path: Path) -> None:
+    log, submitted = tmp_path / "cluster_job_log", {"submitted_time": "2017-10-09 07:01:50"}
+    jobs = [{"attempts": 5}, {"attempts": [1]}, {"attempts": [{"detail": 3}]}]
+    log.write_text(json.dumps([submitted | job for job in jobs]))
+    timeline = Timeline.read(log, format="philly")
+    assert timeline.notes == {"jobs left out: they were never run": 3}
 
 
 def test_swf(tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ class PlacedClaims:
             for claim, allocation in self._allocated(placed):
                 if claim.name == IN_MEMORY:
                     written.append(self._writer.create(claim))
-                    written[-1] = self._writer.reserve(written[-1], allocation, pod)
+                    written[-1] = self._writer.reserve(written[-1], allocation, of_pod(pod))
                     self._writer.tell_pod(pod, written[-1], placed.mappings)
                     if not isinstance(client, ObjectStore):
                         self._devices.claim_cache.assume_written(written[-1])

@@ -89,7 +89,7 @@ def _nominated(text: str) -> str:
         return ""
     try:
         read: Any = msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return ""
     node = read.get("node") if isinstance(read, dict) else None
     return node if isinstance(node, str) else ""

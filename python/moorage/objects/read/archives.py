@@ -144,7 +144,7 @@ def _of_zip(opened: BinaryIO, most: int, source: str) -> Iterator[Member]:
         _check_number(len(archive.filelist) - 1, source)
         left = most
         for member in sorted(archive.infolist(), key=lambda one: one.filename):
-            if member.is_dir() or not has_suffix(member.filename, SUFFIXES):
+            if not has_suffix(member.filename, SUFFIXES):  # which no folder has
                 continue
             with archive.open(member) as file:  # a lie about the size does not help: zipfile reads no more
                 _check_size(member.file_size, member.filename, source)

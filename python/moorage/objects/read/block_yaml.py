@@ -21,7 +21,7 @@ _PLAIN = (
     rf"(?:[A-Za-z0-9_./+=~^$(<;]|-(?=[^ ])){_DARK}*+"
     rf"(?:(?::(?=[^ ])|\#| ++(?=[^ #])){_DARK}*+)*+"
 )
-_KEY = r"""[A-Za-z_][\w./-]*+(?::[^ :][\w./-]*+)*+|"[\w ./:-]*+"|'[\w ./:-]*+'"""
+_KEY = rf"""[A-Za-z_][\w./-]*+(?::{_DARK}[\w./-]*+)*+|"[\w ./:-]*+"|'[\w ./:-]*+'"""
 _VALUE = rf"{_PLAIN}|{_DOUBLE}|{_SINGLE}|\{{\}}|\[\]|\|-?"
 _ENTRY = re.compile(rf"( *+)((?:- ++)*+)(?:({_KEY}):(?: ++|$))?+({_VALUE})?", re.ASCII)
 _MAX_KEY = 250  # of 1,024 characters that YAML has between the beginning of a key and its colon

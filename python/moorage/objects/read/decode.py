@@ -63,6 +63,10 @@ _WORDS = {
 }
 
 
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for a text that is no JSON, or of another form, or no UTF-8, or nested too deeply."""
+
+
 class Head(msgspec.Struct, Generic[T], rename="camel"):
     """The fields that decide how a document is read; the items of a list stay undecoded."""
 

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from moorage.errors import InputError
+from moorage.objects.read.decode import UNREADABLE
 from moorage.objects.read.files import read_file, source_name
 
 from .trace_builder import TraceBuilder
-from .trace_rows import csv_rows, number_of
+from .trace_rows import csv_rows, list_of, map_of, number_of
 
 if TYPE_CHECKING:
     from moorage.sim.timeline import Timeline
@@ -47,7 +48,7 @@ def read_philly(timeline: Timeline, paths: Sequence[str | Path]) -> None:
         if text.lstrip().startswith((b"[", b"{")):
             try:
                 jobs += msgspec.json.decode(text, type=list[dict[str, Any]])
-            except msgspec.DecodeError as error:
+            except UNREADABLE as error:
                 raise InputError(f"is no list of jobs: {error}", source=source_name(str(path))) from None
         else:
             for row in csv_rows(path):
@@ -68,18 +69,19 @@ def _add_machine(builder: TraceBuilder, values: list[str]) -> None:
 
 
 def _add_job(builder: TraceBuilder, job: dict[str, Any], first: float) -> None:
-    submitted, attempts = _time(job.get("submitted_time")), job.get("attempts") or []
+    submitted, attempts = _time(job.get("submitted_time")), list_of(job.get("attempts"))
     if submitted is None:
         builder.note("jobs left out: no time of submission")
         return
-    detail = attempts[0].get("detail") if attempts else None
+    attempts = list(map(map_of, attempts))
+    detail = list_of(attempts[0].get("detail")) if attempts else None
     if not detail:
         builder.note("jobs left out: they were never run")
         return
     ended = _time(attempts[-1].get("end_time"))
     began = _time(attempts[0].get("start_time"))
-    for number, part in enumerate(detail):
-        gpus = len(part.get("gpus") or [])
+    for number, part in enumerate(map(map_of, detail)):
+        gpus = len(list_of(part.get("gpus")))
         template = builder.template(gpus, {GPU: str(gpus)})
         name = f"{job.get('jobid')}-{number}"
         added = builder.pod(name, template, submitted - first, None if ended is None else ended - first)

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from moorage.errors import InputError
+from moorage.objects.read.decode import UNREADABLE
 from moorage.objects.read.files import read_file, source_name
 
 from .object_events import ObjectEvents
-from .trace_rows import json_rows
+from .trace_rows import json_rows, list_of, map_of
 
 if TYPE_CHECKING:
     from moorage.sim.timeline import Timeline
@@ -44,9 +45,9 @@ def read_simulator_record(timeline: Timeline, paths: Sequence[str | Path]) -> No
         if time is None:
             continue
         if what == "Delete" and isinstance(resource, dict):
-            meta = resource.get("metadata") or {}
+            meta = map_of(resource.get("metadata"))
             parts = (str(resource.get("kind", "")).lower(), meta.get("namespace"), meta.get("name"))
-            events.delete(time, "/".join(part for part in parts if part))
+            events.delete(time, "/".join(str(part) for part in parts if part))
         elif what in ("Add", "Update"):
             obj = events.decode(resource)
             if obj is not None:
@@ -73,9 +74,10 @@ def read_audit_log(timeline: Timeline, paths: Sequence[str | Path]) -> None:
     """
     events = ObjectEvents(timeline)
     for row in _lines(events, paths):
-        about, code = row.get("objectRef") or {}, (row.get("responseStatus") or {}).get("code", 200)
+        about, code = map_of(row.get("objectRef")), map_of(row.get("responseStatus")).get("code", 200)
         resource = about.get("resource")
-        if row.get("stage") != "ResponseComplete" or not 200 <= code < 300 or resource not in KINDS:
+        is_done = isinstance(code, int) and 200 <= code < 300 and row.get("stage") == "ResponseComplete"
+        if not is_done or not isinstance(resource, str) or resource not in KINDS:
             continue
         time = events.seconds(row.get("stageTimestamp") or row.get("requestReceivedTimestamp"))
         if time is not None:
@@ -85,14 +87,14 @@ def read_audit_log(timeline: Timeline, paths: Sequence[str | Path]) -> None:
 def _audited(events: ObjectEvents, time: float, row: dict[str, Any], about: dict[str, Any]) -> None:
     """Add one request of an audit log."""
     verb, part = row.get("verb"), about.get("subresource") or ""
-    request, response = row.get("requestObject") or {}, row.get("responseObject") or {}
-    name = about.get("name") or (response.get("metadata") or {}).get("name")
+    request, response = map_of(row.get("requestObject")), map_of(row.get("responseObject"))
+    name = about.get("name") or map_of(response.get("metadata")).get("name")
     names = (KINDS[about["resource"]], about.get("namespace"), name)
-    reference = "/".join(one for one in names if one)
+    reference = "/".join(str(one) for one in names if one)
     if part == "binding" and verb == "create":
-        node = (request.get("target") or {}).get("name")
+        node = map_of(request.get("target")).get("name")
         if node:
-            events.bind(time, reference, node)
+            events.bind(time, reference, str(node))
     elif part == "" and verb == "delete":
         events.delete(time, reference)
     elif part in ("", "status") and verb in ("create", "update", "patch"):
@@ -131,22 +133,22 @@ def read_simkube(timeline: Timeline, paths: Sequence[str | Path]) -> None:
     try:
         is_json = text.lstrip()[:1] in (b"{", b"[")
         trace: Any = msgspec.json.decode(text) if is_json else msgspec.msgpack.decode(text, strict=False)
-    except (msgspec.DecodeError, TypeError) as error:
+    except (*UNREADABLE, TypeError) as error:
         raise InputError(f"is no trace of SimKube: {error}", source=source) from None
     if not isinstance(trace, dict) or not isinstance(trace.get("events"), list):
         raise InputError("is no trace of SimKube: it has no events", source=source)
     events = ObjectEvents(timeline)
     if trace.get("pod_lifecycles"):
         events.note("lifetimes of pods left out")
-    for row in trace["events"]:
+    for row in map(map_of, trace["events"]):
         time = events.seconds(row.get("ts"))
         if time is None:
             continue
-        for document in row.get("applied_objs") or ():
+        for document in list_of(row.get("applied_objs")):
             obj = events.decode(document)
             if obj is not None:
                 events.put(time, obj)
-        for document in row.get("deleted_objs") or ():
+        for document in list_of(row.get("deleted_objs")):
             obj = events.decode(document)
             if obj is not None:
                 events.delete(time, "/".join(x for x in (obj.kind.lower(), obj.namespace, obj.name) if x))
@@ -177,7 +179,7 @@ def read_kubectl_events(timeline: Timeline, paths: Sequence[str | Path]) -> None
     nodes = []
     for path in paths:
         for item in _items(path):
-            meta = item.get("metadata") or {}
+            meta = map_of(item.get("metadata"))
             if item.get("kind") == "Event":
                 time = item.get("lastTimestamp") or item.get("eventTime") or meta.get("creationTimestamp")
                 happened.append((str(time), item))
@@ -196,7 +198,7 @@ def read_kubectl_events(timeline: Timeline, paths: Sequence[str | Path]) -> None
 
 
 def _happened(events: ObjectEvents, time: str, item: dict[str, Any], pods: dict[str, dict[str, Any]]) -> None:
-    about, reason = item.get("involvedObject") or {}, item.get("reason")
+    about, reason = map_of(item.get("involvedObject")), item.get("reason")
     seconds = events.seconds(time) if about.get("kind") == "Pod" else None
     if seconds is None:
         return
@@ -207,7 +209,7 @@ def _happened(events: ObjectEvents, time: str, item: dict[str, Any], pods: dict[
         if key not in pods:
             events.note("pods left out: no dump has them")
             return
-        document = pods[key] | {"spec": (pods[key].get("spec") or {}) | {"nodeName": ""}, "status": {}}
+        document = pods[key] | {"spec": map_of(pods[key].get("spec")) | {"nodeName": ""}, "status": {}}
         pod = events.decode(document)
         if pod is not None:
             events.put(seconds, pod)
@@ -218,7 +220,7 @@ def _items(path: str | Path) -> Iterator[dict[str, Any]]:
     """Iterate over the items of a list that kubectl has written."""
     try:
         document: Any = msgspec.json.decode(read_file(str(path)))
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise InputError(f"is no JSON: {error}", source=source_name(str(path))) from None
     items = document.get("items") if isinstance(document, dict) else None
     if not isinstance(items, list):

@@ -12,6 +12,7 @@ from typing import IO, Any
 import msgspec
 
 from moorage.errors import InputError
+from moorage.objects.read.decode import UNREADABLE
 from moorage.objects.read.files import source_name
 
 _MOST_FIELD = 1 << 20
@@ -134,8 +135,36 @@ def json_rows(path: str | Path) -> Iterator[tuple[int, Any]]:
         if line.strip():
             try:
                 yield number, decode(line)
-            except msgspec.DecodeError:
+            except UNREADABLE:
                 yield number, None
+
+
+def map_of(value: Any) -> dict[str, Any]:
+    """Return a JSON value that is a map; an empty map for another value.
+
+    Parameters
+    ----------
+    value : object
+
+    Returns
+    -------
+    dict
+    """
+    return value if isinstance(value, dict) else {}
+
+
+def list_of(value: Any) -> list[Any]:
+    """Return a JSON value that is a list; an empty list for another value.
+
+    Parameters
+    ----------
+    value : object
+
+    Returns
+    -------
+    list
+    """
+    return value if isinstance(value, list) else []
 
 
 def number_of(text: str) -> float | None:

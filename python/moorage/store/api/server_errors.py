@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from moorage.objects.read.decode import UNREADABLE
 from moorage.store.errors import (
     AlreadyExistsError,
     ApiError,
@@ -55,7 +56,7 @@ def status_of(body: bytes, code: int = 0) -> StatusAnswer:
     """
     try:
         status = msgspec.json.decode(body, type=StatusAnswer)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         status = StatusAnswer()
     if status.kind != "Status":
         text = body[:200].decode(errors="replace").strip()

@@ -13,7 +13,7 @@ import msgspec
 from moorage.errors import InputError
 from moorage.objects import Object
 from moorage.objects.model.meta import Struct
-from moorage.objects.read.decode import decode_kind
+from moorage.objects.read.decode import UNREADABLE, decode_kind
 from moorage.store.errors import ServerError
 from moorage.store.kinds import structs
 
@@ -104,11 +104,11 @@ def decode_object_of(struct: type[T], body: bytes | msgspec.Raw, *, converts: bo
         if not converts:
             obj: T = _OBJECTS[struct].decode(body)
             return obj
-    except msgspec.DecodeError:
+    except UNREADABLE:
         pass  # nulls, or an error that is explained below
     try:
         read: Any = decode_kind(body if isinstance(body, msgspec.Raw) else msgspec.Raw(body), struct.__name__)
-    except (InputError, msgspec.DecodeError) as error:
+    except (InputError, *UNREADABLE) as error:
         raise ServerError(f"a {struct.__name__} of the API server cannot be read: {error}") from None
     named: T = msgspec.structs.replace(read, kind=struct.__name__, api_version=struct().api_version)
     return named
@@ -138,11 +138,11 @@ def decode_list(struct: type[T], body: bytes, *, converts: bool = False) -> Obje
         if not converts:
             page: ObjectList[T] = _LISTS[struct].decode(body)
             return page
-    except msgspec.DecodeError:
+    except UNREADABLE:
         pass
     try:
         raw: ObjectList[Any] = _ITEMS.decode(body)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise ServerError(f"a list of the API server cannot be read: {error}") from None
     texts = map(msgspec.json.encode, raw.items or ())
     return ObjectList(
@@ -168,7 +168,7 @@ def decode_event(line: bytes) -> RawEvent:
     """
     try:
         return _EVENT.decode(line)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise ServerError(f"an event of the API server cannot be read: {error}") from None
 
 
@@ -183,8 +183,16 @@ def decode_bookmark(event: RawEvent) -> tuple[str, bool]:
     -------
     resource_version : str
     ends_list : bool
+
+    Raises
+    ------
+    ServerError
+        Its object is none.
     """
-    bookmark = _BOOKMARK.decode(event.object)
+    try:
+        bookmark = _BOOKMARK.decode(event.object)
+    except UNREADABLE as error:
+        raise ServerError(f"a bookmark of the API server cannot be read: {error}") from None
     return bookmark.metadata.resource_version, bookmark.ends_list
 
 

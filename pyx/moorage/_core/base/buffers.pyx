@@ -111,6 +111,7 @@ cdef class Journal:
         cdef Header header
         cdef Buffer buffer
         cdef int depth = self.depth
+        cdef Py_ssize_t left = len(self.actions)
         failure = None
         self._check(mark)
         self.depth = 0  # undoing is not recorded
@@ -118,7 +119,8 @@ cdef class Journal:
             memcpy(&header, self.data + self.used - sizeof(Header), sizeof(Header))
             self.used -= sizeof(Header)
             if header.buffer == ACTION:
-                action = self.actions.pop()
+                left -= 1
+                action = self.actions[left]  # not popped: a list that shrinks can run out of memory
                 try:
                     action()
                 except BaseException as error:
@@ -132,6 +134,10 @@ cdef class Journal:
                 memcpy(buffer.data + header.offset, self.data + self.used, header.nbytes)
         self.depth = depth - 1
         self.undone += 1
+        if left:
+            del self.actions[left:]
+        else:
+            self.actions.clear()
         if failure is not None:
             raise failure
 
@@ -176,8 +182,9 @@ cdef class Journal:
     cdef int on_undo(self, object action) except -1:
         """Register a function without arguments that undoes one change of a Python container."""
         if self.depth:
-            self.save(ACTION, 0, 0, NULL)
+            self.reserve(sizeof(Header))  # so that nothing fails between the action and its entry
             self.actions.append(action)
+            self._put(ACTION, 0, 0, NULL)
 
     cpdef int put(self, dict table, key, value) except -1:
         """Set ``table[key] = value``, undoably. The order of the dictionary is not restored.

@@ -681,14 +681,19 @@ cdef class ClusterState:
 cdef bint _can_run_out(ClusterState state, int32_t number, object pod, int32_t pod_class) except -1:
     """Whether replacing a pod can run out of memory after its first change.
 
-    Memory for a new row, a new set of host ports and the journal is allocated during the changes; all other
-    memory is allocated here.
+    Memory for a new row, a freed row, a new set of host ports and the journal is allocated during the
+    changes; all other memory is allocated here.
     """
+    cdef int32_t row
     state.ledger.make_room(1)
     state.ledger.reserve_rows(state.table.used)
     state.table.sync_columns()
-    if number >= 0 and state.classes.shape(state.ledger.class_of(number)).ports:
-        return True
+    if number >= 0:
+        row = state.ledger.row_of(number)
+        if state.ledger.pods_on(row) == 1 and not state.table.row(0, row).flags & (MR_PRESENT | MR_HELD):
+            return True
+        if state.classes.shape(state.ledger.class_of(number)).ports:
+            return True
     if pod is None:
         return state.journal.depth != 0
     new_row = state.table.find(state.symbols.intern(NODE_NAME.of(SPEC.of(pod)))) < 0

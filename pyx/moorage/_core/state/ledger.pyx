@@ -205,14 +205,16 @@ cdef class Ledger:
         _reserve(self, 1)
         self.reserve_rows(row + 1)
         self._fill_shared(row)
-        number = _enter(self, row, pod_class, terminating, state)
+        number = _next_number(self)
         self.templates.note_stray(uid)
-        self.objects[number] = pod
-        self.index[uid] = number
-        if self.watched:
-            _note_moved(self, uid)
         if self.journal.depth:
             self.journal.on_undo(partial(self._strike, number, uid))
+        if self.watched:
+            _note_moved(self, uid)
+        # What needs memory comes first: outside of a transaction nothing undoes the rest.
+        self.index[uid] = number
+        self.objects[number] = pod
+        _enter(self, row, pod_class, terminating, state)
         return number
 
     cdef int insert_replicas(self, Replicas replicas, int32_t pod_class, const int32_t[::1] rows) except -1:
@@ -236,9 +238,9 @@ cdef class Ledger:
                 _note_moved(self, self.uid_of(number))
 
     def _strike(self, int32_t number, str uid):
-        """Undo the entry of a pod in `objects` and `index`."""
+        """Undo the entry of a pod in `objects` and `index`, which can have failed half-way."""
         self.objects[number] = None
-        del self.index[uid]
+        self.index.pop(uid, None)
 
     def _put_back(self, int32_t number, str uid, pod):
         """Restore the entry of a pod in `objects` and `index`."""
@@ -264,10 +266,10 @@ cdef class Ledger:
         if pod.origin:
             return self.templates.leave(pod.origin - 1, pod.ordinal)
         held, uid = self.objects[number], self.uid_of(number)
-        self.objects[number] = None
-        del self.index[uid]
         if self.journal.depth:
             self.journal.on_undo(partial(self._put_back, number, uid, held))
+        self.objects[number] = None
+        del self.index[uid]
         return 0
 
     cdef int confirm(self, int32_t number, object pod=None) except -1:
@@ -419,11 +421,17 @@ cdef int _append(Ledger ledger, int32_t number, int32_t row) except -1:
     pods_of.count += 1
 
 
+cdef inline int32_t _next_number(Ledger ledger) noexcept:
+    """Return the number that the next pod gets."""
+    cdef Totals* totals = <Totals*>ledger.totals.data
+    return totals.free - 1 if totals.free else totals.used
+
+
 cdef int32_t _enter(Ledger ledger, int32_t row, int32_t pod_class, bint terminating,
                     PodState state) except -1:
     """Add a record at the end of a row, in memory that has been reserved; return its number."""
     cdef Totals* totals = <Totals*>ledger.totals.data
-    cdef int32_t number = totals.free - 1 if totals.free else totals.used
+    cdef int32_t number = _next_number(ledger)
     cdef PodRecord* pod = ledger.record(number)
     if ledger.journal.depth:
         ledger.totals.touch(0)

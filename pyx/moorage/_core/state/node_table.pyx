@@ -259,14 +259,15 @@ cdef class NodeTable:
         if MR_DEBUG_BUILD:
             debug_below(name, len(self.symbols), b"symbol of a node's name")
         if self.free_rows:
-            row = self.free_rows.pop()
+            row = self.free_rows[len(self.free_rows) - 1]
             self.journal.on_undo(partial(self.free_rows.append, row))
+            self.free_rows.pop()
         else:
             row = self.used
             _reserve(self, row + 1)
-            self.used = row + 1
+            self.journal.on_undo(partial(self._drop_rows, row))
             self.objects.append(None)
-            self.journal.on_undo(self._drop_last_row)
+            self.used = row + 1
         self.row_of.reserve(name + 1)
         self.row_of.touch(name)
         self.name.touch(row)
@@ -274,10 +275,10 @@ cdef class NodeTable:
         (<int32_t*>self.name.data)[row] = name
         return row
 
-    def _drop_last_row(self):
-        """Undo the addition of a row."""
-        self.used -= 1
-        self.objects.pop()
+    def _drop_rows(self, int32_t row):
+        """Undo the addition of a row, which can have failed half-way."""
+        self.used = row
+        del self.objects[row:]
 
     cdef int release(self, int32_t row) except -1:
         """Free a row that has neither node nor pods."""
@@ -286,8 +287,13 @@ cdef class NodeTable:
         self.name.touch(row)
         (<int32_t*>self.row_of.data)[name] = 0
         (<int32_t*>self.name.data)[row] = 0
+        undo = self.free_rows.pop
         self.free_rows.append(row)
-        self.journal.on_undo(self.free_rows.pop)
+        try:
+            self.journal.on_undo(undo)
+        except BaseException:
+            undo()
+            raise
 
     cdef int changed(self, Kind kind, int32_t row) except -1:
         """Log a change of a row and update its generation."""

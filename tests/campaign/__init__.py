@@ -1,0 +1,1 @@
+"""The campaign: long runs with a seed, whose figures docs/testing.md states."""

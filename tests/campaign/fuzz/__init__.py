@@ -1,0 +1,1 @@
+"""Fuzzing of all that reads input."""

@@ -1,0 +1,317 @@
+"""One function per reader: it takes bytes, and raises where the reader does anything but read or refuse.
+
+What a reader may raise is what its documentation says. Where two ways of reading exist, or an exact twin,
+they have to agree as well.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from moorage._core.base.label_syntax import requirement_error, requirement_errors
+from moorage._core.base.quantity import Quantity
+from moorage._core.base.selectors import parse_selector
+from moorage.devices.cel.cel_errors import CompileError
+from moorage.devices.cel.selector import SelectorError, compile_selector, device_value
+from moorage.errors import ExtenderError, InputError, MoorageError
+from moorage.framework.configuration.durations import parse_duration
+from moorage.framework.configuration.load_configuration import load_configuration
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.resource_slices import Device
+from moorage.objects.read.block_yaml import read_block_style
+from moorage.objects.read.decode import decode, decode_object
+from moorage.objects.read.load import load
+from moorage.objects.read.write import dump
+from moorage.objects.read.yaml_reader import MAX_DEPTH, _documents, _RefusedError, read_yaml, resolve_plain
+from moorage.plugins.registry import IN_TREE
+from moorage.scheduler.extenders import extender_wire
+from moorage.sim.loaders.formats import FORMATS
+from moorage.sim.perf.go_template import parse as parse_template
+from moorage.sim.perf.scheduler_perf_file import read_workloads
+from moorage.sim.sweep.sweep_file import read_sweep
+from moorage.sim.timeline import Timeline
+from moorage.sim.timeline.time_spans import parse_duration as parse_time_span
+from moorage.store.api import wire_format
+from moorage.store.api.server_errors import error_of, status_of
+from moorage.store.errors import ApiError
+from moorage.store.field_selectors import predicate
+from moorage.store.patches.patch import apply_patch
+from tests.core.twins import quantity_twin
+
+Target = Callable[[bytes], None]
+
+
+def text_of(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+@cache
+def _folder() -> Path:
+    """A folder in memory, if there is one, that lives as long as the process."""
+    shared = Path("/dev/shm")
+    _folder.held = tempfile.TemporaryDirectory(dir=shared if os.access(shared, os.W_OK) else None)  # type: ignore[attr-defined]
+    return Path(_folder.held.name)  # type: ignore[attr-defined]
+
+
+def file_of(data: bytes, name: str) -> str:
+    path = _folder() / name
+    path.write_bytes(data)
+    return str(path)
+
+
+# ---- objects -----------------------------------------------------------------------------------------------
+
+
+def decode_json(data: bytes) -> None:
+    """An object; what was read is written and read again as the same."""
+    try:
+        found = decode_object(data)
+    except (InputError, ValueError):  # as msgspec's DecodeError, for a text that is no JSON
+        return
+    with suppress(UnicodeEncodeError):
+        assert decode_object(dump([found]).encode()) == found
+
+
+def load_json(data: bytes) -> None:
+    with suppress(InputError):
+        load(file_of(data, "one.json"))
+
+
+def load_yaml(data: bytes) -> None:
+    with suppress(InputError):
+        load(file_of(data, "one.yaml"))
+
+
+def yaml(data: bytes) -> None:
+    """The fast reader of block style reads what the reader of all of YAML does, or stands back."""
+    text = text_of(data)
+    try:
+        expected: Any = [one for one in _documents(text, "f") if one is not None]
+    except InputError:
+        expected = None
+    try:
+        found: Any = list(read_yaml(text, "f"))
+    except InputError:
+        found = None
+    assert repr(found) == repr(expected), (found, expected)
+    with suppress(_RefusedError):
+        read_block_style(text, resolve_plain, MAX_DEPTH)
+
+
+def archive(data: bytes) -> None:
+    for name in ("one.zip", "one.tar", "one.tar.gz", "one.json.gz"):
+        with suppress(InputError):
+            load(file_of(data, name))
+
+
+# ---- values ------------------------------------------------------------------------------------------------
+
+
+def quantity(data: bytes) -> None:
+    """The exact twin has the same values."""
+    text = text_of(data)
+    try:
+        found = Quantity(text)
+    except ValueError:
+        return
+    assert Quantity(str(found)) == found
+    match = not text.startswith("-") and quantity_twin.GRAMMAR.fullmatch(
+        text
+    )  # the twin is of amounts from 0 on
+    if match and (match[3] in quantity_twin.BINARY or len(match[3]) <= 4):
+        exact = quantity_twin.exact(text)
+        limit = quantity_twin.INT64_MAX
+        for scale, told in ((0, found.value), (-3, found.milli_value)):
+            wanted = quantity_twin.rounded_up(exact, scale)
+            if abs(wanted) < limit:
+                assert told() == wanted, (text, scale)
+
+
+def label_selector(data: bytes) -> None:
+    """A selector that was read matches something or nothing, and its words are those of the syntax."""
+    text = text_of(data)
+    try:
+        matcher = parse_selector(text)
+    except ValueError:
+        return
+    for labels in ({}, {"a": "b"}, {"app": "5", "x/y": ""}):
+        assert matcher.matches(labels) in (True, False)
+    key, _, rest = text.partition("\0")
+    for operator in ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", rest):
+        requirement_errors(key, operator, (rest,))
+        requirement_error(key, operator, (rest,), node=len(text) % 2 == 0)
+
+
+def field_selector(data: bytes) -> None:
+    text = text_of(data)
+    for kind, one in ((Pod, _pod()), (Node, Node())):
+        with suppress(ApiError):
+            test = predicate(kind, "", "", text)
+            assert test is None or test(one) in (True, False)  # type: ignore[arg-type]
+
+
+def duration(data: bytes) -> None:
+    text = text_of(data)
+    for reader in (parse_duration, parse_time_span):
+        with suppress(InputError, ValueError):
+            reader(text)
+
+
+# ---- expressions and templates -----------------------------------------------------------------------------
+
+DRIVER = "gpu.example.com"
+
+
+@cache
+def _device() -> Any:
+    device = decode(
+        {
+            "name": "gpu-0",
+            "attributes": {
+                "model": {"string": "A100"},
+                "index": {"int": 3},
+                "healthy": {"bool": True},
+                "driverVersion": {"version": "1.2.3"},
+            },
+            "capacity": {"memory": {"value": "40Gi"}},
+        },
+        Device,
+    )
+    return device_value(DRIVER, device)
+
+
+def cel(data: bytes) -> None:
+    compile_selector.cache_clear()
+    selector = compile_selector(text_of(data))
+    if isinstance(selector, CompileError):
+        str(selector)
+        return
+    with suppress(SelectorError):
+        selector.matches(_device())
+
+
+def go_template(data: bytes) -> None:
+    arguments = {"Index": 3, "Name": "n", "List": [1, "a"], "Map": {"a": 1}, "On": True, "Rate": 0.5}
+    with suppress(InputError):
+        parse_template(text_of(data), "f").render(arguments)
+
+
+def scheduler_perf(data: bytes) -> None:
+    with suppress(InputError):
+        read_workloads(file_of(data, "performance-config.yaml"))
+
+
+# ---- configuration, extenders, patches ---------------------------------------------------------------------
+
+
+def configuration(data: bytes) -> None:
+    with suppress(MoorageError):
+        load_configuration(data, IN_TREE)
+
+
+ANSWERS = (
+    extender_wire.FILTER_RESULT,
+    extender_wire.BINDING_RESULT,
+    extender_wire.PREEMPTION_RESULT,
+    extender_wire.HOST_PRIORITIES,
+)
+
+
+def extender(data: bytes) -> None:
+    for answer in ANSWERS:
+        with suppress(ExtenderError):
+            found = extender_wire.decode(data, answer)
+            assert found is None or isinstance(found, list if answer.is_list else answer.struct)
+
+
+@cache
+def _pod() -> Pod:
+    pod = decode_object(
+        {
+            "kind": "Pod",
+            "metadata": {"name": "p", "namespace": "default", "labels": {"a": "b"}, "finalizers": ["x/y"]},
+            "spec": {
+                "nodeName": "n",
+                "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}],
+                "tolerations": [{"key": "k", "operator": "Exists"}],
+            },
+            "status": {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False"}]},
+        }
+    )
+    assert isinstance(pod, Pod)
+    return pod
+
+
+def patch(data: bytes) -> None:
+    """Each kind of patch, of the object and of its status; the object itself stays as it was."""
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return
+    before = dump([_pod()])
+    for kind in ("merge", "strategic", "json"):
+        for subresource in ("", "status"):
+            with suppress(ApiError):
+                apply_patch(_pod(), value, kind, subresource)  # type: ignore[arg-type]
+    assert dump([_pod()]) == before
+
+
+def wire(data: bytes) -> None:
+    """What an API server answers: objects, lists, events of a watch, statuses."""
+    with suppress(ApiError):
+        wire_format.decode_object_of(Pod, data)
+    with suppress(ApiError):
+        wire_format.decode_list(Node, data)
+    with suppress(ApiError):
+        wire_format.decode_bookmark(wire_format.decode_event(data))
+    str(error_of(status_of(data, 500)))
+
+
+def sweep(data: bytes) -> None:
+    with suppress(InputError):
+        read_sweep(file_of(data, "sweep.yaml"))
+
+
+# ---- traces ------------------------------------------------------------------------------------------------
+
+
+def trace(data: bytes) -> None:
+    """The first byte chooses the format."""
+    formats = sorted(FORMATS)
+    name = formats[data[0] % len(formats)] if data else formats[0]
+    suffix = "yaml" if name == "scenario" else "txt"
+    with suppress(InputError):
+        Timeline.read(file_of(data[1:], f"one.{suffix}"), format=name)
+
+
+TARGETS: dict[str, Target] = {
+    one.__name__: one
+    for one in (
+        decode_json,
+        load_json,
+        load_yaml,
+        yaml,
+        archive,
+        quantity,
+        label_selector,
+        field_selector,
+        duration,
+        cel,
+        go_template,
+        scheduler_perf,
+        configuration,
+        extender,
+        patch,
+        wire,
+        sweep,
+        trace,
+    )
+}

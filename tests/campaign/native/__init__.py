@@ -1,0 +1,1 @@
+"""The native driver: operations of the compiled core, compared with recomputation."""

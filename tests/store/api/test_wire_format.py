@@ -1,0 +1,36 @@
+"""Answers of an API server that cannot be read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
+from moorage.store.api import wire_format
+from moorage.store.api.server_errors import status_of
+from moorage.store.errors import ServerError
+
+NO_TEXT = b'{"metadata": {"name": "\xb1", "resourceVersion": "\xb1"}, "type": "\xb1"}'
+UNREADABLE = [NO_TEXT, b"[" * 5000, b"{", b"5"]
+
+
+@pytest.mark.parametrize("body", UNREADABLE)
+def test_what_cannot_be_read_is_an_error_of_the_server(body: bytes) -> None:
+    readers: list[Any] = [
+        lambda: wire_format.decode_object_of(Pod, body),
+        lambda: wire_format.decode_list(Node, body),
+        lambda: wire_format.decode_event(body),
+    ]
+    for reader in readers:
+        with pytest.raises(ServerError, match="of the API server cannot be read"):
+            reader()
+    assert status_of(body, 500).code == 500
+
+
+def test_a_bookmark_without_metadata_is_an_error_of_the_server() -> None:
+    event = wire_format.RawEvent("BOOKMARK", msgspec.Raw(b'{"metadata": 5}'))
+    with pytest.raises(ServerError, match="a bookmark of the API server cannot be read"):
+        wire_format.decode_bookmark(event)

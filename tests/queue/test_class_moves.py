@@ -25,7 +25,7 @@ from tests.core.make import pod
 from tests.queue.make import fail, make_queue, places, queued
 
 
-def rejecting(answer: Any, keys: Any = None) -> tuple[Plugin, list[str]]:
+def rejecting(answer: Any, keys: Any = None, by_class: bool = True) -> tuple[Plugin, list[str]]:
     """A plugin with a hint for added pods, and the names of the pods that the hint was called for."""
     asked = list[str]()
 
@@ -36,7 +36,7 @@ def rejecting(answer: Any, keys: Any = None) -> tuple[Plugin, list[str]]:
             asked.append(one.name)
             return queue_if(answer(one, new))
 
-        hint = of_class(hint) if keys is None else indexed(keys, pod_labels)(hint)
+        hint = of_class(hint) if keys is None else indexed(keys, pod_labels, by_class)(hint)
 
         def events_to_register(self) -> Any:
             return [on(POD, ActionType.ADD, self.hint)]
@@ -138,6 +138,32 @@ def test_only_classes_with_a_key_of_the_event_are_asked() -> None:
     queue.add(queued("k", labels={"l": "9"}))
     fail(queue, "R")
     assert asked_by(added("x", l="9")) == ["i", "k"]
+
+
+def test_a_hint_that_is_indexed_pod_by_pod_is_asked_for_those_with_a_key() -> None:
+    """And for those without keys, and the pod that the event is about."""
+
+    def name_of(plugin: object, one: Pod) -> frozenset[Any] | None:
+        return None if one.name == "i" else frozenset({("l", one.name)})
+
+    plugin, asked = rejecting(lambda one, new: new.name == "y", name_of, False)
+    queue = filled(plugin, *[{} for _ in range(10)])
+
+    def asked_by(new: Pod) -> list[str]:
+        asked.clear()
+        queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, new)
+        return sorted(asked)
+
+    assert asked_by(added("x")) == ["i"]
+    assert asked_by(added("x", l="c")) == ["c", "i"]
+    assert asked_by(added("a", l="c")) == ["a", "c", "i"]
+    queue.delete(queued("c"))
+    assert asked_by(added("x", l="c")) == ["i"]
+    queue.add(queued("c"))
+    fail(queue, "R")
+    assert asked_by(added("x", l="c")) == ["c", "i"]
+    assert asked_by(added("y", l="d")) == ["d", "i"]
+    assert places(queue)["backoff"] == ["d", "i"]
 
 
 def test_hints_of_a_plugin_with_one_index_share_it() -> None:

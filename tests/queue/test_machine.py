@@ -31,7 +31,7 @@ from tests.queue.make import Clock, make_queue, rejecting
 from tests.queue.twin import GATE, Registered, Twin, assert_same_places
 
 NAMES = st.sampled_from([f"p{number}" for number in range(6)])
-REJECTORS = ("Nodes", "Pods", "Labels", "Alike", "Wanted", "Never")
+REJECTORS = ("Nodes", "Pods", "Labels", "Alike", "Wanted", "Named", "Never")
 SETS = st.frozensets(st.sampled_from([*REJECTORS, "Unknown"]), max_size=2)
 ADD, DELETE, LABEL = ActionType.ADD, ActionType.DELETE, ActionType.UPDATE_POD_LABEL
 
@@ -46,6 +46,12 @@ def said_of_labels(one: Pod, old: Any, new: Any) -> bool:
     it."""
     other = (new or old).metadata
     return bool(one.metadata.labels == other.labels or one.metadata.uid == other.uid)
+
+
+def said_of_one(one: Pod, old: Any, new: Any) -> bool:
+    """What a hint may look at that is indexed pod by pod."""
+    is_alike = one.metadata.labels == new.metadata.labels and one.name[-1] <= new.name[-1]
+    return bool(is_alike or one.metadata.uid == new.metadata.uid)
 
 
 def wanted(one: Pod) -> frozenset[Any] | None:
@@ -70,6 +76,7 @@ REGISTERED: Registered = {
     ],
     "Alike": [(ClusterEvent(POD, ADD), said_of_labels), (ClusterEvent(NODE, ADD), said_of_labels)],
     "Wanted": [(ClusterEvent(POD, ADD), said_of_labels)],
+    "Named": [(ClusterEvent(POD, ADD), said_of_one)],
     "Never": [],
     GATE: [
         (
@@ -88,7 +95,7 @@ def plugins() -> list[Any]:
             self.said = said
             if name in ("Alike", "Wanted"):
                 self.of_class = True
-            if name == "Wanted":
+            if name in ("Wanted", "Named"):
                 self.index = (lambda said, one: wanted(one)), (lambda said, old, new: event_keys(old, new))
                 self.__self__ = self
 

@@ -9,7 +9,16 @@ from typing import Self
 import numpy as np
 
 from moorage import framework as fwk
-from moorage.framework.plugin.events import NODE, PERSISTENT_VOLUME_CLAIM, POD, ActionType, on, queue_if
+from moorage.framework.plugin.events import (
+    NODE,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    ActionType,
+    Key,
+    indexed,
+    on,
+    queue_if,
+)
 from moorage.framework.profiles.in_core import Attachment, BoundClaims, Mask, VolumePlugin, VolumesOfBatch
 from moorage.objects import PersistentVolumeClaim, Pod, Volume
 from moorage.store.errors import NotFoundError as ObjectNotFoundError
@@ -157,6 +166,18 @@ class VolumeRestrictions(VolumePlugin):
             on(PERSISTENT_VOLUME_CLAIM, ActionType.ADD, self.after_claim_added),
         ]
 
+    def _keys(self, pod: Pod) -> frozenset[Key]:
+        """Return the claims and disks that a pod names, with its namespace."""
+        disks = [disk for volume in pod.spec.volumes if (disk := disk_of(volume)) is not None]
+        return frozenset((pod.namespace, named) for named in (*claim_names(pod), *disks))
+
+    def _keys_of_deleted(self, old: Pod, new: None) -> frozenset[Key]:
+        return self._keys(old)
+
+    def _keys_of_claim(self, old: None, new: PersistentVolumeClaim) -> tuple[Key, ...]:
+        return ((new.namespace, new.name),)
+
+    @indexed(_keys, _keys_of_deleted, by_class=False)
     def after_pod_deleted(self, pod: Pod, old: Pod, new: None) -> fwk.QueueingHint:
         """Queue if a deleted pod of the namespace used a disk or a claim of the pod.
 
@@ -180,6 +201,7 @@ class VolumeRestrictions(VolumePlugin):
         pairs = [(mine, theirs) for mine in pod.spec.volumes for theirs in old.spec.volumes]
         return queue_if(claim_names(pod) & claim_names(old) or any(conflict(*pair) for pair in pairs))
 
+    @indexed(_keys, _keys_of_claim, by_class=False)
     def after_claim_added(self, pod: Pod, old: None, new: PersistentVolumeClaim) -> fwk.QueueingHint:
         """Queue if a claim was added that the pod names; claims of ephemeral volumes do not count.
 

@@ -216,7 +216,7 @@ def _remove_from_cache(handle: FrameworkHandle, pod: Pod) -> bool:
     """
     if handle.informers is not None:
         with suppress(NotFoundError):
-            handle.informers.informer(Pod).lister.by_namespace(pod.namespace).get(pod.name)
+            handle.informers.lister(Pod).by_namespace(pod.namespace).get(pod.name)
             return False
     with handle.cache.lock:
         handle.cache.discard_pod(handle.cache.get_pod(pod))

@@ -556,7 +556,8 @@ class SchedulingQueue:
                 for alike in places.unschedulable.by_class(rejected, means.indexes, old, new):
                     self._add_moves_of_class(moves, alike, means.questions, old, new)
             else:
-                moves += [(info, None) for info in rejected.pods.values()]
+                pods = places.unschedulable.by_pod(rejected, means.indexes, old, new)
+                moves += [(info, None) for info in pods]
         if places.units.members:
             moves += [(info, None) for info in self._affected_of_group(event, new)]
         return sorted(moves, key=lambda move: move[0].order) if len(moves) > 1 else moves

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from itertools import chain, takewhile
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from moorage._core.services.queued_pods import QueuedPodInfo
 from moorage._core.state.pod_class import PodClasses
@@ -56,7 +56,7 @@ def rejection_of(info: QueuedPodInfo) -> Rejection:
 
 NONE: frozenset[Hashable] = frozenset()
 FEW = 8
-"""Fewer classes than these are not indexed."""
+"""Fewer classes or pods than these are not indexed."""
 
 Members = dict[str, QueuedPodInfo]
 """Pods by UID."""
@@ -71,20 +71,21 @@ class RejectedPods:
         By UID, in the order in which they entered.
     by_class : dict
         The same pods by UID, for each class. None of the dicts is empty.
-    indexes : dict
-        The classes by the keys of hints, for the hints of each event that has happened.
+    indexes, pod_indexes : dict
+        The classes, and the UIDs, by the keys of hints, for the hints of each event that has happened.
     """
 
-    __slots__ = ("by_class", "indexes", "pods")
+    __slots__ = ("by_class", "indexes", "pod_indexes", "pods")
 
     def __init__(self) -> None:
         self.pods: Members = {}
         self.by_class: dict[Hashable, Members] = {}
-        self.indexes: dict[tuple[HintIndex, ...], ClassIndex] = {}
+        self.indexes: dict[tuple[HintIndex, ...], KeyIndex] = {}
+        self.pod_indexes: dict[tuple[HintIndex, ...], KeyIndex] = {}
 
 
-class ClassIndex:
-    """The classes of some pods by the keys of the hints that are called for an event.
+class KeyIndex:
+    """The classes of some pods, or their UIDs, by the keys of the hints that are called for an event.
 
     Parameters
     ----------
@@ -98,17 +99,17 @@ class ClassIndex:
         self._indexes = indexes
         self._by_key: dict[Hashable, set[Hashable]] = {}
         self._keys: dict[Hashable, set[Hashable]] = {}
-        self._others: set[Hashable] = set()  # the classes that any event may move
+        self._others: set[Hashable] = set()  # what any event may move
 
     def add(self, one: Hashable, pod: Pod) -> None:
-        """Add a class.
+        """Add a class or a pod.
 
         Parameters
         ----------
         one : hashable
-            The class.
+            The class or the UID.
         pod : Pod
-            A pod of it.
+            A pod of the class, or the pod.
         """
         keys: set[Hashable] = set()
         for index in self._indexes:
@@ -125,22 +126,22 @@ class ClassIndex:
             self._by_key.setdefault(key, set()).add(one)
 
     def remove(self, one: Hashable) -> None:
-        """Remove a class.
+        """Remove a class or a pod.
 
         Parameters
         ----------
         one : hashable
-            The class.
+            The class or the UID.
         """
         self._others.discard(one)
         for key in self._keys.pop(one, ()):
-            classes = self._by_key[key]
-            classes.discard(one)
-            if not classes:
+            found = self._by_key[key]
+            found.discard(one)
+            if not found:
                 del self._by_key[key]
 
     def find(self, old: Any, new: Any) -> set[Hashable] | None:
-        """Return the classes of the pods that an event may move, without the pod that it is about.
+        """Return the classes or UIDs of the pods that an event may move, without the pod that it is about.
 
         Parameters
         ----------
@@ -150,16 +151,16 @@ class ClassIndex:
         Returns
         -------
         set or None
-            None for all classes.
+            None for all.
         """
-        classes = set(self._others)
+        found = set(self._others)
         for index in self._indexes:
             keys = index.event_keys(old, new)
             if keys is None:
                 return None
             for key in keys:
-                classes |= self._by_key.get(key, NONE)
-        return classes
+                found |= self._by_key.get(key, NONE)
+        return found
 
 
 class UnschedulablePods:
@@ -215,6 +216,8 @@ class UnschedulablePods:
             for index in rejected.indexes.values():
                 index.add(key, info.pod)
         alike[uid] = info
+        for index in rejected.pod_indexes.values():
+            index.add(uid, info.pod)
         self._places[uid] = rejection, rejected, key
 
     def _declassify(self, uid: str) -> tuple[Rejection, RejectedPods]:
@@ -226,6 +229,8 @@ class UnschedulablePods:
             del rejected.by_class[key]
             for index in rejected.indexes.values():
                 index.remove(key)
+        for index in rejected.pod_indexes.values():
+            index.remove(uid)
         return rejection, rejected
 
     def by_class(
@@ -249,7 +254,7 @@ class UnschedulablePods:
             return rejected.by_class.values()
         index = rejected.indexes.get(indexes)
         if index is None:
-            index = rejected.indexes[indexes] = ClassIndex(indexes)
+            index = rejected.indexes[indexes] = KeyIndex(indexes)
             for one, alike in rejected.by_class.items():
                 index.add(one, next(iter(alike.values())).pod)
         classes = index.find(old, new)
@@ -259,6 +264,37 @@ class UnschedulablePods:
             if about is not None and about.metadata.uid in rejected.pods:
                 classes.add(self._places[about.metadata.uid][2])
         return [rejected.by_class[one] for one in classes]
+
+    def by_pod(
+        self, rejected: RejectedPods, indexes: tuple[HintIndex, ...], old: Any, new: Any
+    ) -> Iterable[QueuedPodInfo]:
+        """Return the pods of a rejection that an event may move, in any order.
+
+        Parameters
+        ----------
+        rejected : RejectedPods
+        indexes : tuple of HintIndex
+            The indexes of the hints that are to be called for the event.
+        old, new : object or None
+            The object of the event before and after it.
+
+        Returns
+        -------
+        iterable of QueuedPodInfo
+        """
+        pods = rejected.pods
+        if not indexes or len(pods) < FEW:
+            return pods.values()
+        index = rejected.pod_indexes.get(indexes)
+        if index is None:
+            index = rejected.pod_indexes[indexes] = KeyIndex(indexes)
+            for uid, info in pods.items():
+                index.add(uid, info.pod)
+        found = index.find(old, new)
+        if found is None:
+            return pods.values()
+        found.update(about.metadata.uid for about in (old, new) if about is not None)
+        return [pods[uid] for uid in cast(set[str], found) if uid in pods]
 
     def replace(self, info: QueuedPodInfo, pod: Pod) -> None:
         """Replace the state of a pod, which keeps its position.

@@ -217,8 +217,8 @@ class HintIndex(NamedTuple):
     Attributes
     ----------
     keys : callable
-        Returns the keys of a rejected pod, which are the same for all pods of its class as long as they wait;
-        None for a pod that any event may move.
+        Returns the keys of a rejected pod, which stay the same as long as it waits; for a hint `of_class`,
+        those of all pods of its class. None for a pod that any event may move.
     event_keys : callable
         Returns the keys of an event by its old and its new object; None for an event that may move any pod.
     """
@@ -230,13 +230,16 @@ class HintIndex(NamedTuple):
 def indexed(
     keys: Callable[[Any, Pod], frozenset[Key] | None],
     event_keys: Callable[[Any, Any, Any], Iterable[Key] | None],
+    by_class: bool = True,
 ) -> Callable[[H], H]:
-    """Return a decorator of a plugin's method that is a queueing hint `of_class`, which gives it an index.
+    """Return a decorator of a plugin's method that is a queueing hint, which gives it an index.
 
     Parameters
     ----------
     keys, event_keys : method
         Of the same plugin; see `HintIndex`.
+    by_class : bool
+        Whether the hint is `of_class`, so that its index has classes. Otherwise it has pods.
 
     Returns
     -------
@@ -245,7 +248,7 @@ def indexed(
 
     def decorate(hint: H) -> H:
         hint.index = keys, event_keys  # type: ignore[attr-defined]
-        return of_class(hint)
+        return of_class(hint) if by_class else hint
 
     return decorate
 

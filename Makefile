@@ -57,17 +57,18 @@ bench-schedulers: tools
 
 # Sanitizers must be there before Python is; a library built with them cannot be imported otherwise.
 SANITIZED := build/sanitize
-REPORTS := log_path=$(CURDIR)/$(SANITIZED)/report
+# Both runtimes export __sanitizer_set_report_path, so libubsan's log_path sets the path of libasan alone: ASan writes its
+# files, UBSan writes to stderr. --capture=sys leaves stderr open, or a stop in a worker loses what UBSan has said.
 sanitize: tools
 	MOORAGE_SANITIZE=1 $(PY) setup.py --quiet build --build-lib $(SANITIZED)/lib --build-temp $(SANITIZED)/temp
 	rm -f $(SANITIZED)/report.*
 	export LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
 		PYTHONMALLOC=malloc PYTHONPATH=$(SANITIZED)/lib \
 		LD_LIBRARY_PATH=$(CURDIR)/$(SANITIZED)/lib/moorage/_core \
-		ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:$(REPORTS) \
-		UBSAN_OPTIONS=print_stacktrace=1:$(REPORTS); \
+		ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:log_path=$(CURDIR)/$(SANITIZED)/report \
+		UBSAN_OPTIONS=print_stacktrace=1; \
 	$(PY) -c 'import moorage; assert "$(SANITIZED)" in moorage.__file__, moorage.__file__' && \
-	$(PY) -m pytest -n auto -q -p no:benchmark || { cat $(SANITIZED)/report.* 2> /dev/null; exit 1; }
+	$(PY) -m pytest -n auto -q -p no:benchmark --capture=sys || { cat $(SANITIZED)/report.* 2> /dev/null; exit 1; }
 
 # Races of threads, in a build with ThreadSanitizer. CPython itself is not built with it: what its own locks order
 # is seen through them, and tests/campaign/threads.supp leaves out what it orders otherwise.

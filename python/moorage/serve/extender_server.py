@@ -14,7 +14,7 @@ from .secure_server import HttpServer
 logger = logging.getLogger("moorage.serve")
 
 MAX_BODY = 128 << 20
-"""Bytes of a request at most: twice what 5,000 whole nodes take."""
+"""Bytes of a request at most: enough for thousands of whole nodes."""
 REQUEST_TIMEOUT = 30.0
 """Seconds between two parts of a request at most."""
 IDLE_TIMEOUT = 120.0

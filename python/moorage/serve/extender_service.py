@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import repeat
+from itertools import compress, repeat
 from typing import Any
 
 import msgspec
@@ -124,8 +124,11 @@ class ExtenderService:
         engine, state, ran = self._begin(args.pod)
         if ran.rejection is not None:
             unknown = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (UNKNOWN,))
-            place = self._place
-            rejected = [(name, ran.rejection if name in place else unknown) for name in names]
+            known = self._rows_of(names) >= 0
+            rejected = [
+                (list(compress(names, known.tolist())), ran.rejection),
+                (list(compress(names, (~known).tolist())), unknown),
+            ]
             return _filtered(args, np.zeros(len(names), dtype=bool), rejected)
         rows, searched = engine.search.verdicts(*state.target)
         statuses = engine.number_statuses(rows, searched)
@@ -141,9 +144,11 @@ class ExtenderService:
         }
         for verdict, text in ((_UNKNOWN, UNKNOWN), (_NOT_SEARCHED, NOT_SEARCHED)):
             reason[verdict] = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
-        lost = np.flatnonzero(~passed)
-        why = map(reason.__getitem__, verdicts[lost].tolist())
-        return _filtered(args, passed, zip(map(names.__getitem__, lost.tolist()), why, strict=True))
+        return _filtered(
+            args,
+            passed,
+            [(list(compress(names, (verdicts == one).tolist())), reason[one]) for one in reason],
+        )
 
     def prioritize(self, body: bytes) -> bytes:
         """Answer with scores from 0 to 10: the best nodes have 10, and the others their place between the
@@ -172,8 +177,7 @@ class ExtenderService:
                 scores[known] = MAX_EXTENDER_PRIORITY
                 if high > low:
                     scores[known] = (totals - low) * MAX_EXTENDER_PRIORITY // (high - low)
-        hosts = [_HostPriority(*one) for one in zip(names, scores.tolist(), strict=True)]
-        return msgspec.json.encode(hosts)
+        return msgspec.json.encode(list(map(_HostPriority, names, scores.tolist())))
 
     def preempt(self, body: bytes) -> bytes:
         """Answer with the candidates on which the pod fits once their victims are gone. Victims are not
@@ -278,7 +282,7 @@ class ExtenderService:
         return np.fromiter(map(self._place.get, names, repeat(-1)), dtype=np.int32, count=len(names))
 
 
-class _HostPriority(msgspec.Struct, rename="pascal"):
+class _HostPriority(msgspec.Struct, rename="pascal", gc=False):
     host: str
     score: int
 
@@ -317,7 +321,7 @@ def _names(args: wire.ExtenderArgs) -> list[str]:
 
 
 def _filtered(
-    args: wire.ExtenderArgs, passed: npt.NDArray[np.bool_], rejected: Iterable[tuple[str, Status]]
+    args: wire.ExtenderArgs, passed: npt.NDArray[np.bool_], rejected: Iterable[tuple[list[str], Status]]
 ) -> bytes:
     """Return the answer, with names or with the nodes as they were sent."""
     nodes, names = None, None
@@ -326,11 +330,10 @@ def _filtered(
     else:
         assert args.nodes is not None
         nodes = {"metadata": {}, "items": _kept(args.nodes.items or [], passed)}
-    failed, unresolvable, texts = dict[str, str](), dict[str, str](), dict[int, str]()
-    for name, status in rejected:
-        if (text := texts.get(id(status))) is None:
-            text = texts[id(status)] = ", ".join(status.reasons)
-        (unresolvable if status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE else failed)[name] = text
+    failed, unresolvable = dict[str, str](), dict[str, str]()
+    for lost, status in rejected:
+        is_final = status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+        (unresolvable if is_final else failed).update(dict.fromkeys(lost, status.message()))
     return msgspec.json.encode(
         {
             "Nodes": nodes,
@@ -343,7 +346,7 @@ def _filtered(
 
 
 def _kept(items: list[Any], passed: npt.NDArray[np.bool_]) -> list[Any]:
-    return [items[at] for at in np.flatnonzero(passed).tolist()]
+    return list(compress(items, passed.tolist()))
 
 
 def _victims(args: wire.ExtenderPreemptionArgs) -> dict[str, tuple[list[str], int]]:

@@ -79,7 +79,10 @@ def scheduler(leader_elect: bool | None, **options: Any) -> int:
 
 @click.group()
 def serve() -> None:
-    """Answer a real kube-scheduler."""
+    """Answer a real kube-scheduler.
+
+    Exit codes: 0 it was stopped; 2 bad input, or the server has refused at the start.
+    """
 
 
 @serve.command()

@@ -167,7 +167,8 @@ class SchedulingContext:
         """
         self._forget_routes()
         classes = self.volume_classes.begin() if by_demand else None
-        return PodBatch(self.cache.state, pods, self.routes, classes, first, self._delegated())
+        delegated = self._delegated() if self._device_classes else frozenset[str]()
+        return PodBatch(self.cache.state, pods, self.routes, classes, first, delegated)
 
     def _delegated(self) -> frozenset[str]:
         """The extended resources that device classes provide."""

@@ -79,6 +79,8 @@ cdef class Plan:
         The plugins outside the core, each once.
     needs_python : bool
         Whether one of them is a Python plugin.
+    scored : frozenset of str
+        The resources that NodeResourcesFit or NodeResourcesBalancedAllocation scores.
 
     Raises
     ------

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.queue.ask import ask, node, pod, thing
 
+from moorage.framework.plugin.events import index_of
 from moorage.objects.model.pod import Pod
 from moorage.scheduler import Scheduler
 
@@ -162,3 +163,25 @@ def test_hint(
     scheduler: Scheduler, plugin: str, rejected: Pod, old: Any, new: Any, worth: bool | None
 ) -> None:
     assert ask(scheduler, plugin, rejected, old, new) is worth
+
+
+RESTRICTED = [
+    (rejected, old, new, worth)
+    for name, rejected, old, new, worth in CASES
+    if name == "VolumeRestrictions" and worth is not None and (new or old).kind != "Node"
+]
+
+
+@pytest.mark.parametrize(("rejected", "old", "new", "worth"), RESTRICTED)
+def test_an_event_that_helps_has_a_key_of_the_pod(
+    scheduler: Scheduler, rejected: Pod, old: Any, new: Any, worth: bool
+) -> None:
+    registered = scheduler.queue.hints.by_profile["default-scheduler"]["VolumeRestrictions"]
+    (hint,) = [one.hint for one in registered if one.event.resource == (new or old).kind]
+    assert hint is not None
+    index = index_of(hint)
+    assert index is not None
+    keys, event_keys = index.keys(rejected), index.event_keys(old, new)
+    assert keys is not None
+    assert event_keys is not None
+    assert keys.intersection(event_keys) or not worth

@@ -89,6 +89,14 @@ def test_version_is_the_metadata_s() -> None:
     assert f'__version__ = "{metadata()["project"]["version"]}"\n' in text
 
 
+def test_a_wheel_has_every_file_of_the_package() -> None:
+    patterns = metadata()["tool"]["setuptools"]["package-data"]["moorage"]
+    package = ROOT / "python/moorage"
+    packed = {path for pattern in patterns for path in package.glob(pattern)}
+    others = [path for path in files(under="python/moorage") if path.suffix not in (".py", ".so")]
+    assert [name(path) for path in others if path not in packed] == []
+
+
 def test_import_is_lazy() -> None:
     result = run(FINDER.format(hide=False) + f"print(*sorted({LOADED}))")
     loaded = ["moorage", "moorage._core", "moorage._core.decide"]

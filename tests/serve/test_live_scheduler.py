@@ -7,10 +7,12 @@ from threading import Event
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.store.api.test_api_client import answers, cuts
 from tests.store.api.test_engine_over_wire import LIMIT, fill, nodes_of
 from tests.store.api.wire_server import WireServer
 
+from moorage.framework.plugin.events import NODE_ADD
 from moorage.objects import Pod, PodGroup
 from moorage.serve import LeaderLease, LiveScheduler
 from moorage.serve.live_scheduler import Election, LostLeaseError
@@ -103,6 +105,7 @@ def test_a_pod_that_does_not_fit_waits_for_a_node(
     counted = 'scheduler_schedule_attempts_total{profile="default-scheduler",result="unschedulable"} 1.0'
     assert counted in text
     assert 'scheduler_pending_pods{queue="unschedulable"} 1.0' in text
+    assert 'scheduler_unschedulable_pods{plugin="NodeResourcesFit",profile="default-scheduler"} 1.0' in text
     (condition,) = store.get(Pod, "big", "default").status.conditions
     assert (condition.type, condition.status, condition.reason) == ("PodScheduled", "False", "Unschedulable")
     assert condition.message.startswith("0/2 nodes are available: 2 Insufficient cpu.")
@@ -115,6 +118,29 @@ def test_a_pod_that_does_not_fit_waits_for_a_node(
     until(live, lambda: live.run.bound == 1)
     live.recorder.close()
     assert [one["reason"] for one in events(server)] == ["FailedScheduling", "Scheduled"]
+
+
+def test_gauges_of_the_cache_and_of_events(live: LiveScheduler, store: ObjectStore) -> None:
+    fill(store, [pod("there", nodeName="n0"), pod("a"), pod("gated", schedulingGates=[{"name": "g"}])])
+    scheduler = live.scheduler
+
+    def is_known() -> bool:
+        scheduler.sync()
+        return len(scheduler.queue.pending_pods().active) == 1 and len(scheduler.cache.state.pods()) == 1
+
+    while not is_known():
+        live.client.arrivals.wait(live.client.arrivals.count, 0.05)
+    info = scheduler.queue.pop(0)
+    assert info is not None
+    assumed = replace(info.pod, spec=replace(info.pod.spec, node_name="n1"))
+    scheduler.cache.assume_pod(assumed)
+    scheduler.queue.move_all_to_active_or_backoff_queue(NODE_ADD, None, None)
+    lines = live.run.metrics.text().decode().splitlines()
+    assert 'scheduler_cache_size{type="nodes"} 2.0' in lines
+    assert 'scheduler_cache_size{type="pods"} 2.0' in lines
+    assert 'scheduler_cache_size{type="assumed_pods"} 1.0' in lines
+    assert 'scheduler_inflight_events{event="NodeAdd"} 1.0' in lines
+    assert 'scheduler_unschedulable_pods{plugin="SchedulingGates",profile="default-scheduler"} 1.0' in lines
 
 
 def test_backoff_is_waited_for(

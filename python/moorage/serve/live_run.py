@@ -63,7 +63,7 @@ class LiveRun(Run):
         self._pool = ThreadPoolExecutor(THREADS, "bind")
         self._sent: dict[Future[None], tuple[QueuedPodInfo, str]] = {}
         self.bound = self.failed = 0
-        self.metrics = SchedulerMetrics(self.queue)
+        self.metrics = SchedulerMetrics(self.queue, scheduler.cache, self._profile)
 
     def step(self) -> bool:
         """Receive events, try some pods, and send bindings.

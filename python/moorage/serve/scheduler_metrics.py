@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from moorage.queue import QueuedPodInfo
@@ -15,7 +16,8 @@ from moorage.volume.binding.metrics import (
 )
 
 if TYPE_CHECKING:
-    from moorage.queue import SchedulingQueue
+    from moorage.cache import SchedulerCache
+    from moorage.queue import PendingPods, SchedulingQueue
 
 MOST_ATTEMPTS = 15
 """More have the label ``15+``."""
@@ -27,7 +29,11 @@ class SchedulerMetrics:
     Parameters
     ----------
     queue : SchedulingQueue
-        For the pods that wait.
+        For the pods that wait, and the events that pods in flight may need.
+    cache : SchedulerCache
+        For its size.
+    profile : callable
+        Returns the name of the profile of a pod.
 
     Attributes
     ----------
@@ -35,8 +41,10 @@ class SchedulerMetrics:
         By result (scheduled, unschedulable, error) and profile.
     """
 
-    def __init__(self, queue: SchedulingQueue) -> None:
-        self._queue = queue
+    def __init__(
+        self, queue: SchedulingQueue, cache: SchedulerCache, profile: Callable[[QueuedPodInfo], str]
+    ) -> None:
+        self._queue, self._cache, self._profile = queue, cache, profile
         self.attempts = OperationCounter(
             "scheduler_schedule_attempts_total",
             "Number of attempts to schedule pods, by the result. 'unschedulable' means a pod could not be "
@@ -93,7 +101,11 @@ class SchedulerMetrics:
         own = (self.attempts, self._pod_attempts, self._durations, self._victims)
         for one in (*own, VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE, VOLUME_SCHEDULING_STAGE_FAILED):
             yield from one.collect()
-        yield self._pending()
+        pending = self._queue.pending_pods()
+        yield self._pending(pending)
+        yield self._unschedulable(pending)
+        yield self._inflight()
+        yield self._size()
 
     def text(self) -> bytes:
         """Render all metrics in the text format of Prometheus.
@@ -109,13 +121,51 @@ class SchedulerMetrics:
         registry.register(self)
         return generate_latest(registry)
 
-    def _pending(self) -> Any:
+    def _pending(self, pending: PendingPods) -> Any:
         family = prometheus().GaugeMetricFamily(
             "scheduler_pending_pods", "Number of pending pods, by the queue type.", labels=["queue"]
         )
-        pending = self._queue.pending_pods()
         family.add_metric(["active"], len(pending.active))
         family.add_metric(["backoff"], len(pending.backoff) + len(pending.error_backoff))
         family.add_metric(["unschedulable"], len(pending.unschedulable))
         family.add_metric(["gated"], len(pending.gated))
+        return family
+
+    def _unschedulable(self, pending: PendingPods) -> Any:
+        """Return how many waiting pods each plugin has rejected at their last attempt, or gates."""
+        family = prometheus().GaugeMetricFamily(
+            "scheduler_unschedulable_pods",
+            "Waiting pods that a plugin has rejected. A pod counts for each plugin that rejected it.",
+            labels=["plugin", "profile"],
+        )
+        counts = Counter(
+            (plugin, self._profile(info)) for infos in pending for info in infos for plugin in info.rejectors
+        )
+        for labels, count in sorted(counts.items()):
+            family.add_metric(labels, count)
+        return family
+
+    def _inflight(self) -> Any:
+        family = prometheus().GaugeMetricFamily(
+            "scheduler_inflight_events",
+            "Events that are kept for the pods that are being tried or bound.",
+            labels=["event"],
+        )
+        counts = Counter(event.label for event, *_ in self._queue.in_flight_events())
+        for label, count in sorted(counts.items()):
+            family.add_metric([label], count)
+        return family
+
+    def _size(self) -> Any:
+        family = prometheus().GaugeMetricFamily(
+            "scheduler_cache_size",
+            "Nodes, pods and assumed pods in the cache. The pods include those that are assumed.",
+            labels=["type"],
+        )
+        cache = self._cache
+        with cache.lock:
+            state = cache.state
+            sizes = cache.node_tree().num_nodes, len(state.ledger), len(state.assumed_pods())
+        for label, size in zip(("nodes", "pods", "assumed_pods"), sizes, strict=True):
+            family.add_metric([label], size)
         return family

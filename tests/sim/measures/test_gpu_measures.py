@@ -84,7 +84,7 @@ def twin_node(state: State, name: str, chosen: dict[str, Any]) -> twin.Node:
     return twin.Node(state.free(name, "cpu"), tuple(free), obj.metadata.labels[MODEL_LABEL])
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(timelines())
 def test_fragmentation_is_that_of_the_gpus_that_the_plugin_has_chosen(timeline: Timeline) -> None:
     config = {

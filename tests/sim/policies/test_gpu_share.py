@@ -111,6 +111,28 @@ def test_pods_that_others_have_bound_take_the_best_fit(tmp_path: Path) -> None:
     assert free(made) == {"a": [100, 800]}
 
 
+def test_preemption_frees_the_gpus_of_its_victims(tmp_path: Path) -> None:
+    high = pod("high", 1000)
+    high["spec"]["priority"] = 100
+    objects = [node("g", 2), pod("whole", 1000, on="g"), pod("share", 600, on="g"), high]
+    made = scheduler(tmp_path, objects, configuration())
+    result = made.run()
+    assert dict(result.placements) == {"default/high": "g"}
+    assert result.evicted.keys() == {"default/share"}  # the GPU of the other pod is as large, and not needed
+    assert sorted(free(made)["g"]) == [0, 0]
+
+
+def test_preemption_finds_no_victims_where_single_gpus_stay_too_full(tmp_path: Path) -> None:
+    high = pod("high", 2000)
+    high["spec"]["priority"] = 100
+    kept = pod("kept", 300, on="g")
+    kept["spec"]["priority"] = 1000
+    made = scheduler(tmp_path, [node("g", 2), pod("low", 1000, on="g"), kept, high], configuration())
+    result = made.run()
+    assert not result.placements
+    assert not result.evicted
+
+
 def test_a_rollback_gives_gpus_back_and_leaves_later_choices_as_they_were(tmp_path: Path) -> None:
     objects = [node("a", 4), *(pod(f"p{at}", 300) for at in range(6))]
     config = configuration(gpuSelection="random", seed=7)

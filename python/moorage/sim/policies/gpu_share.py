@@ -114,6 +114,23 @@ class GpuShare(fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.ReservePlugin):
     def filter_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> npt.ArrayLike:
         return self.shares.fits(nodes.rows)
 
+    def filter(self, state: fwk.CycleState, pod: Pod, node_info: fwk.NodeInfo) -> fwk.Status | None:
+        """Filter a node by the pods that it is given with, as in dry runs of preemption."""
+        node = node_info.node
+        shares, gpus = GpuShares(), node_info.allocatable.scalar_resources.get(RESOURCE, 0) // WHOLE
+        shares.set_node(0, gpus, "" if node is None else node.metadata.labels.get(MODEL_LABEL, ""), 0)
+        for one in node_info.pods:
+            held = self.allocations.get(one.metadata.uid)
+            if held is not None and node is not None and held[0] == node.metadata.name:
+                shares.take(0, *held[1:])
+            elif taken := self._request(one):
+                milli, count = per_gpu(taken)
+                shares.ask(0, milli, count)
+                shares.take(0, milli, shares.choose(0, BEST_FIT))
+        shares.ask(state.shape.requests[0], *per_gpu(request_of(state)))
+        fits = shares.fits(np.zeros(1, dtype=np.int32))[0]
+        return None if fits else fwk.Status(fwk.Code.UNSCHEDULABLE, (self.filter_reason,))
+
     def reserve(self, state: fwk.CycleState, pod: Pod, node_name: str) -> fwk.Status | None:
         """Choose the GPUs of the pod."""
         request = request_of(state)
@@ -169,8 +186,7 @@ class GpuShare(fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.ReservePlugin):
         held = self.allocations.get(pod.metadata.uid)
         if held is not None and held[0] == node_name:
             return held
-        classes = self.required_handle().cache.state.classes
-        request = classes.shape_of(classes.intern(pod)).other_requests.get(RESOURCE, 0)
+        request = self._request(pod)
         if not request:
             return None
         milli, count = per_gpu(request)
@@ -178,6 +194,11 @@ class GpuShare(fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.ReservePlugin):
         held = node_name, milli, self.shares.choose(row, BEST_FIT)
         self.allocations[pod.metadata.uid] = held
         return held if held[2] else None
+
+    def _request(self, pod: Pod) -> int:
+        """The thousandths of GPUs that a pod requests."""
+        classes = self.required_handle().cache.state.classes
+        return classes.shape_of(classes.intern(pod)).other_requests.get(RESOURCE, 0)
 
 
 def per_gpu(request: int) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -26,11 +27,14 @@ def calls(action: Callable[[], object]) -> Counter[str]:
             found[frame.f_code.co_filename] += 1
 
     before = sys.getprofile()
+    gc.collect()
+    gc.disable()  # finalizers of earlier tests are not calls of the action
     sys.setprofile(note)
     try:
         action()
     finally:
         sys.setprofile(before)
+        gc.enable()
     return found
 
 

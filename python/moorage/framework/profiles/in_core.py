@@ -536,23 +536,6 @@ class UnitPlugin(Plugin):
     in_core = True
 
 
-def always_skips(plugin: Plugin, method: str) -> bool:
-    """Whether a plugin returns Skip for every pod.
-
-    Parameters
-    ----------
-    plugin : Plugin
-        The plugin.
-    method : {"pre_filter", "pre_score"}
-        The extension point.
-
-    Returns
-    -------
-    bool
-    """
-    return isinstance(plugin, VolumePlugin) and plugin.in_core and plugin.skips(method)
-
-
 def split_skipping(plugins: Sequence[P], method: str) -> tuple[list[P], list[tuple[int, str]]]:
     """Split plugins into those to call at an extension point and those that always return Skip there.
 
@@ -572,10 +555,9 @@ def split_skipping(plugins: Sequence[P], method: str) -> tuple[list[P], list[tup
     called: list[P] = []
     skipping: list[tuple[int, str]] = []
     for plugin in plugins:
-        if always_skips(plugin, method):
-            skipping.append((len(called), plugin.name))
-        elif isinstance(plugin, VolumePlugin) and plugin.in_core:
-            continue
+        if isinstance(plugin, VolumePlugin) and plugin.in_core:
+            if plugin.skips(method):
+                skipping.append((len(called), plugin.name))
         elif getattr(type(plugin), method) is not nothing:
             called.append(plugin)
     return called, skipping

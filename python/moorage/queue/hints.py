@@ -24,7 +24,7 @@ from moorage.framework.plugin.events import ANY_EVENT, NODE, Hint, HintIndex, in
 from moorage.objects import Pod
 
 from .places import Strategy
-from .unschedulable_pods import Rejection, rejection_of
+from moorage._core.services.unschedulable_pods import Rejection, rejection_of
 
 EXTENDER = "Extender"
 """The name under which all extenders reject pods."""

@@ -34,7 +34,7 @@ from .hold import Hold
 from .microseconds import MICROSECONDS, QUEUES, microseconds
 from .places import PendingPods, Places, Strategy, TopOf, alone
 from .timers import MAX_UNSCHEDULABLE, NEVER, Timers
-from .unschedulable_pods import rejection_of
+from moorage._core.services.unschedulable_pods import rejection_of
 
 PossibleMove = tuple[QueuedPodInfo, Strategy | None]
 """An unschedulable pod, and how an event moves it; None where its hints are still to be called."""
@@ -491,6 +491,34 @@ class SchedulingQueue:
                 raise MoorageError(f"Pod {info.pod.key} is already present in {QUEUES[known.place]}")
             self._requeue_failed(info)  # if the clock raises, the pod stays in flight
             self._in_flight.done(uid)
+
+    def add_rejected(
+        self,
+        infos: list[QueuedPodInfo],
+        latest: list[Pod | None],
+        rejectors: list[tuple[frozenset[str], frozenset[str]]],
+        first: int,
+    ) -> int:
+        """Return popped pods whose attempts were rejected, as `add_unschedulable_if_not_present` does, up to
+        the first that needs that method; see `InFlight.reject`.
+
+        Parameters
+        ----------
+        infos : list of QueuedPodInfo
+        latest : list of Pod or None
+            The latest state of each pod.
+        rejectors : list of (frozenset of str, frozenset of str)
+            The plugins that rejected each pod, and those among them that answered Pending.
+        first : int
+            Index of the first pod.
+
+        Returns
+        -------
+        int
+            Index of the first pod that was not returned.
+        """
+        with self._lock:
+            return self._places.reject(self._in_flight, infos, latest, rejectors, first)
 
     def _requeue_failed(self, info: QueuedPodInfo) -> None:
         """Count the failed attempt of a pod, and move the pod to the place that the events since its pop

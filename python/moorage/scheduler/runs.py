@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import groupby
 from operator import attrgetter, itemgetter
@@ -394,12 +394,7 @@ class Run:
             claimed = engine.profile.claims_plugin.take_devices(claiming, nodes)
             self._claimed += [(engine, infos[at], claimed[at]) for at in nodes]
         if len(placed) < len(tried):
-            for at in tried:
-                if at in failures:
-                    # With claims as for the pod that was scheduled by plugins.
-                    if self.reports_failures or batch.route(at) & CLAIMS:
-                        report_failure(context, engine, infos[at].pod, failures[at])
-                    self._failed(infos[at], failures[at])
+            self._fail(engine, batch, infos, [at for at in tried if at in failures], failures)
         if end < pods.stop and not self._evicts and batch.route(end) & CLAIMS:
             if self._claimed:
                 self._write_claims()
@@ -410,6 +405,24 @@ class Run:
                 placing.remember(end, decision, Failure.of(decision))
             return len(tried) + 1
         return len(tried)
+
+    def _fail(
+        self,
+        engine: Engine,
+        batch: PodBatch,
+        infos: Sequence[QueuedPodInfo],
+        failed: Sequence[int],
+        failures: Mapping[int, Failure],
+    ) -> None:
+        """Account for the pods of a batch that fit nowhere."""
+        # Pods with claims are reported as the pod that was scheduled by plugins.
+        is_reported = [self.reports_failures or bool(batch.route(at) & CLAIMS) for at in failed]
+        for reported, group in groupby(zip(failed, is_reported, strict=True), itemgetter(1)):
+            part = [at for at, _ in group]
+            for some in [[at] for at in part] if reported else [part]:
+                if reported:
+                    report_failure(self.scheduler.context, engine, infos[some[0]].pod, failures[some[0]])
+                self._failed([infos[at] for at in some], [failures[at] for at in some])
 
     def _each(
         self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
@@ -429,7 +442,7 @@ class Run:
         decision = whole_cycle(context, engine, info.pod, context.target_of(info.pod))
         self.result.seconds += time.perf_counter() - began
         if decision.node is None:
-            self._failed(info, decision.failure)
+            self._failed([info], [decision.failure])
         else:
             self._record(Outcome(info.pod, decision.node, decision.waiting, decision.binding))
         self.resume(self.scheduler.cache.clock())
@@ -512,7 +525,7 @@ class Run:
                 pod, failure = infos[at].pod, failures[at]
                 if self.reports_failures:
                     report_failure(scheduler.context, scheduler.context.engine_of(pod), pod, failure)
-                self._failed(infos[at], failure)
+                self._failed([infos[at]], [failure])
                 if not self.reports_failures:
                     scheduler.bindings.nominate(scheduler.handle.nominator, pod, failure.nominating)
             elif at not in done.started:
@@ -586,7 +599,8 @@ class Run:
         elif outcome.failure is None:
             self._bound(pod, outcome.node)
         else:
-            self._failed(self.queue.in_flight_pod(pod.metadata.uid) or QueuedPodInfo(pod), outcome.failure)
+            info = self.queue.in_flight_pod(pod.metadata.uid) or QueuedPodInfo(pod)
+            self._failed([info], [outcome.failure])
             if not self.scheduler.is_waiting(pod):  # deleted meanwhile: what it held is free for good
                 self._retry_groups()
 
@@ -615,14 +629,28 @@ class Run:
         self.queue.done(pod.metadata.uid)
         self._has_bound = True
 
-    def _failed(self, info: QueuedPodInfo, failure: Failure) -> None:
-        """Record the failure of a pod, and return the pod to the queue."""
-        self.result.unschedulable[info.pod.key] = failure
-        scheduler = self.scheduler
-        if self.queue.in_flight_pod(info.uid) is info:
-            give_back(self.queue, info, scheduler.pods.current, failure.rejectors, failure.nominating)
-        if scheduler.bindings.freed:
-            scheduler.announce_freed()
+    def _failed(self, infos: list[QueuedPodInfo], failures: list[Failure]) -> None:
+        """Record the failures of pods, and return the pods to the queue."""
+        keys = keys_of([info.pod for info in infos])
+        self._note_failures(keys, infos, failures)
+        scheduler, queue, at = self.scheduler, self.queue, 0
+        latest = scheduler.pods.indexer.get_many(keys)
+        rejectors = [failure.rejectors for failure in failures]
+        while at < len(infos):
+            at = queue.add_rejected(infos, latest, rejectors, at)
+            if at < len(infos):
+                info, failure = infos[at], failures[at]
+                if queue.in_flight_pod(info.uid) is info:
+                    give_back(queue, info, scheduler.pods.current, failure.rejectors, failure.nominating)
+                at += 1
+            if scheduler.bindings.freed:
+                scheduler.announce_freed()
+
+    def _note_failures(
+        self, keys: Sequence[str], infos: Sequence[QueuedPodInfo], failures: Sequence[Failure]
+    ) -> None:
+        """Record why pods, by ``namespace/name``, fit nowhere."""
+        self.result.unschedulable.update(zip(keys, failures, strict=True))
 
     def _evicted(self, victims: Sequence[Pod], node: str, preemptor: Pod | AnyGroup) -> None:
         """Record the eviction of pods."""
@@ -686,7 +714,7 @@ class Run:
         assumed = self.scheduler.cache.get_pod(info.pod)
         self.scheduler.cache.forget_pod(assumed)
         self.scheduler.bindings.freed.append(assumed)
-        self._failed(info, Failure(error=error, nominating=NominatingInfo()))
+        self._failed([info], [Failure(error=error, nominating=NominatingInfo())])
 
 
 def row_of(engine: Engine, decision: Decision) -> int:

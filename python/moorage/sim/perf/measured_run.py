@@ -174,9 +174,8 @@ class MeasuredRun(VirtualRun):
         if done.failure is None:
             return placed
         # Without evictions for the first pod that failed, nothing has changed for the pods after it.
-        failed = infos[at + placed : at + placed + 1 if done.failure.nominated_node else stop]
-        for info in failed:
-            self._failed(info, done.failure)
+        failed = [*infos[at + placed : at + placed + 1 if done.failure.nominated_node else stop]]
+        self._failed(failed, [done.failure] * len(failed))
         return placed + len(failed)
 
     def _timed(

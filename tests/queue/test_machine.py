@@ -248,9 +248,11 @@ class QueueMachine(RuleBasedStateMachine):
 
     def come_back(self, name: str, rejectors: frozenset[str], pending: frozenset[str]) -> None:
         info, entry = self.infos.pop(name)
-        info.pod, info.gating_plugin = self.known[name], ""
-        info.unschedulable_plugins, info.pending_plugins = rejectors | pending, pending
-        self.queue.add_unschedulable_if_not_present(info)
+        plugins = rejectors | pending, pending
+        if not self.queue.add_rejected([info], [self.known[name]], [plugins], 0):
+            info.pod, info.gating_plugin = self.known[name], ""
+            info.unschedulable_plugins, info.pending_plugins = plugins
+            self.queue.add_unschedulable_if_not_present(info)
         self.twin.fail(entry, self.known[name], rejectors, pending)
 
     @rule(

@@ -29,13 +29,15 @@ from moorage.framework.plugin.events import (
 )
 from moorage.objects import Pod, UnitKey
 
-from .hints import Hints, Observed, Question
+from .hints import Hints, Meaning, Observed, Question
 from .hold import Hold
 from .microseconds import MICROSECONDS, QUEUES, microseconds
 from .places import PendingPods, Places, Strategy, TopOf, alone
 from .timers import MAX_UNSCHEDULABLE, NEVER, Timers
-from moorage._core.services.unschedulable_pods import rejection_of
+from moorage._core.services.unschedulable_pods import RejectedPods, UnschedulablePods, rejection_of
 
+Listeners = list[tuple[RejectedPods, Meaning]]
+"""Unschedulable pods by rejection, and what an event means for them."""
 PossibleMove = tuple[QueuedPodInfo, Strategy | None]
 """An unschedulable pod, and how an event moves it; None where its hints are still to be called."""
 
@@ -95,6 +97,7 @@ class SchedulingQueue:
         self._lock = FastRLock()
         self._changed = Condition(self._lock)
         self._waiting, self._closed = 0, False
+        self._listeners: dict[ClusterEvent, tuple[UnschedulablePods, int, Listeners]] = {}  # see `_listening`
         self._places = Places(
             frameworks[0].queue_sort_func(),
             {name: framework.pre_enqueues for name, framework in by_name.items()},
@@ -358,6 +361,8 @@ class SchedulingQueue:
             which the last one may exceed the limit.
         """
         with self._lock:
+            if not self._places.has_next():
+                return []
             if not self.groups_pods:
                 return self._pop_many(limit)
             return self._enter_flight(*self._places.pop_alike(limit)) or self.pop_unit(0)
@@ -562,7 +567,7 @@ class SchedulingQueue:
             False for pods that stay.
         """
         with self._lock:
-            if not self.is_listening() or not self.hints.is_registered(event):
+            if not self.may_react(event) or not self.hints.is_registered(event):
                 return
             moves = self._possible_moves(event, old, new)
             if check is not None:
@@ -575,10 +580,9 @@ class SchedulingQueue:
         Pods that only events about their own group can move are found by the group, as each such event
         concerns only a few of many such pods.
         """
-        meaning, places, moves = self.hints.meaning, self._places, list[PossibleMove]()
-        for rejection, rejected in places.unschedulable.by_rejection.items():
-            means = meaning(rejection, event)
-            if not means.may_move or means.is_about_group:
+        places, moves = self._places, list[PossibleMove]()
+        for rejected, means in self._listening(event):
+            if means.is_about_group:
                 continue
             if means.of_class:
                 for alike in places.unschedulable.by_class(rejected, means.indexes, old, new):
@@ -655,8 +659,19 @@ class SchedulingQueue:
         event : ClusterEvent
         """
         with self._lock:
-            meaning, rejections = self.hints.meaning, self._places.unschedulable.by_rejection
-            return self._in_flight.has_listeners or any(meaning(one, event).may_move for one in rejections)
+            return self._in_flight.has_listeners or bool(self._listening(event))
+
+    def _listening(self, event: ClusterEvent) -> Listeners:
+        """Return the unschedulable pods that an event may move, by rejection; remembered until the rejections
+        change."""
+        unschedulable = self._places.unschedulable
+        known = self._listeners.get(event)
+        if known is None or known[0] is not unschedulable or known[1] != unschedulable.version:
+            meaning = self.hints.meaning
+            each = [(rejected, meaning(one, event)) for one, rejected in unschedulable.by_rejection.items()]
+            listeners = [(rejected, means) for rejected, means in each if means.may_move]
+            known = self._listeners[event] = unschedulable, unschedulable.version, listeners
+        return known[2]
 
     def _sweep(self, moves: Iterable[PossibleMove], event: ClusterEvent, old: Any, new: Any) -> None:
         """Move the pods for which a hint returns Queue, and record the event for the pods in flight."""

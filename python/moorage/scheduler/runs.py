@@ -227,7 +227,7 @@ class Run:
             Pods without a group, or all pods of groups of one priority, group by group.
         """
         queue, infos = self.queue, list[QueuedPodInfo]()
-        if queue.next_priority() in (None, self._preemptor_priority):
+        if self._limit < limit and queue.next_priority() in (None, self._preemptor_priority):
             limit = min(limit, self._limit)
         # Never of two priorities: if these evict pods, pods of lower priority would return to the queue.
         while not infos and (infos := queue.pop_batch(limit)):
@@ -385,7 +385,7 @@ class Run:
         end = placing.place(pods.start, pods.stop, True)
         tried, failures = range(pods.start, end), result.failures
         self.result.seconds += time.perf_counter() - began
-        placed = [at for at in tried if at not in failures]
+        placed = [at for at in tried if at not in failures] if failures else tried
         if placed:
             self._assumed([infos[at] for at in placed], result.nodes_of(placed))
         if claiming:
@@ -680,6 +680,7 @@ class Run:
             return
         self._has_bound = False
         scheduler, placed, self._placed = self.scheduler, self._placed, {}
+        client = scheduler.client
         if self._seen != scheduler.pods.indexer.changes:
             for key, info in scheduler.pods.deleted_or_bound(placed).items():
                 self.result.placements.pop(key, None)
@@ -687,14 +688,14 @@ class Run:
             placed = {key: info for key, info in placed.items() if key in self.result.placements}
         pods = [info.pod for info in placed.values()]
         nodes = list(map(self.result.placements.__getitem__, placed))
-        if isinstance(scheduler.client, ObjectStore):
+        if isinstance(client, ObjectStore):
             with suppress(ApiError):  # if another client has bound one of them, no pod is bound
-                scheduler.client.bind_many(pods, nodes, list(placed))
+                client.bind_many(pods, nodes, list(placed))
                 self.queue.done(*[info.uid for info in placed.values()])
                 placed = {}
         for (key, info), node in zip(placed.items(), nodes, strict=False):
             try:
-                scheduler.client.bind(info.pod, node)
+                client.bind(info.pod, node)
                 self.queue.done(info.pod.metadata.uid)
             except ApiError as error:
                 del self.result.placements[key]

@@ -1,3 +1,5 @@
+from libc.stdint cimport int64_t
+
 from moorage._core.services.queued_pods cimport QueuedPodInfo
 from moorage._core.state cimport PodClasses
 
@@ -11,6 +13,7 @@ cdef class RejectedPods:
 cdef class UnschedulablePods:
     cdef PodClasses classes
     cdef readonly dict by_rejection
+    cdef readonly int64_t version
     cdef dict places  # UID: rejection and class
     cdef RejectedPods last  # the one that received a pod last, or None
 

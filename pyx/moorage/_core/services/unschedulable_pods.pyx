@@ -170,6 +170,8 @@ cdef class UnschedulablePods:
     ----------
     by_rejection : dict of Rejection to RejectedPods
         Without rejections that have no pods.
+    version : int
+        Grows with each change of the keys of `by_rejection`.
     """
 
     def __init__(self, PodClasses classes not None):
@@ -200,6 +202,7 @@ cdef class UnschedulablePods:
             rejected = self.by_rejection.get(rejection)
             if rejected is None:
                 rejected = self.by_rejection[rejection] = RejectedPods(rejection)
+                self.version += 1
             self.last = rejected
         rejected.pods[info.uid] = info
         return self.classify(info, rejected)
@@ -328,6 +331,7 @@ cdef class UnschedulablePods:
         if not rejected.pods:
             del self.by_rejection[rejected.rejection]
             self.last = None
+            self.version += 1
         return 0
 
     def select(self):

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from moorage._core.decide.decider import TieBreak, count_verdicts
 from moorage._core.decide.placer import Placer
+from moorage._core.decide.scored_nodes import ScoredNodes
 from moorage._core.state.pod_class import Shape
 from moorage._core.state.pod_spec import uses_volumes
 from moorage.framework.plugin.cycle_state import CycleState
@@ -34,7 +35,7 @@ from moorage.objects.model.pod import Pod
 from moorage.scheduler.extenders.extended_search import ExtendedSearch
 
 from .diagnosis import Diagnosis, explain_verdict
-from .opportunistic_batching import Batching, ScoredNodes, find_hint, leave_nodes
+from .opportunistic_batching import Batching, find_hint, leave_nodes
 from .results import Decision
 
 NO_ROWS = np.zeros(0, dtype=np.int32)

@@ -22,6 +22,7 @@ from moorage._core.services.queued_pods import (
     by_order,
     copies_of,
 )
+from moorage._core.services.unschedulable_pods import UnschedulablePods
 from moorage._core.state.pod_class import PodClasses
 from moorage.framework import PodNominator, PreEnqueuePlugin
 from moorage.framework.plugin.events import UNSCHEDULABLE_POD_ADD, UNSCHEDULABLE_POD_UPDATE
@@ -31,7 +32,6 @@ from moorage.objects import AnyGroup, Pod, UnitKey, group_of
 
 from .active_queue import Less, SortedHeap, by_priority
 from .backoff_queue import BackoffQueue
-from moorage._core.services.unschedulable_pods import UnschedulablePods
 
 logger = logging.getLogger("moorage.queue")
 

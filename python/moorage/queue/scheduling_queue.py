@@ -16,6 +16,7 @@ from fastrlock.rlock import FastRLock
 
 from moorage._core.services.in_flight import InFlight
 from moorage._core.services.queued_pods import Place, QueuedPodInfo, entries_of, group_order
+from moorage._core.services.unschedulable_pods import RejectedPods, UnschedulablePods, rejection_of
 from moorage.errors import MoorageError
 from moorage.framework import ClusterEvent, Framework, PodNominator
 from moorage.framework.plugin.events import (
@@ -34,7 +35,6 @@ from .hold import Hold
 from .microseconds import MICROSECONDS, QUEUES, microseconds
 from .places import PendingPods, Places, Strategy, TopOf, alone
 from .timers import MAX_UNSCHEDULABLE, NEVER, Timers
-from moorage._core.services.unschedulable_pods import RejectedPods, UnschedulablePods, rejection_of
 
 Listeners = list[tuple[RejectedPods, Meaning]]
 """Unschedulable pods by rejection, and what an event means for them."""

@@ -415,14 +415,22 @@ class Run:
         failures: Mapping[int, Failure],
     ) -> None:
         """Account for the pods of a batch that fit nowhere."""
+        begin = 0
         # Pods with claims are reported as the pod that was scheduled by plugins.
-        is_reported = [self.reports_failures or bool(batch.route(at) & CLAIMS) for at in failed]
-        for reported, group in groupby(zip(failed, is_reported, strict=True), itemgetter(1)):
-            part = [at for at, _ in group]
-            for some in [[at] for at in part] if reported else [part]:
-                if reported:
-                    report_failure(self.scheduler.context, engine, infos[some[0]].pod, failures[some[0]])
-                self._failed([infos[at] for at in some], [failures[at] for at in some])
+        if self.reports_failures or any(route for _, _, route in batch.cut(CLAIMS)):
+            for number, at in enumerate(failed):
+                if self.reports_failures or batch.route(at) & CLAIMS:
+                    self._give_back(infos, failed[begin:number], failures)
+                    report_failure(self.scheduler.context, engine, infos[at].pod, failures[at])
+                    begin = number
+        self._give_back(infos, failed[begin:], failures)
+
+    def _give_back(
+        self, infos: Sequence[QueuedPodInfo], failed: Sequence[int], failures: Mapping[int, Failure]
+    ) -> None:
+        """Record the failures of pods of a batch by their indexes, and return the pods to the queue."""
+        if failed:
+            self._failed([infos[at] for at in failed], [failures[at] for at in failed])
 
     def _each(
         self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range

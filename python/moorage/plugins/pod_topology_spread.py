@@ -186,8 +186,8 @@ class PodTopologySpread(
             return queue_if(was is not None or now is not None)
         return queue_if(was != now or (now is not None and old.spec.taints != new.spec.taints))
 
-    # Constraints and labels of the pod whose hard constraints were read last, and these: hints are asked about
-    # one class for many events.
+    # Constraints and labels of the pod whose hard constraints were read last, and these: hints are asked
+    # about one class for many events.
     _latest: tuple[object, object, list[Hard]] = None, None, []
 
     def _hard(self, pod: Pod) -> list[Hard]:

@@ -270,9 +270,8 @@ class SchedulingQueue:
             for pod in pods if nominated else ():
                 if pod.metadata.uid in nominated:
                     self.nominator.delete_nominated_pod_if_exists(pod)
-            held = self._in_flight.interrupt(*[pod.metadata.uid for pod in pods])
-            if held:
-                self.put_back(*held)
+            if self._in_flight.is_held:
+                self.put_back(*self._in_flight.interrupt(*[pod.metadata.uid for pod in pods]))
             for info in entries_of(infos, pods):
                 self._places.leave(info)
 

@@ -530,8 +530,7 @@ class ObjectStore:
         NotFoundError, ConflictError, InvalidObjectError
             As for `bind`.
         """
-        # A single binding that is refused leaves nothing to undo.
-        with self._lock if len(pods) == 1 else self.all_or_nothing():
+        with self._lock:
             self._tables.bind(pods, nodes, keys_of(pods) if keys is None else keys, self._now())
             self._changed.notify_all()
 

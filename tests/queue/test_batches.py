@@ -8,7 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from moorage.framework.plugin.events import NODE, NODE_ADD, POD, ActionType, on
-from moorage.queue import SchedulingQueue
+from moorage.objects import Pod
+from moorage.queue import QueuedPodInfo, SchedulingQueue
 from tests.core.make import node
 from tests.queue.make import Clock, fail, make_queue, names, places, queued, rejecting, saying
 
@@ -24,6 +25,49 @@ def filled(clock: Clock) -> SchedulingQueue:
     for name, priority in (("a", 1), ("b", 2), ("c", 1)):
         queue.add(queued(name, priority))
     return queue
+
+
+def state(info: QueuedPodInfo) -> object:
+    rejectors = info.unschedulable_plugins, info.pending_plugins, info.gating_plugin
+    counts = info.attempts, info.unschedulable_count, info.consecutive_errors_count
+    return info.pod.name, info.place, info.timestamp, rejectors, counts, info.was_flushed, info.until
+
+
+def test_rejected_pods_return_as_one_by_one() -> None:
+    """Up to the first that has changed, was not rejected, or for which there were events."""
+
+    def returned(in_bulk: bool) -> tuple[object, int]:
+        clock = Clock()
+        queue = filled(clock)
+        clock.advance(50)
+        infos = [*queue.pop_batch(9), *queue.pop_batch(9), *queue.pop_batch(9)]
+        assert names(infos) == ["b", "a", "c", "failed"]
+        clock.advance(10)
+        latest: list[Pod | None] = [info.pod for info in infos]
+        latest[2] = replace(infos[2].pod, status=replace(infos[2].pod.status, phase="Pending"))
+        plugins = frozenset({"R", "P"}), frozenset({"P"})
+        at = queue.add_rejected(infos, latest, [plugins] * 4, 0) if in_bulk else 0
+        assert queue.add_rejected(infos[3:], latest[3:], [(frozenset(), frozenset())], 0) == 0
+        for info in infos[at:2]:
+            info.unschedulable_plugins, info.pending_plugins = plugins
+            queue.add_unschedulable_if_not_present(info)
+        queue.move_all_to_active_or_backoff_queue(NODE_ADD, None, node("n"))
+        assert queue.add_rejected(infos[3:], latest[3:], [plugins], 0) == 0
+        return (places(queue), [state(info) for info in infos], queue.in_flight_events()), at
+
+    (bulk, at), (single, _) = returned(True), returned(False)
+    assert bulk == single
+    assert at == 2
+
+
+def test_a_rejected_pod_is_left_to_the_caller_while_pods_are_nominated() -> None:
+    queue = make_queue(rejecting("R", ADDED))
+    nominated = queued("nominated")
+    queue.add(replace(nominated, status=replace(nominated.status, nominated_node_name="n")))
+    queue.add(queued("other"))
+    infos = queue.pop_batch(9)
+    rejectors = [(frozenset({"R"}), frozenset[str]())] * 2
+    assert queue.add_rejected(infos, [info.pod for info in infos], rejectors, 0) == 0
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 9])

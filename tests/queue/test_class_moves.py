@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from moorage._core.services import unschedulable_pods
 from moorage.framework.plugin.events import (
     ASSIGNED_POD_ADD,
     POD,
@@ -20,7 +21,7 @@ from moorage.framework.plugin.events import (
 )
 from moorage.framework.plugin.interface import EnqueueExtensions, FilterPlugin, Plugin
 from moorage.objects.model.pod import Pod
-from moorage.queue import SchedulingQueue, unschedulable_pods
+from moorage.queue import SchedulingQueue
 from tests.core.make import pod
 from tests.queue.make import fail, make_queue, places, queued
 

@@ -34,6 +34,7 @@ def test_a_queue() -> None:
         "in_flight_events": one.in_flight_events,
         "put_back": put_back,
         "add_unschedulable_if_not_present": fail,
+        "add_rejected": lambda: one.add_rejected([], [], [], 0),
         "update": lambda: one.update(p, p),
         "activate": lambda: one.activate([p]),
         "move_all_to_active_or_backoff_queue": lambda: one.move_all_to_active_or_backoff_queue(

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
 
+from moorage._core.services import unschedulable_pods
 from moorage.framework.plugin.events import (
     ASSIGNED_POD_ADD,
     NODE,
@@ -25,7 +26,6 @@ from moorage.framework.plugin.events import (
 from moorage.objects.model.pod import Pod, PodSchedulingGate, PodSchedulingGroup
 from moorage.objects.model.pod_group import GROUP_ANNOTATION, group_of
 from moorage.plugins.scheduling_gates import SchedulingGates
-from moorage.queue import unschedulable_pods
 from tests.core.make import node, pod
 from tests.queue.make import Clock, make_queue, rejecting
 from tests.queue.twin import GATE, Registered, Twin, assert_same_places
@@ -248,9 +248,11 @@ class QueueMachine(RuleBasedStateMachine):
 
     def come_back(self, name: str, rejectors: frozenset[str], pending: frozenset[str]) -> None:
         info, entry = self.infos.pop(name)
-        info.pod, info.gating_plugin = self.known[name], ""
-        info.unschedulable_plugins, info.pending_plugins = rejectors | pending, pending
-        self.queue.add_unschedulable_if_not_present(info)
+        plugins = rejectors | pending, pending
+        if not self.queue.add_rejected([info], [self.known[name]], [plugins], 0):
+            info.pod, info.gating_plugin = self.known[name], ""
+            info.unschedulable_plugins, info.pending_plugins = plugins
+            self.queue.add_unschedulable_if_not_present(info)
         self.twin.fail(entry, self.known[name], rejectors, pending)
 
     @rule(

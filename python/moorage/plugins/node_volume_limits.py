@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import cast
 
@@ -86,12 +85,11 @@ class NodeVolumeLimits(VolumePlugin):
         attached = self._attached()
         if (self.required_handle().nominator or attached.errors) and attached.is_limited(nodes.rows).any():
             return None
-        wanted = self._wanted_by(pod, attached)
-        if isinstance(wanted, fwk.Status):
+        try:
+            _, limited, counts = attached.limited_volumes_of(pod)
+        except VolumeError:
             return None
-        volumes, required = wanted
-        limited = [volume for volume in volumes if volume[0] in attached.room]
-        counts = sorted(Counter([driver for driver, _ in limited]).items())
+        required = self._required_by(pod, attached)
         if len(counts) > MAX_DRIVERS or len(limited) > MOST_VOLUMES:
             return None
         if batch is not None:
@@ -103,7 +101,7 @@ class NodeVolumeLimits(VolumePlugin):
                     return None
                 batch.shared += [(place, drivers.index(volume[0]), number) for place in places]
                 users.append(~batch.at)
-        return (tuple(counts), required) if counts or required else ()
+        return (counts, required) if counts or required else ()
 
     def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
         attached, (counts, required) = self._attached(), cast(Needs, needs)
@@ -145,11 +143,15 @@ class NodeVolumeLimits(VolumePlugin):
             return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (str(error),))
         except VolumeError as error:
             return fwk.Status(fwk.Code.ERROR, (str(error),))
+        return volumes, self._required_by(pod, attached)
+
+    def _required_by(self, pod: Pod, attached: AttachedVolumes) -> tuple[Driver, ...]:
+        """The drivers that a node must have for a pod."""
         if not self.required_handle().feature_gates["VolumeLimitScaling"]:
-            return volumes, ()
+            return ()
         must = {driver.name for driver in self.lister(CSIDriver).list() if _must_be_installed(driver)}
         drivers = attached.drivers_of_new_pod(pod) if must else ()
-        return volumes, tuple([driver for driver in drivers if driver[0] in must])
+        return tuple([driver for driver in drivers if driver[0] in must])
 
     # ---- the queue -----------------------------------------------------------------------------------------
 

@@ -186,6 +186,10 @@ class PodTopologySpread(
             return queue_if(was is not None or now is not None)
         return queue_if(was != now or (now is not None and old.spec.taints != new.spec.taints))
 
+    # Constraints and labels of the pod whose hard constraints were read last, and these: hints are asked
+    # about one class for many events.
+    _latest: tuple[object, object, list[Hard]] = None, None, []
+
     def _hard(self, pod: Pod) -> list[Hard]:
         """The hard constraints of a pod, or the default ones; ValueError for a malformed one."""
         constraints: Sequence[TopologySpreadConstraint] = pod.spec.topology_spread_constraints
@@ -194,8 +198,11 @@ class PodTopologySpread(
             constraints = [one for one in self.default_constraints if one.when_unsatisfiable == HARD]
             if not constraints or (selector := self._default_selector(pod)) is None:
                 return []
+        constraints_of, labels, hard = self._latest
+        if constraints_of is constraints and labels is pod.metadata.labels and selector is None:
+            return hard
         with_keys = self.required_handle().feature_gates["MatchLabelKeysInPodTopologySpread"]
-        return [
+        hard = [
             Hard(
                 one.topology_key,
                 selector or _selector(one, pod, with_keys),
@@ -204,6 +211,9 @@ class PodTopologySpread(
             for one in constraints
             if one.when_unsatisfiable == HARD
         ]
+        if selector is None:
+            self._latest = constraints, pod.metadata.labels, hard
+        return hard
 
     def _default_selector(self, pod: Pod) -> LabelSelectorMatcher | None:
         """The selector of default constraints, from the services and controllers of the pod."""

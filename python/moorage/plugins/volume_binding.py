@@ -195,6 +195,8 @@ class VolumeBinding(VolumePlugin, fwk.ReservePlugin, fwk.PreBindPlugin, fwk.PreS
                 selectors.append(affinity.required)
         return tuple(selectors)
 
+    needs_read_pods = False
+
     @property
     def needs_version(self) -> int:
         if self._make_binder is not None:

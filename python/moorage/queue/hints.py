@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from moorage._core.services.queued_pods import QueuedPodInfo
+from moorage._core.services.unschedulable_pods import Rejection, rejection_of
 from moorage.framework import (
     QUEUE_SKIP,
     ActionType,
@@ -24,7 +25,6 @@ from moorage.framework.plugin.events import ANY_EVENT, NODE, Hint, HintIndex, in
 from moorage.objects import Pod
 
 from .places import Strategy
-from .unschedulable_pods import Rejection, rejection_of
 
 EXTENDER = "Extender"
 """The name under which all extenders reject pods."""

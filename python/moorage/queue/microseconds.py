@@ -3,25 +3,11 @@
 from __future__ import annotations
 
 from moorage._core.services.queued_pods import Place
+from moorage._core.services.unschedulable_pods import microseconds
+
+__all__ = ["MICROSECONDS", "QUEUES", "microseconds"]
 
 MICROSECONDS = 1_000_000
-
-
-def microseconds(seconds: float) -> int:
-    """Round a time to whole microseconds.
-
-    Sums and comparisons of the integers are exact, for every time with at most six decimals.
-
-    Parameters
-    ----------
-    seconds : float
-
-    Returns
-    -------
-    int
-    """
-    return round(seconds * MICROSECONDS)
-
 
 QUEUES = {
     Place.ACTIVE: "the active queue",

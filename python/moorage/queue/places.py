@@ -12,6 +12,7 @@ from enum import Enum
 from itertools import count
 from typing import Any, NamedTuple, cast
 
+from moorage._core.services.in_flight import InFlight
 from moorage._core.services.queued_pods import (
     Entrance,
     Place,
@@ -21,6 +22,7 @@ from moorage._core.services.queued_pods import (
     by_order,
     copies_of,
 )
+from moorage._core.services.unschedulable_pods import UnschedulablePods
 from moorage._core.state.pod_class import PodClasses
 from moorage.framework import PodNominator, PreEnqueuePlugin
 from moorage.framework.plugin.events import UNSCHEDULABLE_POD_ADD, UNSCHEDULABLE_POD_UPDATE
@@ -30,7 +32,6 @@ from moorage.objects import AnyGroup, Pod, UnitKey, group_of
 
 from .active_queue import Less, SortedHeap, by_priority
 from .backoff_queue import BackoffQueue
-from .unschedulable_pods import UnschedulablePods
 
 logger = logging.getLogger("moorage.queue")
 
@@ -452,6 +453,23 @@ class Places:
         if info.initial_attempt_timestamp is None:
             info.initial_attempt_timestamp = self.now()
         return ACTIVE if place is Place.UNSCHEDULABLE else place
+
+    def reject(
+        self,
+        in_flight: InFlight,
+        infos: list[QueuedPodInfo],
+        latest: list[Pod | None],
+        rejectors: list[tuple[frozenset[str], frozenset[str]]],
+        first: int,
+    ) -> int:
+        """Add rejected pods that no event has helped to the unschedulable ones; see `InFlight.reject`. While
+        there are nominations, each pod is left to the caller, who ends its own."""
+        if self.nominator:
+            return first
+        self.changes += 1
+        return in_flight.reject(
+            infos, latest, rejectors, first, self.infos, self.unschedulable, self._numbers, self.now
+        )
 
     def requeue(self, info: QueuedPodInfo, strategy: Strategy, label: str) -> bool:
         """Move a pod to the place that a strategy selects.

@@ -16,6 +16,7 @@ from fastrlock.rlock import FastRLock
 
 from moorage._core.services.in_flight import InFlight
 from moorage._core.services.queued_pods import Place, QueuedPodInfo, entries_of, group_order
+from moorage._core.services.unschedulable_pods import RejectedPods, UnschedulablePods, rejection_of
 from moorage.errors import MoorageError
 from moorage.framework import ClusterEvent, Framework, PodNominator
 from moorage.framework.plugin.events import (
@@ -29,13 +30,14 @@ from moorage.framework.plugin.events import (
 )
 from moorage.objects import Pod, UnitKey
 
-from .hints import Hints, Observed, Question
+from .hints import Hints, Meaning, Observed, Question
 from .hold import Hold
 from .microseconds import MICROSECONDS, QUEUES, microseconds
 from .places import PendingPods, Places, Strategy, TopOf, alone
 from .timers import MAX_UNSCHEDULABLE, NEVER, Timers
-from .unschedulable_pods import rejection_of
 
+Listeners = list[tuple[RejectedPods, Meaning]]
+"""Unschedulable pods by rejection, and what an event means for them."""
 PossibleMove = tuple[QueuedPodInfo, Strategy | None]
 """An unschedulable pod, and how an event moves it; None where its hints are still to be called."""
 
@@ -95,6 +97,7 @@ class SchedulingQueue:
         self._lock = FastRLock()
         self._changed = Condition(self._lock)
         self._waiting, self._closed = 0, False
+        self._listeners: dict[ClusterEvent, tuple[UnschedulablePods, int, Listeners]] = {}  # see `_listening`
         self._places = Places(
             frameworks[0].queue_sort_func(),
             {name: framework.pre_enqueues for name, framework in by_name.items()},
@@ -267,9 +270,8 @@ class SchedulingQueue:
             for pod in pods if nominated else ():
                 if pod.metadata.uid in nominated:
                     self.nominator.delete_nominated_pod_if_exists(pod)
-            held = self._in_flight.interrupt(*[pod.metadata.uid for pod in pods])
-            if held:
-                self.put_back(*held)
+            if self._in_flight.is_held:
+                self.put_back(*self._in_flight.interrupt(*[pod.metadata.uid for pod in pods]))
             for info in entries_of(infos, pods):
                 self._places.leave(info)
 
@@ -358,6 +360,8 @@ class SchedulingQueue:
             which the last one may exceed the limit.
         """
         with self._lock:
+            if not self._places.has_next():
+                return []
             if not self.groups_pods:
                 return self._pop_many(limit)
             return self._enter_flight(*self._places.pop_alike(limit)) or self.pop_unit(0)
@@ -492,6 +496,34 @@ class SchedulingQueue:
             self._requeue_failed(info)  # if the clock raises, the pod stays in flight
             self._in_flight.done(uid)
 
+    def add_rejected(
+        self,
+        infos: list[QueuedPodInfo],
+        latest: list[Pod | None],
+        rejectors: list[tuple[frozenset[str], frozenset[str]]],
+        first: int,
+    ) -> int:
+        """Return popped pods whose attempts were rejected, as `add_unschedulable_if_not_present` does, up to
+        the first that needs that method; see `InFlight.reject`.
+
+        Parameters
+        ----------
+        infos : list of QueuedPodInfo
+        latest : list of Pod or None
+            The latest state of each pod.
+        rejectors : list of (frozenset of str, frozenset of str)
+            The plugins that rejected each pod, and those among them that answered Pending.
+        first : int
+            Index of the first pod.
+
+        Returns
+        -------
+        int
+            Index of the first pod that was not returned.
+        """
+        with self._lock:
+            return self._places.reject(self._in_flight, infos, latest, rejectors, first)
+
     def _requeue_failed(self, info: QueuedPodInfo) -> None:
         """Count the failed attempt of a pod, and move the pod to the place that the events since its pop
         select."""
@@ -534,7 +566,7 @@ class SchedulingQueue:
             False for pods that stay.
         """
         with self._lock:
-            if not self.is_listening() or not self.hints.is_registered(event):
+            if not self.may_react(event) or not self.hints.is_registered(event):
                 return
             moves = self._possible_moves(event, old, new)
             if check is not None:
@@ -547,10 +579,9 @@ class SchedulingQueue:
         Pods that only events about their own group can move are found by the group, as each such event
         concerns only a few of many such pods.
         """
-        meaning, places, moves = self.hints.meaning, self._places, list[PossibleMove]()
-        for rejection, rejected in places.unschedulable.by_rejection.items():
-            means = meaning(rejection, event)
-            if not means.may_move or means.is_about_group:
+        places, moves = self._places, list[PossibleMove]()
+        for rejected, means in self._listening(event):
+            if means.is_about_group:
                 continue
             if means.of_class:
                 for alike in places.unschedulable.by_class(rejected, means.indexes, old, new):
@@ -627,8 +658,19 @@ class SchedulingQueue:
         event : ClusterEvent
         """
         with self._lock:
-            meaning, rejections = self.hints.meaning, self._places.unschedulable.by_rejection
-            return self._in_flight.has_listeners or any(meaning(one, event).may_move for one in rejections)
+            return self._in_flight.has_listeners or bool(self._listening(event))
+
+    def _listening(self, event: ClusterEvent) -> Listeners:
+        """Return the unschedulable pods that an event may move, by rejection; remembered until the rejections
+        change."""
+        unschedulable = self._places.unschedulable
+        known = self._listeners.get(event)
+        if known is None or known[0] is not unschedulable or known[1] != unschedulable.version:
+            meaning = self.hints.meaning
+            each = [(rejected, meaning(one, event)) for one, rejected in unschedulable.by_rejection.items()]
+            listeners = [(rejected, means) for rejected, means in each if means.may_move]
+            known = self._listeners[event] = unschedulable, unschedulable.version, listeners
+        return known[2]
 
     def _sweep(self, moves: Iterable[PossibleMove], event: ClusterEvent, old: Any, new: Any) -> None:
         """Move the pods for which a hint returns Queue, and record the event for the pods in flight."""

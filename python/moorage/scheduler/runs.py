@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import groupby
 from operator import attrgetter, itemgetter
@@ -227,7 +227,7 @@ class Run:
             Pods without a group, or all pods of groups of one priority, group by group.
         """
         queue, infos = self.queue, list[QueuedPodInfo]()
-        if queue.next_priority() in (None, self._preemptor_priority):
+        if self._limit < limit and queue.next_priority() in (None, self._preemptor_priority):
             limit = min(limit, self._limit)
         # Never of two priorities: if these evict pods, pods of lower priority would return to the queue.
         while not infos and (infos := queue.pop_batch(limit)):
@@ -385,7 +385,7 @@ class Run:
         end = placing.place(pods.start, pods.stop, True)
         tried, failures = range(pods.start, end), result.failures
         self.result.seconds += time.perf_counter() - began
-        placed = [at for at in tried if at not in failures]
+        placed = [at for at in tried if at not in failures] if failures else tried
         if placed:
             self._assumed([infos[at] for at in placed], result.nodes_of(placed))
         if claiming:
@@ -394,12 +394,7 @@ class Run:
             claimed = engine.profile.claims_plugin.take_devices(claiming, nodes)
             self._claimed += [(engine, infos[at], claimed[at]) for at in nodes]
         if len(placed) < len(tried):
-            for at in tried:
-                if at in failures:
-                    # With claims as for the pod that was scheduled by plugins.
-                    if self.reports_failures or batch.route(at) & CLAIMS:
-                        report_failure(context, engine, infos[at].pod, failures[at])
-                    self._failed(infos[at], failures[at])
+            self._fail(engine, batch, infos, [at for at in tried if at in failures], failures)
         if end < pods.stop and not self._evicts and batch.route(end) & CLAIMS:
             if self._claimed:
                 self._write_claims()
@@ -410,6 +405,32 @@ class Run:
                 placing.remember(end, decision, Failure.of(decision))
             return len(tried) + 1
         return len(tried)
+
+    def _fail(
+        self,
+        engine: Engine,
+        batch: PodBatch,
+        infos: Sequence[QueuedPodInfo],
+        failed: Sequence[int],
+        failures: Mapping[int, Failure],
+    ) -> None:
+        """Account for the pods of a batch that fit nowhere."""
+        begin = 0
+        # Pods with claims are reported as the pod that was scheduled by plugins.
+        if self.reports_failures or any(route for _, _, route in batch.cut(CLAIMS)):
+            for number, at in enumerate(failed):
+                if self.reports_failures or batch.route(at) & CLAIMS:
+                    self._give_back(infos, failed[begin:number], failures)
+                    report_failure(self.scheduler.context, engine, infos[at].pod, failures[at])
+                    begin = number
+        self._give_back(infos, failed[begin:], failures)
+
+    def _give_back(
+        self, infos: Sequence[QueuedPodInfo], failed: Sequence[int], failures: Mapping[int, Failure]
+    ) -> None:
+        """Record the failures of pods of a batch by their indexes, and return the pods to the queue."""
+        if failed:
+            self._failed([infos[at] for at in failed], [failures[at] for at in failed])
 
     def _each(
         self, engine: Engine, result: ScheduleResult, infos: Sequence[QueuedPodInfo], pods: range
@@ -429,7 +450,7 @@ class Run:
         decision = whole_cycle(context, engine, info.pod, context.target_of(info.pod))
         self.result.seconds += time.perf_counter() - began
         if decision.node is None:
-            self._failed(info, decision.failure)
+            self._failed([info], [decision.failure])
         else:
             self._record(Outcome(info.pod, decision.node, decision.waiting, decision.binding))
         self.resume(self.scheduler.cache.clock())
@@ -512,7 +533,7 @@ class Run:
                 pod, failure = infos[at].pod, failures[at]
                 if self.reports_failures:
                     report_failure(scheduler.context, scheduler.context.engine_of(pod), pod, failure)
-                self._failed(infos[at], failure)
+                self._failed([infos[at]], [failure])
                 if not self.reports_failures:
                     scheduler.bindings.nominate(scheduler.handle.nominator, pod, failure.nominating)
             elif at not in done.started:
@@ -586,7 +607,8 @@ class Run:
         elif outcome.failure is None:
             self._bound(pod, outcome.node)
         else:
-            self._failed(self.queue.in_flight_pod(pod.metadata.uid) or QueuedPodInfo(pod), outcome.failure)
+            info = self.queue.in_flight_pod(pod.metadata.uid) or QueuedPodInfo(pod)
+            self._failed([info], [outcome.failure])
             if not self.scheduler.is_waiting(pod):  # deleted meanwhile: what it held is free for good
                 self._retry_groups()
 
@@ -615,14 +637,28 @@ class Run:
         self.queue.done(pod.metadata.uid)
         self._has_bound = True
 
-    def _failed(self, info: QueuedPodInfo, failure: Failure) -> None:
-        """Record the failure of a pod, and return the pod to the queue."""
-        self.result.unschedulable[info.pod.key] = failure
-        scheduler = self.scheduler
-        if self.queue.in_flight_pod(info.uid) is info:
-            give_back(self.queue, info, scheduler.pods.current, failure.rejectors, failure.nominating)
-        if scheduler.bindings.freed:
-            scheduler.announce_freed()
+    def _failed(self, infos: list[QueuedPodInfo], failures: list[Failure]) -> None:
+        """Record the failures of pods, and return the pods to the queue."""
+        keys = keys_of([info.pod for info in infos])
+        self._note_failures(keys, infos, failures)
+        scheduler, queue, at = self.scheduler, self.queue, 0
+        latest = scheduler.pods.indexer.get_many(keys)
+        rejectors = [failure.rejectors for failure in failures]
+        while at < len(infos):
+            at = queue.add_rejected(infos, latest, rejectors, at)
+            if at < len(infos):
+                info, failure = infos[at], failures[at]
+                if queue.in_flight_pod(info.uid) is info:
+                    give_back(queue, info, scheduler.pods.current, failure.rejectors, failure.nominating)
+                at += 1
+            if scheduler.bindings.freed:
+                scheduler.announce_freed()
+
+    def _note_failures(
+        self, keys: Sequence[str], infos: Sequence[QueuedPodInfo], failures: Sequence[Failure]
+    ) -> None:
+        """Record why pods, by ``namespace/name``, fit nowhere."""
+        self.result.unschedulable.update(zip(keys, failures, strict=True))
 
     def _evicted(self, victims: Sequence[Pod], node: str, preemptor: Pod | AnyGroup) -> None:
         """Record the eviction of pods."""
@@ -652,6 +688,7 @@ class Run:
             return
         self._has_bound = False
         scheduler, placed, self._placed = self.scheduler, self._placed, {}
+        client = scheduler.client
         if self._seen != scheduler.pods.indexer.changes:
             for key, info in scheduler.pods.deleted_or_bound(placed).items():
                 self.result.placements.pop(key, None)
@@ -659,14 +696,14 @@ class Run:
             placed = {key: info for key, info in placed.items() if key in self.result.placements}
         pods = [info.pod for info in placed.values()]
         nodes = list(map(self.result.placements.__getitem__, placed))
-        if isinstance(scheduler.client, ObjectStore):
+        if isinstance(client, ObjectStore):
             with suppress(ApiError):  # if another client has bound one of them, no pod is bound
-                scheduler.client.bind_many(pods, nodes, list(placed))
+                client.bind_many(pods, nodes, list(placed))
                 self.queue.done(*[info.uid for info in placed.values()])
                 placed = {}
         for (key, info), node in zip(placed.items(), nodes, strict=False):
             try:
-                scheduler.client.bind(info.pod, node)
+                client.bind(info.pod, node)
                 self.queue.done(info.pod.metadata.uid)
             except ApiError as error:
                 del self.result.placements[key]
@@ -686,7 +723,7 @@ class Run:
         assumed = self.scheduler.cache.get_pod(info.pod)
         self.scheduler.cache.forget_pod(assumed)
         self.scheduler.bindings.freed.append(assumed)
-        self._failed(info, Failure(error=error, nominating=NominatingInfo()))
+        self._failed([info], [Failure(error=error, nominating=NominatingInfo())])
 
 
 def row_of(engine: Engine, decision: Decision) -> int:

@@ -148,10 +148,13 @@ class LiveRun(Run):
         self._collect()
         super().break_off()
 
-    def _failed(self, info: QueuedPodInfo, failure: Failure) -> None:
-        result = "error" if failure.error else "unschedulable"
-        self.metrics.attempts.inc(result, self._profile(info))
-        super()._failed(info, failure)
+    def _note_failures(
+        self, keys: Sequence[str], infos: Sequence[QueuedPodInfo], failures: Sequence[Failure]
+    ) -> None:
+        for info, failure in zip(infos, failures, strict=True):
+            result = "error" if failure.error else "unschedulable"
+            self.metrics.attempts.inc(result, self._profile(info))
+        super()._note_failures(keys, infos, failures)
 
     def _evicted(self, victims: Sequence[Pod], node: str, preemptor: Pod | AnyGroup) -> None:
         self.metrics.preempted(len(victims))

@@ -530,8 +530,9 @@ class ObjectStore:
         NotFoundError, ConflictError, InvalidObjectError
             As for `bind`.
         """
-        with self.all_or_nothing():
+        with self._lock:
             self._tables.bind(pods, nodes, keys_of(pods) if keys is None else keys, self._now())
+            self._changed.notify_all()
 
     def _now(self) -> str:
         """Return the time of the clock in the format of object fields."""

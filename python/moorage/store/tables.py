@@ -117,7 +117,7 @@ class Table(Generic[T]):
         event : WatchEvent
         """
         self.objects.record(event, self._events)
-        self._free(1)
+        self.free(1)
 
     def create(self, objects: Sequence[T], uid_prefix: str, now: str, version: int) -> int:
         """Add new objects; see `ObjectMap.create`.
@@ -136,7 +136,7 @@ class Table(Generic[T]):
         """
         before = len(self._events)
         added = self.objects.create(objects, self.namespaced, uid_prefix, now, version, self._events)
-        self._free(len(self._events) - before)
+        self.free(len(self._events) - before)
         return added
 
     def update(self, objects: Sequence[T], version: int) -> int:
@@ -155,7 +155,7 @@ class Table(Generic[T]):
         """
         before = len(self._events)
         replaced = self.objects.update(objects, version, self._events)
-        self._free(len(self._events) - before)
+        self.free(len(self._events) - before)
         return replaced
 
     def bind(
@@ -165,8 +165,9 @@ class Table(Generic[T]):
         keys: Sequence[str],
         make: Binding,
         version: int,
-    ) -> int:
-        """Bind pods, up to the first that cannot be bound; see `ObjectMap.bind`.
+    ) -> None:
+        """Bind pods; see `ObjectMap.bind`. The caller undoes what was done before an exception, and calls
+        `free` otherwise.
 
         Parameters
         ----------
@@ -178,15 +179,14 @@ class Table(Generic[T]):
         version : int
             The resource version of the first binding.
 
-        Returns
-        -------
-        int
-            The number of pods that were bound.
+        Raises
+        ------
+        NotFoundError, ConflictError, InvalidObjectError
+            A pod cannot be bound.
         """
-        before = len(self._events)
         bound = self.objects.bind(pods, nodes, keys, make, version, self._events)
-        self._free(len(self._events) - before)
-        return bound
+        if bound < len(pods):
+            raise refusal(pods[bound], self.objects.get(keys[bound]), nodes[bound])
 
     def set_condition(
         self, objects: Sequence[T], condition: Condition, make: Make[T], version: int
@@ -207,7 +207,7 @@ class Table(Generic[T]):
         """
         before = len(self._events)
         found = self.objects.set_condition(objects, condition, make, version, self._events)
-        self._free(len(self._events) - before)
+        self.free(len(self._events) - before)
         return found
 
     def evict(
@@ -234,11 +234,17 @@ class Table(Generic[T]):
         """
         before = len(self._events)
         found = self.objects.evict(pods, condition, make, remove, version, self._events)
-        self._free(len(self._events) - before)
+        self.free(len(self._events) - before)
         return found
 
-    def _free(self, written: int) -> None:
-        """Free old events, if there are enough of them, after a write of some events."""
+    def free(self, written: int) -> None:
+        """Free old events, if there are enough of them, after a write of some events.
+
+        Parameters
+        ----------
+        written : int
+            The number of these.
+        """
         if not written:
             return
         self.readable = max(self._capacity, written) if self.watches else self._capacity
@@ -537,7 +543,8 @@ class Tables:
         return replaced
 
     def bind(self, pods: Sequence[Pod], nodes: Sequence[str], keys: Sequence[str], now: str) -> None:
-        """Bind each pod to its node. The objects of the bound pods are made when they are read.
+        """Bind each pod to its node; if one binding fails, no pod is bound. The objects of the bound pods are
+        made when they are read.
 
         Parameters
         ----------
@@ -551,15 +558,18 @@ class Tables:
         Raises
         ------
         NotFoundError, ConflictError, InvalidObjectError
-            A pod cannot be bound; those before it have been.
+            A pod cannot be bound.
         """
-        table = self[Pod]
-        bound = table.bind(pods, nodes, keys, Binding(now), self.version + 1)
-        self.version += bound
-        self.changes = table.changes = self.changes + bound
-        if bound < len(pods):
-            pod = pods[bound]
-            raise refusal(pod, table.objects.get(keys[bound]), nodes[bound])
+        table, before = self[Pod], self.version
+        try:
+            table.bind(pods, nodes, keys, Binding(now), before + 1)
+            self.version = before + len(pods)
+            self.changes = table.changes = self.changes + len(pods)
+        except BaseException:
+            table.undo(before)
+            self.version = before
+            raise
+        table.free(len(pods))
 
     def changed_since(self, changes: int) -> list[type[Object]]:
         """Return the kinds that were written after `changes` had a value.

@@ -1,8 +1,10 @@
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Any
 
 from moorage._core.services.queued_pods import Place, QueuedPodInfo
+from moorage._core.services.unschedulable_pods import UnschedulablePods
 from moorage.framework import ClusterEvent
+from moorage.objects import Pod
 
 class InFlight:
     is_held: bool
@@ -26,3 +28,14 @@ class InFlight:
     def since_pop(self, uid: str) -> list[tuple[ClusterEvent, Any, Any]]: ...
     def place(self, uid: str) -> Place | None: ...
     def done(self, *uids: str) -> None: ...
+    def reject(
+        self,
+        infos: list[QueuedPodInfo],
+        latest: list[Pod | None],
+        rejectors: list[tuple[frozenset[str], frozenset[str]]],
+        first: int,
+        waiting: dict[str, QueuedPodInfo],
+        unschedulable: UnschedulablePods,
+        numbers: Iterator[int],
+        now: Callable[[], float],
+    ) -> int: ...

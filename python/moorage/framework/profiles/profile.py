@@ -19,6 +19,7 @@ from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from .in_core import (
     ClaimsPlugin,
     CorePostFilter,
+    FixedNeeds,
     NativePlugin,
     UnitPlugin,
     VolumePlugin,
@@ -211,7 +212,11 @@ class Profile:
         return found[0] if len(found) == 1 else frozenset[str]().union(*found)
 
     def volume_needs(
-        self, pod: Pod, nodes: NodesView, batch: VolumesOfBatch | None = None
+        self,
+        pod: Pod,
+        nodes: NodesView,
+        batch: VolumesOfBatch | None = None,
+        fixed: dict[str, FixedNeeds] | None = None,
     ) -> tuple[Hashable, ...] | None:
         """Return what the plugins about volumes need of a node for a pod.
 
@@ -219,6 +224,9 @@ class Profile:
         ----------
         pod, nodes, batch
             See `VolumePlugin.needs_of`.
+        fixed : dict of str to FixedNeeds, optional
+            What is known of pods, by UID, which is added to. The caller drops it when claims, volumes or the
+            versions of a plugin change.
 
         Returns
         -------
@@ -226,14 +234,23 @@ class Profile:
             The needs of each plugin; None where those of one are not known.
         """
         plugins = self.volume_plugins
-        claims = plugins[0].bound_claims_of(pod) if plugins and pod.spec.volumes else []
-        if claims is None:
+        known = None if fixed is None else fixed.get(pod.metadata.uid)
+        if known is None or known.spec is not pod.spec:
+            claims = plugins[0].bound_claims_of(pod) if plugins and pod.spec.volumes else []
+            known = FixedNeeds(pod.spec, claims)
+            if fixed is not None:
+                fixed[pod.metadata.uid] = known
+        if known.claims is None:
             return None
         out: list[Hashable] = [()] * len(plugins)
         for at, plugin in enumerate(plugins) if pod.spec.volumes else self._about_claims:
-            needs = plugin.needs_of(pod, claims, nodes, batch)
+            needs = known.needs.get(at)
             if needs is None:
-                return None
+                needs = plugin.needs_of(pod, known.claims, nodes, batch)
+                if needs is None:
+                    return None
+                if not plugin.needs_read_pods:
+                    known.needs[at] = needs
             out[at] = needs
         return tuple(out)
 

@@ -101,7 +101,7 @@ class Framework:
         self._pre_filters, self._skipping = split_skipping(profile.at(PreFilterPlugin), "pre_filter")
         self._pre_scores, not_scoring = split_skipping(profile.at(PreScorePlugin), "pre_score")
         self._not_scoring = {name for _, name in not_scoring}
-        self._native_pre_filters = all(isinstance(plugin, NativePlugin) for plugin in self._pre_filters)
+        self.pre_filters_are_native = all(isinstance(plugin, NativePlugin) for plugin in self._pre_filters)
         self._native_pre_scores = all(isinstance(plugin, NativePlugin) for plugin in self._pre_scores)
 
     def attach(self, decider: Decider) -> None:
@@ -222,7 +222,7 @@ class Framework:
         -------
         PreFilterRun
         """
-        if not (self._native_pre_filters and hasattr(state, "terms")):
+        if not (self.pre_filters_are_native and hasattr(state, "terms")):
             return self._pre_filter(state, pod, nodes)
         # The results of native plugins depend on the shape, on these terms, and on whether the terms count
         # any pods now.

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from moorage._core.decide.decider import TieBreak, count_verdicts
 from moorage._core.decide.placer import Placer
+from moorage._core.decide.scored_nodes import ScoredNodes
 from moorage._core.state.pod_class import Shape
 from moorage._core.state.pod_spec import uses_volumes
 from moorage.framework.plugin.cycle_state import CycleState
@@ -34,7 +35,7 @@ from moorage.objects.model.pod import Pod
 from moorage.scheduler.extenders.extended_search import ExtendedSearch
 
 from .diagnosis import Diagnosis, explain_verdict
-from .opportunistic_batching import Batching, ScoredNodes, find_hint, leave_nodes
+from .opportunistic_batching import Batching, find_hint, leave_nodes
 from .results import Decision
 
 NO_ROWS = np.zeros(0, dtype=np.int32)
@@ -559,6 +560,36 @@ class Engine:
             return by_name
 
         return diagnosis, by_node
+
+    def fails_again(self, target: Target, diagnosis: Diagnosis) -> bool:
+        """Whether a search that has found no node is rejected as an earlier one was, and PostFilter can help
+        neither.
+
+        Parameters
+        ----------
+        target : (int, int, int)
+            Class of the pod, symbol of spec.nodeName, symbol of the node it is pinned to; 0 for none.
+        diagnosis : Diagnosis
+            Of the earlier search for the target, with the plugins of `core_post_filters` in `futile_plugins`.
+
+        Returns
+        -------
+        bool
+            False where it is not known without a new diagnosis.
+        """
+        plugins = self.core_post_filters
+        if plugins is None or not (self.framework.pre_filters_are_native and self.profile.filters_in_core):
+            return False
+        if diagnosis.futile_plugins is not plugins or diagnosis.profile is not self.profile:
+            return False
+        return (
+            diagnosis.nodes == self.nodes_in_view()
+            and diagnosis.pre_filter is None
+            and diagnosis.chosen is None
+            and diagnosis.verdicts == self.decider.rejections(*target)
+            and self.preemption_is_futile(diagnosis)
+            and not any(plugin.reason_against for plugin in plugins)  # valid in one cycle only
+        )
 
     def _verdicts(
         self, target: Target, tried: int

@@ -8,15 +8,13 @@ cycle that stored it. Only the very next cycle may use a list, so one list for a
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import itemgetter
 from typing import TYPE_CHECKING, cast
 
-import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage._core.decide.decider import TieBreak
+from moorage._core.decide.scored_nodes import ScoredNodes
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.runtime.call import StatusError
 from moorage.framework.runtime.runtime import Target
@@ -28,70 +26,6 @@ if TYPE_CHECKING:
     from .engine import Engine
 
 MAX_AGE = 0.5  # seconds
-
-
-class ScoredNodes(Struct):
-    """The scored nodes that a cycle leaves to the next one.
-
-    Attributes
-    ----------
-    signature : bytes
-        Signature of the pod for which the nodes were scored.
-    chosen : str
-        The node on which the last pod was placed.
-    created : float
-        Time of the search, seconds of the scheduler's clock.
-    names : (n,) int32 array
-        Symbols of the names of the feasible nodes, in the order found.
-    totals : (n,) int64 array
-        Weighted totals of these nodes.
-    by_heap : bool
-        Whether nodes are taken in the order of Go's container/heap. Otherwise higher totals come first, equal
-        ones in the order found.
-    """
-
-    signature: bytes
-    chosen: str
-    created: float
-    names: npt.NDArray[np.int32]
-    totals: npt.NDArray[np.int64]
-    by_heap: bool
-    _left: list[tuple[int, int]] | None = None
-
-    def __len__(self) -> int:
-        return len(self.names) - 1 if self._left is None else len(self._left)
-
-    def copy(self) -> ScoredNodes:
-        """Return a copy from which nodes are taken independently."""
-        return replace(self, _left=None if self._left is None else self._left.copy())
-
-    def best(self) -> int:
-        """Return the symbol of the name of the best remaining node."""
-        left = self._remaining()
-        return left[0 if self.by_heap else -1][1]
-
-    def pop(self) -> int:
-        """Remove the best remaining node.
-
-        Returns
-        -------
-        int
-            Symbol of its name.
-        """
-        left = self._remaining()
-        return (heap_pop(left) if self.by_heap else left.pop())[1]
-
-    def _remaining(self) -> list[tuple[int, int]]:
-        if self._left is None:
-            # Sorted at the first use, as most lists are never used. The first node is the chosen one.
-            self._left = list(zip(self.totals.tolist(), self.names.tolist(), strict=True))
-            if self.by_heap:
-                heap_init(self._left)
-            else:
-                self._left.sort(key=itemgetter(0), reverse=True)
-                self._left.reverse()
-            self.pop()
-        return self._left
 
 
 class Batching:
@@ -268,45 +202,3 @@ def leave_nodes(engine: Engine, hint: Hint, decision: Decision) -> Decision:
         by_heap = tie_break == TieBreak.GO_HEAP
         engine.batching.scored = ScoredNodes(hint.signature, node, now, names, totals, by_heap)
     return decision
-
-
-def heap_init(heap: list[tuple[int, int]]) -> None:
-    """Order a list as a heap with the highest total on top, as Go's container/heap Init does.
-
-    Parameters
-    ----------
-    heap : list of (int, int)
-        (Total, symbol of the node name); changed in place.
-    """
-    for at in range(len(heap) // 2 - 1, -1, -1):
-        _sift_down(heap, at, len(heap))
-
-
-def heap_pop(heap: list[tuple[int, int]]) -> tuple[int, int]:
-    """Remove the top of a heap, as Go's container/heap Pop does.
-
-    Parameters
-    ----------
-    heap : list of (int, int)
-        (Total, symbol of the node name), not empty; changed in place.
-
-    Returns
-    -------
-    (int, int)
-        The pair with the highest total.
-    """
-    heap[0], heap[-1] = heap[-1], heap[0]
-    _sift_down(heap, 0, len(heap) - 1)
-    return heap.pop()
-
-
-def _sift_down(heap: list[tuple[int, int]], at: int, n: int) -> None:
-    """Move an item down. A child rises only if strictly higher than its parent, the right one only if
-    strictly higher than the left."""
-    while (child := 2 * at + 1) < n:
-        if child + 1 < n and heap[child + 1][0] > heap[child][0]:
-            child += 1
-        if heap[child][0] <= heap[at][0]:
-            return
-        heap[at], heap[child] = heap[child], heap[at]
-        at = child

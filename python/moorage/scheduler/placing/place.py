@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from moorage._core.decide.pod_batch import LedgerSink, PodBatch, Route, Sink
 from moorage.framework.runtime.runtime import Target
@@ -221,21 +220,35 @@ class Placing(Struct):
         known = None if search.has_nominated else search.states.failure_of(target, head)
         if known is not None:
             return cast(Failure, known)
+        failure = cast("Failure | None", search.states.state_of(*target).failure)
+        if failure is not None and self._fails_again(target, failure):
+            return failure
         state = engine.framework.state_of(target)
         ran = engine.framework.run_pre_filter_plugins(state, self.batch.pod(at))
         diagnosis, by_node = engine.diagnose(target, state.shape, ran)
         if target == engine.last_preemptor or not engine.preemption_is_futile(diagnosis):
             self._failed_search = at, FailedSearch(state, ran, diagnosis, by_node)
             return None
-        last = cast("Failure | None", search.states.state_of(*target).failure)
-        if last is not None and _repeats(engine, last, diagnosis):
-            failure = last
-        else:
-            failure = Failure(engine.with_futile_messages(diagnosis)[0])
-        # A search among named nodes advances the rotation even without a result, so it has to be repeated.
-        if ran.node_names is None and not search.has_nominated:
-            search.states.set_failure(target, failure, head)
+        failure = Failure(engine.with_futile_messages(diagnosis)[0])
+        self._keep(target, failure, diagnosis)
         return failure
+
+    def _fails_again(self, target: Target, last: Failure) -> bool:
+        """Whether a search that PostFilter cannot help fails as the last one of the target did."""
+        diagnosis = last.diagnosis
+        if diagnosis is None or last.error or last.group_failure or last.nominating is not None:
+            return False
+        if target == self.engine.last_preemptor or not self.engine.fails_again(target, diagnosis):
+            return False
+        self._keep(target, last, diagnosis)
+        return True
+
+    def _keep(self, target: Target, failure: Failure, diagnosis: Diagnosis) -> None:
+        """Remember why pods of a target fit nowhere, while the cluster stays as it is."""
+        search = self.engine.search
+        # A search among named nodes advances the rotation even without a result, so it has to be repeated.
+        if diagnosis.absent is None and not search.has_nominated:
+            search.states.set_failure(target, failure, self.context.cache.state.log.head)
 
     def _place_one(self, at: int) -> bool:
         """Schedule one pod in a cycle of its own; return whether pods were evicted for it."""
@@ -299,13 +312,3 @@ class Placing(Struct):
             writes = self.writes_nominations
             context.bindings.nominate(context.nominator, pod, decision.nominating, writes=writes)
         return decision
-
-
-def _repeats(engine: Engine, failure: Failure, diagnosis: Diagnosis) -> bool:
-    """Whether a search that PostFilter cannot help fails as an earlier one of the target did."""
-    known, plugins = failure.diagnosis, engine.core_post_filters or ()
-    if known is None or failure.error or failure.group_failure or failure.nominating is not None:
-        return False
-    if any(plugin.reason_against for plugin in plugins):  # valid in this cycle only
-        return False
-    return replace(diagnosis, futile_plugins=plugins) == known

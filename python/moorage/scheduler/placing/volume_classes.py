@@ -9,7 +9,7 @@ from typing import Any
 from moorage._core.decide.pod_batch import END
 from moorage.devices.claims.pod_resource_claims import claim_keys
 from moorage.framework.plugin.nodes_view import NodesView
-from moorage.framework.profiles.in_core import VolumesOfBatch
+from moorage.framework.profiles.in_core import FixedNeeds, VolumesOfBatch
 from moorage.framework.profiles.profile import Profile
 from moorage.objects import Object, PersistentVolume, PersistentVolumeClaim
 from moorage.objects.model.pod import Pod, PodSpec
@@ -42,8 +42,9 @@ class VolumeClasses:
         self._batch = VolumesOfBatch()
         self._ready: dict[Engine, tuple[Profile, NodesView] | None] = {}
         self._versions: dict[Engine, tuple[int, ...]] = {}  # of the demands of each engine
-        # Pods that no plugin about volumes restricts, by UID, with the versions of what that depends on.
-        self._unrestricted: dict[Engine, tuple[tuple[int, ...], dict[str, PodSpec]]] = {}
+        # What is known of pods, with the versions of what that depends on: by UID, those that no plugin about
+        # volumes restricts, and what needs of all others do not depend on other pods.
+        self._known: dict[Engine, tuple[tuple[int, ...], dict[str, PodSpec], dict[str, FixedNeeds]]] = {}
         self._in_use: VolumesInUse | None = None
         self._released = 0  # `VolumesInUse.released` when the first pod of the batch got a demand
 
@@ -84,7 +85,7 @@ class VolumeClasses:
         if engine not in self._ready:
             self._ready[engine] = self._prepare(engine)
         known = self._ready[engine]
-        uid, unrestricted = pod.metadata.uid, self._unrestricted[engine][1]
+        uid, unrestricted = pod.metadata.uid, self._known[engine][1]
         if unrestricted.get(uid) is pod.spec and not batch.exclusive:
             return pod_class, [], False
         batch.at, batch.shared = at, []
@@ -137,7 +138,7 @@ class VolumeClasses:
         """Drop demands that are out of date; return the profile whose volume plugins decide, and the nodes;
         None where plugins schedule all pods with volumes."""
         deciding = engine.deciding(True)
-        self._unrestricted.setdefault(engine, ((), {}))
+        self._known.setdefault(engine, ((), {}, {}))
         if deciding is engine or not deciding.may_leave_out_volumes:
             return None
         with engine.cache.lock:
@@ -151,9 +152,9 @@ class VolumeClasses:
                 engine.search.states.open_scope()  # failures of classes with other demands hold no longer
             changes = [engine.handle.informers.lister(kind).changes for kind in CLAIMS_AND_VOLUMES]
             needs_version = *version, *changes, *[one.needs_version for one in profile.volume_plugins]
-            known, unrestricted = self._unrestricted[engine]
-            if needs_version != known or len(unrestricted) >= MOST_PODS:
-                self._unrestricted[engine] = needs_version, {}
+            known, *of_pods = self._known[engine]
+            if needs_version != known or max(map(len, of_pods)) >= MOST_PODS:
+                self._known[engine] = needs_version, {}, {}
             return profile, engine.framework.all_nodes()
 
     def _needs(
@@ -164,7 +165,7 @@ class VolumeClasses:
             return None
         if exclusive and not exclusive.isdisjoint(map(pod.claim_key, pod.spec.volumes)):
             return None
-        return profile.volume_needs(pod, nodes, self._batch)
+        return profile.volume_needs(pod, nodes, self._batch, self._known[engine][2])
 
     def _leave_to_plugins(self, engine: Engine, pod: Pod) -> None:
         """Note what a pod uses that plugins will schedule."""

@@ -87,6 +87,25 @@ class Meter:
             known = self._measured[run] = window.measures(run)
         return known
 
+    def count(self, pods: Sequence[tuple[PodRun, int]]) -> int:
+        """Return how many pods are measured.
+
+        Parameters
+        ----------
+        pods : sequence of (PodRun, int)
+            The run of each pod, and its index in the run.
+
+        Returns
+        -------
+        int
+        """
+        count, last, counts = 0, None, False
+        for run, _ in pods:
+            if run is not last:
+                last, counts = run, self.measures(run)
+            count += counts
+        return count
+
     def batch_limit(self) -> int:
         """Return the maximum size of the next batch that does not exceed the current chunk."""
         return CHUNK - self._chunk[0] if self.window is not None and self._chunk[0] else FAR
@@ -123,9 +142,8 @@ class Meter:
         """
         if self.window is not None and tried:
             self.placing_all_ns += nanoseconds
-            measures = self.measures
-            self.placing_ns += nanoseconds * sum([measures(run) for run, _ in tried]) // len(tried)
-            self.pods += sum([measures(run) for run, _ in placed])
+            self.placing_ns += nanoseconds * self.count(tried) // len(tried)
+            self.pods += self.count(placed)
 
     def tried(self, nanoseconds: int, fraction: float, placed: int) -> None:
         """Record the total time of a batch: popping, placing, binding, and processing of informer events.

@@ -101,9 +101,7 @@ class MeasuredRun(VirtualRun):
     def attempt(self, infos: Sequence[QueuedPodInfo]) -> int:
         meter, self._known = self.meter, self.operations.known_of(infos)
         if meter.window is not None:
-            runs = {pod_run for pod_run, _ in self._known}
-            counted = {pod_run for pod_run in runs if meter.measures(pod_run)}
-            self._measured = sum([pod_run in counted for pod_run, _ in self._known])
+            self._measured = meter.count(self._known)
             meter.queue_ns += (self.timer() - self._began) * self._measured // len(infos)
             meter.queued += self._measured
         return super().attempt(infos)
@@ -119,7 +117,10 @@ class MeasuredRun(VirtualRun):
             if stop >= at + MANY:
                 at += self._by_template(infos, at, stop)
             else:
-                stop = self._next_template(infos, max(at + 1, stop), pods.stop)
+                if pods.stop - at >= MANY:
+                    stop = self._next_template(infos, max(at + 1, stop), pods.stop)
+                else:
+                    stop = pods.stop
                 at += self._timed(super().place, engine, result, infos, range(at, stop))
         return at - pods.start
 
@@ -174,9 +175,8 @@ class MeasuredRun(VirtualRun):
         if done.failure is None:
             return placed
         # Without evictions for the first pod that failed, nothing has changed for the pods after it.
-        failed = infos[at + placed : at + placed + 1 if done.failure.nominated_node else stop]
-        for info in failed:
-            self._failed(info, done.failure)
+        failed = [*infos[at + placed : at + placed + 1 if done.failure.nominated_node else stop]]
+        self._failed(failed, [done.failure] * len(failed))
         return placed + len(failed)
 
     def _timed(

@@ -245,19 +245,20 @@ class Operations:
             pod_run.state[number] = row
         self.placed += placed
 
-    def note_failure(self, info: QueuedPodInfo, failure: Failure) -> None:
-        """Note that a pod fits nowhere.
+    def note_failures(self, keys: Sequence[str], failures: Sequence[Failure]) -> None:
+        """Note that pods fit nowhere.
 
         Parameters
         ----------
-        info : QueuedPodInfo
-        failure : Failure
+        keys : sequence of str
+            ``namespace/name`` of the pods.
+        failures : sequence of Failure
         """
-        pod_run, number = self.known[info.pod.key]
-        pod_run.state[number] = FAILED
-        self._failure = failure
-        self.failures += 1
-        self.preemptors += bool(failure.nominated_node)
+        for pod_run, number in map(self.known.__getitem__, keys):
+            pod_run.state[number] = FAILED
+        self._failure = failures[-1]
+        self.failures += len(failures)
+        self.preemptors += sum([bool(failure.nominated_node) for failure in failures])
 
     def note_evictions(self, keys: Sequence[str]) -> None:
         """Note that pods were evicted.

@@ -495,14 +495,17 @@ class Replayer(VirtualRun):
             recorder.decide(self.decided(), pod, recorder.node(node), info.attempts if info else 1)
             recorder.pending.pop(key, None)
 
-    def _failed(self, info: QueuedPodInfo, failure: Failure) -> None:
-        key, recorder = info.pod.key, self.recorder
-        if key in recorder.live:
-            reason = recorder.reason(failure.message)
-            recorder.decide(self.decided(), recorder.live[key], -1, info.attempts, reason)
-            if self.drops and not failure.nominated_node:
-                self._dropped.append(info.pod)
-        super()._failed(info, failure)
+    def _note_failures(
+        self, keys: Sequence[str], infos: Sequence[QueuedPodInfo], failures: Sequence[Failure]
+    ) -> None:
+        recorder = self.recorder
+        for key, info, failure in zip(keys, infos, failures, strict=True):
+            if key in recorder.live:
+                reason = recorder.reason(failure.message)
+                recorder.decide(self.decided(), recorder.live[key], -1, info.attempts, reason)
+                if self.drops and not failure.nominated_node:
+                    self._dropped.append(info.pod)
+        super()._note_failures(keys, infos, failures)
 
     def _evicted(self, victims: Sequence[Pod], node: str, preemptor: Pod | AnyGroup) -> None:
         self._victims.update(victim.key for victim in victims)

@@ -197,10 +197,12 @@ class VirtualRun(Run):
             self.operations.note_placements(keys, nodes)
         super()._note_placements(keys, nodes)
 
-    def _failed(self, info: QueuedPodInfo, failure: Failure) -> None:
+    def _note_failures(
+        self, keys: Sequence[str], infos: Sequence[QueuedPodInfo], failures: Sequence[Failure]
+    ) -> None:
         if self.operations is not None:
-            self.operations.note_failure(info, failure)
-        super()._failed(info, failure)
+            self.operations.note_failures(keys, failures)
+        super()._note_failures(keys, infos, failures)
 
     def _note_evictions(self, keys: Sequence[str], evictions: Sequence[Eviction]) -> None:
         super()._note_evictions(keys, evictions)

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from moorage._core.state.node_table import NodeTable
 from moorage.objects import CSINode, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from moorage.objects.model.pod import PodSpec
 from moorage.objects.model.storage import VolumeAttachment
 from moorage.store import InformerFactory
 from moorage.store.informers.indexer import KeyLog
@@ -36,10 +38,29 @@ UNBOUND = "\0"  # start of a name that no volume handle has
 NO_NAME = "PersistentVolumeClaim had no name"
 NO_ROWS: dict[int, int] = {}
 VERSIONS = count()
+MOST_PODS = 1 << 16
+"""The number of pods whose volumes are kept."""
 
 
 class MissingClaimError(VolumeError):
     """A claim of a pod does not exist."""
+
+
+class LimitedVolumes(NamedTuple):
+    """The CSI volumes of a pod whose drivers have attach limits.
+
+    Attributes
+    ----------
+    spec : PodSpec
+        Of the pod.
+    volumes : tuple of CSIVolume
+    counts : tuple of (str, int)
+        The number of them for each driver, by name.
+    """
+
+    spec: PodSpec
+    volumes: tuple[CSIVolume, ...]
+    counts: tuple[tuple[str, int], ...]
 
 
 class AttachedVolumes:
@@ -80,7 +101,8 @@ class AttachedVolumes:
     def clear(self) -> None:
         """Drop the counts of all rows; the caller has to add the pods again."""
         self.errors: dict[int, dict[str, str]] = {}
-        self.version = next(VERSIONS)
+        self.version = self._limited_version = next(VERSIONS)
+        self._limited: dict[str, LimitedVolumes] = {}  # by UID of the pod
         self._size = 0
         self._used: defaultdict[str, Counts] = defaultdict(lambda: np.zeros(self._size, dtype=np.int32))
         self._limits: dict[str, Counts] = {}  # by driver; UNLIMITED without a limit
@@ -125,6 +147,32 @@ class AttachedVolumes:
             A claim has no name, or belongs to another pod's ephemeral volume.
         """
         return frozenset(self._volumes_of(pod, True))
+
+    def limited_volumes_of(self, pod: Pod) -> LimitedVolumes:
+        """Return the CSI volumes of a pod that is being scheduled whose drivers have attach limits.
+
+        Parameters
+        ----------
+        pod : Pod
+            The pod.
+
+        Returns
+        -------
+        LimitedVolumes
+
+        Raises
+        ------
+        MissingClaimError, VolumeError
+            As for `volumes_of_new_pod`.
+        """
+        if self._limited_version != self.version or len(self._limited) >= MOST_PODS:
+            self._limited_version, self._limited = self.version, {}
+        known = self._limited.get(pod.metadata.uid)
+        if known is None or known.spec is not pod.spec:
+            volumes = tuple([one for one in self.volumes_of_new_pod(pod) if one[0] in self.room])
+            counts = tuple(sorted(Counter([driver for driver, _ in volumes]).items()))
+            known = self._limited[pod.metadata.uid] = LimitedVolumes(pod.spec, volumes, counts)
+        return known
 
     def drivers_of_new_pod(self, pod: Pod) -> list[Driver]:
         """Return the drivers of the volumes of a pod that is being scheduled, each once.
@@ -533,6 +581,7 @@ class AttachedVolumes:
         pods : mapping of int to mapping of str to Pod
             Pods by UID, by row, as passed to `add_pod`.
         """
+        self._limited = {}
         stale = set(nodes)
         for key in attachments:
             stale |= self._update_attachment(key)

@@ -124,11 +124,11 @@ class VolumesInUse:
         if not (old or new):
             return
         for uid, pod in old.items():
-            if not _has_equal_volumes(pod, new.get(uid)):
+            if (now := new.get(uid)) is not pod and not _has_equal_volumes(pod, now):
                 self._count(pod, row, -1)
                 self.attached.remove_pod(pod, row)
         for uid, pod in new.items():
-            if not _has_equal_volumes(pod, old.get(uid)):
+            if (was := old.get(uid)) is not pod and not _has_equal_volumes(pod, was):
                 self._count(pod, row, 1)
                 self.attached.add_pod(pod, row)
         if new:
@@ -158,8 +158,8 @@ class VolumesInUse:
 
 
 def _has_equal_volumes(pod: Pod, other: Pod | None) -> bool:
-    """Whether a pod uses the same volumes before and after an update."""
-    return pod is other or (other is not None and pod.spec.volumes == other.spec.volumes)
+    """Whether a pod that was updated uses the same volumes before and after."""
+    return other is not None and pod.spec.volumes == other.spec.volumes
 
 
 def disk_of(volume: Volume) -> Disk | None:

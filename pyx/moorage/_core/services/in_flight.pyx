@@ -5,8 +5,13 @@ kube-scheduler v1.36, backend/queue/active_queue.go. Not thread-safe; the queue 
 
 from libc.stdint cimport int64_t
 
+from moorage._core.base cimport STATUS, Field
 from moorage._core.services.queued_pods cimport QueuedPodInfo
-from moorage._core.services.queued_pods import copies_of
+from moorage._core.services.unschedulable_pods cimport UnschedulablePods
+from moorage._core.services.queued_pods import Place, copies_of
+
+cdef Field NOMINATED_NODE_NAME = Field("nominated_node_name")
+cdef object UNSCHEDULABLE = Place.UNSCHEDULABLE
 
 
 cdef class InFlight:
@@ -236,6 +241,74 @@ cdef class InFlight:
             self._count(cursor, -n)
         if len(self.log) > self.first:
             self._drop()
+
+    def reject(
+        self,
+        list infos not None,
+        list latest not None,
+        list rejectors not None,
+        Py_ssize_t first,
+        dict waiting not None,
+        UnschedulablePods unschedulable not None,
+        numbers not None,
+        now not None,
+    ):
+        """End the attempts of rejected pods that no event since their pop concerns: they become
+        unschedulable.
+
+        Parameters
+        ----------
+        infos : list of QueuedPodInfo
+        latest : list of Pod or None
+            The latest state of each pod.
+        rejectors : list of (frozenset of str, frozenset of str)
+            The plugins that rejected each pod, and those among them that answered Pending.
+        first : int
+            Index of the first pod.
+        waiting : dict of str to QueuedPodInfo
+            All waiting pods by UID, to which they are added.
+        unschedulable : UnschedulablePods
+        numbers : iterator of int
+            Numbers the entries.
+        now : callable
+            Returns seconds.
+
+        Returns
+        -------
+        int
+            Index of the first pod that needs a closer look: it has changed, belongs to a group, is nominated
+            or was not rejected, or there were events.
+        """
+        cdef QueuedPodInfo info
+        cdef int64_t end = self.dropped + len(self.log), n = 0
+        cdef Py_ssize_t at = first
+        try:
+            while at < len(infos):
+                info = infos[at]
+                uid, plugins = info.uid, <tuple>rejectors[at]
+                if (
+                    info.cursor != end or self.pods.get(uid) is not info or latest[at] is not info.pod
+                    or info.unit is not None or uid in waiting or not (plugins[0] or plugins[1])
+                    or NOMINATED_NODE_NAME.of(STATUS.of(info.pod))
+                ):
+                    break
+                info.timestamp = now()
+                info.unschedulable_plugins, info.pending_plugins = plugins[0], plugins[1]
+                info.gating_plugin, info.was_flushed, info.until = "", False, 0
+                info.unschedulable_count += 1
+                info.consecutive_errors_count = 0
+                info.order, info.place = next(numbers), UNSCHEDULABLE
+                waiting[uid] = info
+                unschedulable.add(info)
+                del self.pods[uid]
+                n += 1
+                at += 1
+        finally:
+            if n:
+                self._count(end, -n)
+                if len(self.log) > self.first:
+                    self._drop()
+        return at
 
     cdef int _drop(self) except -1:
         """Drop the events before the first that a pod in flight needs."""

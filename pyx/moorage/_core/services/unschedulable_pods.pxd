@@ -1,0 +1,24 @@
+from libc.stdint cimport int64_t
+
+from moorage._core.services.queued_pods cimport QueuedPodInfo
+from moorage._core.state cimport PodClasses
+
+
+cdef class RejectedPods:
+    cdef object rejection
+    cdef readonly dict pods, by_class
+    cdef dict indexes, pod_indexes
+
+
+cdef class UnschedulablePods:
+    cdef PodClasses classes
+    cdef readonly dict by_rejection
+    cdef readonly int64_t version
+    cdef dict places  # UID: rejection and class
+    cdef RejectedPods last  # the one that received a pod last, or None
+
+    cpdef int add(self, QueuedPodInfo info) except -1
+    cpdef int remove(self, QueuedPodInfo info) except -1
+    cdef int classify(self, QueuedPodInfo info, RejectedPods rejected) except -1
+    cdef RejectedPods declassify(self, str uid)
+    cdef object class_of(self, object pod)

@@ -59,6 +59,7 @@ from .planning_verbs import PlanningVerbs
 from .queueing import make_queue, newest_clock
 from .records import Records
 from .runs import TERMINATING, Run
+from .scheduler_metrics import SchedulerMetrics
 from .scheduling_context import SchedulingContext
 from .volume_controllers import Wait, volume_controller
 
@@ -145,6 +146,8 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         The handle of the plugins.
     engines : dict of str to Engine
         Scheduler name to the engine of its profile.
+    metrics : SchedulerMetrics or None
+        The result of `measure`; None before.
     """
 
     def __init__(
@@ -210,6 +213,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         self.handle = make_handle(cache, client, self.informers, nominator, *setting)
         self.handle.plugin_errors.fail_fast = options.fail_fast
         self.handle.balanced_allocation = options.balanced_allocation
+        self.metrics: SchedulerMetrics | None = None
         signs = gates["OpportunisticBatching"] and not self.handle.extenders
         batching = Batching(signs, clock or (lambda: 0.0))
         tie_break = TIE_BREAKS[options.tie_break]
@@ -326,6 +330,18 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         self.sync()
         other.sync()
         return difference(self, other)
+
+    def measure(self) -> SchedulerMetrics:
+        """Count and time what runs do from now on, with kube-scheduler's metrics. A fork is not measured.
+
+        Returns
+        -------
+        SchedulerMetrics
+            The same one at each call.
+        """
+        if self.metrics is None:
+            self.metrics = SchedulerMetrics(self)
+        return self.metrics
 
     def _forget_failures(self, group: AnyGroup) -> None:
         """Invalidate remembered failures after a change of a pod group: other pods may be evicted for it

@@ -1,6 +1,9 @@
 from collections.abc import Container, Iterator
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from moorage._core.services.queued_pods import Place, QueuedPodInfo
 from moorage.framework import ClusterEvent
 
@@ -26,3 +29,7 @@ class InFlight:
     def since_pop(self, uid: str) -> list[tuple[ClusterEvent, Any, Any]]: ...
     def place(self, uid: str) -> Place | None: ...
     def done(self, *uids: str) -> None: ...
+
+def attempts_of(
+    infos: list[QueuedPodInfo],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]: ...

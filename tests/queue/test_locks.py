@@ -16,9 +16,6 @@ def test_a_queue() -> None:
     def pop() -> None:
         popped.append(one.pop(0))
 
-    def put_back() -> None:
-        one.put_back(popped.pop())
-
     def fail() -> None:
         pop()
         reject(one, popped.pop(), "Some")
@@ -33,7 +30,7 @@ def test_a_queue() -> None:
         "next_priority": one.next_priority,
         "in_flight": one.in_flight,
         "in_flight_events": one.in_flight_events,
-        "put_back": put_back,
+        "put_back": lambda: one.put_back(popped.pop()),
         "add_unschedulable_if_not_present": fail,
         "update": lambda: one.update(p, p),
         "activate": lambda: one.activate([p]),

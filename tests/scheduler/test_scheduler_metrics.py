@@ -68,9 +68,9 @@ def test_pods_that_are_placed_together() -> None:
     """And pods that fit nowhere, twice."""
     pods = [pod(f"p{at}", requests={"cpu": "1"}) for at in range(3)]
     pods += [pod(f"large{at}", requests={"cpu": "64"}) for at in range(2)]
-    scheduler = Scheduler(Cluster(nodes=[node("a", cpu="4")], pods=pods))
+    scheduler = Scheduler(Cluster(nodes=[node("a", cpu="4")], pods=pods), measured=True)
     metrics = scheduler.measure()
-    assert scheduler.measure() is metrics
+    assert scheduler.metrics is metrics
     scheduler.run()
     scheduler.run()
     scheduled, failed = (PROFILE, "scheduled"), (PROFILE, "unschedulable")
@@ -84,6 +84,7 @@ def test_pods_that_are_placed_together() -> None:
     assert of(metrics, "preemption_attempts_total") == {(): 4}
     assert of(metrics, "queue_incoming_pods_total") == {
         ("ForceActivate", "active"): 2,
+        ("UnschedulablePodAdd", "active"): 5,
         ("ScheduleAttemptFailure", "unschedulable"): 4,
     }
 
@@ -102,11 +103,29 @@ def test_pods_that_enter_queues() -> None:
         ("ScheduleAttemptFailure", "unschedulable"): 1,
         ("NodeAdd", "backoff"): 1,
     }
+    info = scheduler.queue.pop(0)
+    assert info is not None
+    scheduler.queue.put_back(info)
     clock.now = 30.0
     scheduler.run()
     entered = of(metrics, "queue_incoming_pods_total")
-    assert entered["PopFromBackoffQ", "active"] + entered.get(("BackoffComplete", "active"), 0) >= 1
+    assert entered["PopFromBackoffQ", "active"] == 1
+    assert entered["ForceActivate", "active"] == 1
+    assert of(metrics, "pod_scheduled_after_flush_total") == {(): 0}
     assert of(metrics, "pod_scheduling_sli_duration_seconds_sum")["2",] == 30.0
+
+
+def test_pods_that_a_timer_moves() -> None:
+    scheduler = Scheduler(Cluster(nodes=[node("a", cpu="4")]), clock=(clock := Clock()), measured=True)
+    scheduler.client.create(pod("large", requests={"cpu": "6"}))
+    scheduler.run()
+    clock.now = 400.0
+    scheduler.queue.run_periodic(clock.now)
+    scheduler.client.create(node("b", cpu="8"))
+    scheduler.run()
+    entered = of(scheduler.measure(), "queue_incoming_pods_total")
+    assert entered["UnschedulableTimeout", "active"] == 1
+    assert of(scheduler.measure(), "pod_scheduled_after_flush_total") == {(): 1}
 
 
 def test_calls_of_plugins_and_extension_points() -> None:
@@ -119,7 +138,7 @@ def test_calls_of_plugins_and_extension_points() -> None:
     assert calls["Filter", "Three", PROFILE] == 3 * count
     assert calls["Score", "Three", PROFILE] == 2 * count
     points = of(metrics, "framework_extension_point_duration_seconds_count")
-    for point in ("PreFilter", "PreScore", "Reserve", "Permit", "PreBind", "Bind", "PostBind"):
+    for point in ("PreFilter", "PreScore", "Reserve", "Permit", "Bind", "PostBind"):
         assert points[point, PROFILE, "Success"] == count
     timed = of(metrics, "plugin_execution_duration_seconds_count")
     assert timed["Filter", "Three", "Success"] == 2 * 2

@@ -133,6 +133,8 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         in a cycle count for later pods only on nodes that had pods with such terms before. Second, a failed
         group leaves the rotation and the node list of its cycle changed. Without the bugs all terms count,
         and a failed group changes nothing.
+    measured : bool
+        Whether `measure` begins before the first pod enters the queue.
 
     Attributes
     ----------
@@ -170,6 +172,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         controllers: bool = True,
         fail_fast: bool = False,
         group_cycle_bugs: bool = True,
+        measured: bool = False,
     ) -> None:
         if tie_break not in TIE_BREAKS:
             raise ValueError(f"tie_break {tie_break!r}: one of {', '.join(TIE_BREAKS)}")
@@ -193,6 +196,8 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         client = ObjectStore(newest_clock(cluster)) if isinstance(cluster, Cluster) else cluster
         cache = SchedulerCache(ttl, clock or time.monotonic, pod_gates(gates))
         with self._assembled(cache, client, profiles or (profile or default_profile(gates),)):
+            if measured:
+                self.measure()
             self._follow(cluster)
 
     @contextmanager

@@ -83,6 +83,16 @@ class SchedulerMetrics(Observer):
             for engine in engines
             if any(plugin.name == PREEMPTION for plugin in engine.profile.at(PostFilterPlugin))
         }
+        self._make_attempt_metrics()
+        self._make_framework_metrics()
+        scheduler.handle.observer = self
+        for engine in engines:
+            engine.handle.observer = self
+            self.follow(engine.framework)
+            if engine.volume_engine is not None:
+                self.follow(engine.volume_engine.framework)
+
+    def _make_attempt_metrics(self) -> None:
         milliseconds = exponential_buckets(0.001, 2, 15)
         self.attempts = OperationCounter(
             "scheduler_schedule_attempts_total",
@@ -102,6 +112,26 @@ class SchedulerMetrics(Observer):
             milliseconds,
             (),
         )
+        self._pod_attempts = OperationHistogram(
+            "scheduler_pod_scheduling_attempts",
+            "Number of attempts to successfully schedule a pod.",
+            exponential_buckets(1, 2, 5),
+            (),
+        )
+        self._durations = OperationHistogram(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "E2e latency for a pod being scheduled, from the time the pod enters the scheduling queue and "
+            "might involve multiple scheduling attempts.",
+            exponential_buckets(0.01, 2, 20),
+            ("attempts",),
+        )
+        self._flushed = OperationCounter(
+            "scheduler_pod_scheduled_after_flush_total",
+            "Number of pods that were scheduled after a timer had moved them from the unschedulable pods.",
+            (),
+        )
+
+    def _make_framework_metrics(self) -> None:
         self._points = OperationHistogram(
             "scheduler_framework_extension_point_duration_seconds",
             "Duration of a run of all plugins of an extension point.",
@@ -119,23 +149,10 @@ class SchedulerMetrics(Observer):
             "Number of calls of plugins at PreFilter, Filter, PreScore and Score; a node is a call.",
             ("plugin", "extension_point", "profile"),
         )
-        self._pod_attempts = OperationHistogram(
-            "scheduler_pod_scheduling_attempts",
-            "Number of attempts to successfully schedule a pod.",
-            exponential_buckets(1, 2, 5),
-            (),
-        )
-        self._durations = OperationHistogram(
-            "scheduler_pod_scheduling_sli_duration_seconds",
-            "E2e latency for a pod being scheduled, from the time the pod enters the scheduling queue and "
-            "might involve multiple scheduling attempts.",
-            exponential_buckets(0.01, 2, 20),
-            ("attempts",),
-        )
         self._permits = OperationHistogram(
             "scheduler_permit_wait_duration_seconds",
             "Duration of a pod's wait on Permit.",
-            milliseconds,
+            exponential_buckets(0.001, 2, 15),
             ("result",),
         )
         self._preemptions = OperationCounter(
@@ -149,25 +166,13 @@ class SchedulerMetrics(Observer):
             exponential_buckets(1, 2, 7),
             (),
         )
-        self._own = (
-            self.attempts,
-            self._attempt_durations,
-            self._algorithm,
-            self._points,
-            self._executions,
-            self._evaluations,
-            self._pod_attempts,
-            self._durations,
-            self._permits,
-            self._preemptions,
-            self._victims,
-        )
-        scheduler.handle.observer = self
-        for engine in engines:
-            engine.handle.observer = self
-            self.follow(engine.framework)
-            if engine.volume_engine is not None:
-                self.follow(engine.volume_engine.framework)
+
+    @property
+    def _own(self) -> tuple[OperationCounter | OperationHistogram, ...]:
+        """The metrics that are counted here."""
+        attempts = self.attempts, self._attempt_durations, self._algorithm, self._pod_attempts
+        plugins = self._points, self._executions, self._evaluations, self._permits
+        return (*attempts, self._durations, self._flushed, *plugins, self._preemptions, self._victims)
 
     # ---- what runs report ----------------------------------------------------------------------------------
 
@@ -214,7 +219,8 @@ class SchedulerMetrics(Observer):
         for profile, count in self._by_profile(infos).items():
             self.attempts.inc("scheduled", profile, by=count)
         self._observe_attempts(infos, "scheduled")
-        attempts, since = attempts_of(list(infos))
+        attempts, since, flushed = attempts_of(list(infos))
+        self._flushed.inc(by=flushed)
         self._pod_attempts.observe_all(attempts)
         waited = self._queue.now() - since
         for number in np.unique(attempts).tolist() if len(infos) > 1 else attempts.tolist():

@@ -256,7 +256,7 @@ cdef class InFlight:
 
 
 def attempts_of(list infos not None):
-    """Return how often pods were tried, and since when they wait.
+    """Return how often pods were tried, since when they wait, and how many of them a timer has freed.
 
     Parameters
     ----------
@@ -267,8 +267,10 @@ def attempts_of(list infos not None):
     attempts : (len(infos),) int64 array
     since : (len(infos),) float64 array
         `QueuedPodInfo.initial_attempt_timestamp`, in seconds; NaN without one.
+    flushed : int
+        The number of pods with `QueuedPodInfo.was_flushed`.
     """
-    cdef Py_ssize_t at, count = len(infos)
+    cdef Py_ssize_t at, count = len(infos), flushed = 0
     cdef QueuedPodInfo info
     attempts, since = np.empty(count, dtype=np.int64), np.empty(count)
     cdef int64_t[::1] tried = attempts
@@ -276,4 +278,5 @@ def attempts_of(list infos not None):
     for at in range(count):
         info = <QueuedPodInfo?>infos[at]
         tried[at], ready[at] = info.attempts, info.first_ready
-    return attempts, since
+        flushed += info.was_flushed
+    return attempts, since, flushed

@@ -68,7 +68,7 @@ class ControlPlane:
         self.peer = f"http://127.0.0.1:{peer}"
         self.url = f"https://127.0.0.1:{self.port}"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        authority = Authority(folder)
+        self.authority = authority = Authority(folder)
         authority.issue("server", "kube-apiserver", serves=True)
         authority.issue("admin", "admin", "system:masters")
         write_service_account_keys(folder)
@@ -135,11 +135,12 @@ class ControlPlane:
         )
         self._await("kube-apiserver", f"{self.url}/readyz", "admin-token")
 
-    def start_scheduler(self, *options: str, parallelism: int = 1) -> None:
-        """Start kube-scheduler without leader election."""
+    def start_scheduler(self, *options: str, parallelism: int = 1, configuration: str = "") -> None:
+        """Start kube-scheduler without leader election, with more fields of its configuration."""
         kubeconfig = self.kubeconfig(SCHEDULER)
         path = self.folder / "scheduler.yaml"
-        path.write_text(_CONFIGURATION.format(kubeconfig=kubeconfig, parallelism=parallelism))
+        own = _CONFIGURATION.format(kubeconfig=kubeconfig, parallelism=parallelism)
+        path.write_text(own + configuration)
         self._spawn(
             "kube-scheduler",
             f"--config={path}",

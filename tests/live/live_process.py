@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from threading import Event, Thread
 
 from tests.live.control_plane import LIMIT, SCHEDULER, ControlPlane
@@ -42,7 +43,33 @@ def await_bound(client: ApiClient, count: int, limit: float = LIMIT) -> dict[str
         time.sleep(0.2)
 
 
-class Process:
+class Command:
+    """A command of moorage in a process, with what it prints in a file.
+
+    Parameters
+    ----------
+    log : Path
+    *command : str
+        Module and arguments.
+    """
+
+    def __init__(self, log: Path, *command: str) -> None:
+        self.log = log
+        with log.open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-X", "faulthandler", "-m", *command], stdout=output, stderr=output
+            )
+
+    def end(self, how: signal.Signals = signal.SIGTERM) -> int:
+        self.process.send_signal(how)
+        try:
+            return self.process.wait(LIMIT)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+
+
+class Process(Command):
     """``moorage scheduler`` in a process.
 
     Parameters
@@ -69,21 +96,9 @@ class Process:
     ) -> None:
         config = plane.folder / f"{name}.yaml"
         config.write_text(configuration)
-        self.log = plane.folder / f"{name}.log"
         module = ["tests.live.killed_scheduler", *killed_at] if killed_at else ["moorage"]
-        command = [sys.executable, "-X", "faulthandler", "-m", *module, "scheduler"]
-        command += ["--kubeconfig", plane.kubeconfig(SCHEDULER, port=port)]
-        command += ["--config", str(config), *options]
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log)
-
-    def end(self, how: signal.Signals = signal.SIGTERM) -> int:
-        self.process.send_signal(how)
-        try:
-            return self.process.wait(LIMIT)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            raise
+        command = [*module, "scheduler", "--kubeconfig", plane.kubeconfig(SCHEDULER, port=port)]
+        super().__init__(plane.folder / f"{name}.log", *command, "--config", str(config), *options)
 
 
 @contextmanager

@@ -128,6 +128,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.clock = Clock(start)
         self.queue = make_queue(*plugins(), clock=self.clock, pop_from_backoff=gate, groups_pods=groups)
         self.twin = Twin(REGISTERED, gate, start, start, groups)
+        self.queue.count_incoming()
         self.ran = start
         self.known: dict[str, Pod] = {}
         self.infos: dict[str, Any] = {}

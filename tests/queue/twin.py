@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from moorage.framework.plugin.events import (
+    BACKOFF_COMPLETE,
     FORCE_ACTIVATE,
+    POP_FROM_BACKOFF,
+    SCHEDULE_ATTEMPT_FAILURE,
+    UNSCHEDULABLE_POD_ADD,
+    UNSCHEDULABLE_POD_UPDATE,
     UNSCHEDULABLE_TIMEOUT,
     ClusterEvent,
     pod_update_events,
@@ -21,6 +27,7 @@ Said = Callable[[Pod, Any, Any], bool]
 Registered = dict[str, list[tuple[ClusterEvent, Said]]]
 SKIP, BACKOFF, AT_ONCE = range(3)
 GATE = "SchedulingGates"
+REJECTED = ("unschedulable", "gated")
 PLACES = ("active", "backoff", "error_backoff", "unschedulable", "gated")
 
 
@@ -60,6 +67,7 @@ class Twin:
     entries: list[Entry] = field(default_factory=list)
     flight: list[tuple[str, Any]] = field(default_factory=list)
     flying: list[Entry] = field(default_factory=list)
+    incoming: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     # ---- what is there
 
@@ -82,7 +90,11 @@ class Twin:
 
     # ---- places
 
-    def enter(self, entry: Entry, place: str) -> None:
+    def enter(self, entry: Entry, place: str, label: str) -> None:
+        stays = place in REJECTED and entry.place in REJECTED and entry in self.entries
+        if not stays:
+            queue = "unschedulable" if place in REJECTED else place.removeprefix("error_")
+            self.incoming[queue, label] += 1
         self.entries = [one for one in self.entries if one is not entry]
         self.numbers += 1
         entry.number, entry.place = self.numbers, place
@@ -96,24 +108,24 @@ class Twin:
             entry.gate = ""
         return bool(entry.gate)
 
-    def to_active(self, entry: Entry, from_backoff: bool = False) -> bool:
+    def to_active(self, entry: Entry, label: str, from_backoff: bool = False) -> bool:
         if not (from_backoff and self.gate_is_on) and self.gated(entry):
-            self.enter(entry, "gated")
+            self.enter(entry, "gated", label)
             return False
         entry.ready = self.now if entry.ready is None else entry.ready
-        self.enter(entry, "active")
+        self.enter(entry, "active", label)
         return True
 
-    def requeue(self, entry: Entry, strategy: int) -> bool:
+    def requeue(self, entry: Entry, strategy: int, label: str) -> bool:
         if strategy == SKIP:
-            self.enter(entry, "unschedulable")
+            self.enter(entry, "unschedulable", label)
             return False
         if strategy == AT_ONCE or not self.backs_off(entry):
-            return self.to_active(entry)
+            return self.to_active(entry, label)
         if self.gate_is_on and self.gated(entry):
-            self.enter(entry, "gated")
+            self.enter(entry, "gated", label)
             return False
-        self.enter(entry, "backoff" if entry.rejectors | entry.pending else "error_backoff")
+        self.enter(entry, "backoff" if entry.rejectors | entry.pending else "error_backoff", label)
         return True
 
     # ---- backoff
@@ -155,7 +167,7 @@ class Twin:
                 continue
             strategy = self.strategy(entry, event, old, new)
             if strategy != SKIP:
-                self.requeue(entry, strategy)
+                self.requeue(entry, strategy, event.label)
         if self.flying:
             self.flight.append(("event", (event, old, new)))
 
@@ -166,7 +178,7 @@ class Twin:
     # ---- operations
 
     def add(self, pod: Pod) -> None:
-        self.to_active(Entry(pod, self.now))
+        self.to_active(Entry(pod, self.now), UNSCHEDULABLE_POD_ADD.label)
 
     def update(self, old: Pod, new: Pod) -> None:
         if self.is_flying(new.metadata.uid):
@@ -174,13 +186,13 @@ class Twin:
             return
         entry = self.find(new.metadata.uid)
         if entry is None:
-            self.add(new)
+            self.to_active(Entry(new, self.now), UNSCHEDULABLE_POD_UPDATE.label)
             return
         entry.pod = new
         if entry.place in ("unschedulable", "gated"):
             for event in pod_update_events(old, new):
                 strategy = self.strategy(entry, event, old, new)
-                if strategy != SKIP and self.requeue(entry, strategy):
+                if strategy != SKIP and self.requeue(entry, strategy, event.label):
                     break
 
     def delete(self, uid: str) -> None:
@@ -192,13 +204,15 @@ class Twin:
             if self.is_flying(pod.metadata.uid):
                 self.flight.append(("event", (FORCE_ACTIVATE, None, pod)))
         elif entry.place != "active":
-            self.to_active(entry, entry.place in ("backoff", "error_backoff"))
+            self.to_active(entry, FORCE_ACTIVATE.label, entry.place in ("backoff", "error_backoff"))
 
     def pop(self) -> Entry | None:
         first = self.at("active") or (self.at("backoff") if self.gate_is_on else [])
         if not first:
             return None
         entry = first[0]
+        if entry.place == "backoff":
+            self.incoming["active", POP_FROM_BACKOFF] += 1
         self.delete(entry.uid)
         entry.attempts += 1
         self.flying.append(entry)
@@ -246,7 +260,8 @@ class Twin:
             entry.errors += 1
         entry.at = self.now
         seen = [self.strategy(entry, *what) for what in self.seen(entry.uid)]
-        self.requeue(entry, max(seen, default=SKIP) if rejectors | pending and not unit else BACKOFF)
+        strategy = max(seen, default=SKIP) if rejectors | pending and not unit else BACKOFF
+        self.requeue(entry, strategy, SCHEDULE_ATTEMPT_FAILURE)
         self.done(entry.uid)
 
     def seen(self, uid: str) -> list[Any]:
@@ -261,7 +276,7 @@ class Twin:
     def flush_backoff(self) -> None:
         for place in ("backoff", "error_backoff"):
             for entry in [one for one in self.at(place) if not self.backs_off(one)]:
-                self.to_active(entry, True)
+                self.to_active(entry, BACKOFF_COMPLETE, True)
 
     def flush_left_over(self) -> None:
         old = [one for one in self.left_over() if self.now - one.at > 300_000]
@@ -303,5 +318,6 @@ def assert_same_places(queue: SchedulingQueue, twin: Twin) -> None:
             assert (0 if until is None else round(until * 1000)) == twin.until(entry)
     # Pods of a unit are popped at one moment: their order in flight has no meaning.
     assert sorted(names(queue.in_flight())) == sorted(entry.pod.name for entry in twin.flying)
+    assert queue.count_incoming() == twin.incoming
     kept, expected = queue.in_flight_events(), twin.events()
     assert kept == expected, f"{list(map(label, kept))} instead of {list(map(label, expected))}"

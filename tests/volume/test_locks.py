@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 from tests.core.make import pod
 from tests.locks import check_locked, guard, is_held
@@ -91,7 +92,11 @@ def test_counters(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = {"inc": lambda: counter.inc("a"), "collect": lambda: list(counter.collect())}
     check_locked(counter, counter._lock, ["_values"], calls, exempt=["value"])
     histogram = metrics.OperationHistogram("h", "help", (1.0, 2.0))
-    calls = {"observe": lambda: histogram.observe(1.5, "a"), "collect": lambda: list(histogram.collect())}
+    calls = {
+        "observe": lambda: histogram.observe(1.5, "a"),
+        "observe_all": lambda: histogram.observe_all(np.array([1.5]), "a"),
+        "collect": lambda: list(histogram.collect()),
+    }
     exempt = ["count", "counts", "sum"]
     check_locked(histogram, histogram._lock, ["_counts", "_sums"], calls, exempt)
 

@@ -6,6 +6,7 @@ kube-scheduler v1.36, backend/queue/scheduling_queue.go moveToActiveQ and moveTo
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from copy import copy
 from enum import Enum
@@ -25,7 +26,11 @@ from moorage._core.services.queued_pods import (
 from moorage._core.services.unschedulable_pods import UnschedulablePods
 from moorage._core.state.pod_class import PodClasses
 from moorage.framework import PodNominator, PreEnqueuePlugin
-from moorage.framework.plugin.events import UNSCHEDULABLE_POD_ADD, UNSCHEDULABLE_POD_UPDATE
+from moorage.framework.plugin.events import (
+    POP_FROM_BACKOFF,
+    UNSCHEDULABLE_POD_ADD,
+    UNSCHEDULABLE_POD_UPDATE,
+)
 from moorage.framework.plugin.interface import Code
 from moorage.framework.runtime.call import ask_status
 from moorage.objects import AnyGroup, Pod, UnitKey, group_of
@@ -221,6 +226,9 @@ class Places:
         The waiting pods by UID.
     changes : int
         The number of changes so far; equal numbers mean equal pods in equal places.
+    incoming : Counter or None
+        Counts the pods that enter a queue, by queue (active, backoff or unschedulable) and label of the
+        event; None, the default, for no counts.
     units : Units
     active : SortedHeap or PriorityLanes
     backoff : BackoffQueue
@@ -242,6 +250,7 @@ class Places:
     ) -> None:
         self.infos: dict[str, QueuedPodInfo] = {}
         self.changes = 0
+        self.incoming: Counter[tuple[str, str]] | None = None
         self._saved: tuple[int, Any, Any, count[int]] | None = None  # the last result of `save`
         self.units = Units(groups_pods, top_of)
         self.now = now
@@ -314,6 +323,8 @@ class Places:
         if not infos and self.pop_from_backoff:
             rejected, place = self.backoff.rejected, Place.BACKOFF
             infos = [rejected.pop() for _ in range(min(limit, len(rejected.entries)))]
+            if self.incoming is not None and infos:
+                self.incoming["active", POP_FROM_BACKOFF] += len(infos)
         if self.units.is_on:
             for info in infos:
                 if info.unit is not None:
@@ -346,6 +357,8 @@ class Places:
             if rejected.peek()[1].unit is not None:
                 break
             infos.append(rejected.pop())
+        if self.incoming is not None and infos:
+            self.incoming["active", POP_FROM_BACKOFF] += len(infos)
         return infos, Place.BACKOFF
 
     def add_new(self, infos: Iterator[QueuedPodInfo], label: str) -> bool:
@@ -369,8 +382,11 @@ class Places:
             if self.units.is_on:
                 info = next(infos, None)
             else:
+                before = self.active.size
                 added, info = self._entrance.admit(infos, self.infos, self.active, self._numbers, self.now)
                 moved |= added
+                if self.incoming is not None and added:
+                    self.incoming["active", label] += self.active.size - before
             if info is None:
                 return moved
             known = self.infos.get(info.uid)
@@ -487,16 +503,17 @@ class Places:
             Whether the pod is now in the active queue or the backoff queue.
         """
         if strategy is Strategy.SKIP:
-            self.enter(info, Place.UNSCHEDULABLE)
+            self._enter(info, Place.UNSCHEDULABLE, label)
             return False
         if strategy is Strategy.IMMEDIATELY or not self.backoff.is_backing_off(info, self.now()):
             return self.to_active(info, label)
-        if info.place is not None:
+        known = info.place
+        if known is not None:
             self.leave(info)
         if self.pop_from_backoff and self._is_gated(info):
-            self.enter(info, Place.UNSCHEDULABLE)
+            self._enter(info, Place.UNSCHEDULABLE, label, known)
             return False
-        self.enter(info, Place.BACKOFF if info.rejectors else Place.ERROR_BACKOFF)
+        self._enter(info, Place.BACKOFF if info.rejectors else Place.ERROR_BACKOFF, label)
         return True
 
     def to_active(self, info: QueuedPodInfo, label: str, from_backoff: bool = False) -> bool:
@@ -516,15 +533,18 @@ class Places:
         bool
             False if PreEnqueue rejected the pod.
         """
-        if info.place is not None:
+        known = info.place
+        if known is not None:
             self.leave(info)
         if not (from_backoff and self.pop_from_backoff) and self._is_gated(info):
-            self.enter(info, Place.UNSCHEDULABLE)
+            self._enter(info, Place.UNSCHEDULABLE, label, known)
             return False
         if info.initial_attempt_timestamp is None:
             info.initial_attempt_timestamp = self.now()
         info.order = next(self._numbers)
         self.put(info, ACTIVE)
+        if self.incoming is not None:
+            self.incoming["active", label] += 1
         if label in NEW and (self.nominator or info.pod.status.nominated_node_name):
             self.nominator.add_nominated_pod(info.pod)
         return True
@@ -552,18 +572,15 @@ class Places:
         info.gating_plugin = ""
         return False
 
-    def enter(self, info: QueuedPodInfo, place: Place) -> None:
-        """Move a pod to a place, behind the pods there that are equal to it.
-
-        Parameters
-        ----------
-        info : QueuedPodInfo
-        place : Place
-        """
+    def _enter(self, info: QueuedPodInfo, place: Place, label: str, known: Place | None = None) -> None:
+        """Move a pod to a place, behind the pods there that are equal to it. `known` is the place that it has
+        just left: a pod that stays unschedulable does not count."""
         if info.place is not None:
             self.leave(info)
         info.order = next(self._numbers)
         self.put(info, place)
+        if self.incoming is not None and known is not place:
+            self.incoming["unschedulable" if place is Place.UNSCHEDULABLE else "backoff", label] += 1
 
     def put(self, info: QueuedPodInfo, place: Place) -> None:
         """Add a pod to a place.

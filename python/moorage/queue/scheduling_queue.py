@@ -6,6 +6,7 @@ kube-scheduler v1.36, backend/queue/scheduling_queue.go.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain, groupby
@@ -138,6 +139,23 @@ class SchedulingQueue:
         """Return all waiting pods by place."""
         with self._lock:
             return self._places.pending()
+
+    def count_incoming(self) -> Counter[tuple[str, str]]:
+        """Count the pods that enter a queue from now on.
+
+        Returns
+        -------
+        Counter
+            By queue (active, backoff or unschedulable) and label of the event. The queue adds to it.
+        """
+        with self._lock:
+            if self._places.incoming is None:
+                self._places.incoming = Counter()
+            return self._places.incoming
+
+    def now(self) -> float:
+        """Return the time of the queue's clock, in seconds."""
+        return self._places.now()
 
     def inactive(self) -> list[QueuedPodInfo]:
         """Return all waiting pods but those in the active queue."""

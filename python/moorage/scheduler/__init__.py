@@ -19,3 +19,4 @@ from .explain.situations import explain_after_run as explain_after_run
 from .explain.situations import explain_alone as explain_alone
 from .explain.situations import explain_in_turn as explain_in_turn
 from .scheduler import Scheduler as Scheduler
+from .scheduler_metrics import SchedulerMetrics as SchedulerMetrics

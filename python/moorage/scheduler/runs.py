@@ -42,6 +42,7 @@ from .scheduling_context import SEGMENTS
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler
+    from .scheduler_metrics import SchedulerMetrics
 
 TERMINATING = "terminating"
 GROWTH = 16
@@ -74,7 +75,7 @@ class Run:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
-        self.queue = scheduler.queue
+        self.queue, self.metrics = scheduler.queue, scheduler.metrics
         self.result = ScheduleResult(scheduler.cache.state, 0)
         self._placed: dict[str, QueuedPodInfo] = {}  # assumed pods that are not yet bound, by namespace/name
         # Of these, with the engine and what its plugin needs: pods whose resource claims are not yet written.
@@ -383,8 +384,10 @@ class Run:
         if claiming:
             engine.profile.claims_plugin.follow_claims()
         end = placing.place(pods.start, pods.stop, True)
-        tried, failures = range(pods.start, end), result.failures
-        self.result.seconds += time.perf_counter() - began
+        tried, failures, seconds = range(pods.start, end), result.failures, time.perf_counter() - began
+        self.result.seconds += seconds
+        if self.metrics is not None:
+            self.metrics.tried(len(tried), seconds)
         placed = [at for at in tried if at not in failures] if failures else tried
         if placed:
             self._assumed([infos[at] for at in placed], result.nodes_of(placed))
@@ -446,6 +449,8 @@ class Run:
 
     def _schedule(self, engine: Engine, info: QueuedPodInfo) -> Decision:
         """Place and bind a pod by itself, with all plugins of the profile."""
+        if self.metrics is not None:
+            self.metrics.begin([info])
         context, began = self.scheduler.context, time.perf_counter()
         decision = whole_cycle(context, engine, info.pod, context.target_of(info.pod))
         self.result.seconds += time.perf_counter() - began
@@ -505,8 +510,10 @@ class Run:
             Index of the first group that was not placed.
         """
         began = time.perf_counter()
-        placed = batch.place(first)
-        self.result.seconds += time.perf_counter() - began
+        placed, seconds = batch.place(first), time.perf_counter() - began
+        self.result.seconds += seconds
+        if self.metrics is not None:
+            self.metrics.tried(batch.begin(placed) - batch.begin(first), seconds)
         return placed
 
     def _units_placed(self, infos: Sequence[QueuedPodInfo], batch: GroupBatch, first: int, end: int) -> None:
@@ -582,7 +589,10 @@ class Run:
             return rejected(self.scheduler.context, pods, several_schedulers(pods))
         engine, scheduler, began = engines.pop(), self.scheduler, time.perf_counter()
         done = place_group(scheduler.context, engine, group, pods, scheduled, evicts=True)
-        self.result.seconds += time.perf_counter() - began
+        seconds = time.perf_counter() - began
+        self.result.seconds += seconds
+        if self.metrics is not None:
+            self.metrics.tried(len(pods), seconds)
         return done
 
     def resume(self, now: float) -> None:
@@ -622,8 +632,14 @@ class Run:
     def _assumed(self, infos: Sequence[QueuedPodInfo], nodes: Sequence[str]) -> None:
         """Record pods that were placed, and are to be bound together."""
         keys = keys_of([info.pod for info in infos])
+        if self.metrics is not None:
+            self._count_placed(self.metrics, infos)
         self._note_placements(keys, nodes)
         self._await_binding(keys, infos)
+
+    def _count_placed(self, metrics: SchedulerMetrics, infos: Sequence[QueuedPodInfo]) -> None:
+        """Count pods that were placed, and are to be bound together."""
+        metrics.scheduled(infos)
 
     def _await_binding(self, keys: Sequence[str], infos: Sequence[QueuedPodInfo]) -> None:
         """Record assumed pods, by ``namespace/name``, that are to be bound together."""
@@ -634,12 +650,17 @@ class Run:
     def _bound(self, pod: Pod, node: str) -> None:
         """Record a pod that was placed and bound by itself."""
         self._note_placements([pod.key], [node])
+        info = self.queue.in_flight_pod(pod.metadata.uid) if self.metrics is not None else None
+        if self.metrics is not None and info is not None:
+            self.metrics.scheduled([info])
         self.queue.done(pod.metadata.uid)
         self._has_bound = True
 
     def _failed(self, infos: list[QueuedPodInfo], failures: list[Failure]) -> None:
         """Record the failures of pods, and return the pods to the queue."""
         keys = keys_of([info.pod for info in infos])
+        if self.metrics is not None:
+            self.metrics.failed(infos, failures)
         self._note_failures(keys, infos, failures)
         scheduler, queue, at = self.scheduler, self.queue, 0
         latest = scheduler.pods.indexer.get_many(keys)
@@ -662,6 +683,8 @@ class Run:
 
     def _evicted(self, victims: Sequence[Pod], node: str, preemptor: Pod | AnyGroup) -> None:
         """Record the eviction of pods."""
+        if self.metrics is not None:
+            self.metrics.preempted(len(victims))
         self._evicts, by = True, preemptor.key
         nodes = [victim.spec.node_name or node for victim in victims]
         self._note_evictions([victim.key for victim in victims], [Eviction(one, by) for one in nodes])

@@ -59,6 +59,7 @@ from .planning_verbs import PlanningVerbs
 from .queueing import make_queue, newest_clock
 from .records import Records
 from .runs import TERMINATING, Run
+from .scheduler_metrics import SchedulerMetrics
 from .scheduling_context import SchedulingContext
 from .volume_controllers import Wait, volume_controller
 
@@ -132,6 +133,8 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         in a cycle count for later pods only on nodes that had pods with such terms before. Second, a failed
         group leaves the rotation and the node list of its cycle changed. Without the bugs all terms count,
         and a failed group changes nothing.
+    measured : bool
+        Whether `measure` begins before the first pod enters the queue.
 
     Attributes
     ----------
@@ -145,6 +148,8 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         The handle of the plugins.
     engines : dict of str to Engine
         Scheduler name to the engine of its profile.
+    metrics : SchedulerMetrics or None
+        The result of `measure`; None before.
     """
 
     def __init__(
@@ -167,6 +172,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         controllers: bool = True,
         fail_fast: bool = False,
         group_cycle_bugs: bool = True,
+        measured: bool = False,
     ) -> None:
         if tie_break not in TIE_BREAKS:
             raise ValueError(f"tie_break {tie_break!r}: one of {', '.join(TIE_BREAKS)}")
@@ -190,6 +196,8 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         client = ObjectStore(newest_clock(cluster)) if isinstance(cluster, Cluster) else cluster
         cache = SchedulerCache(ttl, clock or time.monotonic, pod_gates(gates))
         with self._assembled(cache, client, profiles or (profile or default_profile(gates),)):
+            if measured:
+                self.measure()
             self._follow(cluster)
 
     @contextmanager
@@ -210,6 +218,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         self.handle = make_handle(cache, client, self.informers, nominator, *setting)
         self.handle.plugin_errors.fail_fast = options.fail_fast
         self.handle.balanced_allocation = options.balanced_allocation
+        self.metrics: SchedulerMetrics | None = None
         signs = gates["OpportunisticBatching"] and not self.handle.extenders
         batching = Batching(signs, clock or (lambda: 0.0))
         tie_break = TIE_BREAKS[options.tie_break]
@@ -326,6 +335,18 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         self.sync()
         other.sync()
         return difference(self, other)
+
+    def measure(self) -> SchedulerMetrics:
+        """Count and time what runs do from now on, with kube-scheduler's metrics. A fork is not measured.
+
+        Returns
+        -------
+        SchedulerMetrics
+            The same one at each call.
+        """
+        if self.metrics is None:
+            self.metrics = SchedulerMetrics(self)
+        return self.metrics
 
     def _forget_failures(self, group: AnyGroup) -> None:
         """Invalidate remembered failures after a change of a pod group: other pods may be evicted for it

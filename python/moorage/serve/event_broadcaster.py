@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import logging
 import socket
+import time
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
-from queue import Full, Queue
-from threading import Thread
+from queue import Empty, Full, Queue
+from threading import Thread, current_thread
 from typing import Any
 
 import msgspec
@@ -30,7 +32,12 @@ SERIES = 360.0
 MAX_KNOWN = 4096
 """Events that are remembered for series at most."""
 WRITERS = 2
-"""Threads."""
+"""Threads that always write."""
+MAX_WRITERS = 16
+"""Threads at most: as many as bind pods."""
+BACKLOG = 100
+"""Events that wait for each thread before another is started. On a machine that is busy with bindings these
+come first; behind a slow server two threads would never catch up."""
 
 
 class EventBroadcaster(EventRecorder):
@@ -58,9 +65,9 @@ class EventBroadcaster(EventRecorder):
         self._known: OrderedDict[tuple[str, ...], tuple[str, int, float]] = OrderedDict()
         self._number = 0
         self.dropped = self.failed = 0
-        self._writers = [Thread(target=self._work, name="events", daemon=True) for _ in range(WRITERS)]
-        for writer in self._writers:
-            writer.start()
+        self._writers: list[Thread] = []
+        for _ in range(WRITERS):
+            self._start_writer(self._work)
 
     def event(self, regarding: Object, type: str, reason: str, action: str, note: str) -> None:
         """Record an event, to be written soon; see `EventRecorder.event`."""
@@ -71,6 +78,8 @@ class EventBroadcaster(EventRecorder):
             except Full:
                 self.dropped += 1
         self.events.clear()
+        if len(self._writers) < MAX_WRITERS and self._queue.qsize() > BACKLOG * len(self._writers):
+            self._start_writer(self._help)
 
     def close(self, timeout: float = 5.0) -> None:
         """Write what waits, and end the threads.
@@ -80,26 +89,44 @@ class EventBroadcaster(EventRecorder):
         timeout : float, optional
             Seconds after which the rest is given up.
         """
-        for _ in self._writers:
-            try:
-                self._queue.put(None, timeout=timeout)
-            except Full:
-                return
-        for writer in self._writers:
-            writer.join(timeout)
+        until = time.monotonic() + timeout
+        try:
+            self._queue.put(None, timeout=timeout)
+        except Full:
+            return
+        for writer in list(self._writers):
+            writer.join(max(0.0, until - time.monotonic()))
+
+    def _start_writer(self, work: Callable[[], None]) -> None:
+        writer = Thread(target=work, name="events", daemon=True)
+        self._writers.append(writer)
+        writer.start()
 
     def _work(self) -> None:
+        """Write events until there is None, which all threads read."""
         while (event := self._queue.get()) is not None:
-            try:
-                self._write(event)
-            except ApiError as error:
-                self.failed += 1
-                logger.warning("Unable to write event: %s", error)
-            except Exception:
-                self.failed += 1
-                logger.exception("Unable to write event")
-            finally:
-                self._queue.task_done()
+            self._try_to_write(event)
+        self._queue.put(None)
+
+    def _help(self) -> None:
+        """Write events until none waits."""
+        with suppress(Empty):
+            while (event := self._queue.get_nowait()) is not None:
+                self._try_to_write(event)
+            self._queue.put(None)
+        self._writers.remove(current_thread())
+
+    def _try_to_write(self, event: Event) -> None:
+        try:
+            self._write(event)
+        except ApiError as error:
+            self.failed += 1
+            logger.warning("Unable to write event: %s", error)
+        except Exception:
+            self.failed += 1
+            logger.exception("Unable to write event")
+        finally:
+            self._queue.task_done()
 
     def flush(self) -> None:
         """Wait until the events that were recorded are written or have failed."""

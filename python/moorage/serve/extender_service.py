@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from itertools import compress, repeat
+from collections.abc import Callable
+from itertools import compress
 from typing import Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from moorage._core.decide.decider import count_verdicts
+from moorage._core.decide.decider import group_by_verdict
 from moorage.errors import InputError, MoorageError
 from moorage.framework import CycleState, PreFilterRun, Status
 from moorage.framework.plugin.interface import Code
@@ -73,8 +73,6 @@ class ExtenderService:
             "preempt": self.preempt,
             "bind": self.bind,
         }
-        self._version = -1
-        self._place: dict[str, int] = {}
 
     def answer(self, verb: str, body: bytes) -> tuple[int, bytes]:
         """Answer one request, after what has happened in the cluster was taken in.
@@ -122,33 +120,26 @@ class ExtenderService:
         args = _decoded(_ARGS, body)
         names = _names(args)
         engine, state, ran = self._begin(args.pod)
+        places = engine.cache.state.view.rows_of(names)
         if ran.rejection is not None:
             unknown = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (UNKNOWN,))
-            known = self._rows_of(names) >= 0
-            rejected = [
-                (list(compress(names, known.tolist())), ran.rejection),
-                (list(compress(names, (~known).tolist())), unknown),
-            ]
-            return _filtered(args, np.zeros(len(names), dtype=bool), rejected)
+            verdicts = np.where(places >= 0, np.uint64(_NOT_SEARCHED), np.uint64(_UNKNOWN))
+            rejected = {_NOT_SEARCHED: ran.rejection, _UNKNOWN: unknown}
+            return _filtered(args, names, verdicts, rejected.__getitem__)
         rows, searched = engine.search.verdicts(*state.target)
         statuses = engine.number_statuses(rows, searched)
         by_row = np.full(engine.cache.state.table.used + 1, _NOT_SEARCHED, dtype=np.uint64)
         by_row[-1] = _UNKNOWN
         by_row[rows] = searched
-        verdicts = by_row[self._rows_of(names)]
-        passed = verdicts == 0
-        reason = {
-            verdict: explain_verdict(engine.profile, state.shape, verdict, statuses)
-            for verdict in count_verdicts(searched)
-            if verdict
-        }
-        for verdict, text in ((_UNKNOWN, UNKNOWN), (_NOT_SEARCHED, NOT_SEARCHED)):
-            reason[verdict] = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
-        return _filtered(
-            args,
-            passed,
-            [(list(compress(names, (verdicts == one).tolist())), reason[one]) for one in reason],
-        )
+        verdicts = by_row[places]
+
+        def reason(verdict: int) -> Status:
+            if verdict in (_UNKNOWN, _NOT_SEARCHED):
+                text = UNKNOWN if verdict == _UNKNOWN else NOT_SEARCHED
+                return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
+            return explain_verdict(engine.profile, state.shape, verdict, statuses)
+
+        return _filtered(args, names, verdicts, reason)
 
     def prioritize(self, body: bytes) -> bytes:
         """Answer with scores from 0 to 10: the best nodes have 10, and the others their place between the
@@ -169,7 +160,7 @@ class ExtenderService:
         engine, state, ran = self._begin(args.pod)
         scores = np.zeros(len(names), dtype=np.int64)
         if ran.rejection is None:
-            rows = self._rows_of(names)
+            rows = engine.cache.state.view.rows_of(names)
             known = rows >= 0
             if known.any():
                 totals = score_rows(engine, state, rows[known])[2]
@@ -260,7 +251,7 @@ class ExtenderService:
         pod = self._pod(raw)
         engine = self.scheduler.context.engine_for(pod)
         engine.begin_cycle()
-        self._index(engine)
+        engine.cache.state.view.refresh()
         state = engine.framework.new_state(pod)
         ran = engine.framework.run_pre_filter_plugins(state, pod)
         if ran.error:
@@ -268,18 +259,6 @@ class ExtenderService:
         if ran.rejection is None:
             engine.begin_search(state, pod, ran)
         return engine, state, ran
-
-    def _index(self, engine: Engine) -> None:
-        """Find the rows of all nodes again, if nodes came or went."""
-        view = engine.cache.state.view
-        view.refresh()
-        if view.static_version != self._version:
-            self._version = view.static_version
-            self._place = dict(zip(view.node_names(), view.rows().tolist(), strict=True))
-
-    def _rows_of(self, names: list[str]) -> npt.NDArray[np.int32]:
-        """Return the rows of nodes, -1 for unknown ones."""
-        return np.fromiter(map(self._place.get, names, repeat(-1)), dtype=np.int32, count=len(names))
 
 
 class _HostPriority(msgspec.Struct, rename="pascal", gc=False):
@@ -321,32 +300,33 @@ def _names(args: wire.ExtenderArgs) -> list[str]:
 
 
 def _filtered(
-    args: wire.ExtenderArgs, passed: npt.NDArray[np.bool_], rejected: Iterable[tuple[list[str], Status]]
+    args: wire.ExtenderArgs,
+    names: list[str],
+    verdicts: npt.NDArray[np.uint64],
+    reason: Callable[[int], Status],
 ) -> bytes:
-    """Return the answer, with names or with the nodes as they were sent."""
-    nodes, names = None, None
-    if args.node_names is not None:
-        names = args.node_names if passed.all() else _kept(args.node_names, passed)
-    else:
-        assert args.nodes is not None
-        nodes = {"metadata": {}, "items": _kept(args.nodes.items or [], passed)}
+    """Return the answer, with names or with the nodes as they were sent. A verdict of 0 is that of a node
+    that passes."""
+    lost = group_by_verdict(verdicts, names)
+    passed = lost.pop(0, [])
+    nodes: dict[str, Any] | None = None
+    if args.nodes is not None and args.node_names is None:
+        items = list(compress(args.nodes.items or (), (verdicts == 0).tolist()))
+        nodes = {"metadata": {}, "items": items}
     failed, unresolvable = dict[str, str](), dict[str, str]()
-    for lost, status in rejected:
+    for verdict, rejected in lost.items():
+        status = reason(verdict)
         is_final = status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-        (unresolvable if is_final else failed).update(dict.fromkeys(lost, status.message()))
+        (unresolvable if is_final else failed).update(dict.fromkeys(rejected, status.message()))
     return msgspec.json.encode(
         {
             "Nodes": nodes,
-            "NodeNames": names,
+            "NodeNames": passed if nodes is None else None,
             "FailedNodes": failed,
             "FailedAndUnresolvableNodes": unresolvable,
             "Error": "",
         }
     )
-
-
-def _kept(items: list[Any], passed: npt.NDArray[np.bool_]) -> list[Any]:
-    return list(compress(items, passed.tolist()))
 
 
 def _victims(args: wire.ExtenderPreemptionArgs) -> dict[str, tuple[list[str], int]]:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import logging
+import time
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
-from moorage.framework import NominatingInfo
+from moorage.framework import Code, NominatingInfo
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
 from moorage.scheduler.placing.single_cycle import report_failure
 from moorage.scheduler.runs import Run
 from moorage.store import ApiError, UnreachableError
 
-from .scheduler_metrics import SchedulerMetrics
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from moorage.objects import AnyGroup, Pod
+    from moorage.objects import Pod
     from moorage.scheduler import Scheduler
+    from moorage.scheduler.scheduler_metrics import SchedulerMetrics
 
 logger = logging.getLogger("moorage.serve")
 
@@ -50,6 +50,7 @@ class LiveRun(Run):
     bound, failed : int
         The numbers of bindings so far, and of those that the server refused.
     metrics : SchedulerMetrics
+        Of the scheduler (`Scheduler.measure`). An attempt ends with the answer to the binding.
     """
 
     defers_failed_groups = False
@@ -58,12 +59,13 @@ class LiveRun(Run):
     def __init__(
         self, scheduler: Scheduler, wake: Callable[[], object], may_bind: Callable[[], bool] | None = None
     ) -> None:
+        metrics = scheduler.measure()
         super().__init__(scheduler)
+        self.metrics: SchedulerMetrics = metrics
         self._wake, self._may_bind = wake, may_bind
         self._pool = ThreadPoolExecutor(THREADS, "bind")
         self._sent: dict[Future[None], tuple[QueuedPodInfo, str]] = {}
         self.bound = self.failed = 0
-        self.metrics = SchedulerMetrics(self.queue, scheduler.cache, self._profile)
 
     def step(self) -> bool:
         """Receive events, try some pods, and send bindings.
@@ -104,18 +106,24 @@ class LiveRun(Run):
             for key, info in scheduler.pods.deleted_or_bound(placed).items():
                 self.result.placements.pop(key, None)
                 self.queue.done(info.uid)
+                self.metrics.forget(info.uid)
         for key, info in placed.items():
             node = self.result.placements.pop(key, "")
             if node:
-                sent = self._pool.submit(self._send, info.pod, node)
+                sent = self._pool.submit(self._send, info.pod, node, self._profile(info))
                 self._sent[sent] = info, node
                 sent.add_done_callback(lambda _: self._wake())
 
-    def _send(self, pod: Pod, node: str) -> None:
+    def _send(self, pod: Pod, node: str, profile: str) -> None:
         """Bind a pod; in a thread."""
         if self._may_bind is not None and not self._may_bind():
             raise UnreachableError("the Lease is not held")
-        self.scheduler.client.bind(pod, node)
+        began, status = time.perf_counter(), str(Code.ERROR)
+        try:
+            self.scheduler.client.bind(pod, node)
+            status = str(Code.SUCCESS)
+        finally:
+            self.metrics.point("Bind", status, profile, time.perf_counter() - began)
 
     def next_time(self) -> float | None:
         """Return when the queue or a binding cycle goes on by itself, in seconds; None for never."""
@@ -148,17 +156,8 @@ class LiveRun(Run):
         self._collect()
         super().break_off()
 
-    def _note_failures(
-        self, keys: Sequence[str], infos: Sequence[QueuedPodInfo], failures: Sequence[Failure]
-    ) -> None:
-        for info, failure in zip(infos, failures, strict=True):
-            result = "error" if failure.error else "unschedulable"
-            self.metrics.attempts.inc(result, self._profile(info))
-        super()._note_failures(keys, infos, failures)
-
-    def _evicted(self, victims: Sequence[Pod], node: str, preemptor: Pod | AnyGroup) -> None:
-        self.metrics.preempted(len(victims))
-        super()._evicted(victims, node, preemptor)
+    def _count_placed(self, metrics: SchedulerMetrics, infos: Sequence[QueuedPodInfo]) -> None:
+        metrics.begin(infos, are_placed=True)
 
     def _profile(self, info: QueuedPodInfo) -> str:
         return self.scheduler.context.engine_of(info.pod).profile.scheduler_name
@@ -180,7 +179,7 @@ class LiveRun(Run):
     def _has_been_bound(self, info: QueuedPodInfo, node: str) -> None:
         pod = info.pod
         self.bound += 1
-        self.metrics.scheduled(info, self._profile(info), self.scheduler.cache.clock())
+        self.metrics.scheduled([info])
         self.queue.done(info.uid)
         note = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
         self.scheduler.handle.recorder.event(pod, "Normal", "Scheduled", "Binding", note)
@@ -192,6 +191,7 @@ class LiveRun(Run):
         scheduler = self.scheduler
         if not scheduler.cache.is_assumed_pod(info.pod):
             self.queue.done(info.uid)
+            self.metrics.forget(info.uid)
             return
         logger.warning("pod %s was not bound: %s", info.pod.key, error)
         self.refuse(info, error)

@@ -122,7 +122,7 @@ class LiveScheduler:
         **options: Any,
     ) -> None:
         self.client, self._election, self._clock = client, election, clock
-        self.scheduler = Scheduler(client, clock=clock, **options)
+        self.scheduler = Scheduler(client, clock=clock, measured=True, **options)
         name = self.scheduler.profile.scheduler_name
         self.recorder = EventBroadcaster(events, name, client.now)
         for handle in (self.scheduler.handle, *(one.handle for one in self.scheduler.engines.values())):

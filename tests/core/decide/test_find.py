@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tests.core.made_up import make_node, make_pod, make_spec
 from tests.core.make import ZONE, node, pinned, pod
 
+from moorage._core.decide.decider import group_by_verdict
 from moorage._core.decide.placer import Placer
 from moorage.framework.runtime.call import StatusError
 from moorage.objects import Cluster, LabelSelector, decode_object
@@ -204,3 +205,19 @@ def test_marks_need_room_and_count_nominated_pods() -> None:
     marks = np.zeros(3, np.int8)
     search.nominate([(1, [pod("n", requests={"cpu": 2})])])
     assert (search.mark_feasible(marks, *target), marks.tolist()) == (2, [1, 0, 1])
+
+
+@given(st.lists(st.sampled_from([0, 1, 2**64 - 1])))
+def test_items_by_verdict(verdicts: list[int]) -> None:
+    items = [f"n{at}" for at in range(len(verdicts))]
+    expected: dict[int, list[str]] = {}
+    for verdict, item in zip(verdicts, items, strict=True):
+        expected.setdefault(verdict, []).append(item)
+    groups = group_by_verdict(np.array(verdicts, dtype=np.uint64), items)
+    assert groups == expected
+    assert list(groups) == list(expected)
+
+
+def test_as_many_items_as_verdicts() -> None:
+    with pytest.raises(ValueError, match="1 verdicts for 2 items"):
+        group_by_verdict(np.zeros(1, dtype=np.uint64), ["a", "b"])

@@ -62,6 +62,19 @@ def test_the_empty_view() -> None:
     assert (one.view.node_names(), one.view.rows().tolist(), one.view.size) == ([], [], 0)
 
 
+def test_rows_of_names(both: Both) -> None:
+    """They are those of the list, as `find_row` tells them, whatever came or went since the refresh."""
+    view, names = both.state.view, ["d", "none", "a", "e", "a", "", "z1"]
+    both.set_node(node("e"))
+    both.remove_node("a")
+    for _ in range(2):
+        expected = [-1 if row is None else row for row in map(view.find_row, names)]
+        assert view.rows_of(names).tolist() == expected
+        both.refresh()
+    assert [at for at in expected if at < 0] == [-1] * 5
+    assert view.rows_of([]).tolist() == []
+
+
 def test_nothing_shows_before_a_refresh(both: Both) -> None:
     both.set_node(node("e"))
     both.remove_node("a")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from moorage.errors import PluginError
@@ -110,3 +112,9 @@ def test_an_error_around_a_status(inner: Status, text: str) -> None:
 def test_an_error_around_a_status_has_its_error_as_cause() -> None:
     err = ValueError("boom")
     assert error_status("running", Status(Code.ERROR, err=err)) == as_status(err)
+
+
+@pytest.mark.parametrize("texts", [["a"], "text", (1,)])
+def test_texts_of_another_type(texts: Any) -> None:
+    with pytest.raises(TypeError, match="the texts of a Status are a tuple of str"):
+        Status(Code.UNSCHEDULABLE, texts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import numpy as np
 import prometheus_client
 import pytest
 from tests.volume.binding.binder_kit import (
@@ -135,3 +136,21 @@ def test_the_library_itself() -> None:
     text = prometheus_client.generate_latest(registry).decode()
     assert 'scheduler_volume_scheduling_stage_error_total{operation="bind"}' in text
     assert 'scheduler_volume_scheduling_duration_seconds_bucket{le="1000.0",operation="bind"}' in text
+
+
+def test_several_observations_at_once() -> None:
+    values = [0.5, 1.0, 1.0, 1.5, 2.0, 7.0]
+    each, together = (OperationHistogram("h", "help", (1.0, 2.0)) for _ in range(2))
+    for value in values:
+        each.observe(value, "a")
+    together.observe_all(np.array(values), "a")
+    assert together.counts("a") == each.counts("a") == (3, 2, 1)
+    assert together.sum("a") == each.sum("a") == 13.0
+    together.observe(1.5, "a", times=3)
+    together.observe_all(np.array([]), "a")
+    assert together.counts("a") == (3, 5, 1)
+    assert together.sum("a") == 17.5
+    counter = OperationCounter("c", "help")
+    counter.inc("a", by=3)
+    counter.inc("a")
+    assert counter.value("a") == 4

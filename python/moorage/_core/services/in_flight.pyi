@@ -1,6 +1,9 @@
 from collections.abc import Callable, Container, Iterator
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from moorage._core.services.queued_pods import Place, QueuedPodInfo
 from moorage._core.services.unschedulable_pods import UnschedulablePods
 from moorage.framework import ClusterEvent
@@ -39,3 +42,7 @@ class InFlight:
         numbers: Iterator[int],
         now: Callable[[], float],
     ) -> int: ...
+
+def attempts_of(
+    infos: list[QueuedPodInfo],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], int]: ...

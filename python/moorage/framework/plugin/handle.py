@@ -21,6 +21,7 @@ from .nominator import PodNominator
 from .waiting_pods import PodInPreBind, WaitingPod, WaitingPods
 
 if TYPE_CHECKING:
+    from moorage.framework.runtime.observer import Observer
     from moorage.framework.runtime.preempt_handle import PreemptHandle
     from moorage.framework.runtime.runtime import Framework
 
@@ -179,6 +180,8 @@ class FrameworkHandle:
         In the transaction of a pod group cycle, the evictions and changes of nominations to perform after it.
     tried : sequence of Pod
         The pods that a pod group cycle schedules; empty outside of such cycles.
+    observer : Observer or None
+        Is told of the runs of extension points and the calls of plugins.
     clock, wait : callable
         Return the time in seconds, and wait a number of seconds, for plugins that wait in PreBind.
     now : callable
@@ -206,6 +209,7 @@ class FrameworkHandle:
     balanced_allocation: str | None = None
     postponed: list[Callable[[], object]] | None = None
     tried: Sequence[Pod] = ()
+    observer: Observer | None = None
     clock: Callable[[], float] = time.monotonic
     wait: Callable[[float], object] = time.sleep
     now: Callable[[], float] = time.time
@@ -265,7 +269,7 @@ class FrameworkHandle:
         FrameworkHandle
             It shares what is not derived from the cache.
         """
-        return replace(self, cache=cache, framework=None, _snapshot=Snapshot(), _derived={})
+        return replace(self, cache=cache, framework=None, observer=None, _snapshot=Snapshot(), _derived={})
 
     def snapshot(self) -> Snapshot:
         """Return the nodes and pods at the start of this cycle."""

@@ -48,12 +48,22 @@ class Status:
         Name of the plugin, set by the runtime.
     err : Exception or None
         The exception behind an Error.
+
+    Raises
+    ------
+    TypeError
+        The texts are no tuple of str.
     """
 
     code: Code
     texts: tuple[str, ...] = ()
     plugin: str = ""
     err: BaseException | None = None
+
+    def __post_init__(self) -> None:
+        texts = self.texts
+        if texts and not (isinstance(texts, tuple) and all(isinstance(text, str) for text in texts)):
+            raise TypeError(f'the texts of a Status are a tuple of str, as in ("text",), not {texts!r}')
 
     @property
     def reasons(self) -> tuple[str, ...]:

@@ -31,10 +31,15 @@ class WaitingPod:
         Seconds to wait by plugin; the pod is rejected at once for zero or less.
     now : float
         Time in seconds at which the waiting begins.
+
+    Attributes
+    ----------
+    began : float
+        `now`.
     """
 
     def __init__(self, pod: Pod, timeouts: Mapping[str, float], now: float) -> None:
-        self.pod = pod
+        self.pod, self.began = pod, now
         self._timeouts = dict(timeouts)
         self._deadlines = {plugin: now + seconds for plugin, seconds in timeouts.items()}
         self._pending = list(timeouts)

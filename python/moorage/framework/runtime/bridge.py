@@ -250,7 +250,7 @@ class Bridge:
         cached = self._caches.get(plugin.name)
         if cached is None or len(cached.numbers) < self.framework.columns.state.table.used:
             cached = self._caches[plugin.name] = StatusCache(plugin, self.framework.columns.state.table.used)
-        ask_about = self._filter_all if cached.is_vectorised else self._filter_each
+        ask_about = self._filter_together if cached.is_vectorised else self._filter_each
         numbers = cached.numbers.take(rows)
         if numbers.max() == NOT_ASKED:
             return cached.record(rows, ask_about(plugin, rows))
@@ -259,13 +259,24 @@ class Bridge:
             cached.record(new, ask_about(plugin, new))
         return cached.codes(rows)
 
-    def _filter_all(self, plugin: FilterPlugin, rows: Rows) -> Answers:
-        answer: Answers | Status = answer_of(plugin, self._pod, self._answers, plugin, rows)
+    def _filter_together(self, plugin: FilterPlugin, rows: Rows) -> Answers:
+        answer: Answers | Status = answer_of(plugin, self._pod, self.filter_all, plugin, rows)
         if isinstance(answer, Status):
             raise StatusError(cast(Status, filter_status(plugin, answer)))
         return answer
 
-    def _answers(self, plugin: FilterPlugin, rows: Rows) -> Answers:
+    def filter_all(self, plugin: FilterPlugin, rows: Rows) -> Answers:
+        """Run Filter of a vectorised plugin on rows, and read its answer.
+
+        Parameters
+        ----------
+        plugin : FilterPlugin
+        rows : (n,) int32 array
+
+        Returns
+        -------
+        Answers
+        """
         answer = plugin.filter_all(self._state, self._pod, self.framework.nodes(rows))
         return read_answers(plugin.name, answer, len(rows), plugin.verdict)
 

@@ -103,7 +103,10 @@ def ask(plugin: Plugin, pod: Pod, function: Callable[..., Any], *arguments: Any)
     Exception
         The exception itself, where the scheduler fails fast.
     """
+    handle = plugin.handle
     try:
+        if handle is not None and handle.observer is not None:
+            return handle.observer.call(plugin, function, arguments)
         return function(*arguments)
     except Exception as error:  # an exception of a plugin never ends the process
         raise StatusError(_raised(plugin, pod, error)) from error
@@ -157,7 +160,10 @@ def answer_of(plugin: Plugin, pod: Pod, function: Callable[..., Any], *arguments
     object
         The result of the method, or the Error.
     """
+    handle = plugin.handle
     try:
+        if handle is not None and handle.observer is not None:
+            return handle.observer.call(plugin, function, arguments)
         return function(*arguments)
     except Exception as error:  # an exception of a plugin never ends the process
         return _raised(plugin, pod, error)

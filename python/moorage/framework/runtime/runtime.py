@@ -88,6 +88,8 @@ class Framework:
         self.profile = profile
         self.handle = handle
         handle.framework = self
+        if handle.observer is not None:
+            handle.observer.follow(self)
         for plugin in profile.plugins:
             if plugin.handle is None:
                 plugin.handle = handle

@@ -450,6 +450,9 @@ class BindingCycles:
         with self._forgotten_on_error(started):
             if started.waiting is not None and started.waiting.signal is not None:
                 framework.handle.waiting_pods.remove(uid)
+                if (observer := framework.handle.observer) is not None:
+                    code = str(started.waiting.signal.code)
+                    observer.waited(code, self.clock() - started.waiting.began)
                 status = permitted(started.waiting.signal)
                 if status is not None:
                     return self._fail_binding(started, status)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from moorage.framework.plugin.interface import NominatingInfo
@@ -81,7 +82,10 @@ def whole_cycle(context: SchedulingContext, engine: Engine, pod: Pod, target: Ta
     context.enlist()
     with context.cache.lock:
         engine = context.rotation.take(engine.for_cycle(pod))
+        began, observer = perf_counter(), context.handle.observer
         decision, state = engine.schedule(pod, target, context.view_order)
+        if observer is not None:
+            observer.algorithm(perf_counter() - began)
         if decision.node is None:
             report_failure(context, engine, pod, decision.failure)
             started = None

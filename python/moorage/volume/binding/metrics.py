@@ -13,6 +13,9 @@ from itertools import accumulate
 from threading import Lock
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from moorage.errors import MoorageError
 from moorage.volume.constants import VOLUME_SCHEDULER_SUBSYSTEM
 
@@ -47,16 +50,17 @@ class OperationCounter(_Metric):
         super().__init__(name, help, labels)
         self._values: dict[tuple[str, ...], int] = {}
 
-    def inc(self, *labels: str) -> None:
+    def inc(self, *labels: str, by: int = 1) -> None:
         """Increment the counter of label values.
 
         Parameters
         ----------
         *labels : str
             Label values, in the order of the labels.
+        by : int, optional
         """
         with self._lock:
-            self._values[labels] = self._values.get(labels, 0) + 1
+            self._values[labels] = self._values.get(labels, 0) + by
 
     def value(self, *labels: str) -> int:
         """Return the counter of label values.
@@ -98,7 +102,7 @@ class OperationHistogram(_Metric):
         self._counts: dict[tuple[str, ...], list[int]] = {}
         self._sums: dict[tuple[str, ...], float] = {}
 
-    def observe(self, value: float, *labels: str) -> None:
+    def observe(self, value: float, *labels: str, times: int = 1) -> None:
         """Add a value to the histogram of label values.
 
         Parameters
@@ -107,11 +111,28 @@ class OperationHistogram(_Metric):
             Duration in seconds.
         *labels : str
             Label values, in the order of the labels.
+        times : int, optional
+            How often the value was observed.
         """
         with self._lock:
             counts = self._counts.setdefault(labels, [0] * (len(self.buckets) + 1))
-            counts[bisect_left(self.buckets, value)] += 1
-            self._sums[labels] = self._sums.get(labels, 0.0) + value
+            counts[bisect_left(self.buckets, value)] += times
+            self._sums[labels] = self._sums.get(labels, 0.0) + value * times
+
+    def observe_all(self, values: npt.NDArray[Any], *labels: str) -> None:
+        """Add values to the histogram of label values.
+
+        Parameters
+        ----------
+        values : (n,) float64 or int64 array
+        *labels : str
+            Label values, in the order of the labels.
+        """
+        found = np.bincount(np.searchsorted(self.buckets, values), minlength=len(self.buckets) + 1)
+        with self._lock:
+            counts = self._counts.get(labels, [0] * len(found))
+            self._counts[labels] = [one + more for one, more in zip(counts, found.tolist(), strict=True)]
+            self._sums[labels] = self._sums.get(labels, 0.0) + float(values.sum())
 
     def sum(self, *labels: str) -> float:
         """Return the sum of the observed values in seconds.

@@ -59,6 +59,34 @@ def count_verdicts(verdicts):
     return dict(zip(values.tolist(), counts.tolist(), strict=True))
 
 
+def group_by_verdict(const uint64_t[::1] verdicts not None, list items not None):
+    """Group the items of nodes by verdict.
+
+    Parameters
+    ----------
+    verdicts : (n,) uint64 array
+    items : list of str
+        One for each verdict.
+
+    Returns
+    -------
+    dict of int to list
+        By verdict, in the order of the first item; each with the order of the items.
+    """
+    cdef Py_ssize_t at
+    cdef uint64_t last = 0
+    cdef list group = None
+    cdef dict groups = {}
+    if verdicts.shape[0] != len(items):
+        raise ValueError(f"{verdicts.shape[0]} verdicts for {len(items)} items")
+    for at in range(verdicts.shape[0]):
+        if group is None or verdicts[at] != last:
+            last = verdicts[at]
+            group = groups.setdefault(last, [])
+        group.append(items[at])
+    return groups
+
+
 def sum_resource(ClusterState state not None, const int32_t[::1] rows not None, str resource not None):
     """Add up one resource of some nodes.
 

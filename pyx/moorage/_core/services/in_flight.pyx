@@ -3,6 +3,8 @@
 kube-scheduler v1.36, backend/queue/active_queue.go. Not thread-safe; the queue has a lock.
 """
 
+import numpy as np
+
 from libc.stdint cimport int64_t
 
 from moorage._core.base cimport STATUS, Field
@@ -324,3 +326,30 @@ cdef class InFlight:
             self.dropped += self.first
             self.first = 0
         return 0
+
+
+def attempts_of(list infos not None):
+    """Return how often pods were tried, since when they wait, and how many of them a timer has freed.
+
+    Parameters
+    ----------
+    infos : list of QueuedPodInfo
+
+    Returns
+    -------
+    attempts : (len(infos),) int64 array
+    since : (len(infos),) float64 array
+        `QueuedPodInfo.initial_attempt_timestamp`, in seconds; NaN without one.
+    flushed : int
+        The number of pods with `QueuedPodInfo.was_flushed`.
+    """
+    cdef Py_ssize_t at, count = len(infos), flushed = 0
+    cdef QueuedPodInfo info
+    attempts, since = np.empty(count, dtype=np.int64), np.empty(count)
+    cdef int64_t[::1] tried = attempts
+    cdef double[::1] ready = since
+    for at in range(count):
+        info = <QueuedPodInfo?>infos[at]
+        tried[at], ready[at] = info.attempts, info.first_ready
+        flushed += info.was_flushed
+    return attempts, since, flushed

@@ -12,6 +12,8 @@ updated just before a scan, so that decisions without a scan do not pay for them
 from functools import partial
 
 import numpy as np
+from cpython.dict cimport PyDict_GetItem
+from cpython.object cimport PyObject
 from libc.string cimport memset
 
 from moorage._core.base cimport HEADER, LOG_ORDER, LOG_ROW, LOG_STATIC, ChangeLog, debug_below
@@ -340,15 +342,30 @@ cdef class View:
         int or None
             None if the list has no such node.
         """
-        cdef int32_t symbol = self.table.symbols.find(name), at, row = self.table.find(symbol)
-        if 0 <= row < self.position.capacity:  # the table still has the node
-            at = (<int32_t*>self.position.data)[row] - 1
-            if at >= 0 and (<int32_t*>self.names.data)[at] == symbol:
-                return row
-        for at in range(self.size):
-            if (<int32_t*>self.names.data)[at] == symbol:
-                return (<int32_t*>self.order.data)[at]
-        return None
+        cdef int32_t row = _row_of(self, self.table.symbols.find(name))
+        return row if row >= 0 else None
+
+    def rows_of(self, list names not None):
+        """Return the rows of nodes.
+
+        Parameters
+        ----------
+        names : list of str
+
+        Returns
+        -------
+        (len(names),) int32 array
+            -1 for nodes that are not in the list.
+        """
+        cdef Py_ssize_t at, count = len(names)
+        cdef dict ids = self.table.symbols.ids
+        cdef PyObject* symbol
+        rows = np.empty(count, dtype=np.int32)
+        cdef int32_t[::1] out = rows
+        for at in range(count):
+            symbol = PyDict_GetItem(ids, names[at])
+            out[at] = _row_of(self, <int32_t>(<object>symbol)) if symbol else -1
+        return rows
 
     def position_of(self, int32_t row):
         """Return the position of a row in the list.
@@ -383,6 +400,20 @@ cdef class View:
         """
         cdef int32_t at
         return [self.table.symbols.names[(<int32_t*>self.names.data)[at]] for at in range(self.size)]
+
+
+cdef int32_t _row_of(View view, int32_t symbol) noexcept:
+    """Return the row of the node of a name in the list; -1 for none."""
+    cdef int32_t at, row = view.table.find(symbol)
+    if 0 <= row < view.position.capacity:  # the table still has the node
+        at = (<int32_t*>view.position.data)[row] - 1
+        if at >= 0 and (<int32_t*>view.names.data)[at] == symbol:
+            return row
+    if symbol:
+        for at in range(view.size):
+            if (<int32_t*>view.names.data)[at] == symbol:
+                return (<int32_t*>view.order.data)[at]
+    return -1
 
 
 cdef int _follow_row(View view, int32_t row, Kind kind) except -1:

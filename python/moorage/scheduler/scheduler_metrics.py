@@ -1,0 +1,384 @@
+"""Metrics of a scheduler, with the names, labels and buckets of kube-scheduler v1.36."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from moorage._core.services.in_flight import attempts_of
+from moorage.framework.plugin.interface import PostFilterPlugin
+from moorage.framework.runtime.observer import Observer
+from moorage.queue import QueuedPodInfo
+from moorage.volume.binding.metrics import (
+    VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE,
+    VOLUME_SCHEDULING_STAGE_FAILED,
+    OperationCounter,
+    OperationHistogram,
+    prometheus,
+)
+
+from .cycle.results import Failure
+
+if TYPE_CHECKING:
+    from moorage.queue import PendingPods
+
+    from .scheduler import Scheduler
+
+MOST_ATTEMPTS = 15
+"""More have the label ``15+``."""
+PREEMPTION = "DefaultPreemption"
+
+
+def exponential_buckets(start: float, factor: float, count: int) -> tuple[float, ...]:
+    """Return the upper bounds of a histogram, as Prometheus' Go client makes them.
+
+    Parameters
+    ----------
+    start, factor : float
+        The first bound, and the ratio of each to the one before.
+    count : int
+
+    Returns
+    -------
+    tuple of float
+    """
+    bounds = [start]
+    for _ in range(count - 1):
+        bounds.append(bounds[-1] * factor)
+    return tuple(map(float, bounds))
+
+
+class SchedulerMetrics(Observer):
+    """Counts and times the attempts of a scheduler's runs, and renders all metrics.
+
+    Pods that are placed together share the time of their run equally. What is undone by a transaction stays
+    counted.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+        Its queue, frameworks and plugins report here from now on.
+
+    Attributes
+    ----------
+    attempts : OperationCounter
+        By result (scheduled, unschedulable, error) and profile.
+    """
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        super().__init__()
+        self._scheduler = scheduler
+        self._queue, self._cache = scheduler.queue, scheduler.cache
+        self._incoming = self._queue.count_incoming()
+        self._began: dict[str, float] = {}  # by UID, of attempts that are not yet counted
+        self._share = 0.0  # seconds of each pod of the run before
+        engines = scheduler.engines.values()
+        self._only = scheduler.profile.scheduler_name if len(engines) == 1 else ""
+        self._preempting = {
+            engine.profile.scheduler_name
+            for engine in engines
+            if any(plugin.name == PREEMPTION for plugin in engine.profile.at(PostFilterPlugin))
+        }
+        self._make_attempt_metrics()
+        self._make_framework_metrics()
+        scheduler.handle.observer = self
+        for engine in engines:
+            engine.handle.observer = self
+            self.follow(engine.framework)
+            if engine.volume_engine is not None:
+                self.follow(engine.volume_engine.framework)
+
+    def _make_attempt_metrics(self) -> None:
+        milliseconds = exponential_buckets(0.001, 2, 15)
+        self.attempts = OperationCounter(
+            "scheduler_schedule_attempts_total",
+            "Number of attempts to schedule pods, by the result. 'unschedulable' means a pod could not be "
+            "scheduled, while 'error' means an internal scheduler problem.",
+            ("result", "profile"),
+        )
+        self._attempt_durations = OperationHistogram(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "Duration of an attempt, from the search for a node to the binding or the failure.",
+            milliseconds,
+            ("result", "profile"),
+        )
+        self._algorithm = OperationHistogram(
+            "scheduler_scheduling_algorithm_duration_seconds",
+            "Duration of the search for a node, with PostFilter where there is none.",
+            milliseconds,
+            (),
+        )
+        self._pod_attempts = OperationHistogram(
+            "scheduler_pod_scheduling_attempts",
+            "Number of attempts to successfully schedule a pod.",
+            exponential_buckets(1, 2, 5),
+            (),
+        )
+        self._durations = OperationHistogram(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "E2e latency for a pod being scheduled, from the time the pod enters the scheduling queue and "
+            "might involve multiple scheduling attempts.",
+            exponential_buckets(0.01, 2, 20),
+            ("attempts",),
+        )
+        self._flushed = OperationCounter(
+            "scheduler_pod_scheduled_after_flush_total",
+            "Number of pods that were scheduled after a timer had moved them from the unschedulable pods.",
+            (),
+        )
+
+    def _make_framework_metrics(self) -> None:
+        self._points = OperationHistogram(
+            "scheduler_framework_extension_point_duration_seconds",
+            "Duration of a run of all plugins of an extension point.",
+            exponential_buckets(0.0001, 2, 12),
+            ("extension_point", "status", "profile"),
+        )
+        self._executions = OperationHistogram(
+            "scheduler_plugin_execution_duration_seconds",
+            "Duration of a call of a plugin, in every tenth cycle.",
+            exponential_buckets(0.00001, 1.5, 20),
+            ("plugin", "extension_point", "status"),
+        )
+        self._evaluations = OperationCounter(
+            "scheduler_plugin_evaluation_total",
+            "Number of calls of plugins at PreFilter, Filter, PreScore and Score; a node is a call.",
+            ("plugin", "extension_point", "profile"),
+        )
+        self._permits = OperationHistogram(
+            "scheduler_permit_wait_duration_seconds",
+            "Duration of a pod's wait on Permit.",
+            exponential_buckets(0.001, 2, 15),
+            ("result",),
+        )
+        self._preemptions = OperationCounter(
+            "scheduler_preemption_attempts_total",
+            "Number of pods that fitted nowhere and for which preemption was tried.",
+            (),
+        )
+        self._victims = OperationHistogram(
+            "scheduler_preemption_victims",
+            "Number of selected preemption victims",
+            exponential_buckets(1, 2, 7),
+            (),
+        )
+
+    @property
+    def _own(self) -> tuple[OperationCounter | OperationHistogram, ...]:
+        """The metrics that are counted here."""
+        attempts = self.attempts, self._attempt_durations, self._algorithm, self._pod_attempts
+        plugins = self._points, self._executions, self._evaluations, self._permits
+        return (*attempts, self._durations, self._flushed, *plugins, self._preemptions, self._victims)
+
+    # ---- what runs report ----------------------------------------------------------------------------------
+
+    def tried(self, count: int, seconds: float) -> None:
+        """Note that nodes were searched for pods together.
+
+        Parameters
+        ----------
+        count : int
+            The number of pods.
+        seconds : float
+        """
+        self._share = seconds / count if count else 0.0
+        self._algorithm.observe(self._share, times=count)
+
+    def begin(self, infos: Sequence[QueuedPodInfo], *, are_placed: bool = False) -> None:
+        """Note the begin of attempts that end later, each with `scheduled`, `failed` or `forget`.
+
+        Parameters
+        ----------
+        infos : sequence of QueuedPodInfo
+        are_placed : bool, optional
+            Whether they are pods of `tried`: their attempts have begun before their share of its time.
+        """
+        now = perf_counter() - (self._share if are_placed else 0.0)
+        self._began.update((info.uid, now) for info in infos)
+
+    def forget(self, uid: str) -> None:
+        """Drop the begin of an attempt that does not count: others have bound or deleted the pod.
+
+        Parameters
+        ----------
+        uid : str
+        """
+        self._began.pop(uid, None)
+
+    def scheduled(self, infos: Sequence[QueuedPodInfo]) -> None:
+        """Count pods that were bound, or are certain to be.
+
+        Parameters
+        ----------
+        infos : sequence of QueuedPodInfo
+        """
+        for profile, count in self._by_profile(infos).items():
+            self.attempts.inc("scheduled", profile, by=count)
+        self._observe_attempts(infos, "scheduled")
+        attempts, since, flushed = attempts_of(list(infos))
+        self._flushed.inc(by=flushed)
+        self._pod_attempts.observe_all(attempts)
+        waited = self._queue.now() - since
+        for number in np.unique(attempts).tolist() if len(infos) > 1 else attempts.tolist():
+            label = str(number) if number < MOST_ATTEMPTS else f"{MOST_ATTEMPTS}+"
+            of_label = waited[attempts == number]
+            self._durations.observe_all(of_label[~np.isnan(of_label)], label)
+
+    def failed(self, infos: Sequence[QueuedPodInfo], failures: Sequence[Failure]) -> None:
+        """Count pods that could not be scheduled or bound.
+
+        Parameters
+        ----------
+        infos : sequence of QueuedPodInfo
+        failures : sequence of Failure
+            One for each. Pods that fail alike share one object.
+        """
+        alike: dict[int, list[QueuedPodInfo]] = {}
+        for info, failure in zip(infos, failures, strict=True):
+            alike.setdefault(id(failure), []).append(info)
+        by_id = {id(failure): failure for failure in failures}
+        for number, pods in alike.items():
+            failure = by_id[number]
+            result, tries = "error" if failure.error else "unschedulable", failure.diagnosis is not None
+            for profile, count in self._by_profile(pods).items():
+                self.attempts.inc(result, profile, by=count)
+                if tries and not failure.error and profile in self._preempting and pods[0].unit is None:
+                    self._preemptions.inc(by=count)
+            self._observe_attempts(pods, result)
+
+    def preempted(self, victims: int) -> None:
+        """Count the pods that were evicted for another.
+
+        Parameters
+        ----------
+        victims : int
+        """
+        self._victims.observe(victims)
+
+    def _observe_attempts(self, infos: Sequence[QueuedPodInfo], result: str) -> None:
+        """Observe the durations of attempts that end now."""
+        if not self._began:
+            for profile, count in self._by_profile(infos).items():
+                self._attempt_durations.observe(self._share, result, profile, times=count)
+            return
+        now = perf_counter()
+        for info in infos:
+            began = self._began.pop(info.uid, now - self._share)
+            self._attempt_durations.observe(now - began, result, self._profile(info))
+
+    def _by_profile(self, infos: Sequence[QueuedPodInfo]) -> Mapping[str, int]:
+        return {self._only: len(infos)} if self._only else Counter(map(self._profile, infos))
+
+    def _profile(self, info: QueuedPodInfo) -> str:
+        return self._only or self._scheduler.context.engine_of(info.pod).profile.scheduler_name
+
+    # ---- what the framework reports; see `Observer` --------------------------------------------------------
+
+    def algorithm(self, seconds: float) -> None:
+        self._algorithm.observe(seconds)
+
+    def point(self, point: str, status: str, profile: str, seconds: float) -> None:
+        self._points.observe(seconds, point, status, profile)
+
+    def evaluated(self, plugin: str, point: str, profile: str, count: int) -> None:
+        self._evaluations.inc(plugin, point, profile, by=count)
+
+    def executed(self, plugin: str, point: str, status: str, seconds: float) -> None:
+        self._executions.observe(seconds, plugin, point, status)
+
+    def waited(self, status: str, seconds: float) -> None:
+        self._permits.observe(seconds, status)
+
+    # ---- rendering -----------------------------------------------------------------------------------------
+
+    def collect(self) -> Iterator[Any]:
+        """Yield the metric families (prometheus_client's interface of collectors)."""
+        for one in (
+            *self._own,
+            VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE,
+            VOLUME_SCHEDULING_STAGE_FAILED,
+        ):
+            yield from one.collect()
+        pending = self._queue.pending_pods()
+        yield self._pending(pending)
+        yield self._entered()
+        yield self._unschedulable(pending)
+        yield self._inflight()
+        yield self._size()
+
+    def text(self) -> bytes:
+        """Render all metrics in the text format of Prometheus.
+
+        Returns
+        -------
+        bytes
+        """
+        prometheus()
+        from prometheus_client import CollectorRegistry, generate_latest
+
+        registry = CollectorRegistry()
+        registry.register(self)
+        return generate_latest(registry)
+
+    def _pending(self, pending: PendingPods) -> Any:
+        family = prometheus().GaugeMetricFamily(
+            "scheduler_pending_pods", "Number of pending pods, by the queue type.", labels=["queue"]
+        )
+        family.add_metric(["active"], len(pending.active))
+        family.add_metric(["backoff"], len(pending.backoff) + len(pending.error_backoff))
+        family.add_metric(["unschedulable"], len(pending.unschedulable))
+        family.add_metric(["gated"], len(pending.gated))
+        return family
+
+    def _entered(self) -> Any:
+        family = prometheus().CounterMetricFamily(
+            "scheduler_queue_incoming_pods_total",
+            "Number of pods that entered a queue, by queue and event.",
+            labels=["queue", "event"],
+        )
+        for labels, count in sorted(self._incoming.copy().items()):
+            family.add_metric(labels, count)
+        return family
+
+    def _unschedulable(self, pending: PendingPods) -> Any:
+        """Return how many waiting pods each plugin has rejected at their last attempt, or gates."""
+        family = prometheus().GaugeMetricFamily(
+            "scheduler_unschedulable_pods",
+            "Waiting pods that a plugin has rejected. A pod counts for each plugin that rejected it.",
+            labels=["plugin", "profile"],
+        )
+        counts = Counter(
+            (plugin, self._profile(info)) for infos in pending for info in infos for plugin in info.rejectors
+        )
+        for labels, count in sorted(counts.items()):
+            family.add_metric(labels, count)
+        return family
+
+    def _inflight(self) -> Any:
+        family = prometheus().GaugeMetricFamily(
+            "scheduler_inflight_events",
+            "Events that are kept for the pods that are being tried or bound.",
+            labels=["event"],
+        )
+        counts = Counter(event.label for event, *_ in self._queue.in_flight_events())
+        for label, count in sorted(counts.items()):
+            family.add_metric([label], count)
+        return family
+
+    def _size(self) -> Any:
+        family = prometheus().GaugeMetricFamily(
+            "scheduler_cache_size",
+            "Nodes, pods and assumed pods in the cache. The pods include those that are assumed.",
+            labels=["type"],
+        )
+        cache = self._cache
+        with cache.lock:
+            state = cache.state
+            sizes = cache.node_tree().num_nodes, len(state.ledger), len(state.assumed_pods())
+        for label, size in zip(("nodes", "pods", "assumed_pods"), sizes, strict=True):
+            family.add_metric([label], size)
+        return family

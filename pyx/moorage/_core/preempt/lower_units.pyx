@@ -1,9 +1,9 @@
 """LowerUnits: the units of lower priority in the cluster, and which of them have to leave for a group.
 
-kube-scheduler v1.37, framework/preemption/podgrouppreemption.go: all units of lower priority are removed, and put
-back one after the other where the group still fits. Here the pods of the group are equal and the filters read the
-row alone, so that each node takes a number of them that does not depend on the order of placements. Then the sum
-over all nodes tells whether the group fits, and a unit that returns costs a new count on its rows.
+kube-scheduler v1.37, framework/preemption/podgrouppreemption.go: all units of lower priority are removed, and
+put back one after the other where the group still fits. Here the pods of the group are equal and the filters
+read the row alone, so that each node takes a number of them that does not depend on the order of placements.
+Then the sum over all nodes tells whether the group fits, and a unit that returns costs a new count on its rows.
 """
 
 import numpy as np
@@ -31,9 +31,9 @@ cdef enum:
 cdef class LowerUnits:
     """The units of lower priority than a group: pods, and groups whose pods are only evicted together.
 
-    The most important unit comes first: that of higher priority; of these groups and pods of groups before other
-    pods; then the unit with more pods, and the one whose oldest pod has run longest. Equal units are in the order of
-    the nodes, and of the pods on each. Valid until the cache changes.
+    The most important unit comes first: that of higher priority; of these groups and pods of groups before
+    other pods; then the unit with more pods, and the one whose oldest pod has run longest. Equal units are in
+    the order of the nodes, and of the pods on each. Valid until the cache changes.
 
     Parameters
     ----------
@@ -57,7 +57,8 @@ cdef class LowerUnits:
 
     def __init__(self, ClusterState state not None, int32_t priority, groups not None):
         cdef Ledger ledger = state.ledger
-        cdef int32_t row, each, number, symbol, rank, n = 0, used = 0, alive = <int32_t>len(ledger)
+        cdef int32_t row, each, number, symbol, rank, n = 0, used = 0
+        cdef int32_t alive = <int32_t>len(ledger)
         cdef const int32_t[::1] rows
         cdef Shape shape
         cdef dict found = {}, pods_of = {}  # by symbol (priority, key of the whole); by key (unit, numbers)
@@ -75,7 +76,7 @@ cdef class LowerUnits:
             if not ledger.pods_on(row):
                 continue
             number = ledger.row(row).first
-            for each in range(ledger.pods_on(row)):
+            for _ in range(ledger.pods_on(row)):
                 symbol = group_symbol(ledger, state.classes, number)
                 shape = state.classes.shape(ledger.class_of(number))
                 rank, whole = shape.priority, None
@@ -106,7 +107,9 @@ cdef class LowerUnits:
                 used += 1
         order = np.lexsort((starts[:n], -size[:n], alone[:n], -ranks[:n]))
         self.size, self.first, self.end = n, first[order], first[order] + size[order]
-        self.wholes = {at: wholes[unit] for at, unit in enumerate(order.tolist()) if unit in wholes} if wholes else {}
+        self.wholes = {}
+        if wholes:
+            self.wholes = {at: wholes[unit] for at, unit in enumerate(order.tolist()) if unit in wholes}
 
     def __len__(self):
         return self.size
@@ -164,8 +167,8 @@ cdef class LowerUnits:
                     break
         return found
 
-    def to_leave(self, Search search not None, PodBatch batch not None, int32_t pods, list protected not None,
-                 succeeds not None):
+    def to_leave(self, Search search not None, PodBatch batch not None, int32_t pods,
+                 list protected not None, succeeds not None):
         """Return the units that have to leave for a group of equal pods.
 
         All leave, and each returns with which the group still succeeds. Nothing is changed.
@@ -181,14 +184,15 @@ cdef class LowerUnits:
         protected : list of int
             Indexes of the units that return before the others.
         succeeds : callable
-            Takes the number of pods that the nodes have room for, at most `pods`; tells if the group succeeds.
+            Takes the number of pods that the nodes have room for, at most `pods`; tells if the group
+            succeeds.
 
         Returns
         -------
         (list of int or None, int, int)
-            The indexes of these units, in order; None if the group does not succeed without all of them either.
-            Then the number of nodes that take a pod when all have left, and the number of nodes that a search
-            examines.
+            The indexes of these units, in order; None if the group does not succeed without all of them
+            either. Then the number of nodes that take a pod when all have left, and the number of nodes that
+            a search examines.
 
         Raises
         ------
@@ -196,7 +200,8 @@ cdef class LowerUnits:
             There is no such unit.
         """
         cdef _Room room = _Room(search, batch, pods, succeeds)
-        cdef int8_t[::1] is_away = np.ones(self.size, dtype=np.int8), is_last = np.ones(self.size, dtype=np.int8)
+        cdef int8_t[::1] is_away = np.ones(self.size, dtype=np.int8)
+        cdef int8_t[::1] is_last = np.ones(self.size, dtype=np.int8)
         cdef int32_t at
         for at in protected:
             if not 0 <= at < self.size:

@@ -121,15 +121,14 @@ def evict_victims(
     ApiError
         The client refused a write. The rest of the victims is not evicted.
     """
+    # A store of this process evicts them in one write. Any other client may refuse each of them.
+    batches = [victims] if isinstance(handle.client, ObjectStore) else [(victim,) for victim in victims]
     if handle.postponed is not None:
         handle.postponed += (
-            partial(_preempt_postponed, handle, node_name, preemptor, victim, plugin_name)
-            for victim in victims
+            partial(_preempt_postponed, handle, node_name, preemptor, batch, plugin_name) for batch in batches
         )
         return
     note = f"Preempted by {preemptor.kind.lower()} {preemptor.metadata.uid} on node {node_name}"
-    # A store of this process evicts them in one write. Any other client may refuse each of them.
-    batches = [victims] if isinstance(handle.client, ObjectStore) else [(victim,) for victim in victims]
     for batch in batches:
         rejected = _fail_in_memory(handle, batch, plugin_name)
         others = [victim for victim in batch if victim.metadata.uid not in rejected] if rejected else batch
@@ -146,11 +145,15 @@ def evict_victims(
 
 
 def _preempt_postponed(
-    handle: FrameworkHandle, node_name: str, preemptor: Pod | AnyGroup, victim: Pod, plugin_name: str
+    handle: FrameworkHandle,
+    node_name: str,
+    preemptor: Pod | AnyGroup,
+    victims: Sequence[Pod],
+    plugin_name: str,
 ) -> None:
-    """Carry out a postponed eviction. A refused write has been logged and is ignored."""
+    """Carry out postponed evictions. A refused write has been logged and is ignored."""
     with suppress(ApiError):
-        evict_victims(handle, node_name, preemptor, (victim,), plugin_name)
+        evict_victims(handle, node_name, preemptor, victims, plugin_name)
 
 
 def _fail_in_memory(handle: FrameworkHandle, victims: Sequence[Pod], plugin_name: str) -> set[str]:

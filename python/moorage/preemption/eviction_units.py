@@ -194,17 +194,57 @@ class Units:
             for key, members in pods_by_unit.items()
         ]
 
+    def unit_of(self, key: UnitKey) -> tuple[int | None, UnitKey | None]:
+        """Return with which priority pods of a group are evicted, and with whom.
+
+        Parameters
+        ----------
+        key : UnitKey
+            Of a pod group.
+
+        Returns
+        -------
+        (int or None, UnitKey or None)
+            The priority, None for that of the pod itself; and the group whose pods are only evicted together,
+            None where each pod is evicted by itself.
+        """
+        whole = self._evicted_with(key)
+        if whole is not None:
+            return self._whole[whole], whole
+        group = self._groups.get(key) if self._groups is not None and self._for_group else None
+        return None if group is None else group.spec.priority or 0, None
+
+    def whole(self, key: UnitKey, here: Sequence[Pod]) -> tuple[Pod, ...]:
+        """Return the pods of a group that are only evicted together.
+
+        Parameters
+        ----------
+        key : UnitKey
+            Of a group in `PodGroups.whole`.
+        here : sequence of Pod
+            Pods of the group in the cache, which informers may not have yet.
+
+        Returns
+        -------
+        tuple of Pod
+            All pods of the group that have a node, the most important first.
+        """
+        return self._group(key, here).pods
+
     def _key(self, pod: Pod) -> UnitKey | None:
         """Return the group with which alone a pod is evicted, or None."""
         key = group_of(pod) if self._whole else None
-        return None if key is None or self._groups is None else self._groups.evicted_with.get(key)
+        return None if key is None else self._evicted_with(key)
+
+    def _evicted_with(self, key: UnitKey) -> UnitKey | None:
+        """Return the group with which alone the pods of a pod group are evicted, or None."""
+        return self._groups.evicted_with.get(key) if self._groups is not None and self._whole else None
 
     def _single(self, pod: Pod) -> Unit:
         """Return the unit of a pod that is evicted by itself."""
         key = group_of(pod) if self._for_group else None
-        group = self._groups.get(key) if self._groups is not None and key is not None else None
-        priority = priority_of(pod) if group is None else group.spec.priority or 0
-        return Unit((pod,), priority, key is not None)
+        priority = None if key is None else self.unit_of(key)[0]
+        return Unit((pod,), priority_of(pod) if priority is None else priority, key is not None)
 
     def _group(self, key: UnitKey, here: Sequence[Pod]) -> Unit:
         """Return the unit of a group. `here` has pods of the group from the cache, which informers may not

@@ -23,7 +23,6 @@ from tests.scheduler.groups.gang_kit import (
     world,
 )
 
-from moorage.framework import Placement
 from moorage.framework.plugin.group_index import PodGroups
 from moorage.objects.model.meta import LabelSelector, Object
 from moorage.objects.model.pod import Affinity, Pod, PodAffinity, PodAffinityTerm
@@ -35,8 +34,6 @@ from moorage.objects.model.pod_group import (
     SingleDisruptionMode,
 )
 from moorage.scheduler import Scheduler
-from moorage.scheduler.groups import composite_attempt
-from moorage.scheduler.groups.composite_attempt import CompositeAttempt, CompositeMembers, _try_groups
 
 TOPOLOGY = GATES | {"TopologyAwareWorkloadScheduling": True}
 PREEMPTS = GATES | {"WorkloadAwarePreemption": True}
@@ -289,66 +286,6 @@ def test_racks_within_one_zone() -> None:
         {"g0": "B2", "g1": "B1"},
     )
     assert len(found) == 10
-
-
-def bound_trees(seed: int) -> Scheduler:
-    """Trees of few kinds, some after pods have gone, in zones of several racks."""
-    random = Random(seed)
-    names = [(zone, f"{rack}{at}") for zone in "ABC" for rack in "xy" for at in range(2)]
-    free = [
-        node(f"{zone}{name}", labels={"zone": zone, "rack": zone + name[0]}, cpu=random.randrange(2, 9))
-        for zone, name in names
-    ]
-    objects = list[Object]()
-    for at in range(8):
-        sizes = random.choice([(1, 2), (1, 2), (2, 2), (3,)])
-        objects.append(composite(f"c{at}", random.randrange(1, len(sizes) + 1), **topology("zone")))
-        for number, size in enumerate(sizes):
-            name = f"c{at}-g{number}"
-            objects += [gang(name, size, f"c{at}", **topology("rack")), *members(name, size, 1)]
-    scheduler = world(free, objects[: len(objects) // 2], feature_gates=TOPOLOGY)
-    scheduler.run()
-    store = store_of(scheduler)
-    for one in random.sample(store.list(Pod)[0], 3):
-        store.delete(Pod, one.name, "default")
-    for each in objects[len(objects) // 2 :]:
-        store.create(each)
-    scheduler.run()
-    return scheduler
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_what_is_remembered_of_zones_changes_no_decision(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    fast = bound_trees(seed)
-    monkeypatch.setattr(CompositeMembers, "kind_of", lambda self, placements: None)
-    slow = bound_trees(seed)
-    assert on_nodes(fast) == on_nodes(slow)
-    assert fast.context.rotation.start == slow.context.rotation.start
-
-
-def test_a_zone_is_searched_again_only_after_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second tree is tried where the first went, and placed; the first was tried in all zones."""
-    tried = list[tuple[str, bool]]()
-
-    def try_groups(members: CompositeMembers, placement: Placement, commit: bool) -> CompositeAttempt:
-        tried.append((placement.name, commit))
-        return _try_groups(members, placement, commit)
-
-    monkeypatch.setattr(composite_attempt, "_try_groups", try_groups)
-    free = racks(*[(zone, rack, 8) for zone in "ABC" for rack in "12"])
-    objects = list[Object]()
-    for at in range(2):
-        objects += [
-            composite(f"c{at}", 1, **topology("zone")),
-            gang(f"g{at}", 2, f"c{at}", **topology("rack")),
-        ]
-        objects += members(f"g{at}", 2, 1)
-    scheduler = world(free, objects, feature_gates=TOPOLOGY)
-    scheduler.run()
-    (first,) = {name for name, commit in tried[:4] if commit}
-    assert [name for name, _ in tried[:3]] == ["A", "B", "C"]
-    assert tried[4] == (first, False)
-    assert len(tried) == 6
 
 
 def test_no_zone_takes_the_tree() -> None:

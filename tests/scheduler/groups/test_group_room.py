@@ -11,9 +11,10 @@ from tests.core.make import ZONE, node, pod, port
 from tests.preemption.world import budget, victim
 from tests.scheduler.groups.gang_kit import GATES, composite, gang, members, nodes, on_nodes, world
 
-from moorage._core.decide.copies import Room
+from moorage._core.preempt.lower_units import LowerUnits
 from moorage.objects.model.meta import LabelSelector, Object
 from moorage.objects.model.pod import Affinity, PodAffinity, PodAffinityTerm
+from moorage.preemption.eviction_units import Units
 from moorage.scheduler import Scheduler
 from moorage.scheduler.groups import group_preemption
 from moorage.scheduler.groups.group_preemption import _Search
@@ -80,8 +81,8 @@ def attempts(monkeypatch: pytest.MonkeyPatch, *objects: Any) -> tuple[int, Sched
     return count, one
 
 
-@pytest.mark.parametrize(("fields", "tries"), [({}, 1), ({"labels": LABELS}, 1), ({"ports": [port(80)]}, 5)])
-def test_the_group_is_placed_once_for_all_units(
+@pytest.mark.parametrize(("fields", "tries"), [({}, 0), ({"labels": LABELS}, 0), ({"ports": [port(80)]}, 5)])
+def test_the_group_is_not_placed_where_the_room_tells(
     monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any], tries: int
 ) -> None:
     """Host ports need the search: two pods with one do not fit on a node."""
@@ -104,26 +105,76 @@ def test_terms_of_pods_that_leave_count(monkeypatch: pytest.MonkeyPatch) -> None
     assert count == 3
 
 
-def test_rows_that_are_not_there() -> None:
-    one = world(nodes(4), pod("p", requests={"cpu": 1}))
+def units_on(used: list[list[int]], priority: int = 9) -> tuple[Scheduler, LowerUnits]:
+    """A scheduler whose nodes have 4 CPUs and pods of some sizes; the units of priority below 9."""
+    pods = [
+        victim(f"v{at}-{each}", f"n{at}", cpu=cpu)
+        for at, there in enumerate(used)
+        for each, cpu in enumerate(there)
+    ]
+    one = world([node(f"n{at}", cpu=4, pods=9) for at in range(len(used))], pods, feature_gates=PREEMPTS)
+    return one, LowerUnits(one.cache.state, priority, Units(one.handle, for_group=True))
+
+
+def test_indexes_of_units_are_checked() -> None:
+    one, units = units_on([[1, 1]])
     batch = one.context.batch_of([pod("q", requests={"cpu": 1})])
-    room = Room(one.context.engine_of(batch.pod(0)).search, batch, 9)
-    assert (room.total, room.nodes, room.searched) == (4, 1, 1)
-    for row in (-1, 1):
-        with pytest.raises(IndexError, match="no row"):
-            room.recount((row,))
+    search = one.context.engine_of(batch.pod(0)).search
+    for at in (-1, 2):
+        with pytest.raises(IndexError, match="no unit"):
+            units.pods(at)
+        with pytest.raises(IndexError, match="no unit"):
+            units.to_leave(search, batch, 1, [at], bool)
 
 
-@given(st.lists(st.integers(0, 4), min_size=1, max_size=4), st.integers(1, 4), st.integers(1, 3))
-def test_the_room_is_that_of_the_free_resources(used: list[int], most: int, need: int) -> None:
-    one = world([node(f"n{at}", cpu=4, pods=9) for at in range(len(used))])
+SIZES = st.lists(st.lists(st.integers(1, 2), max_size=2), min_size=1, max_size=3)
+
+
+@given(SIZES, st.integers(1, 4), st.data())
+def test_a_unit_leaves_if_the_rest_has_no_room_with_it(
+    used: list[list[int]], need: int, data: st.DataObject
+) -> None:
+    """The twin counts the room of all nodes anew for each unit."""
+    one, units = units_on(used)
+    pods, wanted = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 4))
+    protected = sorted(data.draw(st.sets(st.integers(0, len(units) - 1)))) if len(units) else []
     batch = one.context.batch_of([pod("q", requests={"cpu": need})])
-    engine, state = one.context.engine_of(batch.pod(0)), one.cache.state
-    room = Room(engine.search, batch, most)
-    for at, cpu in enumerate(used):
-        if cpu:
-            state.put(pod(f"p{at}", requests={"cpu": cpu}), at)
-    found = [min(most, (4 - cpu) // need) for cpu in used]
-    assert room.recount(tuple(range(len(used)))) == sum(found)
-    assert room.nodes == sum(map(bool, found))
-    assert state.table.requested["cpu"].tolist() == [1000 * cpu for cpu in used]
+    state, asked = one.cache.state, list[int]()
+    before = state.table.requested["cpu"].tolist()
+
+    def succeeds(room: int) -> bool:
+        asked.append(room)
+        return room >= min(wanted, pods)
+
+    search = one.context.engine_of(batch.pod(0)).search
+    found = units.to_leave(search, batch, pods, protected, succeeds)
+    assert state.table.requested["cpu"].tolist() == before
+    assert len(asked) == len(set(asked))
+    assert max(asked) <= pods
+    owners = [int(units.pods(at)[0].spec.node_name[1:]) for at in range(len(units))]
+    sizes = [int(units.pods(at)[0].name.split("-")[1]) for at in range(len(units))]
+    cpus, left = [used[on][each] for on, each in zip(owners, sizes, strict=True)], [4] * len(used)
+
+    def fits() -> bool:
+        return sum(min(pods, free // need) for free in left) >= min(wanted, pods)
+
+    if not fits():
+        assert found == (None, len(used), len(used))
+        return
+    leaving = []
+    for at in (*protected, *(at for at in range(len(units)) if at not in protected)):
+        left[owners[at]] -= cpus[at]
+        if not fits():
+            left[owners[at]] += cpus[at]
+            leaving.append(at)
+    assert found == (sorted(leaving), len(used), len(used))
+
+
+def test_an_error_of_the_caller_leaves_all_as_it_was() -> None:
+    one, units = units_on([[1, 2], [1]])
+    batch = one.context.batch_of([pod("q", requests={"cpu": 2})])
+    search = one.context.engine_of(batch.pod(0)).search
+    before = one.cache.state.table.requested["cpu"].tolist()
+    with pytest.raises(ZeroDivisionError):
+        units.to_leave(search, batch, 3, [], lambda room: 1 // (room - 2) > 0)
+    assert one.cache.state.table.requested["cpu"].tolist() == before

@@ -19,8 +19,6 @@ from moorage.objects import AnyGroup, Pod
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.scheduling_context import SchedulingContext
 
-from .placement_memory import NO_ROWS, KindOfGroup
-
 NO_PLACEMENTS = "no feasible placements found"
 CANNOT_BE_SATISFIED = "minCount ({}) cannot be satisfied: {} scheduled, {} remaining"
 NONE_AVAILABLE = "0/{} placements are available, first placement status: {}"
@@ -44,8 +42,6 @@ class AnyMembers(Protocol):
     def carry_terms(self) -> bool: ...
 
     def read_terms(self) -> None: ...
-
-    def kind_of(self, placements: Sequence[Placement]) -> KindOfGroup | None: ...
 
     def engines_in_cycle(self, evicts: bool) -> AbstractContextManager[None]: ...
 
@@ -74,7 +70,6 @@ class AnyAttempt(Protocol):
 
 
 A = TypeVar("A", bound=AnyAttempt)
-Rows = npt.NDArray[np.int32]
 
 
 def decide_among(
@@ -118,41 +113,27 @@ def _decide_in_best(
     commit: bool,
     try_in: Callable[[Placement, bool], A],
 ) -> A:
-    """Try the placements in order, and place the group in the feasible placement with the best score.
-
-    What a try that does not stay has found is remembered, where it depends on rows of its placement alone.
-    """
+    """Try the placements in order, and place the group in the feasible placement with the best score."""
     rotation = members.context.rotation
-    kind, began = members.kind_of(placements) if commit else None, rotation.start
     nodes = sum(len(placement.rows) for placement in placements)
     wanted = placements_to_find(members.context.percentage_of_placements, len(placements), nodes)
     first: A | None = None
-    attempt: A | None = None
-    feasible: list[tuple[Placement, Rows, int, A | None]] = []
-    for at, placement in enumerate(placements):
-        start, attempt = rotation.start, None
-        if kind is not None and kind.known_until(at, start) > at:
-            fits, rows, rotation.start = bool(kind.fits[at]), kind.rows[at], int(kind.next_starts[at])
-        else:
-            attempt = try_in(placement, False)
-            if attempt.error:
-                return attempt
-            fits, rows = attempt.is_feasible, attempt.rows if attempt.is_feasible else NO_ROWS
-            if kind is not None:
-                kind.note(at, (start, rotation.start), rows, ())
-        first = attempt if at == 0 else first
-        if fits:
-            feasible.append((placement, rows, start, attempt))
+    feasible: list[tuple[Placement, int, A]] = []
+    for placement in placements:
+        start, attempt = rotation.start, try_in(placement, False)
+        if attempt.error:
+            return attempt
+        first = first or attempt
+        if attempt.is_feasible:
+            feasible.append((placement, start, attempt))
             if len(feasible) == wanted:
                 break
     if not feasible:
-        if first is None:
-            after, rotation.start = rotation.start, began
-            first, rotation.start = try_in(placements[0], False), after
+        assert first is not None
         first.reason = NONE_AVAILABLE.format(len(placements), first.message)
         return first
-    placement, _, start, attempt = feasible[_best(members, feasible)]
-    if attempt is not None and (not commit or attempt.waits):
+    placement, start, attempt = feasible[_best(members, feasible)]
+    if not commit or attempt.waits:
         return attempt
     after, rotation.start = rotation.start, start
     done = try_in(placement, True)
@@ -160,13 +141,13 @@ def _decide_in_best(
     return done
 
 
-def _best(members: AnyMembers, feasible: Sequence[tuple[Placement, Rows, int, A | None]]) -> int:
+def _best(members: AnyMembers, feasible: Sequence[tuple[Placement, int, A]]) -> int:
     """Return the index of the placement with the highest score. Ties are broken as among nodes."""
     if len(feasible) == 1:
         return 0
     each = [
-        Assignments(placement, members.pods, rows, len(members.scheduled))
-        for placement, rows, _, _ in feasible
+        Assignments(placement, members.pods, attempt.rows, len(members.scheduled))
+        for placement, _, attempt in feasible
     ]
     assert members.group is not None
     totals = score_placements(members.engine.profile, members.group, each)

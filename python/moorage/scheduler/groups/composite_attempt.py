@@ -8,15 +8,14 @@ tried in.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
 
-from moorage._core.decide.decider import TieBreak
-from moorage.framework import NominatingInfo, Placement, PlacementScorePlugin
+from moorage.framework import NominatingInfo, Placement
 from moorage.framework.plugin.group_index import GroupTree, is_composite
 from moorage.framework.runtime.placements import make_placements
 from moorage.objects import AnyGroup, Pod, PodGroup, UnitKey, group_of
@@ -27,8 +26,7 @@ from moorage.scheduler.scheduling_context import SchedulingContext
 
 from .choose_placement import CANNOT_BE_SATISFIED, AnyMembers, decide_among
 from .group_attempt import Attempt, GroupResult, Members, all_or_nothing, counts_members, decide, in_cycle
-from .group_placement import places_by_topology
-from .placement_memory import KindOfGroup, PlacementMemory
+from .placement_memory import PlacementMemory
 
 NO_PODS = "no pods were schedulable"
 OF_COMPOSITE = "composite pod group {} is unschedulable: {}"
@@ -134,29 +132,6 @@ class CompositeMembers:
             else:
                 yield child
 
-    def kind_of(self, placements: Sequence[Placement]) -> KindOfGroup | None:
-        """Return what is remembered of equal trees in some placements.
-
-        Parameters
-        ----------
-        placements : sequence of Placement
-
-        Returns
-        -------
-        KindOfGroup or None
-            None where the result in a placement may depend on more than its rows and the rotation.
-        """
-        engine, context = self.engine, self.context
-        if self.scheduled or context.nominator or self.engines != [engine] or not places_by_topology(engine):
-            return None
-        scorers = engine.profile.at(PlacementScorePlugin)
-        if engine.decider.tie_break == TieBreak.RANDOM or not all(plugin.in_core for plugin in scorers):
-            return None
-        leaves = [leaf for leaf in self.leaves() if leaf.pods]
-        if not all(engine.placer.reads_rows_alone(leaf.batch, 0, len(leaf.pods)) for leaf in leaves):
-            return None
-        return engine.handle.shared(PlacementMemory).kind(placements, (engine, _kind_of_tree(self)))
-
     def read_terms(self) -> None:
         """Read the counters of all terms of the members."""
         for leaf in self.leaves():
@@ -182,14 +157,6 @@ def _members(
         return CompositeMembers(context, engine, tree, pods, scheduled)
     assert tree.group is None or isinstance(tree.group, PodGroup)
     return Members(context, engine, tree.group, pods, scheduled, in_tree=True)
-
-
-def _kind_of_tree(members: Members | CompositeMembers) -> Hashable:
-    """What tells a tree without placed pods from others in a search."""
-    keys = () if members.group is None else tuple(members.group.topology_keys)
-    if isinstance(members, CompositeMembers):
-        return keys, members.minimum, tuple([_kind_of_tree(child) for child in members.children])
-    return keys, members.minimum, members.batch.key(0, len(members.pods)) if members.pods else ()
 
 
 def succeeds_whole(tree: GroupTree, pending: Mapping[UnitKey, int], placed: Mapping[UnitKey, int]) -> bool:

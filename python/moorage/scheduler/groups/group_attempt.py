@@ -102,9 +102,6 @@ class Members:
         shape_of = self.context.cache.state.classes.shape_of
         return len(self.pods) > 1 and any(shape_of(pod_class).carried for pod_class in self.batch.classes())
 
-    def kind_of(self, placements: Sequence[Placement]) -> None:
-        """Return None: what is remembered of single groups is known to `GroupPlacement`."""
-
     def read_terms(self) -> None:
         """Read the counters of all terms of the members."""
         for segment in self.segments:

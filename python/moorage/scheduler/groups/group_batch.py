@@ -22,6 +22,7 @@ from moorage.scheduler.scheduling_context import SEGMENTS, SchedulingContext
 from .composite_attempt import leaf_of, succeeds_whole
 from .group_attempt import counts_members
 from .group_placement import NOWHERE, GroupPlacement, places_by_topology
+from .tree_placement import TreePlacement
 
 GROWTH = 16
 MOST_PODS = 4096
@@ -134,22 +135,30 @@ class GroupBatch:
         return done
 
     def _is_bound(self, at: int) -> bool:
-        """Whether a pod group is bound to a topology."""
+        """Whether a group, or one of its tree, is bound to a topology."""
         group = self.groups[at]
-        return group is not None and bool(group.topology_keys)
+        if not isinstance(group, CompositePodGroup):
+            return group is not None and bool(group.topology_keys)
+        tree = self.context.groups.tree(group.unit)
+        return any(one.group is not None and one.group.topology_keys for one in tree)
 
     def _place_bound(self, engine: Engine, first: int) -> int:
         """Place groups that are bound to a topology; return the index of the first that was not placed."""
         at, route, view = first, self._routes[first], self.context.cache.state.view
         with self.context.cache.lock:
             one_by_one = GroupPlacement(self.context, engine, self.result)
+            trees = TreePlacement(self.context, engine, self.result)
             while at < len(self.groups) and self._routes[at] == route and self._is_bound(at):
-                pods = range(self.begin(at), self.ends[at])
-                needs_all = self._minimum(at, engine.number) == len(pods)
+                group, pods = self.groups[at], range(self.begin(at), self.ends[at])
                 view.refresh()
                 view.freezes_counts = True
                 try:
-                    if not one_by_one.place(pods, cast(PodGroup, self.groups[at]), needs_all):
+                    if isinstance(group, CompositePodGroup):
+                        done = trees.place(self.context.groups.tree(group.unit), pods)
+                    else:
+                        needs_all = self._minimum(at, engine.number) == len(pods)
+                        done = one_by_one.place(pods, cast(PodGroup, group), needs_all)
+                    if not done:
                         break
                 finally:
                     view.freezes_counts = False
@@ -224,15 +233,18 @@ class GroupBatch:
         return pods + scheduled >= self._minimum(at, profile)
 
     def _tree_suits(self, at: int, root: CompositePodGroup) -> bool:
-        """Whether the groups of a tree need no placements, and succeed if all pods are placed."""
+        """Whether the groups of a tree succeed if all pods are placed."""
         tree, priority = self.context.groups.tree(root.unit), root.spec.priority or 0
         groups = [one.group for one in tree if one.group is not None]
-        if any(group.topology_keys or (group.spec.priority or 0) != priority for group in groups):
+        if any((group.spec.priority or 0) != priority for group in groups):
             return False
         pods = [self.batch.pod(index) for index in range(self.begin(at), self.ends[at])]
         if any((pod.spec.priority or 0) != priority for pod in (*pods, *self.scheduled[at])):
             return False
-        return succeeds_whole(tree, Counter(map(leaf_of, pods)), Counter(map(leaf_of, self.scheduled[at])))
+        pending = Counter(map(leaf_of, pods))
+        if self._is_bound(at) and not all(one.children or pending[one.key] for one in tree):
+            return False
+        return succeeds_whole(tree, pending, Counter(map(leaf_of, self.scheduled[at])))
 
     def _minimum(self, at: int, profile: int) -> int:
         """Return the number of pods that a group needs."""

@@ -8,20 +8,21 @@ after the other, and those with which the group does not fit become the victims.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 
 from moorage._core.decide.bulk_operations import has_pods_below
+from moorage._core.decide.decider import num_feasible_nodes_to_find
+from moorage._core.preempt.lower_units import LowerUnits
 from moorage.framework import StatusError
 from moorage.framework.runtime.preempt_handle import budgets_of
 from moorage.objects import AnyGroup, Pod
 from moorage.preemption.actuation import evict_victims
 from moorage.preemption.default_preemption import DefaultPreemption, preemption_plugins
 from moorage.preemption.eligibility import NEVER, TERMINATING, is_leaving
-from moorage.preemption.eviction_units import Unit, Units, units_by_importance, violations
+from moorage.preemption.eviction_units import Unit, Units, violations
 
 from .composite_attempt import CompositeAttempt, CompositeMembers, decide_tree, groups_of
 from .group_attempt import Attempt, Members
-from .group_room import GroupRoom, decides_by_room
+from .group_room import decides_by_room, leaves_of, taken_by
 
 NO_VICTIMS = "No preemption victims found for incoming preemptor"
 TOPOLOGY = "workload aware preemption is not supported for pod groups with scheduling constraints"
@@ -81,26 +82,24 @@ class _Search:
         the group fails."""
         if why := self._not_eligible():
             return why
-        state = self.cache.state
-        lowest = self.context.groups.lowest_priority
+        state, lowest = self.cache.state, self.context.groups.lowest_priority
         if lowest >= self.priority and not has_pods_below(state, self.priority):
             return NO_VICTIMS
-        units = self.units.of(chain.from_iterable(map(state.pods_of, self.context.view_rows().tolist())))
-        ordered = units_by_importance(unit for unit in units if unit.priority < self.priority)
-        if not ordered:
+        units = LowerUnits(state, self.priority, self.units)
+        if not len(units):
             return NO_VICTIMS
         rotation = self.context.rotation
         with self.members.engines_in_cycle(evicts=False):
-            by_room = decides_by_room(self.members)  # asked here: pods that leave may have affinity terms
-            with self.cache.transaction():
-                for unit in ordered:
-                    self._remove(unit)
-                why = self._does_not_fit()
-                removed = [] if why else self._reprieve(ordered, by_room)
-                start = rotation.start
-            rotation.start = start
-        self.victims = [pod for at in sorted(removed) for pod in ordered[at].pods]
-        return why
+            leaving = self._by_room(units) if decides_by_room(self.members) else None
+            if leaving is None:
+                with self.cache.transaction():
+                    leaving = self._by_placing(units)
+                    start = rotation.start
+                rotation.start = start
+        if isinstance(leaving, str):
+            return leaving
+        self.victims = [pod for at in leaving for pod in units.pods(at)]
+        return ""
 
     def _not_eligible(self) -> str:
         """Return why the group may not preempt, or ""."""
@@ -118,28 +117,53 @@ class _Search:
                 return TERMINATING
         return ""
 
-    def _reprieve(self, ordered: Sequence[Unit], by_room: bool) -> list[int]:
-        """Return the indexes of the units that have to go. Units protected by a disruption budget are put
-        back first. `by_room`: see `decides_by_room`."""
-        costs = violations(ordered, budgets_of(self.handle))
-        room, removed = GroupRoom(self.members) if by_room else None, list[int]()
-        if room is not None and not room.searches_all_nodes:
-            room = None
-        for at in sorted(range(len(ordered)), key=lambda at: not costs[at]):
-            unit = ordered[at]
-            for pod in unit.pods:
-                self.cache.state.assume_pod(pod)
-            rows = () if room is None else room.rows_of(unit)
-            if self._does_not_fit() if room is None else not room.fits_after(rows):
-                self._remove(unit)
-                removed.append(at)
-                if room is not None:
-                    room.fits_after(rows)
-        return removed
+    def _protected(self, units: LowerUnits) -> list[int]:
+        """Return the indexes of the units that a disruption budget protects, which return first."""
+        budgets = tuple(budgets_of(self.handle))
+        budgeted = units.budgeted(budgets) if budgets else []
+        costs = violations([Unit(units.pods(at), 0) for at in budgeted], budgets)
+        return [at for at, cost in zip(budgeted, costs, strict=True) if cost]
 
-    def _remove(self, unit: Unit) -> None:
+    def _by_room(self, units: LowerUnits) -> list[int] | None:
+        """Return the indexes of the units that have to go, by the number of pods that find room on nodes.
+
+        Returns None where the group does not fit, or where a search would not examine all nodes, so that the
+        rotation would advance.
+        """
+        members, view = self.members, self.cache.state.view
+        engine, pods = members.engine, len(members.pods)
+        engine.search.search_in(None)
+        leaving, nodes, searched = units.to_leave(
+            engine.search,
+            leaves_of(members)[0].batch,
+            pods,
+            self._protected(units),
+            lambda room: taken_by(members, room).succeeds,
+        )
+        wanted = num_feasible_nodes_to_find(engine.decider.percentage, view.size)
+        return leaving if searched == view.size and nodes <= wanted else None
+
+    def _by_placing(self, units: LowerUnits) -> list[int] | str:
+        """Return the indexes of the units that have to go, by placing the group without each of them; why it
+        does not fit without all of them either."""
+        state, protected = self.cache.state, self._protected(units)
+        pods = [units.pods(at) for at in range(len(units))]  # read before the cache changes
+        for unit in pods:
+            self._remove(unit)
+        if why := self._does_not_fit():
+            return why
+        leaving, last = list[int](), set(range(len(units))).difference(protected)
+        for at in (*protected, *sorted(last)):
+            for pod in pods[at]:
+                state.assume_pod(pod)
+            if self._does_not_fit():
+                self._remove(pods[at])
+                leaving.append(at)
+        return sorted(leaving)
+
+    def _remove(self, pods: Sequence[Pod]) -> None:
         """Remove the pods of a unit from the cache."""
-        for pod in unit.pods:
+        for pod in pods:
             self.cache.state.discard_pod(pod)
 
     def _does_not_fit(self) -> str:

@@ -2,17 +2,12 @@
 
 Where all pods of a group are equal and the filters read the row of the node alone, each node takes a number
 of them that does not depend on the order of placements. Then the sum over all nodes tells which groups of a
-tree succeed, and a change of pods needs no more than a new count on their rows.
+tree succeed; `LowerUnits` counts it while pods come and go.
 """
 
 from __future__ import annotations
 
-from functools import cache
 from typing import NamedTuple
-
-from moorage._core.decide.copies import Room
-from moorage._core.decide.decider import num_feasible_nodes_to_find
-from moorage.preemption.eviction_units import Unit
 
 from .composite_attempt import CompositeMembers
 from .group_attempt import Members
@@ -89,56 +84,3 @@ def decides_by_room(members: Members | CompositeMembers) -> bool:
 def leaves_of(members: Members | CompositeMembers) -> list[Members]:
     """Return the pod groups of a tree that have pods to place."""
     return [one for one in ([members] if isinstance(members, Members) else members.leaves()) if one.pods]
-
-
-class GroupRoom:
-    """Whether a group fits, while pods come and go.
-
-    Parameters
-    ----------
-    members : Members or CompositeMembers
-        See `decides_by_room`.
-
-    Attributes
-    ----------
-    searches_all_nodes : bool
-        Whether each search examines all nodes, so that the rotation stays, as long as no more nodes than at
-        first take a pod of the group.
-    """
-
-    def __init__(self, members: Members | CompositeMembers) -> None:
-        engine, state = members.engine, members.context.cache.state
-        engine.search.search_in(None)
-        self._room = room = Room(engine.search, leaves_of(members)[0].batch, len(members.pods))
-        self._find_row = state.table.find_row
-        self._succeeds = cache(lambda total: taken_by(members, total).succeeds)
-        wanted = num_feasible_nodes_to_find(engine.decider.percentage, state.view.size)
-        self.searches_all_nodes = room.searched == state.view.size and room.nodes <= wanted
-
-    def rows_of(self, unit: Unit) -> tuple[int, ...]:
-        """Return the rows of the nodes that pods of a unit are on.
-
-        Parameters
-        ----------
-        unit : Unit
-
-        Returns
-        -------
-        tuple of int
-        """
-        find = self._find_row
-        found = {row for pod in unit.pods if (row := find(pod.spec.node_name)) is not None}
-        return tuple(found)
-
-    def fits_after(self, rows: tuple[int, ...]) -> bool:
-        """Return whether the group fits after pods of some rows have changed.
-
-        Parameters
-        ----------
-        rows : tuple of int
-
-        Returns
-        -------
-        bool
-        """
-        return self._succeeds(self._room.recount(rows))

@@ -1,11 +1,9 @@
 """Many pods like one on a row at once, for questions whose answer does not depend on the order of
 placements."""
 
-from libc.stdint cimport int32_t, int64_t
-from libc.string cimport memset
+from libc.stdint cimport int32_t
 
-from moorage._core.base cimport LOG_ROW, allocate
-from moorage._core.csrc cimport mr_verdict
+from moorage._core.base cimport LOG_ROW
 from moorage._core.decide.pod_batch cimport PINNED, PROFILE, SIGNED, WAITS, PodBatch, PodSpan
 from moorage._core.decide.search cimport Search
 from moorage._core.decide.terms cimport Terms
@@ -66,91 +64,3 @@ def account_copies(ClusterState state not None, PodBatch batch not None, const i
             state.table.add_pod(0, rows[at], &shape.c, shape.ports, copies[at])
             state.domains.pod_moved(pod_class, False, rows[at], copies[at])
             state.table.changed(LOG_ROW, rows[at])
-
-
-cdef class Room:
-    """How many pods like the first of a batch pass the filters on the nodes, one after the other.
-
-    Each node takes as many, whatever the order of the placements is: for pods of which `filters_rows_alone`
-    holds. Follows the pods that come and go, by `recount`.
-
-    Parameters
-    ----------
-    search : Search
-        Searches all nodes.
-    batch : PodBatch
-    most : int
-        The number of pods on a node that is of interest.
-
-    Attributes
-    ----------
-    total : int
-        The number on all nodes, at most `most` on each.
-    nodes : int
-        The number of nodes that take one.
-    searched : int
-        The number of nodes that a search examines.
-    """
-
-    cdef Search search
-    cdef Shape shape
-    cdef list memory
-    cdef int32_t* room  # by row
-    cdef int32_t pod_class, most, rows
-    cdef readonly int64_t total
-    cdef readonly int32_t nodes, searched
-
-    def __init__(self, Search search not None, PodBatch batch not None, int32_t most):
-        cdef int32_t at
-        self.search, self.most, self.memory = search, most, []
-        self.pod_class = batch.spans[batch.span_at(0)].pod_class
-        self.shape = search.state.classes.shape(self.pod_class)
-        self.rows = search.state.table.used
-        self.room = <int32_t*>allocate(self.memory, sizeof(int32_t), self.rows + 1)
-        memset(self.room, 0, self.rows * sizeof(int32_t))
-        self.total, self.nodes = 0, 0
-        search._prepare(self.pod_class, 0, 0)
-        self.searched = search.search.n
-        for at in range(self.searched):
-            _count_row(self, search.search.order[at])
-
-    def recount(self, tuple rows not None):
-        """Count again on some rows of which pods have changed.
-
-        Parameters
-        ----------
-        rows : tuple of int
-
-        Returns
-        -------
-        int
-            `total`.
-
-        Raises
-        ------
-        IndexError
-            There is no such row.
-        """
-        cdef int32_t row
-        self.search._prepare(self.pod_class, 0, 0)
-        for row in rows:
-            if not 0 <= row < self.rows:
-                raise IndexError(f"there is no row {row} among {self.rows}")
-            _count_row(self, row)
-        return self.total
-
-
-cdef int _count_row(Room room, int32_t row) except -1:
-    """Count on a row of which the search is prepared."""
-    cdef Search search = room.search
-    cdef int32_t found = 0
-    while found < room.most and not mr_verdict(&search.plan.c, &search.cluster, &room.shape.c,
-                                               &search.search.pod, row):
-        search.state.table.add_pod(0, row, &room.shape.c, (), 1)
-        search._repoint()
-        found += 1
-    if found:
-        search.state.table.add_pod(0, row, &room.shape.c, (), -found)
-    room.total += found - room.room[row]
-    room.nodes += (found > 0) - (room.room[row] > 0)
-    room.room[row] = found

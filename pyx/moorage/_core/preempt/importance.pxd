@@ -82,3 +82,7 @@ cdef class Importance:
     cdef inline mr_class_usage* usages_of(self) noexcept:
         """The requests and the priority of the pods of each class."""
         return <mr_class_usage*>self.usages.data
+
+
+cdef int32_t group_symbol(Ledger ledger, PodClasses classes, int32_t number) except -1
+cdef int64_t start_of(Ledger ledger, int32_t number) except? -1

@@ -235,7 +235,7 @@ cdef class Units:
                 members.reserve(max(FEW, unit.count + 1))
             member = <mr_member*>members.data + unit.count
             member.row, member.number, member.pod_class = row, number, self.ledger.class_of(number)
-            member.start = _start_of(self.ledger, number)
+            member.start = start_of(self.ledger, number)
             unit.count += 1
         return 0
 
@@ -257,7 +257,7 @@ cdef class Units:
             for at, number in enumerate(dict.fromkeys(order + numbers)):
                 there[at].number, there[at].row = number, rows[number]
                 there[at].pod_class = self.ledger.class_of(number)
-                there[at].start = _start_of(self.ledger, number)
+                there[at].start = start_of(self.ledger, number)
             _sort_members(self, unit, usages)
         del self.unsettled[unit]
         return 0
@@ -279,15 +279,21 @@ cdef int _mark(Units units, int32_t unit) except -1:
 
 
 cdef int32_t _unit_of(Units units, int32_t number) except -2:
-    """The unit of a pod, or -1; the pod's record caches the group."""
-    cdef PodRecord* record = units.ledger.record(number)
-    if record.group < 0:
-        units.ledger.pods.touch(number)  # a rollback restores records to the byte
-        key = group_of(units.ledger.model_of(number))
-        record.group = 0 if key is None else units.classes.symbols.intern("/".join(key))
-    if not record.group or record.group >= units.of_symbol.capacity:
+    """The unit of a pod, or -1."""
+    cdef int32_t group = group_symbol(units.ledger, units.classes, number)
+    if not group or group >= units.of_symbol.capacity:
         return -1
-    return (<int32_t*>units.of_symbol.data)[record.group] - 1
+    return (<int32_t*>units.of_symbol.data)[group] - 1
+
+
+cdef int32_t group_symbol(Ledger ledger, PodClasses classes, int32_t number) except -1:
+    """The symbol of a pod's group, 0 for none; the pod's record caches it."""
+    cdef PodRecord* record = ledger.record(number)
+    if record.group < 0:
+        ledger.pods.touch(number)  # a rollback restores records to the byte
+        key = group_of(ledger.model_of(number))
+        record.group = 0 if key is None else classes.symbols.intern("/".join(key))
+    return record.group
 
 
 cdef int _sort_members(Units units, int32_t at, const mr_class_usage* usages) except -1:
@@ -423,7 +429,7 @@ cdef class Importance:
             unit = -1 if units == NULL else self.units.pod(number).unit
             if unit < 0:
                 entries[count].number, entries[count].pod_class = number, record.pod_class
-                entries[count].start = _start_of(self.ledger, number)
+                entries[count].start = start_of(self.ledger, number)
                 count += 1
             elif (<int64_t*>self.units.seen.data)[unit] != self.units.stamp:
                 (<int64_t*>self.units.seen.data)[unit] = self.units.stamp
@@ -485,7 +491,7 @@ cdef int _make_room(Importance importance, int32_t row, int32_t pods) except -1:
     return 0
 
 
-cdef int64_t _start_of(Ledger ledger, int32_t number) except? -1:
+cdef int64_t start_of(Ledger ledger, int32_t number) except? -1:
     """When a pod was started, in microseconds since 1970; the pod's record caches it."""
     cdef PodRecord* record = ledger.record(number)
     if record.start == INT64_MIN:

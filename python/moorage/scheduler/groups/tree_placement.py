@@ -1,0 +1,407 @@
+"""Trees of groups that are bound to topologies, placed by the core alone with the memory of earlier trees.
+
+What a group gets in a placement depends on the rows of the placement and on the position in the node list,
+for pods whose filters and scores read rows alone. So the algorithm of `decide_tree` runs over remembered
+results. Groups of the tree that were placed before are noted, and counted on rows only where a placement with
+one of their nodes has to be searched. The result is that of the tree's own cycle.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import NamedTuple, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage._core.decide.decider import TieBreak
+from moorage._core.decide.pod_batch import PodBatch, Sink
+from moorage.framework import Assignments, FrameworkHandle, Placement, PlacementScorePlugin
+from moorage.framework.plugin.group_index import GroupTree
+from moorage.framework.runtime.placements import make_placements, placements_to_find
+from moorage.objects import AnyGroup
+from moorage.scheduler.cycle.engine import Engine
+from moorage.scheduler.cycle.results import ScheduleResult
+from moorage.scheduler.placing.place import LEDGER
+from moorage.scheduler.scheduling_context import SchedulingContext
+
+from .composite_attempt import leaf_of
+from .placement_memory import PlacementMemory
+
+Rows = npt.NDArray[np.int32]
+NOWHERE = Sink()
+MOST_KINDS, MOST_PLACEMENTS, MOST_RESULTS = 64, 1 << 13, 64
+
+
+class Found(NamedTuple):
+    """The result of a group in a placement.
+
+    Attributes
+    ----------
+    fits : bool
+        Whether the group gets what it needs.
+    rows : (pods,) int32 array
+        The row of each pod, not to be changed; -1 for none.
+    next_start : int
+        Position in the node list at which the next search begins.
+    scores : list of int
+        By plugin, where the group fits.
+    """
+
+    fits: bool
+    rows: Rows
+    next_start: int
+    scores: list[int]
+
+
+@dataclass(slots=True, eq=False)
+class KnownPlacement:
+    """What is known about a placement.
+
+    Attributes
+    ----------
+    placement : Placement
+    rows : frozenset of int
+    results : dict of (int, int) to Found
+        By kind of group and position in the node list, while the rows stay as they are.
+    """
+
+    placement: Placement
+    rows: frozenset[int]
+    results: dict[tuple[int, int], Found] = field(default_factory=dict)
+
+
+class TreeMemory:
+    """Remembers the results of groups in placements, until a row of the placement changes.
+
+    Parameters
+    ----------
+    handle : FrameworkHandle
+        Of the scheduler.
+    """
+
+    def __init__(self, handle: FrameworkHandle) -> None:
+        self._cluster = handle.cache.state
+        self._kinds: dict[Hashable, int] = {}
+        self._known: dict[int, KnownPlacement] = {}  # by the identity of the placement, which they keep alive
+        self._of_row: dict[int, list[KnownPlacement]] = {}
+        self._cursor, self._version = 0, -1
+
+    def follow(self) -> None:
+        """Forget the results that changes of rows have made void."""
+        log, view = self._cluster.log, self._cluster.view
+        rows, self._cursor = log.rows_since(self._cursor), log.head
+        if rows is None or self._version != view.static_version or len(self._known) > MOST_PLACEMENTS:
+            self._version = view.static_version
+            self._known.clear()
+            self._of_row.clear()
+            return
+        for row in rows:
+            for known in self._of_row.get(row, ()):
+                known.results.clear()
+
+    def skip(self) -> None:
+        """Pass over changes that have been undone since `follow`."""
+        self._cursor = self._cluster.log.head
+
+    def kind(self, key: Hashable) -> int:
+        """Return the number of a kind of group.
+
+        Parameters
+        ----------
+        key : hashable
+            Equal for groups that get the same nodes wherever the rows of a placement are the same.
+
+        Returns
+        -------
+        int
+        """
+        if len(self._kinds) > MOST_KINDS:
+            self._kinds.clear()
+            for known in self._known.values():
+                known.results.clear()
+        return self._kinds.setdefault(key, len(self._kinds))
+
+    def known(self, placement: Placement) -> KnownPlacement:
+        """Return what is known about a placement.
+
+        Parameters
+        ----------
+        placement : Placement
+
+        Returns
+        -------
+        KnownPlacement
+        """
+        known = self._known.get(id(placement))
+        if known is None:
+            known = KnownPlacement(placement, frozenset(placement.rows.tolist()))
+            self._known[id(placement)] = known
+            for row in known.rows:
+                self._of_row.setdefault(row, []).append(known)
+        return known
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A group of a tree, with its pods.
+
+    Attributes
+    ----------
+    group : PodGroup or CompositePodGroup
+    kind : int
+        See `TreeMemory.kind`.
+    minimum : int
+        Number of pods, or of groups, that it needs.
+    pods : range
+        Their indexes in the batch.
+    children : list of Node
+        None for a pod group.
+    """
+
+    group: AnyGroup
+    kind: int
+    minimum: int
+    pods: range
+    children: list[Node] | None = None
+
+    def leaves(self) -> Iterator[Node]:
+        """Yield the pod groups."""
+        if self.children is None:
+            yield self
+        for child in self.children or ():
+            yield from child.leaves()
+
+
+class Placed(NamedTuple):
+    """A pod group that was placed before the one at hand.
+
+    Attributes
+    ----------
+    pods : range
+    rows : (pods,) int32 array
+    nodes : frozenset of int
+        The rows.
+    """
+
+    pods: range
+    rows: Rows
+    nodes: frozenset[int]
+
+
+class TreePlacement:
+    """Places trees of groups, none of whose pods has a node, one after the other.
+
+    Parameters
+    ----------
+    context : SchedulingContext
+        The caller holds the lock of its cache.
+    engine : Engine
+        Has the rotation; see `places_by_topology`.
+    result : ScheduleResult
+        Of a batch.
+    """
+
+    def __init__(self, context: SchedulingContext, engine: Engine, result: ScheduleResult) -> None:
+        self._context, self._engine, self._state = context, engine, context.cache.state
+        self._batch, self._result = cast(PodBatch, result.batch), result
+        self._scorers = engine.profile.at(PlacementScorePlugin)
+        self._weights = [engine.profile.placement_weight(plugin) for plugin in self._scorers]
+        in_core = all(plugin.in_core for plugin in self._scorers)
+        self._suits = in_core and engine.decider.tie_break != TieBreak.RANDOM
+        self._memory = engine.handle.derived(TreeMemory)
+        self._placed: list[Placed] = []
+
+    def place(self, tree: GroupTree, pods: range) -> bool:
+        """Assume the pods of a tree, and return whether this was done. If not, nothing has changed.
+
+        Parameters
+        ----------
+        tree : GroupTree
+            Each pod group has as many pods as it needs.
+        pods : range
+            The indexes of the pods, those of one pod group after the other. The view is refreshed.
+
+        Returns
+        -------
+        bool
+        """
+        engine, memory = self._engine, self._memory
+        if not self._suits or not engine.placer.reads_rows_alone(self._batch, pods.start, pods.stop):
+            return False
+        memory.follow()
+        root, start = self._node(tree, pods), engine.decider.start
+        scope = engine.search.states.open_scope()  # remembered failures concern other nodes
+        try:
+            rows = self._decide(root, engine.handle.derived(PlacementMemory).all_nodes())
+        finally:
+            engine.search.states.scope = scope
+            placed, self._placed = self._placed, []
+        if rows is None or rows.min() < 0:
+            engine.decider.start = start
+            return False
+        self._result.rows[pods.start : pods.stop] = rows
+        self._state.atomically(self._enter, placed)
+        return True
+
+    def _enter(self, placed: Sequence[Placed]) -> None:
+        """Count the pods on their rows, and enter them in the ledger."""
+        self._engine.batching.scored = None
+        for pods, _, _ in placed:
+            self._engine.placer.account(self._batch, self._result, pods.start, pods.stop)
+            LEDGER.enter(self._batch, self._result, pods.start, pods.stop)
+
+    def _node(self, tree: GroupTree, pods: range) -> Node:
+        """Return a tree with the pods of its groups."""
+        leaves, kind_of = tree.leaves, self._memory.kind
+        counts = Counter([leaf_of(self._batch.pod(at)) for at in pods])
+        ends = list(accumulate((counts[leaf] for leaf in leaves), initial=pods.start))
+        first = iter(ends)
+        pods_of = {leaf: range(next(first), end) for leaf, end in zip(leaves, ends[1:], strict=True)}
+
+        def made(one: GroupTree) -> Node:
+            group = one.group
+            assert group is not None
+            if one.key in pods_of:
+                own, least = pods_of[one.key], group.min_count
+                what = self._engine, (*group.topology_keys,), least, self._batch.key(own.start, own.stop)
+                return Node(group, kind_of(what), least, own)
+            children = [made(child) for child in one.children]
+            key = self._engine, (*group.topology_keys,), one.minimum, *[child.kind for child in children]
+            own = range(children[0].pods.start, children[-1].pods.stop)
+            return Node(group, kind_of(key), one.minimum, own, children)
+
+        return made(tree)
+
+    # ---- the algorithm -------------------------------------------------------------------------------------
+
+    def _decide(self, node: Node, parent: Placement) -> Rows | None:
+        """Place a group on the nodes of a placement, in the best part of it if it is bound to a topology.
+
+        Returns the row of each pod, -1 for those of groups that have failed; None where the group fails.
+        """
+        engine, context = self._engine, self._context
+        decider = engine.decider
+        placements = make_placements(engine.profile, node.group, (), parent)
+        wanted, percentage = len(placements), context.percentage_of_placements
+        if percentage is not None and len(placements) > 1:
+            nodes = sum([len(placement.rows) for placement in placements])
+            wanted = placements_to_find(percentage, len(placements), nodes)
+        feasible: list[Found] = []
+        for placement in placements:
+            found = self._try(node, placement)
+            decider.start = found.next_start
+            if found.fits:
+                feasible.append(found)
+                if len(feasible) == wanted:
+                    break
+        if not feasible:
+            return None
+        rows = feasible[self._best(feasible)].rows
+        for leaf in node.leaves():
+            own = rows[leaf.pods.start - node.pods.start : leaf.pods.stop - node.pods.start]
+            if (own >= 0).any():
+                self._placed.append(Placed(leaf.pods, own, frozenset(own.tolist())))
+        return rows
+
+    def _try(self, node: Node, placement: Placement) -> Found:
+        """Return the result of a group in a placement, as it is remembered or after a search."""
+        known, start = self._memory.known(placement), self._engine.decider.start
+        is_as_remembered = all(one.nodes.isdisjoint(known.rows) for one in self._placed)
+        if is_as_remembered:
+            remembered = known.results.get((node.kind, start))
+            if remembered is not None:
+                return remembered
+        found = self._search(node, placement) if node.children is None else self._try_groups(node, placement)
+        if is_as_remembered:
+            if len(known.results) >= MOST_RESULTS:
+                known.results.clear()
+            known.results[node.kind, start] = found
+        return found
+
+    def _try_groups(self, node: Node, placement: Placement) -> Found:
+        """Place the groups of a composite group in a placement, until too few are left."""
+        satisfied, left, before = 0, len(node.children or ()), len(self._placed)
+        rows = np.full(len(node.pods), -1, dtype=np.int32)
+        for child in node.children or ():
+            if satisfied + left < node.minimum:
+                break
+            left -= 1
+            own = self._decide(child, placement)
+            if own is not None:
+                satisfied += 1
+                rows[child.pods.start - node.pods.start : child.pods.stop - node.pods.start] = own
+        del self._placed[before:]
+        fits, scores = satisfied >= node.minimum, list[int]()
+        if fits:
+            with self._counted(placement):
+                scores = self._scores(node, placement, rows)
+        return Found(fits, rows, self._engine.decider.start, scores)
+
+    def _search(self, node: Node, placement: Placement) -> Found:
+        """Place the pods of a pod group in a placement, and undo it."""
+        engine, state, pods = self._engine, self._state, node.pods
+        is_part = len(placement.rows) < state.view.size
+        engine.search.search_in(placement.rows if is_part else None)
+        engine.search.states.open_scope()
+        try:
+            with self._counted(placement):
+                mark = state.begin()
+                try:
+                    engine.placer.place(self._batch, self._result, pods.start, pods.stop, NOWHERE, _go_on)
+                    next_start, rows = engine.decider.start, self._result.rows[pods.start : pods.stop].copy()
+                finally:
+                    state.rollback(mark)
+                placed, scores = int(np.count_nonzero(rows >= 0)), list[int]()
+                fits = placed > 0 and placed >= node.minimum
+                if fits:
+                    scores = self._scores(node, placement, rows)
+        finally:
+            engine.search.search_in(None)
+            self._memory.skip()
+        return Found(fits, rows, next_start, scores)
+
+    @contextmanager
+    def _counted(self, placement: Placement) -> Iterator[None]:
+        """Count the pod groups that were placed before on the rows of a placement, for the block."""
+        rows = self._memory.known(placement).rows
+        counted = [one for one in self._placed if not one.nodes.isdisjoint(rows)]
+        if not counted:
+            yield
+            return
+        mark = self._state.begin()
+        try:
+            for pods, own, _ in counted:
+                for at in pods:
+                    if own[at - pods.start] >= 0:
+                        self._result.rows[at] = own[at - pods.start]
+                        self._engine.placer.account(self._batch, self._result, at, at + 1)
+            yield
+        finally:
+            self._state.rollback(mark)
+            self._memory.skip()
+
+    def _scores(self, node: Node, placement: Placement, rows: Rows) -> list[int]:
+        """The scores of a placement for a group, by plugin."""
+        found = Assignments(placement, self._batch.pods[node.pods.start : node.pods.stop], rows, 0)
+        return [plugin.score_placement(node.group, found) for plugin in self._scorers]
+
+    def _best(self, feasible: Sequence[Found]) -> int:
+        """Return the index of the placement with the highest score. Ties are broken as among nodes."""
+        if len(feasible) == 1:
+            return 0
+        totals = np.zeros(len(feasible), dtype=np.int64)
+        for at, (plugin, weight) in enumerate(zip(self._scorers, self._weights, strict=True)):
+            own = np.array([found.scores[at] for found in feasible], dtype=np.int64)
+            # Scores of plugins of the core are 0 to 100.
+            totals += weight * np.asarray(plugin.normalize_placement_scores(own))
+        return self._engine.decider.pick(totals)
+
+
+def _go_on(at: int) -> bool:
+    """Go on after an unschedulable pod."""
+    return False

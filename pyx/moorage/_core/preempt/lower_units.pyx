@@ -1,0 +1,328 @@
+"""LowerUnits: the units of lower priority in the cluster, and which of them have to leave for a group.
+
+kube-scheduler v1.37, framework/preemption/podgrouppreemption.go: all units of lower priority are removed, and
+put back one after the other where the group still fits. Here the pods of the group are equal and the filters
+read the row alone, so that each node takes a number of them that does not depend on the order of placements.
+Then the sum over all nodes tells whether the group fits, and a unit that returns costs a new count on its rows.
+"""
+
+import numpy as np
+
+from moorage._core.base.fields import group_of
+
+from libc.stdint cimport int8_t, int32_t, int64_t
+from libc.string cimport memset
+
+from moorage._core.base cimport METADATA, UID, allocate
+from moorage._core.csrc cimport mr_row_add_pod, mr_verdict
+from moorage._core.decide.pod_batch cimport PodBatch
+from moorage._core.decide.search cimport Search
+from moorage._core.preempt.budgets cimport Budgets
+from moorage._core.preempt.importance cimport group_symbol, start_of
+from moorage._core.preempt.importance import start_time
+from moorage._core.state cimport ClusterState, Ledger, Shape
+from moorage._core.state.pod_spec import bound
+
+cdef enum:
+    UNKNOWN = -1
+    UNSEARCHED = -1
+
+
+cdef class LowerUnits:
+    """The units of lower priority than a group: pods, and groups whose pods are only evicted together.
+
+    The most important unit comes first: that of higher priority; of these groups and pods of groups before
+    other pods; then the unit with more pods, and the one whose oldest pod has run longest. Equal units are in
+    the order of the nodes, and of the pods on each. Valid until the cache changes.
+
+    Parameters
+    ----------
+    state : ClusterState
+    priority : int
+        Of the group that may evict them.
+    groups : UnitsOfGroups
+        Knows the priorities of groups, and those that are evicted as a whole.
+
+    Attributes
+    ----------
+    wholes : dict of int to tuple of Pod
+        The pods of the units that are evicted as a whole, by index of the unit.
+    """
+
+    cdef ClusterState state
+    cdef readonly dict wholes
+    cdef readonly int32_t size
+    # by unit, in the order of importance: its pods in `numbers`
+    cdef int32_t[::1] first, end, numbers
+
+    def __init__(self, ClusterState state not None, int32_t priority, groups not None):
+        cdef Ledger ledger = state.ledger
+        cdef int32_t row, each, number, symbol, rank, n = 0, used = 0
+        cdef int32_t alive = <int32_t>len(ledger)
+        cdef const int32_t[::1] rows
+        cdef Shape shape
+        cdef dict found = {}, pods_of = {}  # by symbol (priority, key of the whole); by key (unit, numbers)
+        self.state = state
+        state.view.refresh()
+        rows = state.view.rows()
+        first, size = np.empty(alive, dtype=np.int32), np.ones(alive, dtype=np.int32)
+        ranks, starts = np.empty(alive, dtype=np.int64), np.empty(alive, dtype=np.int64)
+        alone = np.ones(alive, dtype=np.int8)
+        self.numbers = np.empty(2 * alive, dtype=np.int32)  # an informer may know a pod in another group
+        cdef int32_t[::1] first_of = first, size_of = size
+        cdef int64_t[::1] rank_of = ranks, start = starts
+        cdef int8_t[::1] is_alone = alone
+        for row in rows:
+            if not ledger.pods_on(row):
+                continue
+            number = ledger.row(row).first
+            for _ in range(ledger.pods_on(row)):
+                symbol = group_symbol(ledger, state.classes, number)
+                shape = state.classes.shape(ledger.class_of(number))
+                rank, whole = shape.priority, None
+                if symbol:
+                    if symbol not in found:
+                        found[symbol] = groups.unit_of(group_of(ledger.model_of(number)))
+                    own, whole = found[symbol]
+                    rank = rank if own is None else own
+                if rank >= priority:
+                    pass
+                elif whole in pods_of:
+                    pods_of[whole][1].append(number)
+                else:
+                    rank_of[n], is_alone[n] = rank, not symbol
+                    if whole is None:
+                        self.numbers[used], first_of[n], start[n] = number, used, start_of(ledger, number)
+                        used += 1
+                    else:
+                        pods_of[whole] = n, [number]
+                    n += 1
+                number = ledger.record(number).after
+        wholes = {}
+        for key, (each, here) in pods_of.items():
+            wholes[each] = pods = groups.whole(key, [self._pod(number) for number in here])
+            first_of[each], size_of[each], start[each] = used, <int32_t>len(pods), min(map(start_time, pods))
+            for pod in pods:
+                self.numbers[used] = ledger.find(UID.of(METADATA.of(pod)))
+                used += 1
+        order = np.lexsort((starts[:n], -size[:n], alone[:n], -ranks[:n]))
+        self.size, self.first, self.end = n, first[order], first[order] + size[order]
+        self.wholes = {}
+        if wholes:
+            self.wholes = {at: wholes[unit] for at, unit in enumerate(order.tolist()) if unit in wholes}
+
+    def __len__(self):
+        return self.size
+
+    def pods(self, int32_t at):
+        """Return the pods of a unit.
+
+        Parameters
+        ----------
+        at : int
+            Index of the unit.
+
+        Returns
+        -------
+        tuple of Pod
+            The most important first, each with its node name.
+
+        Raises
+        ------
+        IndexError
+            There is no such unit.
+        """
+        if not 0 <= at < self.size:
+            raise IndexError(f"there is no unit {at} among {self.size}")
+        return self.wholes.get(at) or (self._pod(self.numbers[self.first[at]]),)
+
+    def _pod(self, int32_t number):
+        """The pod with a number, with its node name."""
+        cdef Ledger ledger = self.state.ledger
+        return bound(ledger.object_of(number), self.state.table.row_name(ledger.row_of(number)))
+
+    def budgeted(self, tuple budgets not None):
+        """Return the units with a pod that a PodDisruptionBudget selects.
+
+        Parameters
+        ----------
+        budgets : tuple of PodDisruptionBudget
+
+        Returns
+        -------
+        list of int
+            Their indexes, in order.
+        """
+        cdef Budgets of_classes = Budgets(self.state.classes)
+        cdef const int32_t* set_of
+        cdef int32_t at, each
+        cdef list found = []
+        of_classes.set(budgets)
+        of_classes.follow()
+        set_of = of_classes.c.of_class
+        for at in range(self.size):
+            for each in range(self.first[at], self.end[at]):
+                if set_of[self.state.ledger.class_of(self.numbers[each])]:
+                    found.append(at)
+                    break
+        return found
+
+    def to_leave(self, Search search not None, PodBatch batch not None, int32_t pods,
+                 list protected not None, succeeds not None):
+        """Return the units that have to leave for a group of equal pods.
+
+        All leave, and each returns with which the group still succeeds. Nothing is changed.
+
+        Parameters
+        ----------
+        search : Search
+            Searches all nodes.
+        batch : PodBatch
+            Its first pod is one of the group, for which `Placer.reads_rows_alone` holds.
+        pods : int
+            The number of pods of the group.
+        protected : list of int
+            Indexes of the units that return before the others.
+        succeeds : callable
+            Takes the number of pods that the nodes have room for, at most `pods`; tells if the group
+            succeeds.
+
+        Returns
+        -------
+        (list of int or None, int, int)
+            The indexes of these units, in order; None if the group does not succeed without all of them
+            either. Then the number of nodes that take a pod when all have left, and the number of nodes that
+            a search examines.
+
+        Raises
+        ------
+        IndexError
+            There is no such unit.
+        """
+        cdef _Room room = _Room(search, batch, pods, succeeds)
+        cdef int8_t[::1] is_away = np.ones(self.size, dtype=np.int8)
+        cdef int8_t[::1] is_last = np.ones(self.size, dtype=np.int8)
+        cdef int32_t at
+        for at in protected:
+            if not 0 <= at < self.size:
+                raise IndexError(f"there is no unit {at} among {self.size}")
+            is_last[at] = False
+        for at in range(self.size):
+            _move(self, room, at, -1)
+        try:
+            _count_all(room)
+            nodes, leaving = room.nodes, None
+            if _fits(room):
+                for at in protected:
+                    _try(self, room, at, is_away)
+                for at in range(self.size):
+                    if is_last[at]:
+                        _try(self, room, at, is_away)
+                leaving = np.flatnonzero(is_away).tolist()
+        finally:
+            for at in range(self.size):
+                if is_away[at]:
+                    _move(self, room, at, 1)
+        return leaving, nodes, room.searched
+
+
+cdef class _Room:
+    """How many pods like the first of a batch pass the filters on the nodes, one after the other.
+
+    Attributes
+    ----------
+    total : int
+        The number on all nodes.
+    nodes : int
+        The number of nodes that take one.
+    searched : int
+        The number of nodes that a search examines.
+    """
+
+    cdef Search search
+    cdef Shape shape
+    cdef object succeeds
+    cdef list memory
+    cdef int32_t* room  # by row, at most `pods`; UNSEARCHED
+    cdef int8_t* known  # by total, what `succeeds` has answered
+    cdef int32_t pods, nodes, searched
+    cdef int64_t total
+
+    def __init__(self, Search search not None, PodBatch batch not None, int32_t pods, succeeds):
+        cdef int32_t pod_class = batch.spans[batch.span_at(0)].pod_class, rows = search.state.table.used
+        self.search, self.pods, self.succeeds, self.memory = search, pods, succeeds, []
+        self.shape = search.state.classes.shape(pod_class)
+        self.room = <int32_t*>allocate(self.memory, sizeof(int32_t), rows + 1)
+        self.known = <int8_t*>allocate(self.memory, 1, pods + 1)
+        memset(self.room, UNSEARCHED, rows * sizeof(int32_t))
+        memset(self.known, UNKNOWN, pods + 1)
+        search._prepare(pod_class, 0, 0)
+        self.searched = search.search.n
+
+
+cdef bint _fits(_Room room) except -1:
+    """Whether the group succeeds with the present room."""
+    cdef int32_t total = <int32_t>min(room.total, room.pods)
+    if room.known[total] == UNKNOWN:
+        room.known[total] = bool(room.succeeds(total))
+    return room.known[total]
+
+
+cdef int32_t _room_on(_Room room, int32_t row) noexcept:
+    """The number of pods that a row has room for."""
+    cdef Search search = room.search
+    cdef int32_t found = 0
+    while found < room.pods and not mr_verdict(&search.plan.c, &search.cluster, &room.shape.c,
+                                               &search.search.pod, row):
+        mr_row_add_pod(&search.cluster.ledger, row, &room.shape.c, 1)
+        found += 1
+    if found:
+        mr_row_add_pod(&search.cluster.ledger, row, &room.shape.c, -found)
+    return found
+
+
+cdef void _count_all(_Room room) noexcept:
+    """Count on all rows."""
+    cdef int32_t at, row
+    room.total = room.nodes = 0
+    for at in range(room.searched):
+        row = room.search.search.order[at]
+        room.room[row] = _room_on(room, row)
+        room.total += room.room[row]
+        room.nodes += room.room[row] > 0
+
+
+cdef int _move(LowerUnits units, _Room room, int32_t at, int32_t sign) except -1:
+    """Add the usage of the pods of a unit to their rows (sign 1), or subtract it (sign -1)."""
+    cdef Ledger ledger = units.state.ledger
+    cdef Shape shape
+    cdef int32_t each
+    for each in range(units.first[at], units.end[at]):
+        shape = units.state.classes.shape(ledger.class_of(units.numbers[each]))
+        mr_row_add_pod(&room.search.cluster.ledger, ledger.row_of(units.numbers[each]), &shape.c, sign)
+    return 0
+
+
+cdef int _recount(LowerUnits units, _Room room, int32_t at, int32_t least) except -1:
+    """Count again on the rows of a unit that have room for at least a number of pods."""
+    cdef int32_t each, row, before
+    for each in range(units.first[at], units.end[at]):
+        row = units.state.ledger.row_of(units.numbers[each])
+        before = room.room[row]
+        if before >= least:
+            room.room[row] = _room_on(room, row)
+            room.total += room.room[row] - before
+    return 0
+
+
+cdef int _try(LowerUnits units, _Room room, int32_t at, int8_t[::1] is_away) except -1:
+    """Have a unit return, if the group, which succeeds without it, then does as well."""
+    cdef int64_t total = room.total
+    _move(units, room, at, 1)
+    is_away[at] = False
+    _recount(units, room, at, 1)  # a row without room gets none by it
+    if room.total == total or _fits(room):
+        return 0
+    _move(units, room, at, -1)
+    is_away[at] = True
+    return _recount(units, room, at, 0)

@@ -1,0 +1,107 @@
+"""Trees of groups bound to topologies, placed with the memory of earlier trees, each as in its own cycle."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from tests.core.make import node
+from tests.scheduler.groups.gang_kit import (
+    GATES,
+    composite,
+    gang,
+    members,
+    on_nodes,
+    store_of,
+    topology,
+    world,
+)
+from tests.scheduler.groups.test_composite_groups import conditions, racks
+
+from moorage.framework import Placement
+from moorage.objects import Pod
+from moorage.objects.model.meta import Object
+from moorage.scheduler import Scheduler
+from moorage.scheduler.groups.tree_placement import Found, Node, TreePlacement
+
+TOPOLOGY = GATES | {"TopologyAwareWorkloadScheduling": True}
+ZONE, RACK = topology("zone"), topology("rack")
+
+
+def bound_tree(random: Random, at: int) -> list[Object]:
+    """A tree of one of few kinds: of two or three levels, bound at some of them."""
+    name, objects = f"c{at}", list[Object]()
+    top = random.choice([ZONE, ZONE, {}])
+    kinds = [((1, 2), RACK), ((1, 2), RACK), ((2, 2), RACK), ((3,), RACK), ((2, 1), {}), ((2, 2, 1), ZONE)]
+    sizes, below = random.choice(kinds)
+    objects.append(composite(name, random.randrange(1, len(sizes) + 1), **top))
+    inner = random.random() < 0.3
+    if inner:
+        objects.append(composite(f"{name}-m", 1, name, **random.choice([RACK, {}])))
+    for number, size in enumerate(sizes):
+        own, parent = f"{name}-g{number}", f"{name}-m" if inner and number else name
+        least = random.choice([size, size, size, max(1, size - 1)])
+        objects += [gang(own, least, parent, **below), *members(own, size, random.choice([1, 1, 2]))]
+    return objects
+
+
+def bound_trees(seed: int, percentage: int | None, **options: Any) -> Scheduler:
+    """Trees, some after pods have gone, in zones of several racks."""
+    random = Random(seed)
+    names = [(zone, f"{rack}{at}") for zone in "ABC" for rack in "xy" for at in range(2)]
+    free = [
+        node(f"{zone}{name}", labels={"zone": zone, "rack": zone + name[0]}, cpu=random.randrange(2, 9))
+        for zone, name in names
+    ]
+    trees = [bound_tree(random, at) for at in range(9)]
+    scheduler = world(free, *trees[:4], feature_gates=TOPOLOGY, **options)
+    scheduler.context.percentage_of_placements = percentage
+    scheduler.run()
+    store = store_of(scheduler)
+    for one in random.sample(store.list(Pod)[0], 3):
+        store.delete(Pod, one.name, "default")
+    for each in (one for tree in trees[4:] for one in tree):
+        store.create(each)
+    scheduler.run()
+    return scheduler
+
+
+def state_of(scheduler: Scheduler) -> tuple[object, ...]:
+    return on_nodes(scheduler), scheduler.context.rotation.start, conditions(scheduler)
+
+
+@pytest.mark.parametrize("tie_break", ["first", "go-heap", "random"])
+@pytest.mark.parametrize("seed", range(16))
+def test_what_is_remembered_changes_no_decision(
+    seed: int, tie_break: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options: dict[str, Any] = {"tie_break": tie_break, "percentage": 50 if seed % 4 == 3 else None}
+    fast = bound_trees(seed, **options)
+    monkeypatch.setattr(TreePlacement, "place", lambda self, tree, pods: False)  # each has its own cycle
+    assert state_of(fast) == state_of(bound_trees(seed, **options))
+
+
+def two_trees() -> tuple[list[Any], list[Object]]:
+    free = racks(*[(zone, rack, 8) for zone in "ABC" for rack in "12"])
+    objects = list[Object]()
+    for at in range(2):
+        objects += [composite(f"c{at}", 1, **ZONE), gang(f"g{at}", 2, f"c{at}", **RACK)]
+        objects += members(f"g{at}", 2, 1)
+    return free, objects
+
+
+def test_a_rack_is_searched_again_only_after_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first tree is tried in all racks, the second in that where the first went."""
+    searched, search = list[str](), TreePlacement._search
+
+    def counted(self: TreePlacement, group: Node, placement: Placement) -> Found:
+        searched.append(placement.name)
+        return search(self, group, placement)
+
+    monkeypatch.setattr(TreePlacement, "_search", counted)
+    free, objects = two_trees()
+    scheduler = world(free, objects, feature_gates=TOPOLOGY)
+    scheduler.run()
+    assert searched[:6] == ["A1", "A2", "B1", "B2", "C1", "C2"]
+    assert searched[6:] == [on_nodes(scheduler)["g0-0"]]

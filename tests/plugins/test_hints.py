@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.queue.ask import ask, node, pod, thing
 
 from moorage.objects.model.node import Node
@@ -311,3 +312,13 @@ def test_tolerations_that_compare_count_where_their_gate_is_on(gate: bool) -> No
     rejected = pod(tolerations=[TAINT | {"operator": "Gt", "value": "3"}])
     new = node(taints=[TAINT | {"value": "4"}])
     assert ask(one, "TaintToleration", rejected, None, new) is gate
+
+
+def test_pods_with_the_same_constraints_count_by_their_own_labels(scheduler: Scheduler) -> None:
+    """Also where one is asked right after the other."""
+    one = spread({"matchLabelKeys": ["v"]}, labels={"v": "1"})
+    other = replace(one, metadata=replace(one.metadata, labels={"v": "2"}))
+    for rejected, version in ((one, "1"), (other, "2"), (other, "2"), (one, "1")):
+        for label in "12":
+            new = on_node(labels=A | {"v": label})
+            assert ask(scheduler, "PodTopologySpread", rejected, None, new) == (label == version)

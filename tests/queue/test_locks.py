@@ -23,9 +23,7 @@ def test_a_queue() -> None:
     calls = {
         "add": lambda: one.add(p),
         "add_infos": lambda: one.add_infos([QueuedPodInfo(pod("q"), 0.0)]),
-        "pending_pods": one.pending_pods,
-        "count_incoming": one.count_incoming,
-        "inactive": one.inactive,
+        **{name: getattr(one, name) for name in ("pending_pods", "inactive", "count_incoming")},
         "pop": pop,
         "next_priority": one.next_priority,
         "in_flight": one.in_flight,

@@ -475,7 +475,7 @@ class Places:
         in_flight: InFlight,
         infos: list[QueuedPodInfo],
         latest: list[Pod | None],
-        rejectors: list[tuple[frozenset[str], frozenset[str]]],
+        rejectors: Sequence[tuple[frozenset[str], frozenset[str]]],
         first: int,
     ) -> int:
         """Add rejected pods that no event has helped to the unschedulable ones; see `InFlight.reject`. While

@@ -518,7 +518,7 @@ class SchedulingQueue:
         self,
         infos: list[QueuedPodInfo],
         latest: list[Pod | None],
-        rejectors: list[tuple[frozenset[str], frozenset[str]]],
+        rejectors: Sequence[tuple[frozenset[str], frozenset[str]]],
         first: int,
     ) -> int:
         """Return popped pods whose attempts were rejected, as `add_unschedulable_if_not_present` does, up to
@@ -529,7 +529,7 @@ class SchedulingQueue:
         infos : list of QueuedPodInfo
         latest : list of Pod or None
             The latest state of each pod.
-        rejectors : list of (frozenset of str, frozenset of str)
+        rejectors : sequence of (frozenset of str, frozenset of str)
             The plugins that rejected each pod, and those among them that answered Pending.
         first : int
             Index of the first pod.

@@ -207,7 +207,7 @@ class SchedulingContext:
             route |= EXTENDERS
         if engine.profile.has_units and group_of(pod) is not None:
             route |= WAITS
-        if engine.signs and engine.for_pod(pod).sign(pod) is not None:
+        if engine.signs and engine.sign(pod) is not None:  # volumes do not change the signature
             route |= SIGNED
         return route
 

@@ -12,21 +12,23 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pod, port
 from tests.scheduler.placing.test_volume_engine import AZURE, claimed, local
-from tests.volume.make import attachment, csi_node, storage_class, uses, volume
+from tests.volume.make import ZONE, attachment, csi_node, storage_class, uses, volume
 
 from moorage._core.decide.pod_batch import PodBatch, Route
 from moorage._core.decide.terms import MAX_DRIVERS, VolumeDemand
+from moorage.framework.profiles.in_core import VolumePlugin
 from moorage.framework.profiles.profile import Profile
 from moorage.objects import Cluster, PersistentVolume, PersistentVolumeClaim, Pod
 from moorage.objects.model.meta import Object
 from moorage.objects.model.storage import CSINode
-from moorage.plugins.volume_binding import sources_of
+from moorage.plugins.volume_binding import VolumeBinding, sources_of
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Decision
 from moorage.scheduler.runs import Run
 from moorage.scheduler.scheduling_context import SchedulingContext
+from moorage.volume.usage.attached import AttachedVolumes
 from moorage.volume.usage.in_use import VolumesInUse
 
 DRIVERS = ("d0", "d1")
@@ -291,6 +293,46 @@ def test_pods_without_restrictions_are_remembered_until_claims_change(
     assert batch(free) == (["c"], [Route.VOLUMES | Route.PYTHON])
 
 
+def test_needs_are_remembered_as_far_as_other_pods_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until claims, volumes, limits or the spec of the pod change."""
+    asked, claims_of = list[str](), VolumeBinding.bound_claims_of
+    volumes_of, needs_of = AttachedVolumes.volumes_of_new_pod, VolumeBinding.needs_of
+
+    def note(name: str, method: Any) -> Any:
+        def noted(self: Any, pod: Pod, *rest: Any) -> Any:
+            asked.append(name)
+            return method(self, pod, *rest)
+
+        return noted
+
+    monkeypatch.setattr(VolumePlugin, "bound_claims_of", note("claims", claims_of))
+    monkeypatch.setattr(VolumeBinding, "needs_of", note("binding", needs_of))
+    monkeypatch.setattr(AttachedVolumes, "volumes_of_new_pod", note("volumes", volumes_of))
+    batches = routed(monkeypatch)
+    claim, bound = (with_capacity(one) for one in claimed("c", volume("c", ("d", "h"), zone="y")))
+    nodes = [node("a", labels={ZONE: "y"}), node("b", labels={ZONE: "z"})]
+    one = Scheduler(Cluster(nodes=nodes, pods=[], others=[claim, bound, csi_node("a", d=1)]))
+    p = pod("p", volumes=(uses(claim="c"),))
+
+    def batch(*pods: Pod) -> list[str]:
+        asked.clear()
+        one.sync()
+        one.context.batch_of(pods, True)
+        assert batches[-1].route(0) & Route.CLAIMS
+        return sorted(asked)
+
+    everything = ["binding", "claims", "volumes"]
+    assert batch(p) == everything
+    assert batch(p) == []
+    one.client.create(pod("other", on="a", volumes=(uses(claim="c"),)))
+    assert batch(p) == []
+    assert batch(replace(p, spec=replace(p.spec))) == everything
+    one.client.update(replace(bound, metadata=replace(bound.metadata, labels={ZONE: "z"})))
+    assert batch(p) == everything
+    one.client.create(csi_node("b", d=1))
+    assert batch(p) == everything
+
+
 def test_what_fails_alike_ends_with_a_release() -> None:
     others = [csi_node("a", d=2), *(with_capacity(one) for one in claimed("c", volume("c", ("d", "h"))))]
     holder = pod("holder", on="a", volumes=(uses(claim="c"),))
@@ -339,7 +381,7 @@ def test_limits_that_change_between_runs_count(monkeypatch: pytest.MonkeyPatch) 
         one.client.update(replace(csi_node("a", d0=limit), metadata=one.client.get(CSINode, "a").metadata))
         one.client.create(pod(name, volumes=(uses(claim=name),)))
         assert bool(one.run().placements) == placed
-        assert batches[-1].route(0) == Route.CLAIMS
+        assert batches[-1].route(0) & Route.CLAIMS
 
 
 def test_no_more_drivers_than_the_core_counts() -> None:

@@ -1,17 +1,19 @@
+from typing import Self
+
 import numpy as np
 import numpy.typing as npt
 
 class ScoredNodes:
     chosen: str
-    def __init__(
-        self,
+    def __new__(
+        cls,
         signature: bytes,
         chosen: str,
         created: float,
         names: npt.NDArray[np.int32],
         totals: npt.NDArray[np.int64],
         by_heap: bool,
-    ) -> None: ...
+    ) -> Self: ...
     @property
     def signature(self) -> bytes: ...
     @property

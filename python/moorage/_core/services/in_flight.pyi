@@ -1,4 +1,4 @@
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,7 @@ class InFlight:
         self,
         infos: list[QueuedPodInfo],
         latest: list[Pod | None],
-        rejectors: list[tuple[frozenset[str], frozenset[str]]],
+        rejectors: Sequence[tuple[frozenset[str], frozenset[str]]],
         first: int,
         waiting: dict[str, QueuedPodInfo],
         unschedulable: UnschedulablePods,

@@ -152,8 +152,8 @@ class VolumeClasses:
                 engine.search.states.open_scope()  # failures of classes with other demands hold no longer
             changes = [engine.handle.informers.lister(kind).changes for kind in CLAIMS_AND_VOLUMES]
             needs_version = *version, *changes, *[one.needs_version for one in profile.volume_plugins]
-            known, *of_pods = self._known[engine]
-            if needs_version != known or max(map(len, of_pods)) >= MOST_PODS:
+            known, unrestricted, fixed = self._known[engine]
+            if needs_version != known or max(len(unrestricted), len(fixed)) >= MOST_PODS:
                 self._known[engine] = needs_version, {}, {}
             return profile, engine.framework.all_nodes()
 

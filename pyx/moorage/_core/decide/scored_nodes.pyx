@@ -44,7 +44,8 @@ cdef class ScoredNodes:
     cdef int64_t[::1] scores
     cdef Py_ssize_t n
 
-    def __cinit__(self, bytes signature not None, str chosen not None, double created, names, totals, bint by_heap):
+    def __cinit__(self, bytes signature not None, str chosen not None, double created, names, totals,
+                  bint by_heap):
         if not 0 < len(names) == len(totals):
             raise ValueError(f"{len(names)} nodes with {len(totals)} totals")
         self.signature, self.chosen, self.created = signature, chosen, created

@@ -248,7 +248,7 @@ cdef class InFlight:
         self,
         list infos not None,
         list latest not None,
-        list rejectors not None,
+        rejectors not None,
         Py_ssize_t first,
         dict waiting not None,
         UnschedulablePods unschedulable not None,
@@ -263,7 +263,7 @@ cdef class InFlight:
         infos : list of QueuedPodInfo
         latest : list of Pod or None
             The latest state of each pod.
-        rejectors : list of (frozenset of str, frozenset of str)
+        rejectors : sequence of (frozenset of str, frozenset of str)
             The plugins that rejected each pod, and those among them that answered Pending.
         first : int
             Index of the first pod.

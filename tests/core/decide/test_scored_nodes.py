@@ -1,0 +1,74 @@
+"""ScoredNodes against a twin: Go's container/heap, or a stable sort."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moorage._core.decide.scored_nodes import ScoredNodes
+
+Nodes = list[tuple[int, int]]
+
+
+def sift_down(heap: Nodes, at: int, n: int) -> None:
+    while (child := 2 * at + 1) < n:
+        if child + 1 < n and heap[child + 1][0] > heap[child][0]:
+            child += 1
+        if heap[child][0] <= heap[at][0]:
+            return
+        heap[at], heap[child] = heap[child], heap[at]
+        at = child
+
+
+def by_heap(totals: list[int]) -> list[int]:
+    """The indexes of nodes in the order in which Go's container/heap yields them."""
+    heap, order = [(total, at) for at, total in enumerate(totals)], list[int]()
+    for at in range(len(heap) // 2 - 1, -1, -1):
+        sift_down(heap, at, len(heap))
+    while heap:
+        heap[0], heap[-1] = heap[-1], heap[0]
+        sift_down(heap, 0, len(heap) - 1)
+        order.append(heap.pop()[1])
+    return order
+
+
+def scored(totals: list[int], is_heap: bool) -> ScoredNodes:
+    names = np.arange(len(totals), dtype=np.int32)
+    return ScoredNodes(b"s", "n", 1.5, names, np.array(totals, dtype=np.int64), is_heap)
+
+
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=40), st.booleans(), st.data())
+def test_nodes_come_in_the_order_of_their_totals(
+    totals: list[int], is_heap: bool, data: st.DataObject
+) -> None:
+    """Without the first one, which is chosen already; of equal totals the first that was found, or as the
+    heap has it. A copy goes on by itself."""
+    expected = by_heap(totals) if is_heap else sorted(range(len(totals)), key=lambda at: -totals[at])
+    nodes, rest = scored(totals, is_heap), expected[1:]
+    at = data.draw(st.integers(0, len(rest)))
+    assert len(nodes) == len(rest)
+    for name in rest[:at]:
+        assert (nodes.best(), nodes.pop()) == (name, name)
+    copy = nodes.copy()
+    for each in (nodes, copy):
+        assert len(each) == len(rest) - at
+        assert [each.pop() for _ in rest[at:]] == rest[at:]
+        with pytest.raises(IndexError, match="no node remains"):
+            each.pop()
+        with pytest.raises(IndexError, match="no node remains"):
+            each.best()
+
+
+def test_what_a_list_knows() -> None:
+    nodes = scored([1], True)
+    nodes.chosen = "m"
+    copy = nodes.copy()
+    assert (copy.signature, copy.chosen, copy.created, len(copy)) == (b"s", "m", 1.5, 0)
+
+
+@pytest.mark.parametrize(("names", "totals"), [(0, 0), (1, 2), (2, 1)])
+def test_each_node_has_a_total(names: int, totals: int) -> None:
+    with pytest.raises(ValueError, match=f"{names} nodes with {totals} totals"):
+        ScoredNodes(b"", "", 0.0, np.zeros(names, np.int32), np.zeros(totals, np.int64), False)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+
+from fastrlock.rlock import FastRLock
 
 from moorage._core.base.buffers import Journal
 from moorage._core.base.symbols import Symbols
@@ -37,14 +37,14 @@ class NodeTree(NodeNames):
     """
 
     def __init__(self, nodes: Iterable[Node] = (), zone_keys: str = "1.36") -> None:
-        super().__init__(CoreNodeTree(Journal()), Symbols(), threading.RLock())
+        super().__init__(CoreNodeTree(Journal()), Symbols(), FastRLock())
         self._zone_key = ZONE_KEYS[zone_keys]
         self._read_only = False
         for node in nodes:
             self.add_node(node)
 
     @classmethod
-    def of_cache(cls, core: CoreNodeTree, symbols: Symbols, lock: AbstractContextManager[object]) -> NodeTree:
+    def of_cache(cls, core: CoreNodeTree, symbols: Symbols, lock: FastRLock) -> NodeTree:
         """Return a read-only view of the tree of a cache.
 
         Parameters
@@ -52,7 +52,7 @@ class NodeTree(NodeNames):
         core : moorage._core.state.zone_tree.NodeTree
         symbols : Symbols
             The symbols of node names.
-        lock : context manager
+        lock : fastrlock.rlock.FastRLock
             The lock of the cache.
 
         Returns

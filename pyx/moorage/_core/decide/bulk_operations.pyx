@@ -7,7 +7,8 @@ from libc.stdint cimport int32_t, int64_t
 from moorage.errors import CacheError
 
 from moorage._core.base cimport (
-    DELETION_TIMESTAMP, LOG_ROW, METADATA, NODE_NAME, SPEC, STATUS, UID, Field, Notice, WatchEvent, made,
+    ANNOTATIONS, DELETION_TIMESTAMP, LOG_ROW, METADATA, NODE_NAME, SPEC, STATUS, UID, Field, Notice,
+    WatchEvent, made,
 )
 from moorage._core.state cimport (
     ADDED, AHEAD, ASSUMED, INFINITY, MARKED, ClusterState, Ledger, PodRecord, PodState, Replicas,
@@ -20,8 +21,12 @@ cdef extern from "Python.h":
     ctypedef struct PyListObject:
         PyObject** ob_item
 
-cdef Field PHASE = Field("phase")
+cdef Field PHASE = Field("phase"), LABELS = Field("labels")
 cdef frozenset FINISHED = frozenset(("Succeeded", "Failed"))
+cdef enum:
+    LINE = 64       # bytes of a cache line
+    SPEC_LINES = 4  # cache lines of a PodSpec
+
 PENDING = -1  # in the index of the ledger: a pod that is being assumed
 KNOWN = "pod {} is in the cache, so can't be assumed"
 NOT_ASSUMED = "pod {} wasn't assumed so cannot be {}"
@@ -37,17 +42,37 @@ cdef inline char* _slot(PyObject* holder, Field field) noexcept:
     return (<char**>(<char*>holder + field.offset))[0]
 
 
-cdef inline void _prefetch_pod(pods, Py_ssize_t at) noexcept:
-    """Prefetch what an operation reads of the pods behind `at`, whose objects are scattered over memory."""
+cdef inline void _prefetch_pod(pods, Py_ssize_t at, bint is_whole=False) noexcept:
+    """Prefetch what an operation reads of the pods behind `at`, whose objects are scattered over memory.
+
+    `is_whole`: also what determines the class of a pod.
+    """
     cdef PyObject** items
+    cdef PyObject* held
     cdef Py_ssize_t last
+    cdef char* part
+    cdef int line
     if type(pods) is not list:
         return
     items, last = (<PyListObject*>pods).ob_item, len(<list>pods) - 1
     prefetch(items[min(at + 4 * AHEAD, last)])
-    prefetch(_slot(items[min(at + 2 * AHEAD, last)], METADATA) + UID.offset)
-    prefetch(_slot(items[min(at + 2 * AHEAD, last)], SPEC) + NODE_NAME.offset)
-    prefetch(_slot(<PyObject*>_slot(items[min(at + AHEAD, last)], METADATA), UID))
+    held = items[min(at + 2 * AHEAD, last)]
+    part = _slot(held, METADATA)
+    prefetch(part + UID.offset)
+    prefetch(part + LABELS.offset)
+    part = _slot(held, SPEC)
+    if is_whole:
+        for line in range(SPEC_LINES):
+            prefetch(part + LINE * line)
+    else:
+        prefetch(part + NODE_NAME.offset)
+    held = items[min(at + AHEAD, last)]
+    prefetch(_slot(<PyObject*>_slot(held, SPEC), NODE_NAME))
+    held = <PyObject*>_slot(held, METADATA)
+    prefetch(_slot(held, UID))
+    if is_whole:
+        prefetch(_slot(held, LABELS))
+        prefetch(_slot(held, ANNOTATIONS))
 
 
 def check_new(ClusterState state not None, pods):
@@ -140,7 +165,7 @@ cdef bint _prepare(ClusterState state, pods, nodes, int32_t[::1] classes, int32_
     cdef int32_t last = -1
     cdef bint can_run_out = state.journal.depth != 0
     for at, pod in enumerate(pods):
-        _prefetch_pod(pods, at)
+        _prefetch_pod(pods, at, True)
         uid = UID.of(METADATA.of(pod))
         if not uid or state.ledger.templates.find(uid) >= 0:
             state._known(pod)  # raises where there is no UID

@@ -38,6 +38,7 @@ cdef struct Totals:
 @cython.final
 cdef class RowPods:
     cdef list pods, ordinals
+    cdef bint is_filled
 
     cdef list read(self)
 
@@ -59,7 +60,7 @@ cdef class Ledger:
     cdef object model_of(self, int32_t number)
     cdef int reserve_rows(self, Py_ssize_t rows) except -1
     cdef int make_room(self, Py_ssize_t pods, bint are_replicas=*) except -1
-    cdef RowPods share(self, int32_t row)
+    cdef RowPods share(self, int32_t row, RowPods before=*)
     cdef list read(self, RowPods shared, int32_t row)
     cdef int32_t insert(self, object pod, int32_t pod_class, int32_t row, PodState state) except -1
     cdef int insert_replicas(self, Replicas replicas, int32_t pod_class, const int32_t[::1] rows) except -1

@@ -7,6 +7,7 @@ Expired, Deleted. Only assumed and added pods are in the ledger.
 from functools import partial
 
 cimport cython
+from cpython.ref cimport Py_REFCNT
 
 from moorage._core.base cimport DELETION_TIMESTAMP, METADATA, UID, Deadline, WatchEvent, made
 from moorage._core.state.pod_spec cimport uses_volumes
@@ -23,7 +24,8 @@ cdef class RowPods:
     """The pods of a row at one moment, shared with copies of the row.
 
     The ledger fills it in before the first change of the row; `Ledger.read` returns its pods. Replicas are
-    stored as (Replicas, ordinal) until they are read, and pods as the event that makes them.
+    stored as (Replicas, ordinal) until they are read, and pods as the event that makes them. One that is used
+    again keeps its list until it is filled in, as most pods of the row are the same then.
     """
 
     cdef list read(self):
@@ -32,10 +34,10 @@ cdef class RowPods:
         if ordinals is not None:
             self.pods = [
                 (<Replicas>pod).make(ordinal) if isinstance(pod, Replicas) else made(pod)
-                for pod, ordinal in zip(self.pods, ordinals, strict=True)
+                for pod, ordinal in zip(list(self.pods), ordinals, strict=True)
             ]
             self.ordinals = None
-        return self.pods
+        return list(self.pods)
 
 
 cdef class Ledger:
@@ -126,14 +128,23 @@ cdef class Ledger:
 
     # ---- rows ----------------------------------------------------------------------------------------------
 
-    cdef RowPods share(self, int32_t row):
-        """Return the pods of a row at this moment, filled in when the row changes or when they are read."""
+    cdef RowPods share(self, int32_t row, RowPods before=None):
+        """Return the pods of a row at this moment, filled in when the row changes or when they are read.
+
+        `before` is what the caller has of an earlier moment and drops; it is used again if nobody else has it,
+        that is, if only a list and a variable of the caller refer to it.
+        """
         cdef RowPods out
         if row >= len(self.row_pods):
             self.reserve_rows(row + 1)
         out = self.row_pods[row]
         if out is None:
-            out = self.row_pods[row] = RowPods()
+            if before is not None and Py_REFCNT(before) == 2:
+                out = before
+                out.is_filled = False
+            else:
+                out = RowPods()
+            self.row_pods[row] = out
             self.row(row).shared = True
             if self.journal.depth:  # a rollback fills it in before it restores the row
                 self.journal.on_undo(partial(self._filled, row))
@@ -146,7 +157,7 @@ cdef class Ledger:
     cdef int _fill(self, int32_t row) except -1:
         """Fill in the shared pod list of a row, and stop sharing it."""
         cdef RowPods shared = self.row_pods[row]
-        if shared is not None and shared.pods is None:
+        if shared is not None and not shared.is_filled:
             _list(self, shared, row)
         self.row_pods[row] = None
         self.rows.touch(row)  # a rollback may set the flag again, which is harmless; it must never clear it
@@ -154,7 +165,7 @@ cdef class Ledger:
 
     cdef list read(self, RowPods shared, int32_t row):
         """Return the pod objects of a row at the moment when it was shared."""
-        if shared.pods is None:
+        if not shared.is_filled:
             _list(self, shared, row)
         return shared.read()
 
@@ -381,11 +392,17 @@ cdef int _reserve(Ledger ledger, Py_ssize_t pods) except -1:
 
 
 cdef int _list(Ledger ledger, RowPods out, int32_t row) except -1:
-    """Write the pods of a row to `out`."""
+    """Write the pods of a row to `out`, in place of those of an earlier moment."""
     cdef Py_ssize_t at, n = ledger.pods_on(row)
-    cdef list pods = [None] * n, ordinals = None
+    cdef list pods = out.pods, ordinals = None
     cdef int32_t number = ledger.row(row).first if n else 0
     cdef PodRecord* pod
+    if pods is None:
+        pods = out.pods = [None] * n
+    elif len(pods) > n:
+        del pods[n:]
+    elif len(pods) < n:
+        pods.extend([None] * (n - len(pods)))
     for at in range(n):
         pod = ledger.record(number)
         if pod.origin:
@@ -394,12 +411,14 @@ cdef int _list(Ledger ledger, RowPods out, int32_t row) except -1:
             pods[at] = ledger.templates.entry(pod.origin - 1)
             ordinals[at] = pod.ordinal
         else:
-            pods[at] = ledger.objects[number]
-            if type(pods[at]) is WatchEvent and ordinals is None:
+            held = ledger.objects[number]
+            if pods[at] is not held:
+                pods[at] = held
+            if type(held) is WatchEvent and ordinals is None:
                 ordinals = [0] * n
         number = pod.after
     out.ordinals = ordinals
-    out.pods = pods
+    out.is_filled = True
 
 
 cdef int _append(Ledger ledger, int32_t number, int32_t row) except -1:

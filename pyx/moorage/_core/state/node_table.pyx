@@ -145,10 +145,10 @@ cdef class NodeTable:
         out.label_keys = self.label_keys
         out.objects = list(self.objects)
         out.free_rows = list(self.free_rows)
-        out.used = self.used
         _reserve(out, (<Buffer>self.name).capacity)
-        out.sync_columns()
         self.sync_columns()
+        out.sync_columns()  # while it has no rows: the columns of labels are copied, not read from the nodes
+        out.used = self.used
         for theirs, mine in zip(out._buffers(), self._buffers(), strict=True):
             theirs.copy_from(mine)
         _reserve(out, (<Buffer>self.name).capacity)

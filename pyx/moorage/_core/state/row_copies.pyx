@@ -3,11 +3,13 @@
 An update copies the rows that the change log names since the last update.
 """
 
+from fastrlock.rlock cimport lock_fastrlock, unlock_fastrlock
 from fastrlock.rlock import FastRLock
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 
 from moorage._core.base cimport LOG_STATIC, Buffer, ChangeLog, Journal
+from moorage._core.state.ledger cimport RowPods
 from moorage._core.state.node_table cimport NodeTable
 from moorage._core.state.pod_spec import bound
 from moorage._core.state.cluster_state cimport ClusterState
@@ -46,7 +48,7 @@ cdef class RowCopies:
     cdef readonly View view
     cdef readonly int64_t cursor
     cdef list pods
-    cdef Buffer pairs, sizes
+    cdef Buffer pairs, sizes, copied
     cdef int64_t epoch
     cdef int32_t n_pairs, rows
     cdef int64_t moves
@@ -81,16 +83,18 @@ cdef class RowCopies:
         ----------
         source : ClusterState
         """
-        with self.lock:
-            try:
-                if self.source is not source:
-                    self._start(source)
-                self._follow()
-            except BaseException:
-                self.source = None
-                raise
+        lock_fastrlock(self.lock, -1, True)
+        try:
+            if self.source is not source:
+                self._start(source)
+            self._follow()
+        except BaseException:
+            self.source = None
+            raise
+        finally:
+            unlock_fastrlock(self.lock)
 
-    def _follow(self):
+    cdef int _follow(self) except -1:
         """Copy the rows that the change log names after the cursor."""
         cdef ClusterState source = self.source
         cdef ChangeLog log = source.log
@@ -106,8 +110,13 @@ cdef class RowCopies:
                 self._copy(row)
         else:
             for at in range(self.cursor, head):
-                if log.kind[at & (log.capacity - 1)] <= LOG_STATIC:
-                    self._copy(log.id[at & (log.capacity - 1)])
+                if log.kind[at & (log.capacity - 1)] > LOG_STATIC:
+                    continue
+                row = log.id[at & (log.capacity - 1)]
+                # A row that the log names twice is copied once; the log can name one that is no more.
+                if row < self.rows and (<int64_t*>self.copied.data)[row] != head:
+                    (<int64_t*>self.copied.data)[row] = head
+                    self._copy(row)
         self.cursor = head
 
     def _start(self, ClusterState source):
@@ -121,6 +130,7 @@ cdef class RowCopies:
         self.pods = []
         self.pairs = Buffer(journal, sizeof(Pair))
         self.sizes = Buffer(journal, sizeof(int64_t))
+        self.copied = Buffer(journal, sizeof(int64_t))
         self.epoch = -1
         self.cursor = -source.log.capacity - 1  # counts as lost, so that every row is copied
         self.rows = 0
@@ -141,6 +151,7 @@ cdef class RowCopies:
             self.pods.append(None)
         here, there = self.table.column_buffers(), source.column_buffers()
         self.pairs.reserve(len(here))
+        self.copied.reserve(source.used)
         self.n_pairs = <int32_t>len(here)
         pair = <Pair*>self.pairs.data
         for mine, theirs in zip(here, there, strict=True):
@@ -157,8 +168,7 @@ cdef class RowCopies:
         cdef NodeTable source = self.source.table
         cdef Py_ssize_t skip
         cdef int32_t at
-        if row >= source.used:  # the row was added in a transaction that has been rolled back
-            return 0
+        cdef RowPods before = self.pods[row]
         for at in range(self.n_pairs):
             if pair[at].size == sizeof(int32_t):  # a call of memcpy costs more than most columns
                 (<int32_t*>pair[at].to)[row] = (<int32_t*>pair[at].origin)[row]
@@ -167,8 +177,12 @@ cdef class RowCopies:
             else:
                 skip = row * pair[at].size
                 memcpy(pair[at].to + skip, pair[at].origin + skip, pair[at].size)
-        self.table.objects[row] = source.objects[row]
-        self.pods[row] = self.source.ledger.share(row)
+        node = source.objects[row]
+        if self.table.objects[row] is not node:
+            self.table.objects[row] = node
+        now = self.source.ledger.share(row, before)
+        if now is not before:
+            self.pods[row] = now
 
     def names(self):
         """Return the node names in list order."""

@@ -240,6 +240,8 @@ class SchedulingContext:
             The pod is in the cache.
         """
         self.cache.assume_pod(bound(pod, node))
+        for follow in self.engine_of(pod).plan.follows:
+            follow()
         if pod.metadata.uid in self.nominator.nodes:
             self.nominator.delete_nominated_pod_if_exists(pod)
 

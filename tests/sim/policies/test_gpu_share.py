@@ -63,7 +63,7 @@ def scheduler(folder: Path, objects: list[dict[str, Any]], config: dict[str, Any
 def share_of(made: mo.Scheduler) -> GpuShare:
     """The plugin of a scheduler, brought up to date."""
     (plugin,) = (one for one in made.profile.plugins if isinstance(one, GpuShare))
-    plugin._update()
+    plugin.follow()
     return plugin
 
 

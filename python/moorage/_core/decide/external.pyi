@@ -4,6 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 _Rows = npt.NDArray[np.int32]
+_Scores = npt.NDArray[np.int64]
 
 class External:
     error: BaseException | None
@@ -17,9 +18,18 @@ class PythonExternal(External):
     def filter(self) -> Callable[[_Rows], npt.ArrayLike] | None: ...
     @property
     def score(self) -> Callable[[_Rows], npt.ArrayLike] | None: ...
+    @property
+    def begin(self) -> Callable[[int], object] | None: ...
+    @property
+    def follow(self) -> Callable[[], object] | None: ...
+    @property
+    def examine(self) -> Callable[[_Rows], tuple[_Scores, _Scores]]: ...
     def __init__(
         self,
         name: str,
         filter: Callable[[_Rows], npt.ArrayLike] | None = None,
         score: Callable[[_Rows], npt.ArrayLike] | None = None,
+        begin: Callable[[int], object] | None = None,
+        follow: Callable[[], object] | None = None,
+        examine: Callable[[_Rows], tuple[_Scores, _Scores]] | None = None,
     ) -> None: ...

@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn, Self
 
 import numpy as np
@@ -24,6 +24,10 @@ class Plan:
     def weights(self) -> dict[str, int]: ...
     @property
     def externals(self) -> list[External]: ...
+    @property
+    def begins(self) -> list[Callable[[int], object]]: ...
+    @property
+    def follows(self) -> list[Callable[[], object]]: ...
     @property
     def needs_python(self) -> bool: ...
     @property

@@ -130,6 +130,14 @@ class NativePlugin(Plugin):
         """
         return True
 
+    @property
+    def has_kernel(self) -> bool:
+        """Whether the core filters single nodes for the plugin, also with other pods on them.
+
+        False for a class with a method `filter` of its own.
+        """
+        return type(self).filter is NativePlugin.filter
+
     def filter(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> Status | None:
         return self._kernels().filter(self, state, node_info)
 

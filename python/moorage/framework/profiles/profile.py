@@ -27,6 +27,7 @@ from .in_core import (
     split_skipping,
 )
 from .native_library import LoadedPlugin
+from .row_plugin import RowPlugin
 
 if TYPE_CHECKING:
     from moorage._core.state.pod_class import Shape
@@ -42,6 +43,7 @@ BESIDE_CYCLES = (
     interface.PlacementScorePlugin,
 )
 CYCLE_POINTS = tuple(point for base, point in BASES.items() if base not in BESIDE_CYCLES)
+ALSO_ACTIVE = UnitPlugin, RowPlugin  # in the core, and called where a pod has a cycle of its own
 P = TypeVar("P", bound=Plugin)
 
 
@@ -151,7 +153,7 @@ class Profile:
     @lazy_attribute
     def _active(self) -> dict[str, list[Any]]:
         return {
-            point: [plugin for plugin in plugins if not plugin.in_core or isinstance(plugin, UnitPlugin)]
+            point: [plugin for plugin in plugins if not plugin.in_core or isinstance(plugin, ALSO_ACTIVE)]
             for point, plugins in self._lists.items()
         }
 
@@ -479,7 +481,7 @@ def _kernel(plugin: Plugin, bridge: Bridge | None, error: str = "") -> Any:
     """The entry of a plugin in a plan: a kernel's name, C functions, or an object of the bridge."""
     if error and bridge is not None:
         return bridge.failing(plugin, error)
-    if isinstance(plugin, LoadedPlugin):
+    if isinstance(plugin, (LoadedPlugin, RowPlugin)):
         return plugin.external
     if isinstance(plugin, NativePlugin) or bridge is None:
         return plugin.name

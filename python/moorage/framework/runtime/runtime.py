@@ -312,7 +312,7 @@ class Framework:
         return None
 
     def run_filter_plugins(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> Status | None:
-        """Run Filter on one node; all native plugins run in one call, in place of the first.
+        """Run Filter on one node; all kernels run in one call, in place of the first.
 
         Parameters
         ----------
@@ -332,7 +332,7 @@ class Framework:
         for at, plugin in enumerate(self.filters):
             if plugin.name in state.skip_filter_plugins:
                 continue
-            if self.kernels is None or not isinstance(plugin, NativePlugin):
+            if self.kernels is None or not (isinstance(plugin, NativePlugin) and plugin.has_kernel):
                 status = filter_status(plugin, ask_status(plugin, pod, plugin.filter, state, pod, node_info))
                 if status is not None:
                     return status
@@ -347,10 +347,14 @@ class Framework:
         return None
 
     def _natives(self, state: CycleState) -> int:
-        """The native plugins that did not return Skip at PreFilter, as a bit mask by index."""
+        """The kernels that did not return Skip at PreFilter, as a bit mask by index."""
         natives = 0
         for at, plugin in enumerate(self.filters):
-            if isinstance(plugin, NativePlugin) and plugin.name not in state.skip_filter_plugins:
+            if (
+                isinstance(plugin, NativePlugin)
+                and plugin.has_kernel
+                and plugin.name not in state.skip_filter_plugins
+            ):
                 natives |= 1 << at
         return natives
 

@@ -430,7 +430,8 @@ class MemberPlacing(Placing, kw_only=True):
         int
             Index of the next pod.
         """
-        if self.segment.whole_cycle or self.context.nominator:
+        # Plugins that follow the pods in the ledger are to see each member.
+        if self.segment.whole_cycle or self.context.nominator or self.engine.plan.follows:
             return first
         done = super().place_together(first, end)
         if np.any(self.result.rows[first:done] >= 0):

@@ -68,6 +68,7 @@ class GroupBatch:
         self.result = ScheduleResult(context.cache.state, len(self.batch), self.batch)
         self._routes: list[int] = []  # by group, its route; NONE where the group needs a cycle of its own
         self._places_by_topology = [places_by_topology(one) for one in context.rotation.engines]
+        self._follows_pods = [bool(one.plan.follows) for one in context.rotation.engines]
         self._counts_members = [counts_members(one) for one in context.rotation.engines]
         self._read_routes()
         self._limit = len(groups)  # groups to try at once: few after one that does not fit
@@ -224,6 +225,8 @@ class GroupBatch:
     def _suits(self, at: int, route: int, pods: int) -> bool:
         """Whether a group that is placed as a whole reaches its minimum, and may be placed by the core."""
         profile, scheduled, group = route // PROFILE, len(self.scheduled[at]), self.groups[at]
+        if self._follows_pods[profile]:
+            return False
         if group is None:
             return True
         if not self._places_by_topology[profile] or (scheduled and self._is_bound(at)):

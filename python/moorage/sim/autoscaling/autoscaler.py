@@ -45,6 +45,7 @@ class Autoscaler:
         self.state = AutoscalerState() if state is None else state
         self._groups = {one.name: one for one in spec.node_groups}
         self._interval = float(spec.scan_interval)
+        self._forked: DryRun | None = None  # of this scan, with the nodes that are requested now
         if state is None:
             self._start()
 
@@ -118,7 +119,7 @@ class Autoscaler:
             self._scan(now)
 
     def _scan(self, now: float) -> None:
-        replayer, state = self._replayer, self.state
+        replayer, state, self._forked = self._replayer, self.state, None
         replayer.settle()
         replayer.scheduler.sync()
         state.tick = math.ceil(now / self._interval)
@@ -131,6 +132,7 @@ class Autoscaler:
             elif self.spec.consolidation is not None and not (state.replacements or state.upcoming):
                 has_changed |= self._consolidate(members, now)
         state.mark = () if has_changed else self._mark()
+        self._forked = None
 
     def _members(self) -> dict[str, str]:
         """Return the group of each node that belongs to one, in list order."""
@@ -141,12 +143,17 @@ class Autoscaler:
         return {name: group for name, group in groups.items() if group in self._groups}
 
     def _dry_run(self) -> DryRun:
-        """Return a fork in which the requested nodes are there and the pending pods have been placed."""
-        replayer = self._replayer
-        upcoming = [(self._groups[one.group], one) for one in self.state.upcoming]
-        return DryRun(
-            replayer.scheduler, replayer.clock.now, upcoming, self.spec.expendable_pods_priority_cutoff
-        )
+        """Return a fork in which the requested nodes are there and the pending pods have been placed.
+
+        The steps of a scan share it as long as no node is requested; the first, which looks for nodes to add,
+        undoes what it tries.
+        """
+        if self._forked is None:
+            scheduler, now = self._replayer.scheduler, self._replayer.clock.now
+            upcoming = [(self._groups[one.group], one) for one in self.state.upcoming]
+            cutoff = self.spec.expendable_pods_priority_cutoff
+            self._forked = DryRun(scheduler, now, upcoming, cutoff)
+        return self._forked
 
     def _sizes(self, members: dict[str, str]) -> Counter[str]:
         """Return the number of nodes of each group, with those that were requested."""
@@ -194,6 +201,7 @@ class Autoscaler:
 
     def _request(self, group: NodeGroup, count: int, now: float, why: str) -> list[str]:
         names = [self._name(group) for _ in range(count)]
+        self._forked = None
         ready = now + float(group.provision_time)
         self.state.upcoming += [Upcoming(ready, group.name, name) for name in names]
         self._replayer.recorder.scalings.append((now, "add", group.name, count, why))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from moorage import framework as fwk
-from moorage.objects import Pod
+from moorage.framework.profiles.row_plugin import Rows, Scores
 
 from .free_capacity import CapacityScore, Fractions
 
@@ -20,6 +19,6 @@ class DotProduct(CapacityScore):
 
     name = "DotProduct"
 
-    def score_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> npt.ArrayLike:
-        products: Fractions = (self.free(nodes) * self.request(state)).mean(axis=0)
+    def score_rows(self, rows: Rows) -> Scores:
+        products: Fractions = (self.free(rows) * self.request()).mean(axis=0)
         return ((1 - products) * fwk.MAX_NODE_SCORE).astype(np.int64)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import numpy.typing as npt
+from moorage.framework.profiles.row_plugin import Rows, Scores
 
-from moorage import framework as fwk
-from moorage.objects import Pod
-
-from .gpu_share import GpuShare
+from .gpu_score import GpuScore
 
 
-class FGD(fwk.ScorePlugin):
+class FGD(GpuScore):
     """Prefers the node whose GPUs become the least fragmented by the pod (Weng et al., USENIX ATC 2023).
 
     The typical pods by which fragmentation is measured are those of `GpuShare`, which the profile must have;
@@ -18,7 +15,6 @@ class FGD(fwk.ScorePlugin):
     """
 
     name = "FGD"
-    default_weight = 1
 
-    def score_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> npt.ArrayLike:
-        return GpuShare.shares_of(state).gradient(nodes.rows)
+    def score_rows(self, rows: Rows) -> Scores:
+        return self.shares.gradient(rows)

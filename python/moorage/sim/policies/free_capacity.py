@@ -10,11 +10,12 @@ import numpy.typing as npt
 
 from moorage import framework as fwk
 from moorage.errors import InputError
+from moorage.framework.profiles.row_plugin import RowPlugin, Rows
 
 Fractions = npt.NDArray[np.float64]
 
 
-class CapacityScore(fwk.ScorePlugin):
+class CapacityScore(RowPlugin, fwk.ScorePlugin):
     """A score by free capacity.
 
     Parameters
@@ -39,14 +40,14 @@ class CapacityScore(fwk.ScorePlugin):
             if not capacity > 0:
                 raise InputError(f'plugin "{self.name}": resources: {name}: {capacity} is not above 0')
 
-    def free(self, nodes: fwk.NodesView) -> Fractions:
+    def free(self, rows: Rows) -> Fractions:
         """Return the free capacity of nodes, as a (resources, n) array of fractions."""
+        nodes = self.nodes(rows)
         allocatable, requested = nodes.allocatable, nodes.requested
         return np.array([(allocatable[r] - requested[r]) / most for r, most in self._resources.items()])
 
-    def request(self, state: fwk.CycleState) -> Fractions:
+    def request(self) -> Fractions:
         """Return the requests of the pod, as a (resources, 1) array of fractions."""
-        shape = state.shape
-        cpu, memory = shape.requests
-        requests = {"cpu": cpu, "memory": memory, **shape.other_requests}
+        cpu, memory = self.shape.requests
+        requests = {"cpu": cpu, "memory": memory, **self.shape.other_requests}
         return np.array([[requests.get(name, 0) / most] for name, most in self._resources.items()])

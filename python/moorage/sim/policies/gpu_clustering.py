@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import numpy.typing as npt
+from moorage.framework.profiles.row_plugin import Rows, Scores
 
-from moorage import framework as fwk
-from moorage.objects import Pod
-
-from .gpu_share import GpuShare
+from .gpu_score import GpuScore
 
 
-class GpuClustering(fwk.ScorePlugin):
+class GpuClustering(GpuScore):
     """Prefers nodes with pods of the same kind: shares of a GPU, or the same number of whole GPUs.
 
     The baseline GpuClustering of Weng et al. (USENIX ATC 2023); the profile must have `GpuShare`.
@@ -23,8 +20,7 @@ class GpuClustering(fwk.ScorePlugin):
     """
 
     name = "GpuClustering"
-    default_weight = 1
     default_args = {"gpus": 8}
 
-    def score_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> npt.ArrayLike:
-        return GpuShare.shares_of(state).clustering(nodes.rows, 1000 * self.args["gpus"])
+    def score_rows(self, rows: Rows) -> Scores:
+        return self.shares.clustering(rows, 1000 * self.args["gpus"])

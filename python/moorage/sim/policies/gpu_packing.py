@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import numpy.typing as npt
+from moorage.framework.profiles.row_plugin import Rows, Scores
 
-from moorage import framework as fwk
-from moorage.objects import Pod
-
-from .gpu_share import GpuShare
+from .gpu_score import GpuScore
 
 
-class GpuPacking(fwk.ScorePlugin):
+class GpuPacking(GpuScore):
     """Scores 50 to 100 for GPUs in use, 33 to 50 for free GPUs of nodes in use, less for idle nodes.
 
     The baseline GpuPacking of Weng et al. (USENIX ATC 2023); the profile must have `GpuShare`.
     """
 
     name = "GpuPacking"
-    default_weight = 1
 
-    def score_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> npt.ArrayLike:
-        return GpuShare.shares_of(state).packing(nodes.rows)
+    def score_rows(self, rows: Rows) -> Scores:
+        return self.shares.packing(rows)

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from moorage import framework as fwk
-from moorage.objects import Pod
+from moorage.framework.profiles.row_plugin import RowPlugin, Rows, Scores
+
+from .undoable_random import UndoableRandom
 
 
-class RandomFit(fwk.ScorePlugin):
+class RandomFit(RowPlugin, fwk.ScorePlugin):
     """Scores 100 for one feasible node, each with the same probability, and 0 for the others.
 
     Parameters
@@ -30,29 +31,15 @@ class RandomFit(fwk.ScorePlugin):
         self, args: Mapping[str, Any] | None = None, handle: fwk.FrameworkHandle | None = None
     ) -> None:
         super().__init__(args, handle)
-        self._random = np.random.default_rng(self.args["seed"])
-
-    def save(self) -> object:
-        """Return the state of the random numbers, for `undo`."""
-        return self._random.bit_generator.state
-
-    def undo(self, saved: Any) -> None:
-        """Restore the random numbers.
-
-        Parameters
-        ----------
-        saved : object
-            The result of `save`.
-        """
-        self._random.bit_generator.state = saved
+        self._random = UndoableRandom(self.args["seed"])
 
     def clone(self) -> RandomFit:
         """Return a plugin that goes on with the same random numbers."""
         other = RandomFit(self.args)
-        other.undo(self.save())
+        other._random.copy_from(self._random)
         return other
 
-    def score_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> npt.ArrayLike:
-        scores = np.zeros(len(nodes), dtype=np.int64)
-        scores[self._random.integers(len(nodes))] = fwk.MAX_NODE_SCORE
+    def score_rows(self, rows: Rows) -> Scores:
+        scores = np.zeros(len(rows), dtype=np.int64)
+        scores[self._random.draw(len(rows), self.journal)] = fwk.MAX_NODE_SCORE
         return scores

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from moorage import framework as fwk
-from moorage.objects import Pod
+from moorage.framework.profiles.row_plugin import Rows, Scores
 
 from .best_fit import scaled
 from .free_capacity import CapacityScore, Fractions
@@ -20,13 +18,11 @@ class Tetris(CapacityScore):
 
     name = "Tetris"
 
-    def score_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> npt.ArrayLike:
-        products: Fractions = (self.free(nodes) * self.request(state)).sum(axis=0)
+    def score_rows(self, rows: Rows) -> Scores:
+        products: Fractions = (self.free(rows) * self.request()).sum(axis=0)
         return (products * PRECISION).astype(np.int64)
 
-    def normalize_score(
-        self, state: fwk.CycleState, pod: Pod, scores: npt.NDArray[np.int64]
-    ) -> npt.ArrayLike:
+    def normalize_rows(self, scores: Scores) -> Scores:
         return scaled(scores)
 
 

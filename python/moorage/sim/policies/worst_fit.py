@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from moorage import framework as fwk
-from moorage.objects import Pod
+from moorage.framework.profiles.row_plugin import Rows, Scores
 
 from .best_fit import scaled
 from .free_capacity import CapacityScore, Fractions
@@ -17,11 +16,9 @@ class WorstFit(CapacityScore):
 
     name = "WorstFit"
 
-    def score_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> npt.ArrayLike:
-        left: Fractions = (self.free(nodes) - self.request(state)).mean(axis=0)
+    def score_rows(self, rows: Rows) -> Scores:
+        left: Fractions = (self.free(rows) - self.request()).mean(axis=0)
         return (left * fwk.MAX_NODE_SCORE).astype(np.int64)
 
-    def normalize_score(
-        self, state: fwk.CycleState, pod: Pod, scores: npt.NDArray[np.int64]
-    ) -> npt.ArrayLike:
+    def normalize_rows(self, scores: Scores) -> Scores:
         return scaled(scores)

@@ -9,4 +9,4 @@ cdef class External:
 
 
 cdef class PythonExternal(External):
-    cdef readonly object filter, score
+    cdef readonly object filter, score, begin, follow, examine

@@ -33,15 +33,28 @@ cdef class PythonExternal(External):
     score : callable, optional
         Returns normalized scores for rows: a (n,) int64 array for a (n,) int32 array. Called once for each
         pod with all feasible rows.
+    begin : callable, optional
+        Called with a class of pods before each search for a pod of it. It must not raise.
+    follow : callable, optional
+        Called after each pod that a run has placed, when it is in the ledger. It must not raise.
+    examine : callable, optional
+        Returns the scores of rows before and after normalization; by default `score` is asked for both.
     """
 
-    def __init__(self, str name not None, filter=None, score=None):
+    def __init__(self, str name not None, filter=None, score=None, begin=None, follow=None, examine=None):
         self.name = name
         self.filter = filter
         self.score = score
+        self.begin = begin
+        self.follow = follow
+        self.examine = self._examine if examine is None else examine
         self.c.context = <void*>self
         self.c.filter = _filter
         self.c.score = _score
+
+    def _examine(self, rows):
+        scores = np.asarray(self.score(rows), dtype=np.int64)
+        return scores, scores
 
 
 cdef object _rows(const int32_t* rows, int32_t n):

@@ -145,9 +145,10 @@ cdef class Placer:
             end = _follow_nominator(self.search, batch, first, end)
         if first >= end:
             return end
-        # Host ports, devices and open transactions take memory for each pod, which can run out in the middle
-        # of a run.
-        if self.state.journal.depth or batch.until(PORTS | DEVICES, first, end) < end:
+        # Host ports, devices, Python and open transactions take memory for each pod, which can run out in the
+        # middle of a run.
+        if self.state.journal.depth or self.search.plan.needs_python \
+                or batch.until(PORTS | DEVICES, first, end) < end:
             return self.state.atomically(self._place, batch, out, first, end, sink, on_unschedulable)
         return self._place(batch, out, first, end, sink, on_unschedulable)
 
@@ -166,6 +167,8 @@ cdef class Placer:
                 at = self._place_runs(batch, out, at, stop, sink, on_unschedulable)
             else:
                 stop = min(batch.spans[batch.span_at(at)].end, end)
+                if self.search.plan.follows:  # they see each pod in the ledger
+                    stop = at + 1
                 at = self._place_run(batch, out, at, stop, sink, on_unschedulable)
             if at < stop:
                 return at
@@ -570,6 +573,9 @@ cdef class Placer:
             self.placed = self._place_together(span, class_state, out.data + first, end - first)
         at = first + self.placed
         sink.enter(batch, out, first, at)
+        if self.placed:
+            for follow in self.search.plan.follows:
+                follow()
         if at == end or self.decider.failed:
             return at
         self._skip(end - at)

@@ -7,7 +7,7 @@ from moorage._core.state cimport NodeTable, Shape
 
 cdef class Plan:
     cdef mr_plan c
-    cdef readonly list filters, scores, externals
+    cdef readonly list filters, scores, externals, begins, follows
     cdef readonly dict weights
     cdef readonly tuple default_constraints
     cdef readonly bint needs_python, system_defaulted, ignore_preferred

@@ -5,7 +5,7 @@ from libc.string cimport memset
 from moorage._core.base cimport Journal
 
 from moorage._core.csrc cimport *
-from moorage._core.decide.external cimport External
+from moorage._core.decide.external cimport External, PythonExternal
 
 # The packing of a verdict; see `Search.verdicts`.
 VERDICT_SHIFT = MR_VERDICT_SHIFT
@@ -77,6 +77,8 @@ cdef class Plan:
         The weights of the scores.
     externals : list of External
         The plugins outside the core, each once.
+    begins, follows : list of callable
+        `PythonExternal.begin` and `PythonExternal.follow` of those that have them.
     needs_python : bool
         Whether one of them is a Python plugin.
     scored : frozenset of str
@@ -152,6 +154,9 @@ cdef class Plan:
         cdef External plugin
         cdef Py_ssize_t at
         self.needs_python = not all([external.is_native for external in self.externals])
+        in_python = [one for one in self.externals if isinstance(one, PythonExternal)]
+        self.begins = [one.begin for one in in_python if one.begin is not None]
+        self.follows = [one.follow for one in in_python if one.follow is not None]
         self.external_memory = Buffer(Journal(), sizeof(mr_external), len(self.externals) + 1)
         for at, plugin in enumerate(self.externals):
             (<mr_external*>self.external_memory.data)[at] = plugin.c

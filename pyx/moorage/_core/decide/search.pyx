@@ -154,6 +154,8 @@ cdef class Search:
         self.terms = None if terms.is_empty() else terms
         for view in self.views:
             view.set_pod(pod_class)
+        for begin in self.plan.begins:
+            begin(pod_class)
         _point(self, shape)
         if not self.leaves_out_nominated:
             _update_nominated_verdicts(self, pod_class)
@@ -365,6 +367,7 @@ cdef class Search:
             for view in self.views:
                 if view.plugin.name == plugin:
                     return view.scores(rows) or self._raise_failure()
+            return self.plan.externals[kernel - MR_EXTERNAL].examine(np.asarray(rows))
         return _scores(self, kernel, rows)
 
     def _raise_failure(self):

@@ -134,8 +134,8 @@ cdef class GpuShares:
             node.free[at] = MR_GPU_WHOLE
         self.version[row] += 1
 
-    def take(self, Py_ssize_t row, int32_t milli, tuple gpus not None):
-        """Take thousandths of GPUs.
+    def take(self, Py_ssize_t row, int32_t milli, tuple gpus not None, int64_t cpu=0):
+        """Take thousandths of GPUs, and cpu.
 
         Parameters
         ----------
@@ -144,6 +144,8 @@ cdef class GpuShares:
             Thousandths of each of the GPUs.
         gpus : tuple of int
             Indices of the GPUs.
+        cpu : int, optional
+            Millicores.
 
         Raises
         ------
@@ -156,7 +158,9 @@ cdef class GpuShares:
                 raise IndexError(f"no GPU {gpu}")
         for gpu in gpus:
             node.free[<int>gpu] -= milli
-        node.kinds |= 1 << (0 if milli < MR_GPU_WHOLE else len(gpus))
+        node.cpu -= cpu
+        if gpus:
+            node.kinds |= 1 << (0 if milli < MR_GPU_WHOLE else len(gpus))
         self.version[row] += 1
 
     def ask(self, int64_t cpu, int32_t milli, int32_t count, models=()):

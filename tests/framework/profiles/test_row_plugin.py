@@ -1,0 +1,119 @@
+"""Plugins of rows: the core's loop, failures of one pod, forks, and groups."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.sim.policies.test_gpu_share import configuration, free, node, pod, scheduler
+
+import moorage as mo
+from moorage import framework as fwk
+from moorage.framework.profiles.row_plugin import RowPlugin, Rows, Scores
+from moorage.sim.policies import policies
+
+
+class Numbered(RowPlugin, fwk.FilterPlugin, fwk.ScorePlugin):
+    """Filters and scores by the numbers of rows, and notes about which requests it has been asked."""
+
+    name = "Numbered"
+    default_weight = 1
+    filter_reason = "node(s) had another number"
+
+    def __init__(self, args: Any = None, handle: fwk.FrameworkHandle | None = None) -> None:
+        super().__init__(args, handle)
+        self.asked: list[int] = []
+
+    def begin(self) -> None:
+        self.asked.append(self.shape.requests[0])
+        if self.shape.requests[0] == 3000:
+            raise LookupError("nothing is known of three")
+
+    def filter_rows(self, rows: Rows) -> Any:
+        return (rows > 0) & (self.shape.requests[0] != 4000)
+
+    def score_rows(self, rows: Rows) -> Scores:
+        return rows.astype(np.int64) * self.args.get("factor", 10)
+
+
+def made(folder: Path, pods: list[dict[str, Any]], **args: Any) -> mo.Scheduler:
+    config = configuration()
+    profile = config["profiles"][0]
+    profile["plugins"] = {
+        "multiPoint": {"enabled": [{"name": "Numbered"}]},
+        "preScore": {"disabled": [{"name": "*"}]},
+        "score": {"disabled": [{"name": "*"}], "enabled": [{"name": "Numbered"}]},
+    }
+    profile["pluginConfig"] = [{"name": "Numbered", "args": args}]
+    path = folder / "objects.json"
+    scheduler(folder, [*(node(f"n{at}", 0) for at in range(3)), *pods], configuration())
+    registry = fwk.Registry({"Numbered": Numbered})
+    return mo.Scheduler(mo.load(path), config=config, registry=registry, tie_break="first")
+
+
+def plugin_of(scheduler: mo.Scheduler) -> Numbered:
+    (plugin,) = (one for one in scheduler.profile.plugins if isinstance(one, Numbered))
+    return plugin
+
+
+def test_the_core_places_pods_by_a_plugin_of_rows(tmp_path: Path) -> None:
+    one = made(tmp_path, [pod("p", 0), pod("q", 0, cpu="2"), pod("four", 0, cpu="4")])
+    assert one.profile.is_in_core
+    result = one.run()
+    assert result.placements == {"default/p": "n2", "default/q": "n2"}
+    assert result.unschedulable["default/four"].reasons == {Numbered.filter_reason: 3}
+    assert {1000, 2000} <= set(plugin_of(one).asked)
+
+
+def test_an_exception_fails_the_pod_alone(tmp_path: Path) -> None:
+    result = made(tmp_path, [pod("p", 0), pod("three", 0, cpu="3"), pod("q", 0)]).run()
+    assert set(result.placements) == {"default/p", "default/q"}
+    text = str(result.unschedulable["default/three"])
+    assert 'plugin "Numbered" raised LookupError: nothing is known of three' in text
+
+
+@pytest.mark.parametrize("factor", [-1, 51])
+def test_a_score_out_of_range_fails_the_pod(tmp_path: Path, factor: int) -> None:
+    result = made(tmp_path, [pod("p", 0)], factor=factor).run()
+    score = 2 * factor if factor > 0 else factor
+    assert f'plugin "Numbered" returns an invalid score {score}' in str(result.unschedulable["default/p"])
+
+
+def test_scores_are_shown(tmp_path: Path) -> None:
+    one = made(tmp_path, [pod("p", 0)])
+    found = one.examine(one.client.get("Pod", "p", "default"))
+    assert found.normalized["Numbered"].tolist() == [10, 20]
+
+
+def test_a_fork_has_a_plugin_of_its_own(tmp_path: Path) -> None:
+    one = made(tmp_path, [pod("p", 0)])
+    before = len(plugin_of(one).asked)
+    branch = one.fork()
+    branch.run()
+    assert plugin_of(branch).asked
+    assert len(plugin_of(one).asked) == before
+
+
+def test_pods_of_a_group_see_the_gpus_of_its_other_members(tmp_path: Path) -> None:
+    group = {
+        "apiVersion": "scheduling.k8s.io/v1alpha3",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "default"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 4}}},
+    }
+    members = [pod(f"m{at}", 600) for at in range(4)]
+    for one in members:
+        one["spec"]["schedulingGroup"] = {"podGroupName": "g"}
+    scheduler(tmp_path, [node("a", 3), group, *members], configuration())
+    gates = {"GenericWorkload": True, "GangScheduling": True}
+    made = mo.Scheduler(
+        mo.load(tmp_path / "objects.json"),
+        config=configuration(),
+        registry=policies(),
+        tie_break="first",
+        feature_gates=gates,
+    )
+    assert not made.run().placements  # by their sum they would fit
+    assert free(made) == {"a": [1000] * 3}

@@ -188,3 +188,23 @@ def test_buckets() -> None:
     }
     assert found == {name: exponential_buckets(*given) for name, given in BUCKETS.items()}
     assert exponential_buckets(0.001, 2, 3) == (0.001, 0.002, 0.004)
+
+
+class Raising(FilterPlugin):
+    """Fails."""
+
+    name = "Raising"
+
+    def filter(self, state: Any, pod: Pod, node_info: Any) -> Status | None:
+        raise ValueError("no")
+
+
+def test_an_attempt_that_an_exception_ends_does_not_count() -> None:
+    scheduler = scheduler_with(Raising(), pods=[pod("p")], fail_fast=True)
+    metrics = scheduler.measure()
+    with pytest.raises(ValueError, match="no"):
+        scheduler.run()
+    assert metrics._began == {}
+    assert of(metrics, "schedule_attempts_total") == {}
+    timed = of(metrics, "plugin_execution_duration_seconds_count")
+    assert timed["Filter", "Raising", "Error"] == 1

@@ -175,6 +175,8 @@ class Run:
             logger.exception("after an exception in a run")
         for info in self.queue.in_flight():
             if not scheduler.bindings.has(info.pod):
+                if self.metrics is not None:
+                    self.metrics.forget(info.uid)
                 scheduler.context.take_back([info.pod])
                 latest = scheduler.pods.unbound(info.pod)
                 if latest is None:

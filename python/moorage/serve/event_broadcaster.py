@@ -12,8 +12,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import count
 from queue import Empty, Full, Queue
-from threading import Thread, current_thread
+from threading import Lock, Thread, current_thread
 from typing import Any
 
 import msgspec
@@ -63,7 +64,8 @@ class EventBroadcaster(EventRecorder):
         self._host = socket.gethostname()
         self._queue: Queue[Event | None] = Queue(MAX_QUEUED)
         self._known: OrderedDict[tuple[str, ...], tuple[str, int, float]] = OrderedDict()
-        self._number = 0
+        self._lock = Lock()  # of `_known`
+        self._numbers = count(1)
         self.dropped = self.failed = 0
         self._writers: list[Thread] = []
         for _ in range(WRITERS):
@@ -141,29 +143,26 @@ class EventBroadcaster(EventRecorder):
         key = (regarding.kind, meta.uid, meta.resource_version, event.type, event.reason, event.action, name)
         namespace = meta.namespace or "default"
         path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
-        written, count, last = self._known.get(key, ("", 0, 0.0))
+        written, number, last = self._known.get(key, ("", 0, 0.0))
         if written and now - last < SERIES:
-            self._remember(key, written, count + 1, now)
-            series = {"series": {"count": count + 1, "lastObservedTime": stamp(now)}}
+            self._remember(key, written, number + 1, now)
+            series = {"series": {"count": number + 1, "lastObservedTime": stamp(now)}}
             body, type_ = msgspec.json.encode(series), "application/strategic-merge-patch+json"
             self._connection.request("PATCH", f"{path}/{written}", None, body, type_)
             return
-        self._number += 1
-        written = f"{meta.name}.{int(now * 1e6) * 1000 + self._number % 1000:x}"
+        written = f"{meta.name}.{int(now * 1e6) * 1000 + next(self._numbers) % 1000:x}"
         self._remember(key, written, 1, now)
         value = _value(event, written, namespace, name, stamp(now)) | {
             "reportingInstance": f"{name}-{self._host}"
         }
         self._connection.request("POST", path, None, msgspec.json.encode(value))
 
-    def _remember(self, key: tuple[str, ...], name: str, count: int, now: float) -> None:
-        self._known[key] = name, count, now
-        self._known.move_to_end(key)
-        while len(self._known) > MAX_KNOWN:
-            try:
+    def _remember(self, key: tuple[str, ...], name: str, number: int, now: float) -> None:
+        with self._lock:
+            self._known[key] = name, number, now
+            self._known.move_to_end(key)
+            if len(self._known) > MAX_KNOWN:
                 self._known.popitem(last=False)
-            except KeyError:
-                break
 
 
 def stamp(seconds: float) -> str:

@@ -477,15 +477,19 @@ class Places:
         latest: list[Pod | None],
         rejectors: Sequence[tuple[frozenset[str], frozenset[str]]],
         first: int,
+        label: str,
     ) -> int:
         """Add rejected pods that no event has helped to the unschedulable ones; see `InFlight.reject`. While
         there are nominations, each pod is left to the caller, who ends its own."""
         if self.nominator:
             return first
         self.changes += 1
-        return in_flight.reject(
+        end = in_flight.reject(
             infos, latest, rejectors, first, self.infos, self.unschedulable, self._numbers, self.now
         )
+        if self.incoming is not None and end > first:
+            self.incoming["unschedulable", label] += end - first
+        return end
 
     def requeue(self, info: QueuedPodInfo, strategy: Strategy, label: str) -> bool:
         """Move a pod to the place that a strategy selects.

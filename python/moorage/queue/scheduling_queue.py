@@ -540,7 +540,8 @@ class SchedulingQueue:
             Index of the first pod that was not returned.
         """
         with self._lock:
-            return self._places.reject(self._in_flight, infos, latest, rejectors, first)
+            places, flying = self._places, self._in_flight
+            return places.reject(flying, infos, latest, rejectors, first, SCHEDULE_ATTEMPT_FAILURE)
 
     def _requeue_failed(self, info: QueuedPodInfo) -> None:
         """Count the failed attempt of a pod, and move the pod to the place that the events since its pop

@@ -6,7 +6,6 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,7 +26,7 @@ from moorage.objects.model.pod import Pod, PodStatus, TopologySpreadConstraint
 from moorage.plugins.pod_topology_spread import PodTopologySpread
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile, Scheduler
-from moorage.scheduler.cycle.opportunistic_batching import ScoredNodes, heap_init, heap_pop, take_hint
+from moorage.scheduler.cycle.opportunistic_batching import take_hint
 from moorage.scheduler.cycle.results import Decision
 from moorage.scheduler.placing.place import Placing
 
@@ -429,51 +428,3 @@ def test_a_list_does_not_know_what_has_changed_since(gate: bool, second: str) ->
     one.client.delete("Pod", "on-a", "default")
     one.sync()
     assert outcomes(one, large("q")) == [(second, gate)]
-
-
-# ---- the order of the list
-
-
-def go_heap_order(totals: list[int]) -> list[int]:
-    """What Go's container/heap pops, written down from its documentation: slow and recursive."""
-
-    def sift(tree: list[int], at: int) -> None:
-        children = [child for child in (2 * at + 1, 2 * at + 2) if child < len(tree)]
-        if children:
-            best = max(children, key=lambda child: (totals[tree[child]], -child))
-            if totals[tree[best]] > totals[tree[at]]:
-                tree[at], tree[best] = tree[best], tree[at]
-                sift(tree, best)
-
-    tree, order = list(range(len(totals))), []
-    for at in reversed(range(len(tree) // 2)):
-        sift(tree, at)
-    while tree:
-        order.append(tree[0])
-        last = tree.pop()
-        if tree:
-            tree[0] = last
-            sift(tree, 0)
-    return order
-
-
-@given(st.lists(st.integers(0, 5), max_size=40))
-def test_pops_are_those_of_gos_heap(totals: list[int]) -> None:
-    heap = [(total, at) for at, total in enumerate(totals)]
-    heap_init(heap)
-    assert [heap_pop(heap)[1] for _ in totals] == go_heap_order(totals)
-
-
-@given(st.lists(st.integers(0, 5), min_size=1, max_size=40), st.booleans())
-def test_the_list_begins_after_the_chosen_node(totals: list[int], by_heap: bool) -> None:
-    names = np.arange(len(totals), dtype=np.int32)
-    kept = ScoredNodes(b"", "", 0.0, names, np.array(totals, dtype=np.int64), by_heap)
-    stable = sorted(range(len(totals)), key=lambda at: -totals[at])
-    order = go_heap_order(totals) if by_heap else stable
-    left = []
-    while len(kept):
-        other = kept.copy()
-        left.append(kept.pop())
-        assert other.pop() == left[-1]
-        assert len(kept) == len(other)
-    assert left == order[1:]

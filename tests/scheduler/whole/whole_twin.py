@@ -113,7 +113,6 @@ def follow_attempts(scheduler: Followed) -> None:
     failed."""
     queue, twin, entries = scheduler.queue, scheduler.followed, dict[str, Entry]()
     activate, pop, put_back, done = queue.activate, queue.pop, queue.put_back, queue.done
-    fail = queue.add_unschedulable_if_not_present
 
     def follow_activate(pods: Iterable[Pod]) -> None:
         listed = list(pods)
@@ -143,17 +142,33 @@ def follow_attempts(scheduler: Followed) -> None:
             twin.queue.done(uid)
         done(*uids)
 
-    def follow_failure(info: QueuedPodInfo) -> None:
-        fail(info)
+    followed: Any = queue
+    followed.activate, followed.pop, followed.pop_batch = follow_activate, follow_pop, follow_batch
+    followed.put_back, followed.done = follow_put_back, follow_done
+    follow_failures(queue, twin, entries)
+
+
+def follow_failures(queue: Any, twin: WholeTwin, entries: dict[str, Entry]) -> None:
+    """Have the twin of the queue take back the pods that failed, whether one by one or several at once."""
+    fail, reject = queue.add_unschedulable_if_not_present, queue.add_rejected
+
+    def note_failure(info: QueuedPodInfo) -> None:
         uid = info.pod.metadata.uid
         twin.queue.fail(
             entries.pop(uid), twin.pods[info.pod.key], info.unschedulable_plugins, info.pending_plugins
         )
 
-    followed: Any = queue
-    followed.activate, followed.pop, followed.pop_batch = follow_activate, follow_pop, follow_batch
-    followed.put_back, followed.done = follow_put_back, follow_done
-    followed.add_unschedulable_if_not_present = follow_failure
+    def follow_failure(info: QueuedPodInfo) -> None:
+        fail(info)
+        note_failure(info)
+
+    def follow_rejected(infos: list[QueuedPodInfo], latest: Any, rejectors: Any, first: int) -> int:
+        end: int = reject(infos, latest, rejectors, first)
+        for info in infos[first:end]:
+            note_failure(info)
+        return end
+
+    queue.add_unschedulable_if_not_present, queue.add_rejected = follow_failure, follow_rejected
 
 
 class WholeTwin:

@@ -48,6 +48,30 @@ def test_a_snapshot_follows_rows_whose_memory_has_moved() -> None:
     assert info.allocatable.scalar_resources == {"example.com/gpu": 3}
 
 
+def test_each_snapshot_keeps_the_pods_of_its_own_moment() -> None:
+    """A row's list of pods is used again by an update, but not while another snapshot has it."""
+    one = SchedulerCache()
+    one.add_node(node("a"))
+    pods = [pod(name, on="a") for name in "pqrs"]
+
+    def names(snapshot: Snapshot) -> list[str]:
+        return [held.name for held in snapshot.get("a").pods]
+
+    one.assume_pods(pods[:2])
+    first, second = snapshot_of(one), snapshot_of(one)
+    read = first.get("a").pods
+    one.forget_pod(pods[0])
+    one.update_snapshot(second)
+    one.assume_pod(pods[2])
+    one.update_snapshot(second)
+    one.assume_pod(pods[3])
+    assert (names(first), names(second)) == (["p", "q"], ["q", "r"])
+    one.update_snapshot(first)
+    one.forget_pod(pods[1])
+    assert (names(first), names(second)) == (["q", "r", "s"], ["q", "r"])
+    assert [held.name for held in read] == ["p", "q"]
+
+
 class Interrupted(BaseException):
     """As KeyboardInterrupt, from wherever Python is called."""
 

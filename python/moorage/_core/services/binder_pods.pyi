@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +23,9 @@ class BinderPods(BinderStore):
     def assume_pod(self, pod: Pod) -> None: ...
     def choose_rows(
         self,
-        pods: Sequence[Pod],
-        nodes: Sequence[str],
-        stored: Sequence[Pod | None],
+        pods: list[Pod],
+        nodes: list[str],
+        stored: list[Pod | None],
         rows: npt.NDArray[np.int32],
     ) -> None: ...
     def enter_admitted(self, out: Placements, first: int, end: int) -> list[Pod]: ...

@@ -1,6 +1,7 @@
 import builtins
-from contextlib import AbstractContextManager
 from typing import Self
+
+from fastrlock.rlock import FastRLock
 
 from moorage._core.base.buffers import Journal
 from moorage._core.base.symbols import Symbols

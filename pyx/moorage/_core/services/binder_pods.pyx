@@ -15,7 +15,10 @@ from moorage._core.base cimport (
     ANNOTATIONS, DELETION_TIMESTAMP, METADATA, NODE_NAME, SPEC, UID, Deadline, Deadlines,
 )
 from moorage._core.decide.pod_batch cimport Placements, PodBatch
-from moorage._core.state cimport ADDED, ASSUMED, FREE, INFINITY, ClusterState, Ledger, Totals
+from moorage._core.csrc cimport MR_PRESENT
+from moorage._core.state cimport (
+    ADDED, AHEAD, ASSUMED, FREE, INFINITY, ClusterState, Ledger, Totals, prefetch,
+)
 
 cdef enum:
     SPARE_HINTS = 64  # entries of the heap of deadlines below which it is not rebuilt
@@ -213,7 +216,8 @@ cdef class BinderPods(BinderStore):
             state._enter(-1, pod, pod_class, ASSUMED)
             _set_deadline(state, state.ledger.find(UID.of(METADATA.of(pod))), deadline)
 
-    def choose_rows(self, pods, nodes, stored, int32_t[::1] rows not None):
+    def choose_rows(self, list pods not None, list nodes not None, list stored not None,
+                    int32_t[::1] rows not None):
         """Set the row of the named node for each pod that can be assumed, as far as node and pod decide.
 
         The other pods are in the cache or listed before, without UID, deleted, being deleted, on a node by an
@@ -221,10 +225,10 @@ cdef class BinderPods(BinderStore):
 
         Parameters
         ----------
-        pods : sequence of Pod
-        nodes : sequence of str
+        pods : list of Pod
+        nodes : list of str
             The names of the nodes.
-        stored : sequence of (Pod or None)
+        stored : list of (Pod or None)
             The pods of the same namespaces and names in the store.
         rows : (n,) int32 array
             Receives the rows; -1 for the other pods.
@@ -232,12 +236,15 @@ cdef class BinderPods(BinderStore):
         cdef ClusterState state = self.state
         cdef set seen = set()
         cdef int32_t row
-        cdef Py_ssize_t at
+        cdef Py_ssize_t at, last = len(nodes) - 1
         for at, (pod, node, latest) in enumerate(zip(pods, nodes, stored, strict=True)):
+            prefetch(<void*>nodes[min(at + AHEAD, last)])  # names are scattered over memory
             uid = UID.of(METADATA.of(pod))
             row = state.table.find(state.symbols.find(node))
             rows[at] = -1
-            if row < 0 or not uid or uid in seen or latest is None or not state.table.is_present(row):
+            if row < 0 or not uid or uid in seen or latest is None:
+                continue
+            if not state.table.row(0, row).flags & MR_PRESENT:
                 continue
             if ANNOTATIONS.of(METADATA.of(pod)) and self.node_name_of(pod):
                 continue
@@ -276,9 +283,13 @@ cdef class BinderPods(BinderStore):
             raise IndexError(f"there are no pods {first} to {end} with a row")
         each = batch.span_at(first)
         state.ledger.deadlines.reserve(end - first)
+        state.ledger.make_room(end - first)
+        state.ledger.reserve_rows(state.table.used)
         for at in range(first, end):
             while batch.spans[each].end <= at:
                 each += 1
+            if at + AHEAD < end and out.data[at + AHEAD] >= 0:
+                prefetch(state.ledger.record(state.ledger.row(out.data[at + AHEAD]).last))
             if out.data[at] < 0:
                 continue
             pod = batch.pods[at]

@@ -131,8 +131,8 @@ cdef class Ledger:
     cdef RowPods share(self, int32_t row, RowPods before=None):
         """Return the pods of a row at this moment, filled in when the row changes or when they are read.
 
-        `before` is what the caller has of an earlier moment and drops; it is used again if nobody else has it,
-        that is, if only a list and a variable of the caller refer to it.
+        `before` is what the caller has of an earlier moment and drops. It is used again if only a list and a
+        variable of the caller refer to it.
         """
         cdef RowPods out
         if row >= len(self.row_pods):

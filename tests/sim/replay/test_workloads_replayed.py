@@ -140,16 +140,16 @@ def test_the_events_of_a_scenario_happen_between_operations(tmp_path: Path) -> N
     assert len(bound(history.at(history.end))) == np.isinf(columns["ended"]).sum()
 
 
-def test_a_wait_for_pods_goes_on_until_an_event_makes_room(tmp_path: Path) -> None:
-    timeline = made(tmp_path, nodes(1), pods(41))
-    timeline.delete(30, "pod/namespace-1/absent")
-    name = mo.replay(timeline).pod_name(0)
+@pytest.mark.parametrize("bound", [True, False])
+def test_a_wait_for_pods_ends_where_an_event_deletes_one(tmp_path: Path, bound: bool) -> None:
+    full = mo.replay(made(tmp_path, nodes(1), pods(41)))
+    name = full.pod_name(int(np.flatnonzero((full.pod_columns["node"] >= 0) == bound)[0]))
     timeline = made(tmp_path, nodes(1), pods(41))
     timeline.delete(30, f"pod/{name}")
     history = mo.replay(timeline)
     assert not history.counts
-    assert history.summary()["placed"] == 41
-    assert history.end >= 30
+    assert history.summary()["placed"] == 40 + bound
+    assert 30 <= history.end < 60
 
 
 @pytest.mark.parametrize(

@@ -42,3 +42,11 @@ def test_equal_pods_count_together_and_ties_go_by_size() -> None:
     assert [(one["cpu"], one["gpuMilli"]) for one in typical_pods(pods, 1.0)] == [
         (8000, 500), (4000, 700), (4000, 500),
     ]  # fmt: skip
+
+
+def test_lists_that_name_a_model_twice_are_shapes_of_their_own() -> None:
+    pods = [(made(500, "4", "A10", "T4", "T4"), 3), (made(500, "4", "A10", "T4"), 4)]
+    assert [(one["models"], one["share"]) for one in typical_pods(pods, 1.0)] == [
+        (["A10", "T4"], 4 / 7),
+        (["A10", "T4", "T4"], 3 / 7),
+    ]

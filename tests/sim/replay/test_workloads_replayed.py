@@ -14,6 +14,7 @@ from moorage.errors import InputError
 from moorage.objects import Pod
 from moorage.scheduler import Scheduler
 from moorage.sim.perf import read_workloads, run_workload
+from moorage.sim.replay.recorder import End
 from moorage.sim.timeline import Verb
 from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec, NodeGroup
 from tests.sim.perf.make import BIG, DATA, nodes, placements, pods, run_of, write
@@ -99,6 +100,58 @@ def test_a_timeline_may_be_cut_and_shown(tmp_path: Path) -> None:
     assert mo.replay(timeline.without_bindings()).summary()["placed"] == 2
 
 
+SCENARIO = """
+apiVersion: replay.moorage.dev/v1
+kind: Scenario
+spec:
+  templates:
+    job:
+      apiVersion: v1
+      kind: Pod
+      metadata: {name: job, namespace: default}
+      spec: {containers: [{name: c, resources: {requests: {cpu: 100m}}}]}
+  events:
+  - {time: 0.105, create: job, name: first}
+  - {time: 0.105, cordon: NODE}
+  - {time: 0.3, leave: NODE}
+  - {time: 20, create: job, name: last}
+  - {time: 21, delete: pod/first}
+"""
+
+
+def test_the_events_of_a_scenario_happen_between_operations(tmp_path: Path) -> None:
+    alone = mo.replay(made(tmp_path, nodes(2), pods(20), pods(20)))
+    node = alone.node_names[0]
+    scenario = tmp_path / "scenario.yaml"
+    scenario.write_text(SCENARIO.replace("NODE", node))
+    perf = write(tmp_path, nodes(2), pods(20), {"opcode": "sleep", "duration": "10s"}, pods(20))
+    timeline = mo.Timeline.read(perf, scenario)
+    history = mo.replay(timeline)
+    assert not history.counts
+    columns, pod = history.pod_columns, {history.pod_name(at): at for at in range(42)}
+    first, last = pod["default/first"], pod["default/last"]
+    assert 0.105 <= columns["created"][first] <= columns["bound"][first] < 0.11
+    assert (columns["created"][last], columns["ended"][first]) == (20, 21)
+    assert columns["bound"][last] > 20
+    late = [at for name, at in pod.items() if columns["bound"][at] > 0.3]
+    assert len(late) == 21
+    assert {history.node_names[columns["node"][at]] for at in late} == {alone.node_names[1]}
+    assert (columns["cause"] == End.NODE).sum() >= 10
+    assert len(bound(history.at(history.end))) == np.isinf(columns["ended"]).sum()
+
+
+@pytest.mark.parametrize("bound", [True, False])
+def test_a_wait_for_pods_ends_where_an_event_deletes_one(tmp_path: Path, bound: bool) -> None:
+    full = mo.replay(made(tmp_path, nodes(1), pods(41)))
+    name = full.pod_name(int(np.flatnonzero((full.pod_columns["node"] >= 0) == bound)[0]))
+    timeline = made(tmp_path, nodes(1), pods(41))
+    timeline.delete(30, f"pod/{name}")
+    history = mo.replay(timeline)
+    assert not history.counts
+    assert history.summary()["placed"] == 40 + bound
+    assert 30 <= history.end < 60
+
+
 @pytest.mark.parametrize(
     ("use", "message"),
     [
@@ -108,7 +161,6 @@ def test_a_timeline_may_be_cut_and_shown(tmp_path: Path) -> None:
             lambda timeline: mo.replay(timeline).record(),
             "operations of scheduler_perf take no bindings",
         ),
-        (lambda timeline: timeline.drain(1, "x") or mo.replay(timeline), "small: cannot have events besides"),
         (lambda timeline: timeline.autoscale(SCALED) or mo.replay(timeline), "cannot have an autoscaler"),
     ],
 )

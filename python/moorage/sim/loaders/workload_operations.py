@@ -11,6 +11,7 @@ from moorage.errors import InputError
 from moorage.objects.read.files import source_name
 from moorage.sim.perf.scheduler_perf_file import read_workloads
 from moorage.sim.timeline import Timeline
+from moorage.sim.timeline.scenario import read_scenario
 
 
 def read_scheduler_perf(
@@ -26,7 +27,7 @@ def read_scheduler_perf(
     ----------
     timeline : Timeline
     paths : sequence of str or Path
-        One file.
+        The benchmark file; further ones are scenarios, whose events happen meanwhile.
     case : str, optional
         ``CASE`` or ``CASE/WORKLOAD``, where the file has several workloads.
     rate : float, optional
@@ -38,8 +39,6 @@ def read_scheduler_perf(
         The file cannot be read, several workloads match, or one has an operation that is not supported.
     """
     source = source_name(str(paths[0]))
-    if len(paths) != 1:
-        raise InputError("one file of scheduler_perf at a time", source=source_name(str(paths[1])))
     workloads = read_workloads(str(paths[0]), case)
     if len(workloads) != 1:
         names = ", ".join(one.full_name for one in workloads)
@@ -54,3 +53,5 @@ def read_scheduler_perf(
             raise InputError(f"must be a positive number, not {rate}", path="rate")
         workload = replace(workload, attempts_per_second=Fraction(str(rate)))
     timeline.operate(workload)
+    if paths[1:]:
+        read_scenario(timeline, paths[1:])

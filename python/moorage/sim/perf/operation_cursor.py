@@ -13,7 +13,7 @@ from moorage.errors import InputError, located
 from moorage.objects import Pod
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Failure
-from moorage.sim.virtual_time.attempt_clock import AttemptClock
+from moorage.sim.virtual_time.attempt_clock import FAR, AttemptClock
 from moorage.sim.virtual_time.virtual_run import VirtualRun
 
 from .object_templates import BASE_POD, ObjectTemplate, read_template
@@ -39,6 +39,8 @@ class Operations:
         The workload.
     measures : callable
         Called with the window whenever pods begin to be measured, and with None when that ends.
+    is_over : callable, optional
+        Whether what happens beside the operations, as actions of the clock, is over; waited for at the end.
 
     Attributes
     ----------
@@ -69,6 +71,7 @@ class Operations:
         clock: AttemptClock,
         workload: Workload,
         measures: Callable[[Window | None], None],
+        is_over: Callable[[], bool] | None = None,
     ) -> None:
         self.clock, self.workload, self.measures = clock, workload, measures
         self.scheduler = run.scheduler
@@ -80,7 +83,7 @@ class Operations:
         self.init_pods = self.ticks = self.preemptors = self.victims = self.failures = 0
         self.placed: list[tuple[PodRun, int]] = []
         self.on_placed: Callable[[PodRun, int], None] | None = None
-        self._run = run
+        self._run, self._is_over = run, is_over
         self._read = cache(read_template)
         self._failure: Failure | None = None  # why the last failed pod was not placed
         self._is_held = False  # whether no attempt ends before the time up to which the run goes
@@ -106,6 +109,8 @@ class Operations:
             self._where = f"{self.workload.full_name}: workloadTemplate[{number}]"
             with located(source=self.workload.source, obj=self._where):
                 yield from op.execute(self, number)
+        if self._is_over is not None:
+            yield Wait(self._is_over, FAR)
 
     # ---- the cursor ----------------------------------------------------------------------------------------
 
@@ -231,7 +236,7 @@ class Operations:
     # ---- what happens to the pods --------------------------------------------------------------------------
 
     def note_placements(self, keys: Sequence[str], nodes: Sequence[str]) -> None:
-        """Note the nodes of pods.
+        """Note the nodes of pods, as far as operations have created them. So do the methods after this one.
 
         Parameters
         ----------
@@ -239,11 +244,13 @@ class Operations:
             ``namespace/name`` of the pods.
         nodes : sequence of str
         """
-        placed, rows = list(map(self.known.__getitem__, keys)), map(self.scheduler.table.find_row, nodes)
-        for (pod_run, number), row in zip(placed, rows, strict=True):
+        rows = map(self.scheduler.table.find_row, nodes)
+        for found, row in zip(map(self.known.get, keys), rows, strict=True):
             assert row is not None
-            pod_run.state[number] = row
-        self.placed += placed
+            if found is not None:
+                pod_run, number = found
+                pod_run.state[number] = row
+                self.placed.append(found)
 
     def note_failures(self, keys: Sequence[str], failures: Sequence[Failure]) -> None:
         """Note that pods fit nowhere.
@@ -254,11 +261,14 @@ class Operations:
             ``namespace/name`` of the pods.
         failures : sequence of Failure
         """
-        for pod_run, number in map(self.known.__getitem__, keys):
+        for found, failure in zip(map(self.known.get, keys), failures, strict=True):
+            if found is None:
+                continue
+            pod_run, number = found
             pod_run.state[number] = FAILED
-        self._failure = failures[-1]
-        self.failures += len(failures)
-        self.preemptors += sum([bool(failure.nominated_node) for failure in failures])
+            self._failure = failure
+            self.failures += 1
+            self.preemptors += bool(failure.nominated_node)
 
     def note_evictions(self, keys: Sequence[str]) -> None:
         """Note that pods were evicted.
@@ -279,7 +289,7 @@ class Operations:
         keys : sequence of str
             ``namespace/name`` of the pods.
         """
-        for pod_run, number in map(self.known.__getitem__, keys):
+        for pod_run, number in filter(None, map(self.known.get, keys)):
             pod_run.state[number] = GONE
 
     def known_of(self, infos: Sequence[QueuedPodInfo]) -> list[tuple[PodRun, int]]:

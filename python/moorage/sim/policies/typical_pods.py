@@ -19,7 +19,8 @@ def typical_pods(pods: Iterable[tuple[Pod, int]], popularity: float = POPULARITY
     """Return the most frequent shapes of pods, as the argument ``typicalPods`` of GpuShare.
 
     Shapes are taken by falling count until a part of the pods is covered (Weng et al., USENIX ATC 2023,
-    section 4.1; ties by cpu, share, number of GPUs and models, as in the authors' simulator).
+    section 4.1; ties by cpu, share, number of GPUs and models, as in the authors' simulator, which
+    compares lists of models as texts).
 
     Parameters
     ----------
@@ -57,14 +58,18 @@ def _shape(pod: Pod) -> Shape:
 
 
 def _models(pod: Pod) -> tuple[str, ...]:
-    """The GPU models that the required node affinity of a pod allows; () for any."""
+    """The GPU models that the required node affinity of a pod allows, with repetitions; () for any.
+
+    Lists that name a model twice are shapes of their own, as in the authors' simulator, which compares texts.
+    """
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
     required = affinity and affinity.required
-    found = {
-        model
-        for term in (required.node_selector_terms if required else ())
-        for one in term.match_expressions
-        if one.key == MODEL_LABEL and one.operator == "In"
-        for model in one.values
-    }
-    return tuple(sorted(found))
+    return tuple(
+        sorted(
+            model
+            for term in (required.node_selector_terms if required else ())
+            for one in term.match_expressions
+            if one.key == MODEL_LABEL and one.operator == "In"
+            for model in one.values
+        )
+    )

@@ -14,7 +14,7 @@ PIECE = 1 << 16
 
 
 class EventCursor:
-    """Reads a timeline from an event on, without the recorded bindings.
+    """Reads a timeline from an event on, without the recorded bindings and the operations.
 
     Parameters
     ----------
@@ -39,8 +39,9 @@ class EventCursor:
     def __init__(self, timeline: Timeline, plain: npt.NDArray[np.bool_], at: int = 0) -> None:
         columns = timeline.columns()
         self._kept: npt.NDArray[np.int64] | None = None
-        if (columns["verb"] == Verb.BIND).any():
-            self._kept = np.flatnonzero(columns["verb"] != Verb.BIND)
+        left_out = (columns["verb"] == Verb.BIND) | (columns["verb"] == Verb.OPERATION)
+        if left_out.any():
+            self._kept = np.flatnonzero(~left_out)
             columns = {name: column[self._kept] for name, column in columns.items()}
         self._columns = columns
         self._plain = np.append(plain, False)  # of argument -1

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -111,6 +113,7 @@ class Replayer(VirtualRun):
         self._dropped: list[Pod] = []
         self._cause = End.CONTROLLER
         self._last_join = 0.0
+        self._is_between = False  # whether an event happens between operations
         scheduler.sync()
         self._templates = {at: self._pod_template(one) for at, one in _pods(timeline)}
         direct = [at in self._templates and self._is_direct(one) for at, one in enumerate(timeline.arguments)]
@@ -126,15 +129,32 @@ class Replayer(VirtualRun):
             self._operate(timeline.workload)
 
     def _operate(self, workload: Workload) -> None:
-        """Follow the operations of a workload instead of events."""
-        if self.autoscaler is not None or any(event.verb is not Verb.OPERATION for event in self.timeline):
-            what = "events" if self.autoscaler is None else "an autoscaler"
-            raise InputError(f"cannot have {what} besides its operations", obj=workload.full_name)
+        """Follow the operations of a workload; the events of the timeline happen in between."""
+        if self.autoscaler is not None:
+            raise InputError("cannot have an autoscaler besides its operations", obj=workload.full_name)
         clock = self.clock
         if not isinstance(clock, AttemptClock):
             raise InputError("its operations can only be replayed", obj=workload.full_name)
         self._cause = End.DELETED
-        self.operations = Operations(self, clock, workload, self._note_window)
+        has_events = self.cursor.time < math.inf
+        after = self._events_are_over if has_events else None
+        self.operations = Operations(self, clock, workload, self._note_window, after)
+        self._await_instant(clock)
+
+    def _await_instant(self, clock: AttemptClock) -> None:
+        """Have the events of the next instant happen between two attempts."""
+        if self.cursor.time < math.inf:
+            clock.at(Fraction(self.cursor.time), partial(self._happen_between, clock))
+
+    def _happen_between(self, clock: AttemptClock) -> None:
+        self._is_between = True
+        self._apply_instant()
+        self._is_between = False
+        self._await_instant(clock)
+
+    def _events_are_over(self) -> bool:
+        """Whether all events have happened, and each pod has been tried since."""
+        return self.cursor.time == math.inf and not self.queue.pending_pods().active
 
     def _note_window(self, window: Window | None) -> None:
         what = "startCollectingMetrics" if window is not None else "stopCollectingMetrics"
@@ -317,6 +337,12 @@ class Replayer(VirtualRun):
 
     def _take(self) -> None:
         """Apply the events of an instant of any kind, and try pods."""
+        self._apply_instant()
+        self.queue.run_periodic(self.clock.now)
+        self.try_all()
+
+    def _apply_instant(self) -> None:
+        """Apply the events of an instant of any kind."""
         self.settle()
         cursor, new = self.cursor, list[Pod]()
         for at in range(cursor.first, cursor.last):
@@ -331,8 +357,6 @@ class Replayer(VirtualRun):
         if new:
             self._queue_up(new)
         self.scheduler.sync()
-        self.queue.run_periodic(self.clock.now)
-        self.try_all()
 
     def _created(self, at: int) -> Pod:
         """Note and return the pod that an event creates."""
@@ -550,6 +574,8 @@ class Replayer(VirtualRun):
         evicted = key in self._victims
         self._victims.discard(key)
         self.recorder.end(self.clock.now, key, End.EVICTED if evicted else self._cause)
+        if self._is_between and self.operations is not None:
+            self.operations.note_gone([key])
 
 
 class PodNotes:

@@ -455,7 +455,7 @@ class Timeline(Tabular):
         return int(used.max()) + 1 if len(used) else 0
 
     def operate(self, workload: Workload) -> None:
-        """Add the operations of a workload of scheduler_perf; the timeline has no other events.
+        """Add the operations of a workload of scheduler_perf. Other events happen meanwhile.
 
         Parameters
         ----------

@@ -312,6 +312,7 @@ class QueueMachine(RuleBasedStateMachine):
     @invariant()
     def places_equal_the_twins(self) -> None:
         assert_same_places(self.queue, self.twin)
+        assert self.queue.count_incoming() == self.twin.incoming
 
     @invariant()
     def every_pod_is_in_exactly_one_place(self) -> None:

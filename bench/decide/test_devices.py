@@ -1,5 +1,4 @@
-"""Runs over pods that ask for a device each, by a claim or an extended resource of their own, on 500 nodes with ten
-devices each."""
+"""Runs over pods with a resource claim or an extended resource of their own, on 500 nodes with ten devices."""
 
 from __future__ import annotations
 

@@ -345,7 +345,8 @@ class DeviceDemands:
             for choice, one in enumerate(alternatives):
                 if rules.check(claim, number, choice)[0] is not None:
                     return None
-                key.append((number, one.name if claim.constraints else bool(one.parent), _asked(one, class_of)))
+                name = one.name if claim.constraints else bool(one.parent)
+                key.append((number, name, _asked(one, class_of)))
         constraints = [
             (one.match_attribute, one.distinct_attribute, one.requests) for one in claim.constraints
         ]

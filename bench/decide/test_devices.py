@@ -1,4 +1,4 @@
-"""A run over pods with a resource claim of their own, on 500 nodes with ten devices each."""
+"""Runs over pods with a resource claim or an extended resource of their own, on 500 nodes with ten devices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NODES, PODS, DRIVER = 500, 500, "gpu.example.com"
 GROUP = {"apiVersion": "resource.k8s.io/v1"}
 
 
-def world() -> Cluster:
+def world(extended: bool = False) -> Cluster:
     allocatable = {"cpu": "64", "memory": "256Gi", "pods": "110"}
     exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
     devices = [{"name": f"d{at}"} for at in range(10)]
@@ -28,6 +28,13 @@ def world() -> Cluster:
         | {"kind": "ResourceClaimTemplate", "metadata": {"name": "own", "namespace": "default"}}
         | {"spec": {"spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}}},
     ]
+    if extended:
+        objects += [
+            objects[0]
+            | {"metadata": {"name": f"gpu-{at}"}}
+            | {"spec": objects[0]["spec"] | {"extendedResourceName": f"example.com/gpu-{at}"}}
+            for at in range(PODS)
+        ]
     for at in range(NODES):
         objects.append(
             {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{at}"}}
@@ -39,7 +46,7 @@ def world() -> Cluster:
     uses = [{"name": "c", "resourceClaimTemplateName": "own"}]
     pods = [
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"p{at}", "namespace": "default"}}
-        | {"spec": {"containers": [{"name": "c"}], "resourceClaims": uses}}
+        | {"spec": asks(at) if extended else {"containers": [{"name": "c"}], "resourceClaims": uses}}
         for at in range(PODS)
     ]
     made = [decode_object(one) for one in objects]
@@ -47,6 +54,12 @@ def world() -> Cluster:
     others = [one for one in made if one.kind != "Node"]
     decoded = [one for each in pods if isinstance(one := decode_object(each), Pod)]
     return Cluster(nodes=nodes, pods=decoded, others=others)  # type: ignore[arg-type]
+
+
+def asks(at: int) -> dict[str, Any]:
+    """The spec of a pod with an extended resource of its own."""
+    amounts = {f"example.com/gpu-{at}": "1"}
+    return {"containers": [{"name": "c", "resources": {"requests": amounts, "limits": amounts}}]}
 
 
 @pytest.mark.parametrize("by", ["demand", "plugins"])
@@ -67,3 +80,12 @@ def test_run(benchmark: Any, report: Any, by: str) -> None:
         return (scheduler,), {}
 
     benchmark.pedantic(run, setup=made, rounds=3)
+
+
+def test_run_over_extended_resources(benchmark: Any, report: Any) -> None:
+    report("run over pods with an extended resource of a class each, per pod", PODS)
+
+    def run(scheduler: Scheduler) -> None:
+        assert len(scheduler.run().placements) == PODS
+
+    benchmark.pedantic(run, setup=lambda: ((Scheduler(world(extended=True)),), {}), rounds=3)

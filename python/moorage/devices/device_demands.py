@@ -16,7 +16,7 @@ from moorage._core.services.device_search import Wanted
 from moorage._core.services.device_view import DeviceView
 from moorage._core.state.cluster_state import ClusterState
 from moorage.devices.allocation.allocation_results import Results, allocation_of
-from moorage.devices.allocation.allocation_rules import AllocationRules
+from moorage.devices.allocation.allocation_rules import AllocationRules, ClassOf
 from moorage.devices.allocation.allocator import Found, claim_results
 from moorage.devices.allocation.claim_requests import ClaimRequests, Request
 from moorage.devices.allocation.device_pools import DevicePool, DeviceSlices
@@ -336,7 +336,8 @@ class DeviceDemands:
     def _key(self, claim: ClaimRequests) -> Hashable:
         """What claims with equal answers have in common; None for an invalid claim."""
         state = self._state
-        rules = AllocationRules(state.features, state.class_of(), state.selectors)
+        class_of = state.class_of()
+        rules = AllocationRules(state.features, class_of, state.selectors)
         if len(claim.alternatives) < len(claim.claim.spec.devices.requests) or rules.constraints(claim)[1]:
             return None
         key: list[Hashable] = []
@@ -344,21 +345,13 @@ class DeviceDemands:
             for choice, one in enumerate(alternatives):
                 if rules.check(claim, number, choice)[0] is not None:
                     return None
-                key.append((number, one.name if claim.constraints else bool(one.parent), self._asked(one)))
+                name = one.name if claim.constraints else bool(one.parent)
+                key.append((number, name, _asked(one, class_of)))
         constraints = [
             (one.match_attribute, one.distinct_attribute, one.requests) for one in claim.constraints
         ]
         names = [one.name for one in claim.claim.spec.devices.requests] if constraints else []
         return tuple(key), tuple(constraints), tuple(names)
-
-    def _asked(self, request: Request) -> Hashable:
-        """What a request asks for, whatever its name and that of its class."""
-        device_class = self._state.class_of()(request.class_name)
-        selectors = (*(() if device_class is None else device_class.spec.selectors), *request.selectors)
-        expressions = tuple([one.cel and one.cel.expression for one in selectors])
-        amounts = tuple(request.capacity.items())
-        exact = request.mode, request.count, request.admin_access, tuple(request.tolerations)
-        return expressions, amounts, request.asks_capacity, *exact
 
     def take(self) -> dict[int, TakenDevices]:
         """Return what pods of the batch have taken since the last call, by their index."""
@@ -407,6 +400,16 @@ class DeviceDemands:
         for one in taken:
             for _, devices in one.found:
                 cache.note_changes(one.view.devices[number].id for _, number, _ in devices)
+
+
+def _asked(request: Request, class_of: ClassOf) -> Hashable:
+    """What a request asks for, whatever its name and that of its class."""
+    device_class = class_of(request.class_name)
+    selectors = (*(() if device_class is None else device_class.spec.selectors), *request.selectors)
+    expressions = tuple([one.cel and one.cel.expression for one in selectors])
+    amounts = tuple(request.capacity.items())
+    exact = request.mode, request.count, request.admin_access, tuple(request.tolerations)
+    return expressions, amounts, request.asks_capacity, *exact
 
 
 def _only_name(selector: NodeSelector) -> str | None:

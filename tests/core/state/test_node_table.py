@@ -44,6 +44,18 @@ def test_columns_by_resource_name() -> None:
     assert [len(kind) for kind in (table.allocatable, table.requested, table.nonzero)] == [5, 5, 2]
 
 
+def test_whether_a_node_has_some_of_a_resource() -> None:
+    one = ClusterState()
+    one.set_node(node("a", **{GPU: 0}))
+    one.add_pod(pod("p", on="a", requests={GPU: 1}))
+    assert not one.table.has_allocatable(GPU)
+    assert not one.table.has_allocatable("example.com/unknown")
+    one.set_node(node("b", **{GPU: 2}))
+    assert one.table.has_allocatable(GPU)
+    one.remove_node("b")
+    assert not one.table.has_allocatable(GPU)
+
+
 def test_columns_are_int64_copies_that_cannot_be_written() -> None:
     one = ClusterState()
     one.set_node(node("a"))

@@ -230,8 +230,17 @@ def test_a_pod_that_cannot_be_told_of_its_claim_returns_its_devices(monkeypatch:
             raise BadRequestError("no")
         return update(obj)
 
+    update_many = one.client.update_many
+
+    def refuse_pods(objects: Iterable[Object]) -> None:
+        new = list(objects)
+        if any(isinstance(obj, Pod) for obj in new):
+            raise BadRequestError("no")
+        update_many(new)
+
     with monkeypatch.context() as patch:
         patch.setattr(one.client, "update", refuse)
+        patch.setattr(one.client, "update_many", refuse_pods)
         _, messages, claims = outcome(one)
     assert messages == {"default/p": messages["default/p"]}
     assert "update pod default/p ExtendedResourceClaimStatus: no" in messages["default/p"]
@@ -239,6 +248,24 @@ def test_a_pod_that_cannot_be_told_of_its_claim_returns_its_devices(monkeypatch:
     one.queue.activate([one.client.get(Pod, "p", "default")])
     assert one.run().placements == {"default/p": "n0"}
     assert len(one.client.list(ResourceClaim)[0]) == 1
+
+
+def test_pods_are_told_of_their_claims_as_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    pods = [pod(f"p{at}", **{GPU: "1"}) for at in range(4)]
+    one = make([CLASS, *DEVICES[:2]], pods)
+    with monkeypatch.context() as patch:
+        patch.setattr(one.client, "update", None)
+        placements, _, claims = outcome(one)
+    assert [f"default/{claim[0]}" for claim in claims] == list(placements) == [one.key for one in pods]
+    one = make([CLASS, *DEVICES[:2]], pods)
+
+    def refuse(objects: Iterable[Object]) -> None:
+        if any(isinstance(obj, Pod) for obj in list(objects)):
+            raise BadRequestError("no")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(one.client, "update_many", refuse)
+        assert outcome(one)[::2] == (placements, claims), "each is told by itself"
 
 
 def test_pods_that_share_a_claim_follow_its_allocation(monkeypatch: pytest.MonkeyPatch) -> None:

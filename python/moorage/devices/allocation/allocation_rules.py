@@ -58,7 +58,8 @@ class AllocationRules:
         """
         request = claim.alternatives[number][choice]
         text = "" if choice else self._disabled_feature(claim, number)
-        text = text or self._misuse(f"claim {claim.claim.key}, request {request.name}", request)
+        if not text and (misuse := self._misuse(request)):
+            text = f"claim {claim.claim.key}, request {request.name}{misuse}"
         count = 0 if request.wants_all or text else request.count
         return AllocationError(text) if text else None, count
 
@@ -75,20 +76,20 @@ class AllocationRules:
                     return f"claim {claim.claim.key}, {what} {one.name}: {disabled}"
         return ""
 
-    def _misuse(self, start: str, request: Request) -> str:
+    def _misuse(self, request: Request) -> str:
         for at, selector in enumerate(request.selectors):
             if selector.cel is None:
-                return f"{start}, selector #{at}: CEL expression empty (unsupported selector type?)"
+                return f", selector #{at}: CEL expression empty (unsupported selector type?)"
         if not request.class_name:
-            return f"{start}: missing device class name (unsupported request type?)"
+            return ": missing device class name (unsupported request type?)"
         if self.class_of(request.class_name) is None:
             missing = f'deviceclass.resource.k8s.io "{request.class_name}" not found'
-            return f"{start}: could not retrieve device class {request.class_name}: {missing}"
+            return f": could not retrieve device class {request.class_name}: {missing}"
         if request.wants_all:
             return ""
         if request.mode != EXACT_COUNT:
-            return f"{start}: unsupported count mode {request.mode}"
-        return f"{start}: exact count {request.count} is too large" if request.count > _TOO_LARGE else ""
+            return f": unsupported count mode {request.mode}"
+        return f": exact count {request.count} is too large" if request.count > _TOO_LARGE else ""
 
     def constraints(self, claim: ClaimRequests) -> tuple[list[Constraint], AllocationError | None]:
         """Return the constraints of a claim, and the error of one that is not supported.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from msgspec.structs import replace
 
@@ -285,6 +285,28 @@ class ClaimWriter:
                 text = f"update pod {pod.key} ExtendedResourceClaimStatus: {error}"
                 raise ClaimWriteError(text) from None
 
+    def tell_pods(self, told: Iterable[tuple[Pod, ResourceClaim, Mappings]]) -> None:
+        """Write into the statuses of pods of an ObjectStore which claims serve them, as one write.
+
+        Parameters
+        ----------
+        told : iterable of (Pod, ResourceClaim, tuple of ContainerExtendedResourceRequest)
+            See `tell_pod`.
+
+        Raises
+        ------
+        ApiError
+            Nothing is written.
+        """
+        store = cast(ObjectStore, self._client)
+        changed = list[Pod]()
+        for pod, claim, mappings in told:
+            status = PodExtendedResourceClaimStatus(
+                request_mappings=mappings, resource_claim_name=claim.name
+            )
+            changed.append(_with_extended_claim(store.get(Pod, pod.name, pod.namespace), status))
+        store.update_many(changed)
+
     def tell_statuses(self, pod: Pod, statuses: Statuses) -> None:
         """Write into the status of a pod what its claims take of the node.
 
@@ -312,13 +334,14 @@ class ClaimWriter:
     def _set_extended_claim(self, pod: Pod, status: PodExtendedResourceClaimStatus) -> None:
         client = self._client
         if isinstance(client, ObjectStore):
-            stored = client.get(Pod, pod.name, pod.namespace)
-            client.update(
-                replace(stored, status=replace(stored.status, extended_resource_claim_status=status))
-            )
+            client.update(_with_extended_claim(client.get(Pod, pod.name, pod.namespace), status))
             return
         patch: dict[str, Any] = {"status": {"extendedResourceClaimStatus": plain(status)}}
         client.patch(Pod, pod.name, pod.namespace, patch, type="strategic", subresource="status")
+
+
+def _with_extended_claim(pod: Pod, status: PodExtendedResourceClaimStatus) -> Pod:
+    return replace(pod, status=replace(pod.status, extended_resource_claim_status=status))
 
 
 def _what(allocation: AllocationResult | None) -> str:

@@ -53,7 +53,7 @@ def everywhere(
     by_resource = devices.by_resource()
     if claim.spec.devices.requests or not resources.keys() <= by_resource.keys():
         return None
-    if any(np.any(table.column("allocatable", name)) for name in resources):
+    if any(map(table.has_allocatable, resources)):
         return None
     return with_requests(claim, pod, resources, by_resource)
 

@@ -128,12 +128,27 @@ class PlacedClaims:
             client.update_many(claims.values())
         except ApiError:
             return range(len(pods))
-        for at, claim in extended.items():
-            pod, placed = pods[at]
+        return left + self._create_together(pods, extended)
+
+    def _create_together(
+        self, pods: Sequence[tuple[Pod, PlacedPod]], claims: Mapping[int, ResourceClaim]
+    ) -> list[int]:
+        """Create the claims for extended resources, by index of the pod, and tell the pods; return the indexes
+        of pods for which that fails."""
+        left, created = list[int](), dict[int, ResourceClaim]()
+        for at, claim in claims.items():
             try:
-                self._tell(pod, self._writer.create(claim, claim.status), placed)
+                created[at] = self._writer.create(claim, claim.status)
             except ClaimWriteError:
                 left.append(at)
+        try:
+            self._writer.tell_pods((pods[at][0], one, pods[at][1].mappings) for at, one in created.items())
+        except ApiError:
+            for at, claim in created.items():
+                try:
+                    self._tell(pods[at][0], claim, pods[at][1])
+                except ClaimWriteError:
+                    left.append(at)
         return left
 
     def _tell(self, pod: Pod, claim: ResourceClaim, placed: PlacedPod) -> None:

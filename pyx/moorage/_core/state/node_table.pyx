@@ -599,6 +599,28 @@ cdef class NodeTable:
         array.flags.writeable = False
         return array
 
+    def has_allocatable(self, str resource not None):
+        """Whether a node has some of a resource other than cpu, memory and pods.
+
+        Parameters
+        ----------
+        resource : str
+            The name of the resource.
+
+        Returns
+        -------
+        bool
+        """
+        cdef int32_t other = self.resource_names.find(resource) - 1, row
+        cdef const int64_t* pairs
+        if not 0 <= other < self.other_columns():
+            return False
+        pairs = <const int64_t*>(<Buffer>self.others[0][other]).data
+        for row in range(self.used):
+            if pairs[2 * row]:
+                return True
+        return False
+
     def write_free(self, resources, const double[::1] scales not None, float[:, ::1] out not None):
         """Write what is free on each node: allocatable minus requested.
 

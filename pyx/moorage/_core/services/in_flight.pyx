@@ -284,10 +284,15 @@ cdef class InFlight:
         cdef QueuedPodInfo info
         cdef int64_t end = self.dropped + len(self.log), n = 0
         cdef Py_ssize_t at = first
+        cdef tuple plugins
+        if first < 0 or not len(infos) == len(latest) == len(rejectors):
+            raise ValueError("a state and rejectors of each pod are wanted, and a pod to begin with")
         try:
             while at < len(infos):
-                info = infos[at]
-                uid, plugins = info.uid, <tuple>rejectors[at]
+                info, plugins = infos[at], tuple(rejectors[at])
+                if info is None or len(plugins) != 2:
+                    raise TypeError("a pod is None, or has other than two sets of rejectors")
+                uid = info.uid
                 if (
                     info.cursor != end or self.pods.get(uid) is not info or latest[at] is not info.pod
                     or info.unit is not None or uid in waiting or not (plugins[0] or plugins[1])

@@ -49,6 +49,8 @@ cpdef object rejection_of(QueuedPodInfo info):
     -------
     Rejection
     """
+    if info is None:
+        raise TypeError("a pod is None")
     name = SCHEDULER_NAME.of(SPEC.of(info.pod))
     fields = name, info.unschedulable_plugins, info.pending_plugins, info.gating_plugin
     return tuple.__new__(Rejection, fields)  # faster than a call of the class
@@ -201,8 +203,9 @@ cdef class UnschedulablePods:
         ----------
         info : QueuedPodInfo
         """
-        cdef RejectedPods rejected
-        rejected = self.last
+        cdef RejectedPods rejected = self.last
+        if info is None:
+            raise TypeError("a pod is None")
         if rejected is None or not _is_of(<tuple>rejected.rejection, info):
             rejection = rejection_of(info)
             rejected = self.by_rejection.get(rejection)
@@ -332,6 +335,8 @@ cdef class UnschedulablePods:
         ----------
         info : QueuedPodInfo
         """
+        if info is None:
+            raise TypeError("a pod is None")
         rejected = self.declassify(info.uid)
         del rejected.pods[info.uid]
         if not rejected.pods:

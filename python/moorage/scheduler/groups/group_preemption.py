@@ -90,7 +90,9 @@ class _Search:
             return NO_VICTIMS
         rotation = self.context.rotation
         with self.members.engines_in_cycle(evicts=False):
-            leaving = self._by_room(units) if decides_by_room(self.members) else None
+            leaving: list[int] | str | None = None
+            if decides_by_room(self.members):
+                leaving = self._by_room(units)
             if leaving is None:
                 with self.cache.transaction():
                     leaving = self._by_placing(units)

@@ -3,7 +3,7 @@
 kube-scheduler v1.37, framework/preemption/podgrouppreemption.go: all units of lower priority are removed, and
 put back one after the other where the group still fits. Here the pods of the group are equal and the filters
 read the row alone, so that each node takes a number of them that does not depend on the order of placements.
-Then the sum over all nodes tells whether the group fits, and a unit that returns costs a new count on its rows.
+The sum over all nodes then tells whether the group fits, and a returning unit costs a new count on its rows.
 """
 
 import numpy as np

@@ -301,9 +301,7 @@ class ClaimWriter:
         store = cast(ObjectStore, self._client)
         changed = list[Pod]()
         for pod, claim, mappings in told:
-            status = PodExtendedResourceClaimStatus(
-                request_mappings=mappings, resource_claim_name=claim.name
-            )
+            status = PodExtendedResourceClaimStatus(request_mappings=mappings, resource_claim_name=claim.name)
             changed.append(_with_extended_claim(store.get(Pod, pod.name, pod.namespace), status))
         store.update_many(changed)
 

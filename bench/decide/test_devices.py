@@ -1,4 +1,4 @@
-"""Runs over pods with a resource claim or an extended resource each, on 500 nodes with ten devices."""
+"""Runs over pods with a claim or an extended resource of their own, on 500 nodes with ten devices each."""
 
 from __future__ import annotations
 

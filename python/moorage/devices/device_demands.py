@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from moorage._core.services.device_search import Wanted
 from moorage._core.services.device_view import DeviceView
 from moorage._core.state.cluster_state import ClusterState
 from moorage.devices.allocation.allocation_results import Results, allocation_of
-from moorage.devices.allocation.allocation_rules import AllocationRules, ClassOf
+from moorage.devices.allocation.allocation_rules import AllocationRules
 from moorage.devices.allocation.allocator import Found, claim_results
 from moorage.devices.allocation.claim_requests import ClaimRequests, Request
 from moorage.devices.allocation.device_pools import DevicePool, DeviceSlices
@@ -27,7 +27,12 @@ from moorage.errors import MoorageError
 from moorage.framework.plugin.nodes_view import NodesView
 from moorage.framework.profiles.in_core import VolumesOfBatch
 from moorage.objects import NodeSelector, Pod
-from moorage.objects.model.resource_claims import AllocationResult, ResourceClaim, ResourceClaimSpec
+from moorage.objects.model.resource_claims import (
+    AllocationResult,
+    DeviceClass,
+    ResourceClaim,
+    ResourceClaimSpec,
+)
 
 if TYPE_CHECKING:
     from .device_state import DeviceState
@@ -402,7 +407,7 @@ class DeviceDemands:
                 cache.note_changes(one.view.devices[number].id for _, number, _ in devices)
 
 
-def _asked(request: Request, class_of: ClassOf) -> Hashable:
+def _asked(request: Request, class_of: Callable[[str], DeviceClass | None]) -> Hashable:
     """What a request asks for, whatever its name and that of its class."""
     device_class = class_of(request.class_name)
     selectors = (*(() if device_class is None else device_class.spec.selectors), *request.selectors)

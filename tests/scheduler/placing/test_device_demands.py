@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -17,7 +17,7 @@ from moorage.devices.device_demands import DeviceDemands
 from moorage.devices.extended_resources import ANNOTATION
 from moorage.objects import Node, Object, Pod, decode_object
 from moorage.objects.model.resource_claims import ResourceClaim, ResourceClaimTemplate
-from moorage.store import BadRequestError
+from moorage.store import BadRequestError, ObjectStore
 
 KIND = f'device.attributes["{DRIVER}"].kind'
 Json = dict[str, Any]
@@ -230,7 +230,7 @@ def test_a_pod_that_cannot_be_told_of_its_claim_returns_its_devices(monkeypatch:
             raise BadRequestError("no")
         return update(obj)
 
-    update_many = one.client.update_many
+    update_many = cast(ObjectStore, one.client).update_many
 
     def refuse_pods(objects: Iterable[Object]) -> None:
         new = list(objects)

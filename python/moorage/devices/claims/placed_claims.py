@@ -133,8 +133,8 @@ class PlacedClaims:
     def _create_together(
         self, pods: Sequence[tuple[Pod, PlacedPod]], claims: Mapping[int, ResourceClaim]
     ) -> list[int]:
-        """Create the claims for extended resources, by index of the pod, and tell the pods; return the
-        indexes of pods for which that fails."""
+        """Create claims for extended resources, by index of the pod, and tell the pods; return the indexes
+        of pods for which that fails."""
         left, created = list[int](), dict[int, ResourceClaim]()
         for at, claim in claims.items():
             try:

@@ -57,7 +57,7 @@ cdef class LowerUnits:
 
     def __init__(self, ClusterState state not None, int32_t priority, groups not None):
         cdef Ledger ledger = state.ledger
-        cdef int32_t row, each, number, symbol, rank, n = 0, used = 0
+        cdef int32_t row, number, symbol, rank, n = 0, used = 0
         cdef int32_t alive = <int32_t>len(ledger)
         cdef const int32_t[::1] rows
         cdef Shape shape
@@ -69,7 +69,7 @@ cdef class LowerUnits:
         ranks, starts = np.empty(alive, dtype=np.int64), np.empty(alive, dtype=np.int64)
         alone = np.ones(alive, dtype=np.int8)
         self.numbers = np.empty(2 * alive, dtype=np.int32)  # an informer may know a pod in another group
-        cdef int32_t[::1] first_of = first, size_of = size
+        cdef int32_t[::1] first_of = first
         cdef int64_t[::1] rank_of = ranks, start = starts
         cdef int8_t[::1] is_alone = alone
         for row in rows:
@@ -98,12 +98,20 @@ cdef class LowerUnits:
                         pods_of[whole] = n, [number]
                     n += 1
                 number = ledger.record(number).after
-        wholes = {}
+        self._sort(pods_of, groups, n, used, (first, size, ranks, starts, alone))
+
+    cdef _sort(self, dict pods_of, groups, int32_t n, int32_t used, tuple columns):
+        """Give the units that are evicted as a whole their pods, and put all units into their order."""
+        cdef int32_t each
+        first, size, ranks, starts, alone = columns
+        cdef int32_t[::1] first_of = first, size_of = size
+        cdef int64_t[::1] start = starts
+        cdef dict wholes = {}
         for key, (each, here) in pods_of.items():
             wholes[each] = pods = groups.whole(key, [self._pod(number) for number in here])
             first_of[each], size_of[each], start[each] = used, <int32_t>len(pods), min(map(start_time, pods))
             for pod in pods:
-                self.numbers[used] = ledger.find(UID.of(METADATA.of(pod)))
+                self.numbers[used] = self.state.ledger.find(UID.of(METADATA.of(pod)))
                 used += 1
         order = np.lexsort((starts[:n], -size[:n], alone[:n], -ranks[:n]))
         self.size, self.first, self.end = n, first[order], first[order] + size[order]

@@ -17,7 +17,7 @@ from tests.scheduler.groups.gang_kit import (
     topology,
     world,
 )
-from tests.scheduler.groups.test_composite_groups import conditions, racks
+from tests.scheduler.groups.trees.test_composite_groups import conditions, racks
 
 from moorage.framework import Placement
 from moorage.objects import Pod

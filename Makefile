@@ -9,7 +9,7 @@ SOURCES := $(wildcard pyx/moorage/*.pxd pyx/moorage/_core pyx/moorage/_core/* py
 
 COMPILED = python/moorage/_core/*.so python/moorage/_core/*/*.so tests/core/*.so
 
-.PHONY: demo test lint docs bench bench-front bench-compare bench-scale bench-schedulers sanitize debug-test leaks machine test-ray test-report test-live dist dist-test wheels wheels-test build tools clean check bench-live threads campaign campaign-short mutants nightly coverage FORCE
+.PHONY: demo test lint docs bench bench-front bench-compare bench-scale bench-schedulers sanitize debug-test leaks machine test-ray test-report test-live dist dist-test wheels wheels-test build tools clean check bench-live threads campaign campaign-short mutants nightly coverage instructions FORCE
 
 demo: build
 	$(PY) -m moorage simulate -f examples
@@ -46,6 +46,10 @@ bench-front: tools
 # Ratios to another revision: BASE=HEAD~3, and SUITES for others than the quick ones.
 bench-compare: tools
 	$(PY) -m bench.compare $(or $(BASE),$(error BASE=<revision> is missing)) $(SUITES)
+
+# The core's instructions on twelve hot paths, beside those of figures.json; OPTIONS=--write renews these. Needs valgrind.
+instructions: tools
+	$(PY) -m bench.instructions $(OPTIONS)
 
 # Cost per pod from 1,000 to 130,000 nodes; PICTURE=build/scale.svg draws it, which needs matplotlib.
 bench-scale: tools

@@ -9,7 +9,7 @@ from tests.core.make import node, pod
 from tests.framework.make import UNSCHEDULABLE, framework, make, status
 
 from moorage.errors import InputError, MoorageError
-from moorage.framework.configuration import ConfigurationError
+from moorage.framework.configuration import ConfigurationError, KubeSchedulerConfiguration
 from moorage.framework.plugin.interface import BindPlugin, FilterPlugin, Plugin, QueueSortPlugin, ScorePlugin
 from moorage.framework.profiles.build_profiles import check_profiles, make_profiles
 from moorage.framework.profiles.plugin_registry import Registry
@@ -186,6 +186,11 @@ def together(*profiles: Profile) -> str:
     with pytest.raises(InputError) as caught:
         check_profiles(profiles)
     return str(caught.value)
+
+
+def test_a_configuration_without_profiles_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="^at least one profile is required$"):
+        Scheduler(Cluster(nodes=[node("a")]), config=KubeSchedulerConfiguration())
 
 
 def test_profiles_must_agree() -> None:

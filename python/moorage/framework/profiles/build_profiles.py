@@ -41,6 +41,8 @@ def make_profiles(
     ConfigurationError
         With stage new and the messages of kube-scheduler v1.36 (runtime/framework.go, NewFramework).
     """
+    if not configuration.profiles:
+        raise ConfigurationError("new", "at least one profile is required")
     named = profile_plugins.enabled_plugins(configuration)
     all_of = zip(configuration.profiles or (), named, handles or [None] * len(named), strict=True)
     made = [_make(registry, args, one.scheduler_name or "", handle) for one, args, handle in all_of]

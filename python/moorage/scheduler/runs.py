@@ -459,6 +459,7 @@ class Run:
         if decision.node is None:
             self._failed([info], [decision.failure])
         else:
+            context.volume_classes.follow()
             self._record(Outcome(info.pod, decision.node, decision.waiting, decision.binding))
         self.resume(self.scheduler.cache.clock())
         return decision

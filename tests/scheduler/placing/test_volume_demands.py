@@ -183,6 +183,18 @@ def test_where_a_shared_volume_meets_a_full_node_the_plugins_decide(monkeypatch:
     assert [batches[0].route(at) for at in range(2)] == [Route.CLAIMS, Route.CLAIMS | Route.SHARES]
 
 
+def test_volumes_of_a_pod_that_plugins_place_count_for_the_rest_of_its_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pods = [pod("p0", volumes=(uses(claim="d0-0"), uses(claim="late"))), pod("p1", requests={"cpu": 3})]
+    pods.append(pod("p2", volumes=(uses(claim="d0-1"),)))
+    others = [csi_node("a", d0=1), csi_node("b", d0=1), *map(with_capacity, OBJECTS)]
+    one = Scheduler(Cluster(nodes=[node("a"), node("b")], pods=pods, others=others), tie_break="first")
+    cycles = whole_cycles(monkeypatch)
+    assert list(one.run().placements.values()) == ["a", "b", "b"]
+    assert cycles == ["p0"]
+
+
 def test_pods_that_have_failed_are_placed_by_demand(monkeypatch: pytest.MonkeyPatch) -> None:
     pods = [pod(f"p{at}", volumes=(uses(claim=f"d0-{at}"),)) for at in range(3)]
     others = [csi_node("a", d0=1), *map(with_capacity, OBJECTS)]

@@ -134,6 +134,12 @@ class VolumeClasses:
         self._in_use.refresh()
         return self._in_use.released == self._released
 
+    def follow(self) -> None:
+        """Count the volumes of pods that plugins have placed since the batch began, before pods with a demand
+        are placed."""
+        if self._in_use is not None:
+            self._in_use.refresh()
+
     def _prepare(self, engine: Engine) -> tuple[Profile, NodesView] | None:
         """Drop demands that are out of date; return the profile whose volume plugins decide, and the nodes;
         None where plugins schedule all pods with volumes."""

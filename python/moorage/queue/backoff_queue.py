@@ -38,7 +38,11 @@ class BackoffQueue:
     """
 
     def __init__(
-        self, initial: float, maximum: float, in_windows: bool, rank: Callable[[QueuedPodInfo], tuple[Any, ...]]
+        self,
+        initial: float,
+        maximum: float,
+        in_windows: bool,
+        rank: Callable[[QueuedPodInfo], tuple[Any, ...]],
     ) -> None:
         self._initial = microseconds(initial)
         self._maximum = microseconds(maximum)
